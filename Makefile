@@ -2,21 +2,20 @@
 
 GO            ?= go
 GOLANGCI_LINT := v2.12.2
-# Nobody debugs what these targets build, and without the debugger's data a build from an empty cache takes a seventh less.
+# Without debug information, a build from an empty cache takes a seventh less.
 export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
 LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
-# It keeps findings by the package's contents together with the path where it found them, and cannot read them again once
-# that path is gone: a cache for each checkout.
+# Cached findings have absolute paths, and are invalid when the checkout is deleted: a cache for each checkout.
 export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(CURDIR))
 
-# Who requires the root module, which is the library, gets neither the program nor providers, tests or tools: they are
-# modules of their own (docs/design/0020-modules.md).
+# The program, providers, tests and tools are modules of their own, so that users of the library, which is the root
+# module, do not depend on them (docs/design/0020-modules.md).
 MODULES := $(patsubst %/,%,$(sort $(dir $(wildcard go.mod */go.mod */*/go.mod))))
 
-# in-modules runs a command in each, with what its own go.mod says and not with the workspace.
+# in-modules runs a command in each module, with its own go.mod and without the workspace.
 in-modules = for module in $(MODULES); do (cd $$module && GOWORK=off $(1)) || exit; done
 
-# What is tested without a server; test/ is what is proved on one.
+# Packages with tests that need no server. Those in test/ need one.
 UNIT := ./... ./cmd/espalier/... ./providers/postgresql/... ./providers/sandbox/...
 
 .DEFAULT_GOAL := help
@@ -27,7 +26,7 @@ UNIT := ./... ./cmd/espalier/... ./providers/postgresql/... ./providers/sandbox/
 build: ## build the three programs into bin/
 	@hack/build.sh espalier espalier-controlplane kubectl
 
-# Go knows best whether a program is up to date, so it is always asked.
+# Always phony: go build detects whether a program is up to date.
 .PHONY: programs
 programs:
 	@hack/build.sh espalier espalier-controlplane
@@ -37,11 +36,11 @@ bin/espalier bin/espalier-controlplane bin/kubectl:
 	@hack/build.sh $(@F)
 
 .PHONY: generate
-generate: ## regenerate what is generated
+generate: ## regenerate generated files
 	$(call in-modules,$(GO) generate ./...)
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove the built programs
 	rm -rf bin
 
 ##@ Test
@@ -55,25 +54,25 @@ test: programs ## run the tests, most of them on a real API server; ARGS are pas
 	hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: test-full
-test-full: programs ## the same with the race detector, and the sweeps in full: hours
+test-full: programs ## run the tests with the race detector, and all sweeps in full; takes hours
 	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)
 
 .PHONY: bench
-bench: bin/espalier-controlplane ## count requests, time and memory against the budgets
+bench: bin/espalier-controlplane ## measure requests, time and memory, and compare with the budgets
 	$(GO) run ./test/bench $(ARGS)
 	$(GO) test -run='^$$' -bench='^Benchmark(Compile|Compose|Event|Stop)$$' -benchtime=20x ./internal/graph ./internal/kube/watch ./internal/kube/queue
 
 .PHONY: demo
-demo: programs ## see it at work
+demo: programs ## run the demo
 	bin/espalier demo
 
 ##@ Check
 
 .PHONY: check
-check: check-format check-vet check-lint check-generated check-tidy ## look at the code without running it
+check: check-format check-vet check-lint check-generated check-tidy ## run all static checks
 
 .PHONY: check-format
-check-format: ## gofmt has nothing to change
+check-format: ## check that the code is formatted with gofmt
 	hack/format.sh
 
 .PHONY: check-vet
@@ -81,15 +80,15 @@ check-vet:
 	$(call in-modules,$(GO) vet ./...)
 
 .PHONY: check-lint
-check-lint: $(LINT) ## golangci-lint, as .golangci.yml explains
+check-lint: $(LINT) ## run golangci-lint; .golangci.yml explains its linters
 	$(call in-modules,$(CURDIR)/$(LINT) run --allow-parallel-runners)
 
 .PHONY: check-generated
-check-generated: ## what is generated is current
+check-generated: ## check that generated files are current
 	hack/generated.sh
 
 .PHONY: check-tidy
-check-tidy: ## the go.mod files list what is imported, and nothing else, and agree
+check-tidy: ## check that the go.mod files are tidy and agree on versions
 	$(call in-modules,$(GO) mod tidy -diff)
 	hack/versions.sh
 

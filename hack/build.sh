@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Builds programs into bin/, each named by its target (espalier, espalier-controlplane, kubectl), and says how far it
-# is: the first build compiles a Kubernetes API server. What is built together is built faster.
+# Builds programs into bin/ (espalier, espalier-controlplane, kubectl), and prints the progress: the first build
+# compiles a Kubernetes API server. One call with several programs is faster than several calls.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
 
-# Each program is what its own go.mod says, and not the workspace.
+# Each program is built with its own go.mod, without the workspace.
 export GOWORK=off
 
-# A compiler lives for a second: what it would collect goes with it.
+# A compiler process ends after a second: garbage collection in it is wasted time.
 export GOGC=${GOGC:-400}
 
-# compiling MINUTES counts the packages that go build -v names, and passes on what else it prints. MINUTES is how long
-# the program takes with an empty cache.
-compiling() {
+# show_progress MINUTES counts the packages in the output of go build -v, and prints its other lines. MINUTES is how
+# long the program takes with an empty cache.
+show_progress() {
 	local line packages=0 fetched=0
 	while IFS= read -r line; do
 		case $line in
@@ -34,25 +34,26 @@ compiling() {
 	done
 }
 
-# build_espalier compiles the program, and links it beside whatever is built next: a linker uses one core.
+# build_espalier compiles the program, and links it in the background: the linker uses one core only.
 build_espalier() {
 	echo "Building bin/espalier"
-	$go build -C cmd/espalier -v ./cli 2>&1 | compiling two
+	$go build -C cmd/espalier -v ./cli 2>&1 | show_progress two
 	$go build -C cmd/espalier -ldflags=-w -o ../../bin/espalier . &
 	linker=$!
 }
 
-# build_kubernetes PROGRAM builds one of the programs that have Kubernetes in them, which learns its version from the
-# linker: clients ask the server for it.
+# build_kubernetes PROGRAM builds a program that contains Kubernetes. The linker sets its version, which the server
+# reports to clients.
 build_kubernetes() {
 	local version minor base=k8s.io/component-base/version
 	version=$($go list -C controlplane -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
 	$go build -C controlplane -v -ldflags "-w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
-		-o "../bin/$1" "./cmd/$1" 2>&1 | compiling three
+		-o "../bin/$1" "./cmd/$1" 2>&1 | show_progress three
 }
 
-# The modules of the second program are fetched while the first one is compiled. What that says, the build says again.
+# The modules of the other programs are downloaded while the first one is compiled. The output is discarded: the build
+# reports errors again.
 fetcher=
 if [ $# -gt 1 ]; then
 	for program in "${@:2}"; do

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fails, and says where, if gofmt would change a file that git has or would add.
+# Fails if gofmt would change a tracked or new file, and prints its name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 wrong=$(git ls-files --cached --others --exclude-standard -- '*.go' | while read -r file; do
-	if [ -e "$file" ]; then echo "$file"; fi # one that was removed may not be committed yet
+	if [ -e "$file" ]; then echo "$file"; fi # git still lists a file whose removal is not committed
 done | xargs -r gofmt -l)
 if [ -n "$wrong" ]; then
-	printf 'not formatted; run gofmt -w on:\n%s\n' "$wrong" >&2
+	printf 'files are not formatted; run gofmt -w on:\n%s\n' "$wrong" >&2
 	exit 1
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails, and says where, if `make generate` changes, adds or removes a file. Compares with the files as they are and
-# not with the last commit, so that it can be run before committing.
+# Fails if `make generate` changes, adds or removes a file, and prints its name. It compares with the working tree and
+# not with the last commit, so that it can run before a commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ before=$(sums)
 make --no-print-directory generate
 after=$(sums)
 if [ "$before" != "$after" ]; then
-	echo 'generated files were not current; `make generate` has changed:' >&2
+	echo 'generated files were not current; commit these changes of `make generate`:' >&2
 	diff <(echo "$before") <(echo "$after") | awk '/^[<>]/ { print $3 }' | sort -u >&2
 	exit 1
 fi

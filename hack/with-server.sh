@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with ESPALIER_TEST_KUBECONFIG naming a fresh API server, and stops the server afterwards.
-# The server reads from a pipe that only this script holds, so it ends with the script even if that is killed.
+# Runs a command with a new API server and its kubeconfig in ESPALIER_TEST_KUBECONFIG, and stops the server afterwards.
+# The server's standard input is a pipe of this script, so that it also ends if the script is killed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,7 +21,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 if ! read -r -t 120 state url <&"${plane[0]}" || [ "$state" != ready ]; then
-	echo "the API server did not start:" >&2
+	echo "the API server did not start; its output:" >&2
 	cat "$data/stderr" >&2
 	tail -n 20 "$data/plane/controlplane.log" >&2 || true
 	exit 1

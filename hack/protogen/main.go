@@ -1,10 +1,9 @@
-// Command protogen makes Go code of .proto files with nothing but Go: it compiles them
-// itself and runs the two generators, which are tools of its module.
+// Command protogen generates Go code from .proto files without protoc: it compiles them in
+// process and runs the two generators, which are tools of its module.
 //
 //	go run -C hack/protogen . DIRECTORY FILE...
 //
-// The files are named relative to the directory, and what is made of them lies beside
-// them.
+// The files are relative to the directory. The generated files are written beside them.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// generators are the tools that are run, in this order.
+// generators are the tools, in order.
 var generators = []string{"protoc-gen-go", "protoc-gen-go-grpc"}
 
 func main() {
@@ -38,11 +37,11 @@ func main() {
 	}
 }
 
-// generate writes what all generators make of the files.
+// generate compiles the files, and runs all generators.
 func generate(ctx context.Context, directory string, files []string) error {
 	compiler := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{directory}}),
-		SourceInfoMode: protocompile.SourceInfoStandard, // comments become those of the code
+		SourceInfoMode: protocompile.SourceInfoStandard, // for comments in the generated code
 	}
 	compiled, err := compiler.Compile(ctx, files...)
 	if err != nil {
@@ -68,7 +67,7 @@ func generate(ctx context.Context, directory string, files []string) error {
 	return nil
 }
 
-// withImports appends the file behind all that it imports, each file once.
+// withImports appends the file after its imports, each file once.
 func withImports(to []*descriptorpb.FileDescriptorProto, file protoreflect.FileDescriptor, seen map[string]bool) []*descriptorpb.FileDescriptorProto {
 	if seen[file.Path()] {
 		return to
@@ -81,7 +80,7 @@ func withImports(to []*descriptorpb.FileDescriptorProto, file protoreflect.FileD
 	return append(to, protoutil.ProtoFromFileDescriptor(file))
 }
 
-// run writes what one generator answers.
+// run runs one generator, and writes its files.
 func run(ctx context.Context, generator string, request []byte, directory string) error {
 	command := exec.CommandContext(ctx, "go", "tool", generator)
 	command.Stdin, command.Stderr = bytes.NewReader(request), os.Stderr
@@ -89,14 +88,14 @@ func run(ctx context.Context, generator string, request []byte, directory string
 	if err != nil {
 		return err
 	}
-	answer := &pluginpb.CodeGeneratorResponse{}
-	if err := proto.Unmarshal(out, answer); err != nil {
+	response := &pluginpb.CodeGeneratorResponse{}
+	if err := proto.Unmarshal(out, response); err != nil {
 		return err
 	}
-	if answer.GetError() != "" {
-		return errors.New(answer.GetError())
+	if response.GetError() != "" {
+		return errors.New(response.GetError())
 	}
-	for _, file := range answer.GetFile() {
+	for _, file := range response.GetFile() {
 		if err := os.WriteFile(filepath.Join(directory, file.GetName()), []byte(file.GetContent()), 0o644); err != nil {
 			return err
 		}

@@ -17,13 +17,13 @@ import (
 )
 
 // ErrNothingHeld is returned by Abort if the import has no Hold, so that it is not in progress.
-var ErrNothingHeld = errors.New("this import isn't under way: there is no Hold of it, so that what it has made is at work; delete what isn't wanted as usual")
+var ErrNothingHeld = errors.New("this import is not in progress, since it has no Hold: the controllers reconcile what it created. Delete objects that you do not want as usual")
 
 // Abort deletes what an unfinished import has created, in reverse order, and then its Hold.
 // External resources are not touched: the controllers are held, and finalizers are removed
 // before each deletion. Namespaces stay.
 func (i *Import) Abort(ctx context.Context) error {
-	i.incarnations = map[object.Key]types.UID{}
+	i.uids = map[object.Key]types.UID{}
 	live, err := i.get(ctx, holdKind, "", archive.HoldName(i.File.Header.ID))
 	if isUnserved(err) || err == nil && live == nil {
 		return ErrNothingHeld
@@ -40,21 +40,21 @@ func (i *Import) Abort(ctx context.Context) error {
 			continue
 		}
 		for _, o := range slices.Backward(i.File.Sections[section]) {
-			ours, err := i.undo(ctx, section, o)
+			deleted, err := i.undo(ctx, section, o)
 			if err != nil {
-				return fmt.Errorf("take back %s: %w", object.KeyOf(o), err)
+				return fmt.Errorf("delete %s: %w", object.KeyOf(o), err)
 			}
-			if ours {
+			if deleted {
 				removed++
 			}
 		}
 	}
-	i.Progress("took back %d objects", removed)
+	i.Progress("deleted %d objects", removed)
 	return i.release(ctx)
 }
 
 // undo deletes an object if this import has created it.
-func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (ours bool, err error) {
+func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (deleted bool, err error) {
 	if err := i.checkHold(ctx); err != nil {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 			return false, err
 		}
 		if managed != nil {
-			name = archive.For(o, managed.GetUID()).GetName()
+			name = archive.ForOwner(o, managed.GetUID()).GetName()
 		}
 	}
 	live, err := i.get(ctx, o.GroupVersionKind(), o.GetNamespace(), name)

@@ -72,7 +72,7 @@ type Cluster struct {
 // Connect returns a connection to an API server. It makes no request.
 func Connect(config *rest.Config) (*Cluster, error) {
 	config = kube.RetryInitializing(config)
-	config.WarningHandler = rest.NoWarnings{} // about finalizers' names, for each object
+	config.WarningHandler = rest.NoWarnings{} // the API server warns of the names of finalizers, for each object
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -89,7 +89,7 @@ func Connect(config *rest.Config) (*Cluster, error) {
 func (c *Cluster) objects(gvk schema.GroupVersionKind, namespace string) (objects, error) {
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		c.mapper.Reset() // it may have come since
+		c.mapper.Reset() // the kind may have been installed since discovery
 		mapping, err = c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if err != nil {
@@ -123,12 +123,12 @@ func (c *Cluster) get(ctx context.Context, gvk schema.GroupVersionKind, namespac
 	return o, nil
 }
 
-// pageSize bounds how many objects are held at a time.
+// pageSize limits how many objects are in memory at a time.
 const pageSize = 500
 
 // each lists all objects of a kind at one resource version, page by page. If that version
 // expires meanwhile, it calls restart and begins again.
-func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart func(), what func(*unstructured.Unstructured) error) error {
+func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart func(), visit func(*unstructured.Unstructured) error) error {
 	r, err := c.objects(gvk, "")
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (c *Cluster) each(ctx context.Context, gvk schema.GroupVersionKind, restart
 			return fmt.Errorf("list %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
 		}
 		for i := range page.Items {
-			if err := what(&page.Items[i]); err != nil {
+			if err := visit(&page.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -161,7 +161,7 @@ func (c *Cluster) installation(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case ns == nil:
-		return "", errors.New("there is no namespace kube-system, whose UID names the control plane")
+		return "", errors.New("namespace kube-system not found: its UID identifies the control plane")
 	}
 	return string(ns.GetUID()), nil
 }

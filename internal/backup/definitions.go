@@ -31,7 +31,8 @@ var (
 	environmentKind         = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind)
 )
 
-// readDefinitions reads what kinds there are, and what their objects are composed by.
+// readDefinitions reads the selected definitions of both dialects, with their compositions and
+// revisions.
 func (e *Export) readDefinitions(ctx context.Context) error {
 	var all []*unstructured.Unstructured
 	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
@@ -46,14 +47,14 @@ func (e *Export) readDefinitions(ctx context.Context) error {
 		return err
 	}
 	all = slices.DeleteFunc(append(all, found...), func(o *unstructured.Unstructured) bool {
-		return o.GetNamespace() != "" && !e.Selection.In(o.GetNamespace())
+		return o.GetNamespace() != "" && !e.Selection.IncludesNamespace(o.GetNamespace())
 	})
 	compositions, err := e.readCompositions(ctx)
 	if err != nil {
 		return err
 	}
 	if len(e.Selection.Definitions) > 0 {
-		if all, err = e.choose(ctx, all, compositions); err != nil {
+		if all, err = e.selectDefinitions(ctx, all, compositions); err != nil {
 			return err
 		}
 		defined := archive.Defined(all)
@@ -66,8 +67,8 @@ func (e *Export) readDefinitions(ctx context.Context) error {
 	return e.putRevisions(ctx)
 }
 
-// putRevisions puts the revisions of the definitions into the export: those that serve, and
-// those that a definition or an instance may go back to.
+// putRevisions adds the GraphRevisions of the exported definitions: those that serve, and those
+// to which a rollback may return.
 func (e *Export) putRevisions(ctx context.Context) error {
 	all, err := e.allIfServed(ctx, graphRevisionKind)
 	if err != nil {
@@ -78,7 +79,7 @@ func (e *Export) putRevisions(ctx context.Context) error {
 		chosen[object.KeyOf(d)] = true
 	}
 	for _, o := range all {
-		if !chosen[archive.Snapshotted(o)] || o.GetDeletionTimestamp() != nil {
+		if !chosen[archive.DefinitionOf(o)] || o.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := e.spool.put(archive.Revisions, o); err != nil {
@@ -98,8 +99,8 @@ func (e *Export) putDefinitions() error {
 		section := archive.Compositions
 		if o.GetKind() == v1.CompositionRevisionKind {
 			section = archive.Revisions
-		} else if archive.NamesByUID(o) {
-			e.note("%s speaks of metadata.uid, which is another after an import: what is named after it would be made anew", object.KeyOf(o))
+		} else if archive.ReadsUID(o) {
+			e.note("%s reads metadata.uid, which changes with an import: objects that are named after it would be created again", object.KeyOf(o))
 		}
 		if err := e.spool.put(section, o); err != nil {
 			return err
@@ -109,7 +110,7 @@ func (e *Export) putDefinitions() error {
 	return nil
 }
 
-// all are all objects of a kind.
+// all returns all objects of a kind.
 func (e *Export) all(ctx context.Context, gvk schema.GroupVersionKind) (out []*unstructured.Unstructured, err error) {
 	err = e.each(ctx, gvk, func() { out = nil }, func(o *unstructured.Unstructured) error {
 		out = append(out, o)
@@ -118,8 +119,8 @@ func (e *Export) all(ctx context.Context, gvk schema.GroupVersionKind) (out []*u
 	return out, err
 }
 
-// allIfServed are all objects of a kind; none if that isn't served, as in an older control
-// plane.
+// allIfServed returns all objects of a kind; none if the kind is not served, as in an older
+// control plane.
 func (e *Export) allIfServed(ctx context.Context, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	out, err := e.all(ctx, gvk)
 	if isUnserved(err) {
@@ -128,13 +129,13 @@ func (e *Export) allIfServed(ctx context.Context, gvk schema.GroupVersionKind) (
 	return out, err
 }
 
-// unsettled bounds how often compositions and their revisions are read that don't fit
-// together: one has changed meanwhile, or nobody makes revisions now.
-const unsettled = 3
+// maxReads is how often compositions and revisions are read while they do not match: a
+// composition changed in between, or no controller creates revisions.
+const maxReads = 3
 
-// readCompositions reads all compositions, and then their revisions. They are to be of
-// one moment: whoever imports a former composition with its latest revision has composites
-// follow the latter for a moment.
+// readCompositions reads all compositions, and then their revisions. They have to match: if an
+// export had an older composition with a newer revision, composites would follow the newer
+// revision for a moment after an import.
 func (e *Export) readCompositions(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	for n := 1; ; n++ {
 		compositions, err := e.allIfServed(ctx, compositionKind)
@@ -145,45 +146,45 @@ func (e *Export) readCompositions(ctx context.Context) ([]*unstructured.Unstruct
 		if err != nil {
 			return nil, err
 		}
-		if n == unsettled || archive.Settled(compositions, revisions) {
+		if n == maxReads || archive.RevisionsMatch(compositions, revisions) {
 			return append(compositions, revisions...), nil
 		}
 	}
 }
 
-// choose are the definitions that were asked for, with those whose kinds they compose: as
-// graphs and compositions say, or composites that there are.
-func (e *Export) choose(ctx context.Context, all, compositions []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+// selectDefinitions returns the selected definitions, and the definitions of the kinds that they
+// compose, according to graphs, compositions and existing composites.
+func (e *Export) selectDefinitions(ctx context.Context, all, compositions []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	composed := archive.Composed{}
 	for _, o := range compositions {
-		composed.Add(archive.ComposesFor(o), archive.Bases(o)...)
+		composed.Add(archive.ComposesFor(o), archive.TemplateKinds(o)...)
 	}
 	for _, o := range all {
 		d, err := xrd.Read(o)
 		if err != nil {
-			continue // it is a graph's
+			continue // a definition of a graph
 		}
-		places := xrd.LayoutOf(d.ScopeOrDefault())
+		layout := xrd.LayoutOf(d.ScopeOrDefault())
 		composites, err := e.allIfServed(ctx, d.CompositeKind())
 		if err != nil {
 			return nil, err
 		}
 		for _, composite := range composites {
-			for _, ref := range xrd.NewInstance(composite, places).ResourceRefs() {
+			for _, ref := range xrd.NewInstance(composite, layout).ResourceRefs() {
 				composed.Add(d.CompositeKind().GroupKind(), ref.GroupVersionKind())
 			}
 		}
 	}
-	chosen, unknown := archive.With(all, e.Selection.Definitions, composed)
+	chosen, unknown := archive.WithDependencies(all, e.Selection.Definitions, composed)
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("there is no definition %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("definitions %s not found", strings.Join(unknown, ", "))
 	}
 	return chosen, nil
 }
 
-// readFunctions reads the functions that compositions name, or all. Where they are called
-// is their revisions' status: that is of this cluster, and whoever runs packages in
-// another makes revisions there.
+// readFunctions reads the Functions that compositions use, or all. FunctionRevisions are not
+// exported: their status holds the address of the function in this cluster, and the package
+// manager of another cluster creates its own.
 func (e *Export) readFunctions(ctx context.Context) error {
 	named := map[string]bool{}
 	for _, o := range e.compositions {
@@ -210,15 +211,15 @@ func (e *Export) readFunctions(ctx context.Context) error {
 	}
 	for _, o := range revisions {
 		if metav1.GetControllerOfNoCopy(o) == nil && wanted(o.GetLabels()[pkgv1.PackageLabel]) {
-			e.note("%s isn't in the export: it says where a function is called in this cluster; nobody makes it in another", object.KeyOf(o))
+			e.note("%s is not exported: it holds the address of a function in this cluster, and no controller creates it in another", object.KeyOf(o))
 		}
 	}
 	return e.readEnvironments(ctx)
 }
 
-// readEnvironments reads what functions read that nobody makes: without it they would have
-// composites composed otherwise. Which of them a composition selects shows only in its
-// composites, so all are taken as soon as there is one.
+// readEnvironments reads all EnvironmentConfigs if there is a composition: which of them a
+// function reads depends on the composite. No controller creates them, and without them
+// functions would return other resources.
 func (e *Export) readEnvironments(ctx context.Context) error {
 	if len(e.compositions) == 0 {
 		return nil

@@ -38,33 +38,34 @@ type Export struct {
 	definitions []*unstructured.Unstructured
 	// compositions are those of the definitions' kinds, and their revisions.
 	compositions []*unstructured.Unstructured
-	// instances are those that are exported, with what they are parts of.
+	// instances are the exported instances, with their parents.
 	instances map[object.Key]archive.Parent
-	managed   map[types.UID]*reading
+	managed   map[types.UID]*managedResource
 	kinds     kinds
-	// composed are the kinds that composites say they are composed of.
+	// composed are the kinds of the resources that composites refer to.
 	composed map[schema.GroupVersionKind]bool
 	secrets  map[[2]string]bool
 	notes    []string
 }
 
-// reading is what is remembered of a managed resource that was read.
-type reading struct {
+// managedResource is the state of a managed resource when it was read.
+type managedResource struct {
 	key      object.Key
 	kind     schema.GroupVersionKind
 	deleting bool
-	// bound says that a Binding was read that speaks for it.
+	// bound reports whether a Binding of it was read that does not end.
 	bound bool
 }
 
-// kinds are those of which objects are exported, in the version that is read.
+// kinds are the kinds whose objects are exported, in the version that is read.
 type kinds struct {
 	instances, managed, configs []schema.GroupVersionKind
-	// composites are those instances' kinds that are the composition dialect's.
+	// composites are the kinds of instances that belong to the composition dialect.
 	composites map[schema.GroupKind]bool
-	// custom are all that have a CustomResourceDefinition.
+	// custom reports of each kind with a CustomResourceDefinition whether it is served.
 	custom map[schema.GroupKind]bool
-	// installedBy names the instances whose children are CustomResourceDefinitions, by the kind.
+	// installedBy are the instances with a CustomResourceDefinition as a child, by the kind that it
+	// defines.
 	installedBy map[schema.GroupKind]object.Key
 }
 
@@ -77,7 +78,7 @@ func (e *Export) Run(ctx context.Context, w io.Writer) (header archive.Header, e
 		return header, err
 	}
 	defer e.spool.close()
-	e.instances, e.managed = map[object.Key]archive.Parent{}, map[types.UID]*reading{}
+	e.instances, e.managed = map[object.Key]archive.Parent{}, map[types.UID]*managedResource{}
 	e.composed, e.secrets = map[schema.GroupVersionKind]bool{}, map[[2]string]bool{}
 	installation, err := e.installation(ctx)
 	if err != nil {
@@ -118,16 +119,16 @@ func (e *Export) note(format string, args ...any) {
 	}
 }
 
-// readKinds finds the kinds whose objects are exported: those of definitions, those
-// that call themselves managed, and those that configure the latter's providers.
+// readKinds finds the kinds whose objects are exported: kinds that definitions define, kinds in
+// the category "managed", and the configurations of their providers.
 func (e *Export) readKinds(ctx context.Context) error {
 	defined := archive.Defined(e.definitions)
 	var configs []schema.GroupVersionKind
-	forget := func() {
+	reset := func() {
 		e.kinds, configs = kinds{composites: map[schema.GroupKind]bool{}, custom: map[schema.GroupKind]bool{}, installedBy: map[schema.GroupKind]object.Key{}}, nil
 	}
-	forget()
-	err := e.each(ctx, crdKind, forget, func(o *unstructured.Unstructured) error {
+	reset()
+	err := e.each(ctx, crdKind, reset, func(o *unstructured.Unstructured) error {
 		var c apiextensionsv1.CustomResourceDefinition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
 			return fmt.Errorf("decode CustomResourceDefinition %s: %w", o.GetName(), err)
@@ -165,16 +166,16 @@ func isComposites(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return owner != nil && owner.Kind == v1.DefinitionKind && schema.FromAPIVersionAndKind(owner.APIVersion, "").Group == v1.GroupVersion.Group
 }
 
-// knownKinds are the kinds that composites are composed of and that somebody has to have
-// installed.
+// knownKinds returns the kinds of composed resources whose CustomResourceDefinitions have to be
+// installed before an import.
 func (e *Export) knownKinds() []schema.GroupVersionKind {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(e.composed)), func(gvk schema.GroupVersionKind) bool {
 		return !e.kinds.custom[gvk.GroupKind()]
 	})
 }
 
-// servedKind is a kind in the version that it is stored in, or else the first that
-// is served.
+// servedKind returns the kind in its storage version, or else in the first version that is
+// served.
 func servedKind(c *apiextensionsv1.CustomResourceDefinition) (schema.GroupVersionKind, bool) {
 	if !crd.IsEstablished(c) {
 		return schema.GroupVersionKind{}, false

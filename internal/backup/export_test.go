@@ -30,8 +30,8 @@ func TestExport(t *testing.T) {
 		"usages: Usage prod/ledger",
 	}
 	notes := []string{
-		"ProviderConfig prod/default needs Secret prod/creds, which isn't in the export",
-		"kind Job of batch.example.org/v1 isn't served here, and ResourceGraphDefinition apps composes it: an import doesn't require it, and the nodes of this kind wait for it there as they do here",
+		"ProviderConfig prod/default needs Secret prod/creds, which is not exported",
+		"no matches for kind \"Job\" in version \"batch.example.org/v1\", which ResourceGraphDefinition apps composes: an import does not require it, and its nodes wait for it after the import, too",
 	}
 	cases := map[string]struct {
 		reason  string
@@ -56,7 +56,7 @@ func TestExport(t *testing.T) {
 				e.Secrets = true
 				c.Remove(object.Key{Kind: "Secret", Namespace: "prod", Name: "creds"})
 			},
-			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which isn't there", notes[1]},
+			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which does not exist", notes[1]},
 		},
 		"a namespace": {
 			reason:  "what is in it, and what it is composed of",
@@ -86,9 +86,9 @@ func TestExport(t *testing.T) {
 				"definitions: CompositeResourceDefinition xshops.shop.example.org", all[3], "instances: Shop prod/corner, XShop corner-x",
 			},
 			notes: []string{
-				"Composition shop speaks of metadata.uid, which is another after an import: what is named after it would be made anew",
-				"FunctionRevision function-render-1 isn't in the export: it says where a function is called in this cluster; nobody makes it in another",
-				"Composition shop needs Secret prod/render, which isn't in the export", notes[0],
+				"Composition shop reads metadata.uid, which changes with an import: objects that are named after it would be created again",
+				"FunctionRevision function-render-1 is not exported: it holds the address of a function in this cluster, and no controller creates it in another",
+				"Composition shop needs Secret prod/render, which is not exported", notes[0],
 			},
 		},
 		"a control plane of an older version": {
@@ -99,7 +99,7 @@ func TestExport(t *testing.T) {
 					c.Kinds[gvk.GroupKind()] = fakekube.Kind{Unserved: true}
 				}
 			},
-			want: without(without(all, "bindings"), "revisions"), notes: append([]string{"there were no Bindings: the kind wasn't served"}, notes...),
+			want: without(without(all, "bindings"), "revisions"), notes: append([]string{"no Bindings are exported: their kind is not served"}, notes...),
 		},
 		"pages": {
 			reason:  "it is the same",
@@ -141,7 +141,7 @@ func TestExport(t *testing.T) {
 			want: []string{
 				all[0], all[1], all[2], all[3], "managed resources: Database dev/alone", "bindings: Binding k-tombstone, Binding u-db-2", all[6], all[7],
 			},
-			notes: append([]string{"Database prod/web was deleted while the export was made, and is left out"}, notes...),
+			notes: append([]string{"Database prod/web was deleted during the export, and is not exported"}, notes...),
 		},
 		"a namespace that is deleted meanwhile": {
 			reason:  "what was in it has its place",
@@ -149,7 +149,7 @@ func TestExport(t *testing.T) {
 			given: func(c *fakekube.Cluster, _ *Export) {
 				c.Remove(object.Key{Kind: "Namespace", Name: "dev"})
 			},
-			want: all, notes: []string{notes[0], "namespace dev was being deleted while the export was made", notes[1]},
+			want: all, notes: []string{notes[0], "namespace dev was being deleted during the export", notes[1]},
 		},
 	}
 	for name, tc := range cases {
@@ -276,7 +276,7 @@ func TestAnExportIsRefused(t *testing.T) {
 	c = newPlane(namespaces, crds, graphs)
 	e := newExport(c)
 	e.Selection.Definitions = []string{"apps", "none", "nothing"}
-	if _, err := e.Run(context.Background(), &bytes.Buffer{}); err == nil || err.Error() != "there is no definition none, nothing" {
+	if _, err := e.Run(context.Background(), &bytes.Buffer{}); err == nil || err.Error() != "definitions none, nothing not found" {
 		t.Errorf("of definitions that there are not: %v", err)
 	}
 	if _, err := newExport(c).Run(context.Background(), full{}); !errors.Is(err, errFull) {

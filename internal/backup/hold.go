@@ -14,7 +14,7 @@ import (
 )
 
 // ErrTakenOver is returned when another process has taken over the import's Hold.
-var ErrTakenOver = errors.New("another process continues this import, or has finished it; this one stops")
+var ErrTakenOver = errors.New("another process has continued or finished this import; this one stops")
 
 // acquireHold creates the import's Hold, or takes over the one that exists.
 func (i *Import) acquireHold(ctx context.Context) error {
@@ -29,7 +29,7 @@ func (i *Import) acquireHold(ctx context.Context) error {
 		case apierrors.IsNotFound(err):
 			live, err = holds.Create(ctx, i.newHold(name), metav1.CreateOptions{FieldManager: Manager})
 		case err == nil:
-			i.Progress("going on with the import that was begun at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
+			i.Progress("continuing the import that began at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
 			_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
 			live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
 		}
@@ -37,7 +37,7 @@ func (i *Import) acquireHold(ctx context.Context) error {
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			continue // another process was faster, or the controllers have written the Hold's status
 		case err != nil:
-			return fmt.Errorf("hold the controllers: %w", err)
+			return fmt.Errorf("create or update the Hold: %w", err)
 		}
 		i.hold, i.checked = live, time.Now()
 		return nil

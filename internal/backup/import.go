@@ -27,22 +27,22 @@ type Import struct {
 
 	hold    *unstructured.Unstructured
 	checked time.Time
-	// incarnations are the UIDs of the objects that exist.
-	incarnations map[object.Key]types.UID
+	// uids are the UIDs of existing objects.
+	uids map[object.Key]types.UID
 }
 
 // ProblemsError lists all problems that prevent an import. Nothing was written.
 type ProblemsError struct{ Problems []string }
 
 func (p *ProblemsError) Error() string {
-	return "nothing was written, for\n  " + strings.Join(p.Problems, "\n  ")
+	return "nothing was written; problems:\n  " + strings.Join(p.Problems, "\n  ")
 }
 
 // Run imports the export: it creates a Hold, creates the objects that do not exist, and deletes
 // the Hold at the end. If the process dies in between, the Hold stays, and the next Run
 // continues.
 func (i *Import) Run(ctx context.Context) error {
-	i.incarnations = map[object.Key]types.UID{}
+	i.uids = map[object.Key]types.UID{}
 	s, err := i.survey(ctx)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (i *Import) Run(ctx context.Context) error {
 		return &ProblemsError{s.problems}
 	}
 	if s.missing() == 0 && s.hold == nil {
-		i.Progress("everything is there already")
+		i.Progress("all objects exist already")
 		return nil
 	}
 	if err := i.acquireHold(ctx); err != nil {
@@ -67,7 +67,7 @@ func (i *Import) Run(ctx context.Context) error {
 			}
 		}
 		if n := len(i.File.Sections[section]); n > 0 {
-			i.Progress("%d %s are there", n, section)
+			i.Progress("%d %s imported", n, section)
 		}
 	}
 	if err := i.deleteAllAgain(ctx, archive.Usages); err != nil {
@@ -76,7 +76,7 @@ func (i *Import) Run(ctx context.Context) error {
 	if err := i.release(ctx); err != nil {
 		return err
 	}
-	i.Progress("the controllers go on")
+	i.Progress("deleted the Hold; the controllers continue")
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (i *Import) deleteAllAgain(ctx context.Context, section archive.Section) er
 
 // Plan returns what Run would do, one line per object, or a ProblemsError.
 func (i *Import) Plan(ctx context.Context) ([]string, error) {
-	i.incarnations = map[object.Key]types.UID{}
+	i.uids = map[object.Key]types.UID{}
 	s, err := i.survey(ctx)
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func TestImportRestoresWhatWasExportedInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	if c.Object(holdKey) != nil || p.said[len(p.said)-1] != "the controllers go on" {
+	if c.Object(holdKey) != nil || p.said[len(p.said)-1] != "deleted the Hold; the controllers continue" {
 		t.Errorf("the Hold is left, and it says %q", p.said)
 	}
 	again := newExport(c)
@@ -166,47 +166,47 @@ func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			func(c *fakekube.Cluster) {
 				o := fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod}, spec: {size: large}}")
 				c.Add(o)
-			}, []string{"App prod/web is there already and differs in spec.size; nothing is overwritten"},
+			}, []string{"App prod/web exists and differs in spec.size; an import overwrites nothing"},
 		},
 		"an object is being deleted": {
 			func(c *fakekube.Cluster) {
 				c.Add(fakekube.Parse(`{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod, finalizers: [x], deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {size: small}}`))
-			}, []string{"App prod/web is being deleted here: wait until it has gone"},
+			}, []string{"App prod/web is being deleted: wait until it is gone"},
 		},
 		"a kind isn't served": {
 			func(c *fakekube.Cluster) {
 				c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true}
 				c.Remove(object.Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "databases.cloud.example.org"})
 			},
-			[]string{"kind Database of cloud.example.org/v1 isn't served, and there are objects of it: install its CustomResourceDefinition first"},
+			[]string{"no matches for kind \"Database\" in version \"cloud.example.org/v1\", which objects of the export have: install its CustomResourceDefinition first"},
 		},
 		"a kind is about to be served, and never is": {
 			func(c *fakekube.Cluster) { c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true} },
-			[]string{"kind Database of cloud.example.org/v1 isn't served, and there are objects of it: install its CustomResourceDefinition first"},
+			[]string{"no matches for kind \"Database\" in version \"cloud.example.org/v1\", which objects of the export have: install its CustomResourceDefinition first"},
 		},
 		"the controllers have never run": {
 			func(c *fakekube.Cluster) { c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true} },
-			[]string{"kind Hold of espalier.dev/v1alpha1 isn't served, and an import needs it: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'"},
+			[]string{"no matches for kind \"Hold\" in version \"espalier.dev/v1alpha1\", which an import needs: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'"},
 		},
 		"another import is under way": {
 			func(c *fakekube.Cluster) {
 				c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: other}, spec: {import: e0}}"))
-			}, []string{"another import is under way or was left, by Hold other: end it first, by running it again or with --abort"},
+			}, []string{"another import is in progress or was interrupted, see Hold other: finish it first by running it again, or abort it with --abort"},
 		},
 		"another managed resource has the external resource": {
 			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "other"))) },
-			[]string{"Binding k-tombstone: the place of the external resource of Database prod/gone is taken by Database prod/other"},
+			[]string{"Binding k-tombstone: the key of the external resource of Database prod/gone is reserved by Database prod/other"},
 		},
 		"a former incarnation has the external resource": {
 			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "gone"))) },
-			[]string{"Binding k-tombstone: the place of the external resource of Database prod/gone is kept by a former incarnation of it, which is Bound: wait until that has ended"},
+			[]string{"Binding k-tombstone: the key of the external resource of Database prod/gone is reserved by an earlier object of the same name, in phase Bound: wait until its deletion ends"},
 		},
 		"it is bound to another external resource": {
 			func(c *fakekube.Cluster) {
 				o := fakekube.Parse(binding("db-3", "gone"))
 				_ = unstructured.SetNestedField(o.Object, "else", "spec", "ref")
 				c.Add(o)
-			}, []string{"Binding k-tombstone: Database prod/gone is bound to another external resource here"},
+			}, []string{"Binding k-tombstone: Database prod/gone is bound to another external resource"},
 		},
 	}
 	file := exported(t)
@@ -374,7 +374,7 @@ func TestAHoldThatTheControllersWriteMeanwhileIsWrittenAgain(t *testing.T) {
 	if err := i.Run(context.Background()); err != nil || c.Object(holdKey) != nil {
 		t.Errorf("it ends with %v", err)
 	}
-	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.said[0], "going on with the import") {
+	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.said[0], "continuing the import") {
 		t.Errorf("the Hold was changed %v, and it says %q", changes, p.said)
 	}
 }
@@ -417,7 +417,7 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 		"nobody serves it": {
 			"the controllers have to be started",
 			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
-			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: do the controllers run? Start them with 'espalier run'",
+			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: the controllers may not be running: start them with 'espalier run'",
 		},
 	}
 	for name, tc := range cases {
@@ -534,7 +534,7 @@ func TestAbortUndoesAnImport(t *testing.T) {
 		if diff := cmp.Diff(left.Keys(), c.Keys()); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		if got := p.said[len(p.said)-1]; got != "took back 20 objects" {
+		if got := p.said[len(p.said)-1]; got != "deleted 20 objects" {
 			t.Errorf("it says %q", got)
 		}
 	})

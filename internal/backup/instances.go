@@ -16,17 +16,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// readInstances reads the instances of all definitions, also those that are children
-// of others: what they have recorded of their own children can't be made anew.
+// readInstances reads the instances of all definitions, also those that are children of other
+// instances: their inventories cannot be computed again.
 func (e *Export) readInstances(ctx context.Context) error {
 	all := map[object.Key]archive.Parent{}
 	claimed, bound := map[object.Key]bool{}, map[object.Key]bool{}
 	for _, gvk := range e.kinds.instances {
-		forget := func() {
+		reset := func() {
 			e.spool.dropKind(archive.Instances, object.Key{Group: gvk.Group, Kind: gvk.Kind})
 			maps.DeleteFunc(all, func(key object.Key, _ archive.Parent) bool { return key.GroupKind() == gvk.GroupKind() })
 		}
-		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
+		err := e.each(ctx, gvk, reset, func(o *unstructured.Unstructured) error {
 			key := object.KeyOf(o)
 			all[key] = archive.ParentOf(o)
 			if e.kinds.composites[gvk.GroupKind()] {
@@ -40,9 +40,9 @@ func (e *Export) readInstances(ctx context.Context) error {
 			return err
 		}
 	}
-	e.instances = e.Selection.Part(all)
+	e.instances = e.Selection.SelectInstances(all)
 	for key := range all {
-		if _, taken := e.instances[key]; !taken {
+		if _, selected := e.instances[key]; !selected {
 			e.spool.drop(archive.Instances, key)
 		}
 	}
@@ -50,31 +50,31 @@ func (e *Export) readInstances(ctx context.Context) error {
 	return e.readInstancesAgain(ctx, func(key object.Key) bool { return claimed[key] && !bound[key] })
 }
 
-// putInstance adds an instance, with its status if functions observe that.
+// putInstance adds an instance, with its status if functions read it.
 func (e *Export) putInstance(o *unstructured.Unstructured) error {
 	if !e.kinds.composites[o.GroupVersionKind().GroupKind()] {
 		return e.spool.put(archive.Instances, o)
 	}
-	for _, places := range []xrd.Layout{xrd.LayoutOf(v1.NamespacedScope), xrd.LayoutOf(v1.LegacyClusterScope)} {
-		for _, ref := range xrd.NewInstance(o, places).ResourceRefs() {
+	for _, layout := range []xrd.Layout{xrd.LayoutOf(v1.NamespacedScope), xrd.LayoutOf(v1.LegacyClusterScope)} {
+		for _, ref := range xrd.NewInstance(o, layout).ResourceRefs() {
 			e.composed[ref.GroupVersionKind()] = true
 		}
 	}
 	return e.spool.putWithStatus(archive.Instances, o)
 }
 
-// readInstancesAgain looks once more at claims that didn't name their composite yet, which
-// is in the export all the same: one that is imported without its composite's name has
-// another composite made. And at graphs' instances that composites are composed of, whose
-// status functions see: that was known only when all were read.
-func (e *Export) readInstancesAgain(ctx context.Context, lacksName func(object.Key) bool) error {
+// readInstancesAgain reads two sorts of instances once more: claims that did not refer to their
+// composite yet while it is exported, since an import without the reference would create another
+// composite; and instances of graphs that composites are composed of, since functions read their
+// status, which is known only after all instances were read.
+func (e *Export) readInstancesAgain(ctx context.Context, lacksRef func(object.Key) bool) error {
 	kinds := map[schema.GroupKind]schema.GroupVersionKind{}
 	for _, gvk := range e.kinds.instances {
 		kinds[gvk.GroupKind()] = gvk
 	}
 	for key := range e.instances {
-		seen := !e.kinds.composites[key.GroupKind()] && archive.ComposedBy(key, e.kinds.composites, e.instances)
-		if !seen && !lacksName(key) {
+		needsStatus := !e.kinds.composites[key.GroupKind()] && archive.ComposedBy(key, e.kinds.composites, e.instances)
+		if !needsStatus && !lacksRef(key) {
 			continue
 		}
 		live, err := e.get(ctx, kinds[key.GroupKind()], key.Namespace, key.Name)
@@ -82,7 +82,7 @@ func (e *Export) readInstancesAgain(ctx context.Context, lacksName func(object.K
 		case err != nil:
 			return err
 		case live == nil: // it was deleted since
-		case seen:
+		case needsStatus:
 			err = e.spool.putWithStatus(archive.Instances, live)
 		default:
 			err = e.putInstance(live)
@@ -96,7 +96,7 @@ func (e *Export) readInstancesAgain(ctx context.Context, lacksName func(object.K
 
 // readUsages reads the usages of exported objects.
 func (e *Export) readUsages(ctx context.Context) error {
-	has := func(key object.Key) bool {
+	isExported := func(key object.Key) bool {
 		_, instance := e.instances[key]
 		_, managed := e.spool.entries[archive.Managed][key]
 		return instance || managed
@@ -107,7 +107,7 @@ func (e *Export) readUsages(ctx context.Context) error {
 			return err
 		}
 		for _, o := range slices.DeleteFunc(found, func(o *unstructured.Unstructured) bool {
-			return !e.Selection.TakesUsage(o, e.instances, has)
+			return !e.Selection.IncludesUsage(o, e.instances, isExported)
 		}) {
 			if err := e.spool.put(archive.Usages, o); err != nil {
 				return err

@@ -14,15 +14,15 @@ import (
 
 func (e *Export) readManaged(ctx context.Context) error {
 	for _, gvk := range e.kinds.managed {
-		forget := func() {
+		reset := func() {
 			e.spool.dropKind(archive.Managed, object.Key{Group: gvk.Group, Kind: gvk.Kind})
-			maps.DeleteFunc(e.managed, func(_ types.UID, m *reading) bool { return m.kind == gvk })
+			maps.DeleteFunc(e.managed, func(_ types.UID, m *managedResource) bool { return m.kind == gvk })
 		}
-		err := e.each(ctx, gvk, forget, func(o *unstructured.Unstructured) error {
-			if !e.Selection.TakesManaged(o, e.instances) {
+		err := e.each(ctx, gvk, reset, func(o *unstructured.Unstructured) error {
+			if !e.Selection.IncludesManaged(o, e.instances) {
 				return nil
 			}
-			e.managed[o.GetUID()] = &reading{key: object.KeyOf(o), kind: gvk, deleting: o.GetDeletionTimestamp() != nil}
+			e.managed[o.GetUID()] = &managedResource{key: object.KeyOf(o), kind: gvk, deleting: o.GetDeletionTimestamp() != nil}
 			return e.putManaged(o)
 		})
 		if err != nil {
@@ -33,7 +33,7 @@ func (e *Export) readManaged(ctx context.Context) error {
 	return nil
 }
 
-// putManaged adds a managed resource, with its status if functions observe that.
+// putManaged adds a managed resource, with its status if functions read it.
 func (e *Export) putManaged(o *unstructured.Unstructured) error {
 	if archive.ComposedBy(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
 		return e.spool.putWithStatus(archive.Managed, o)
@@ -44,16 +44,16 @@ func (e *Export) putManaged(o *unstructured.Unstructured) error {
 // readBindings reads the Bindings of the managed resources that were read, and those that
 // reserve a key for one that is gone.
 func (e *Export) readBindings(ctx context.Context) error {
-	forget := func() {
+	reset := func() {
 		e.spool.dropKind(archive.Bindings, object.Key{Group: bindingKind.Group, Kind: bindingKind.Kind})
 	}
-	err := e.each(ctx, bindingKind, forget, func(b *unstructured.Unstructured) error {
+	err := e.each(ctx, bindingKind, reset, func(b *unstructured.Unstructured) error {
 		owner, uid := archive.Owner(b)
 		if m := e.managed[uid]; m != nil {
-			m.bound = m.bound || !archive.Ends(b)
+			m.bound = m.bound || !archive.IsOwnerDeleted(b)
 			return e.spool.put(archive.Bindings, b)
 		}
-		if !archive.KeepsKey(b) || len(e.Selection.Definitions) > 0 || !e.Selection.In(owner.Namespace) {
+		if !archive.ReservesKey(b) || len(e.Selection.Definitions) > 0 || !e.Selection.IncludesNamespace(owner.Namespace) {
 			return nil
 		}
 		live, err := e.get(ctx, archive.OwnerKind(b), owner.Namespace, owner.Name)
@@ -61,12 +61,12 @@ func (e *Export) readBindings(ctx context.Context) error {
 			return err
 		}
 		if live != nil && live.GetUID() == uid {
-			return nil // it has come since, and isn't in the export either
+			return nil // it was created since, and is not exported either
 		}
 		return e.spool.put(archive.Bindings, b)
 	})
 	if isUnserved(err) {
-		e.note("there were no Bindings: the kind wasn't served")
+		e.note("no Bindings are exported: their kind is not served")
 		return nil
 	}
 	e.Progress("read %d bindings", len(e.spool.entries[archive.Bindings]))
@@ -99,7 +99,7 @@ func (e *Export) readAgain(ctx context.Context) error {
 // dropBindings drops the Bindings of a managed resource that is gone. Those reserve their keys
 // for a limited time only.
 func (e *Export) dropBindings(owner object.Key) {
-	e.note("%s was deleted while the export was made, and is left out", owner)
+	e.note("%s was deleted during the export, and is not exported", owner)
 	for key, at := range e.spool.entries[archive.Bindings] {
 		raw := make([]byte, at.length)
 		if _, err := e.spool.file.ReadAt(raw, at.at); err != nil {
@@ -123,7 +123,7 @@ func (e *Export) readConfigs(ctx context.Context) error {
 	}
 	for _, gvk := range e.kinds.configs {
 		err := e.each(ctx, gvk, func() {}, func(o *unstructured.Unstructured) error {
-			if !e.Selection.In(o.GetNamespace()) && o.GetNamespace() != "" {
+			if !e.Selection.IncludesNamespace(o.GetNamespace()) && o.GetNamespace() != "" {
 				return nil
 			}
 			if err := e.spool.put(archive.Configs, o); err != nil {
@@ -145,7 +145,7 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 		}
 		e.secrets[at] = true
 		if !e.Secrets {
-			e.note("%s needs Secret %s/%s, which isn't in the export", object.KeyOf(config), at[0], at[1])
+			e.note("%s needs Secret %s/%s, which is not exported", object.KeyOf(config), at[0], at[1])
 			continue
 		}
 		secret, err := e.get(ctx, secretKind, at[0], at[1])
@@ -153,7 +153,7 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 			return err
 		}
 		if secret == nil {
-			e.note("%s needs Secret %s/%s, which isn't there", object.KeyOf(config), at[0], at[1])
+			e.note("%s needs Secret %s/%s, which does not exist", object.KeyOf(config), at[0], at[1])
 			continue
 		}
 		if err := e.spool.put(archive.Secrets, secret); err != nil {
@@ -171,7 +171,7 @@ func (e *Export) readNamespaces(ctx context.Context) error {
 			return err
 		}
 		if ns == nil || ns.GetDeletionTimestamp() != nil {
-			e.note("namespace %s was being deleted while the export was made", name)
+			e.note("namespace %s was being deleted during the export", name)
 			ns = &unstructured.Unstructured{Object: map[string]any{}}
 			ns.SetGroupVersionKind(namespaceKind)
 			ns.SetName(name)

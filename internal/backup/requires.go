@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 )
 
-// requires are the kinds that have to be served where the export is imported: those that definitions
-// and composites are composed of, that are served here, and that no exported instance installs. What
-// waits for a kind here waits for it there as well, which is no reason to refuse the import.
+// requires returns the kinds that have to be served before the import: those of the resources of
+// definitions and composites, unless an exported instance installs them. A kind that is not served
+// here is not required: its nodes wait for it already.
 func (e *Export) requires() ([]archive.Kind, error) {
 	var out []archive.Kind
 	for _, kind := range archive.Requires(e.definitions, e.knownKinds()...) {
@@ -20,7 +20,7 @@ func (e *Export) requires() ([]archive.Kind, error) {
 		switch {
 		case meta.IsNoMatchError(err):
 			for _, d := range archive.Composing(e.definitions, gvk) {
-				e.note("kind %s of %s isn't served here, and %s composes it: an import doesn't require it, and the nodes of this kind wait for it there as they do here", gvk.Kind, gvk.GroupVersion(), d)
+				e.note("no matches for kind %q in version %q, which %s composes: an import does not require it, and its nodes wait for it after the import, too", gvk.Kind, gvk.GroupVersion(), d)
 			}
 		case err != nil:
 			return nil, err

@@ -25,18 +25,18 @@ func (i *Import) restore(ctx context.Context, section archive.Section, o *unstru
 	if err := i.checkHold(ctx); err != nil {
 		return err
 	}
-	wanted := archive.Imported(o, archive.By(i.hold))
+	wanted := archive.Imported(o, archive.ImportedBy(i.hold))
 	if section == archive.Bindings {
 		owner, _ := archive.Owner(o)
-		if uid, there := i.incarnations[owner]; there {
-			wanted = archive.For(wanted, uid)
+		if uid, ok := i.uids[owner]; ok {
+			wanted = archive.ForOwner(wanted, uid)
 		}
 	}
 	live, err := i.ensure(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
 	}
-	i.incarnations[object.KeyOf(o)] = live.GetUID()
+	i.uids[object.KeyOf(o)] = live.GetUID()
 	if section == archive.Revisions && archive.IsRenumbered(o.GroupVersionKind().GroupKind()) {
 		live, err = i.renumber(ctx, o, live)
 	} else if archive.HasStatus(o) {
@@ -61,12 +61,12 @@ func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) 
 	if !apierrors.IsNotFound(err) {
 		return live, err
 	}
-	for deadline := time.Now().Add(startsServing); ; {
+	for deadline := time.Now().Add(servingTimeout); ; {
 		live, err = r.Create(ctx, wanted, metav1.CreateOptions{FieldManager: Manager})
 		switch {
 		case apierrors.IsAlreadyExists(err):
 			return r.Get(ctx, wanted.GetName(), metav1.GetOptions{}) // another call was faster
-		case err != nil && startsToServe(err) && time.Now().Before(deadline):
+		case err != nil && isNotServingYet(err) && time.Now().Before(deadline):
 			if err := wait(ctx, 100*time.Millisecond); err != nil {
 				return nil, err
 			}
@@ -76,11 +76,12 @@ func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) 
 	}
 }
 
-// startsServing is how long the API server may take to accept objects of a kind that it has
+// servingTimeout is how long the API server may take to accept objects of a kind that it has
 // just begun to serve.
-const startsServing = 10 * time.Second
+const servingTimeout = 10 * time.Second
 
-func startsToServe(err error) bool {
+// isNotServingYet reports whether the error may be one of a kind that is served only in a moment.
+func isNotServingYet(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err)
 }
 
@@ -134,7 +135,7 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 	if err != nil {
 		return err
 	}
-	uid := i.incarnations[object.KeyOf(o)]
+	uid := i.uids[object.KeyOf(o)]
 	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
 		return nil // an earlier run has deleted it; a usage imported since would deny another request
 	}
@@ -149,7 +150,7 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 type KindsError struct{ Waits []string }
 
 func (k *KindsError) Error() string {
-	text := "the controllers are held, and the import waits for kinds that are not served; run it again when they are:"
+	text := "the Hold still pauses the controllers. These kinds are not served yet; run the import again when they are:"
 	for _, w := range k.Waits {
 		text += "\n  " + w
 	}
@@ -163,7 +164,7 @@ func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstruc
 	for _, o := range objects {
 		waiting[o.GroupVersionKind()] = true
 	}
-	said := false
+	reported := false
 	for deadline := time.Now().Add(i.Patience); ; {
 		for gvk := range waiting {
 			served, err := i.serves(ctx, gvk)
@@ -179,8 +180,8 @@ func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstruc
 			return nil
 		case time.Now().After(deadline):
 			return i.unserved(ctx, waiting)
-		case !said:
-			said = true
+		case !reported:
+			reported = true
 			i.Progress("waiting until %d kinds are served", len(waiting))
 		}
 		if err := wait(ctx, 200*time.Millisecond); err != nil {
@@ -205,7 +206,7 @@ func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool,
 		_, err = r.List(ctx, metav1.ListOptions{Limit: 1})
 	}
 	switch {
-	case isUnserved(err), err != nil && startsToServe(err):
+	case isUnserved(err), err != nil && isNotServingYet(err):
 		return false, nil
 	}
 	return err == nil, err
@@ -215,7 +216,7 @@ func (i *Import) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool,
 func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind]bool) error {
 	out := &KindsError{}
 	for gvk := range kinds {
-		why := "do the controllers run? Start them with 'espalier run'"
+		why := "the controllers may not be running: start them with 'espalier run'"
 		for _, d := range i.File.Sections[archive.Definitions] {
 			if !slices.ContainsFunc(archive.Defines(d), func(defines schema.GroupVersionKind) bool { return defines.GroupKind() == gvk.GroupKind() }) {
 				continue
@@ -227,8 +228,8 @@ func (i *Import) unserved(ctx context.Context, kinds map[schema.GroupVersionKind
 			if live == nil {
 				continue
 			}
-			if said, ok := health.ReadyConditionOf(live); ok && said.Message != "" {
-				why = fmt.Sprintf("%s: %s", object.KeyOf(d), said.Message)
+			if ready, ok := health.ReadyConditionOf(live); ok && ready.Message != "" {
+				why = fmt.Sprintf("%s: %s", object.KeyOf(d), ready.Message)
 			}
 		}
 		out.Waits = append(out.Waits, fmt.Sprintf("%s of %s: %s", gvk.Kind, gvk.GroupVersion(), why))

@@ -40,7 +40,7 @@ func (s *spool) put(section archive.Section, o *unstructured.Unstructured) error
 
 // putWithStatus adds an object with its status.
 func (s *spool) putWithStatus(section archive.Section, o *unstructured.Unstructured) error {
-	return s.write(section, archive.StripButStatus(o))
+	return s.write(section, archive.StripExceptStatus(o))
 }
 
 func (s *spool) write(section archive.Section, o *unstructured.Unstructured) error {
@@ -49,7 +49,7 @@ func (s *spool) write(section archive.Section, o *unstructured.Unstructured) err
 		return err
 	}
 	if _, err := s.file.WriteAt(raw, s.end); err != nil {
-		return fmt.Errorf("keep what was read: %w", err)
+		return fmt.Errorf("write a temporary file: %w", err)
 	}
 	if s.entries[section] == nil {
 		s.entries[section] = map[object.Key]span{}

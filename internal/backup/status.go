@@ -14,13 +14,13 @@ import (
 )
 
 // restoreStatus restores the exported status of an object that this import has created, unless
-// it has a status already: functions compose from what they observe there.
+// it has a status already: functions compute resources from it.
 func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	for !archive.HasStatus(live) && live.GetAnnotations()[espalier.ImportAnnotation] == archive.By(i.hold) {
+	for !archive.HasStatus(live) && live.GetAnnotations()[espalier.ImportAnnotation] == archive.ImportedBy(i.hold) {
 		next := live.DeepCopy()
 		next.Object["status"] = archive.Status(exported)
 		restored, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: Manager})
@@ -34,8 +34,8 @@ func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured
 	return live, nil
 }
 
-// renumber sees to it that a revision that is there already, since its composition is, has
-// no lower number than it was exported with: older ones would come after it.
+// renumber raises the number of an existing CompositionRevision to the exported one: otherwise
+// older revisions that are imported would have higher numbers.
 func (i *Import) renumber(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
 	if err != nil {

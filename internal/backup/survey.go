@@ -75,9 +75,9 @@ func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
 		case i.File.Header.ID:
 			s.hold = h
 		case "":
-			i.Progress("Hold %s is there as well: the controllers rest for as long as it is", h.GetName())
+			i.Progress("Hold %s exists, too: the controllers stay paused until it is deleted", h.GetName())
 		default:
-			s.problem("another import is under way or was left, by Hold %s: end it first, by running it again or with --abort", h.GetName())
+			s.problem("another import is in progress or was interrupted, see Hold %s: finish it first by running it again, or abort it with --abort", h.GetName())
 		}
 		return nil
 	})
@@ -93,37 +93,37 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	wanted := map[schema.GroupVersionKind]string{}
 	var order []schema.GroupVersionKind
 	want := func(gvk schema.GroupVersionKind, why string) {
-		if _, there := wanted[gvk]; !there && !defined[gvk.GroupKind()] {
+		if _, ok := wanted[gvk]; !ok && !defined[gvk.GroupKind()] {
 			wanted[gvk] = why
 			order = append(order, gvk)
 		}
 	}
-	want(holdKind, "an import needs it: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'")
+	want(holdKind, "which an import needs: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'")
 	for _, o := range i.File.Objects() {
-		want(o.GroupVersionKind(), "there are objects of it: install its CustomResourceDefinition first")
+		want(o.GroupVersionKind(), "which objects of the export have: install its CustomResourceDefinition first")
 	}
 	for _, k := range i.File.Header.Requires {
-		want(k.GVK(), "definitions compose it: install its CustomResourceDefinition first")
+		want(k.GVK(), "which definitions compose: install its CustomResourceDefinition first")
 	}
-	coming, err := i.coming(ctx)
+	installed, err := i.installedKinds(ctx)
 	if err != nil {
 		return err
 	}
 	for _, gvk := range order {
-		served, err := i.comes(ctx, gvk, coming[gvk.GroupKind()])
+		served, err := i.awaitServed(ctx, gvk, installed[gvk.GroupKind()])
 		if err != nil {
 			return err
 		}
 		if !served {
-			s.problem("kind %s of %s isn't served, and %s", gvk.Kind, gvk.GroupVersion(), wanted[gvk])
+			s.problem("no matches for kind %q in version %q, %s", gvk.Kind, gvk.GroupVersion(), wanted[gvk])
 		}
 	}
 	return nil
 }
 
-// coming returns the kinds that have a CustomResourceDefinition. Discovery shows them shortly
+// installedKinds returns the kinds that have a CustomResourceDefinition. Discovery shows them shortly
 // after it is created.
-func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) {
+func (i *Import) installedKinds(ctx context.Context) (map[schema.GroupKind]bool, error) {
 	out := map[schema.GroupKind]bool{}
 	err := i.each(ctx, crdKind, func() {}, func(o *unstructured.Unstructured) error {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
@@ -136,14 +136,15 @@ func (i *Import) coming(ctx context.Context) (map[schema.GroupKind]bool, error) 
 	return out, err
 }
 
-// comes reports whether a kind is served. It waits for one that has a CustomResourceDefinition.
-func (i *Import) comes(ctx context.Context, gvk schema.GroupVersionKind, coming bool) (bool, error) {
-	for deadline := time.Now().Add(startsServing); ; {
+// awaitServed reports whether a kind is served. It waits for one that has a
+// CustomResourceDefinition.
+func (i *Import) awaitServed(ctx context.Context, gvk schema.GroupVersionKind, installed bool) (bool, error) {
+	for deadline := time.Now().Add(servingTimeout); ; {
 		_, err := i.objects(gvk, "")
 		if !isUnserved(err) {
 			return err == nil, err
 		}
-		if !coming || time.Now().After(deadline) {
+		if !installed || time.Now().After(deadline) {
 			return false, nil
 		}
 		if err := wait(ctx, 100*time.Millisecond); err != nil {
@@ -166,16 +167,16 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 		s.findings = append(s.findings, finding{o, create})
 		return nil
 	}
-	i.incarnations[key] = live.GetUID()
+	i.uids[key] = live.GetUID()
 	s.findings = append(s.findings, finding{o, keep})
 	_, deleting := archive.Deleting(o)
 	switch {
 	case live.GetDeletionTimestamp() != nil && !deleting:
-		s.problem("%s is being deleted here: wait until it has gone", key)
+		s.problem("%s is being deleted: wait until it is gone", key)
 	case section == archive.Namespaces, archive.ImportedFrom(live, i.File.Header.ID):
 	default:
 		if fields := archive.Differences(o, live); len(fields) > 0 {
-			s.problem("%s is there already and differs in %s; nothing is overwritten", key, strings.Join(fields, ", "))
+			s.problem("%s exists and differs in %s; an import overwrites nothing", key, strings.Join(fields, ", "))
 		}
 	}
 	return nil
@@ -184,13 +185,13 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 // surveyBinding checks whether the name of a Binding is free, or belongs to the same managed
 // resource.
 func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
-	owner, was := archive.Owner(b)
-	uid, there := i.incarnations[owner]
-	if !there && !i.inFile(owner) {
-		uid = was // its managed resource is gone: it only reserves the key
+	owner, exportedUID := archive.Owner(b)
+	uid, exists := i.uids[owner]
+	if !exists && !i.inFile(owner) {
+		uid = exportedUID // its managed resource is gone: it only reserves the key
 	}
-	wanted := archive.For(b, uid)
-	if !there && archive.IsNamedByUID(wanted) && i.inFile(owner) {
+	wanted := archive.ForOwner(b, uid)
+	if !exists && archive.IsNamedByUID(wanted) && i.inFile(owner) {
 		s.findings = append(s.findings, finding{b, create})
 		return nil
 	}
@@ -203,7 +204,7 @@ func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.U
 		return nil
 	}
 	s.findings = append(s.findings, finding{b, keep})
-	if why := inTheWay(live, wanted, uid); why != "" {
+	if why := bindingConflict(live, wanted, uid); why != "" {
 		s.problem("%s: %s", object.KeyOf(b), why)
 	}
 	return nil
@@ -218,17 +219,17 @@ func (i *Import) inFile(key object.Key) bool {
 	return false
 }
 
-// inTheWay returns why an existing Binding conflicts with the wanted one; empty if it does not.
-func inTheWay(live, wanted *unstructured.Unstructured, uid types.UID) string {
-	holder, incarnation := archive.Owner(live)
+// bindingConflict returns why an existing Binding conflicts with the wanted one; empty if it does not.
+func bindingConflict(live, wanted *unstructured.Unstructured, uid types.UID) string {
+	liveOwner, liveUID := archive.Owner(live)
 	owner, _ := archive.Owner(wanted)
 	switch {
-	case holder != owner:
-		return fmt.Sprintf("the place of the external resource of %s is taken by %s", owner, holder)
-	case incarnation != uid:
-		return fmt.Sprintf("the place of the external resource of %s is kept by a former incarnation of it, which is %s: wait until that has ended", owner, archive.Phase(live))
-	case !archive.Agree(live, wanted):
-		return fmt.Sprintf("%s is bound to another external resource here", owner)
+	case liveOwner != owner:
+		return fmt.Sprintf("the key of the external resource of %s is reserved by %s", owner, liveOwner)
+	case liveUID != uid:
+		return fmt.Sprintf("the key of the external resource of %s is reserved by an earlier object of the same name, in phase %s: wait until its deletion ends", owner, archive.Phase(live))
+	case !archive.SameExternal(live, wanted):
+		return fmt.Sprintf("%s is bound to another external resource", owner)
 	}
 	return ""
 }

@@ -255,7 +255,7 @@ func (f fakeCache) BeginWrite(schema.GroupVersionKind, string, string, watch.Sub
 func (f fakeCache) Record(*unstructured.Unstructured, watch.Subscriber)                          {}
 func (f fakeCache) RecordGone(schema.GroupVersionKind, string, string, string, watch.Subscriber) {}
 
-func (f fakeCache) Served(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
+func (f fakeCache) GetCached(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
 	found, err := f.live(named(kind, namespace, name), "")
 	return found, err == nil
 }

@@ -104,13 +104,13 @@ type ChildCache interface {
 // InstanceCache caches the instances themselves.
 type InstanceCache interface {
 	Cache
-	Served
+	InstanceReader
 	writer.Caches
 }
 
-// Served reads the instances, and what their watch knows of their deletion.
-type Served interface {
-	Served(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+// InstanceReader reads the instances, and what their watch knows of their deletion.
+type InstanceReader interface {
+	GetCached(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	WasOrphaned(kind schema.GroupVersionKind, o *unstructured.Unstructured) bool
 	// DeletedDespiteFinalizers is the last state of an instance that the API server deleted although it had
 	// finalizers; nil if there is none.

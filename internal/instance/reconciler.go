@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		if out := r.claim(ctx, s); out.IsFinal() {
 			return out
 		}
-		if changed := r.act(ctx, s); !changed && !s.isUnsettled() {
+		if changed := r.act(ctx, s); !changed && !s.recordIdleRound() {
 			break
 		}
 	}
@@ -135,10 +135,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return r.report(ctx, s)
 }
 
-// isUnsettled says, after a round that has changed nothing, whether the composer may give another
-// answer in the next. An answer that changes each time is not asked for without end: the next
-// reconcile for its sake comes later and later.
-func (s *reconcileState) isUnsettled() bool {
+// recordIdleRound records a round that has changed nothing, and reports whether another follows:
+// the composer may give another answer in it. For a composer whose answer changes each time the
+// rounds of a reconcile are bounded, and the delay to the next reconcile doubles.
+func (s *reconcileState) recordIdleRound() (more bool) {
 	s.idleRounds++
 	switch {
 	case !s.desired.Unsettled:
@@ -163,7 +163,7 @@ const (
 // load reads the instance, and restores the watches of what it recorded. An instance that is gone
 // is forgotten.
 func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
-	cached, ok := r.Instances.Served(r.Kind, key.Namespace, key.Name)
+	cached, ok := r.Instances.GetCached(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		if gone := r.bypassed(key); gone != nil {
 			return nil, r.tearDownBypassed(ctx, key, gone)

@@ -188,7 +188,7 @@ func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
 	if !claimed || !result.Claim {
 		return
 	}
-	if claim, there := r.Instances.Served(key.GroupKind().WithVersion(version), key.Namespace, key.Name); there {
+	if claim, there := r.Instances.GetCached(key.GroupKind().WithVersion(version), key.Namespace, key.Name); there {
 		r.Events.Event(claim, severity, result.Reason, result.Message)
 	}
 }

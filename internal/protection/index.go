@@ -21,7 +21,7 @@ import (
 // Watches are the caches of an Index; *watch.Hub implements it.
 type Watches interface {
 	WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.KindWatch
-	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
 }
 
@@ -96,7 +96,7 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 		i.remove(before)
 	}
 	// It is read under the lock, so that of two refreshes at once the later one counts.
-	o, there := i.watches.Served(kind, key.Namespace, key.Name)
+	o, there := i.watches.GetCached(kind, key.Namespace, key.Name)
 	var after usage.Usage
 	if there {
 		if after, there = usage.Read(o); there {

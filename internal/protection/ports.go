@@ -36,7 +36,7 @@ type Kinds interface {
 
 // Cache holds the usages, and records the answers to writes; *watch.Hub implements it.
 type Cache interface {
-	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
 	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 	writer.Caches

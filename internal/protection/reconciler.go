@@ -50,7 +50,7 @@ const maxSteps = 16
 // Reconcile carries out one step after the other until there is nothing more to do for now,
 // and writes the condition.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	o, ok := r.Cache.Served(r.Kind, key.Namespace, key.Name)
+	o, ok := r.Cache.GetCached(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.Cache.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()

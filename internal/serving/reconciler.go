@@ -50,7 +50,7 @@ type Config struct {
 	MoreColumns bool
 }
 
-// Wake asks for another reconcile of a definition.
+// Wake enqueues a definition.
 func (c *Config) Wake(key object.Key) {
 	c.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
 }
@@ -127,7 +127,7 @@ type Reconciler struct {
 	Config
 	Dialect Dialect
 
-	refusals sync.Map // of object.Key: *telemetry.Refusals
+	refusals sync.Map // of object.Key: *telemetry.WriteFailures
 }
 
 // Reconcile compiles a definition, publishes its kinds, serves them, and reports.
@@ -160,7 +160,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 
 // load finds a definition in the cache.
 func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
-	o, found := r.Hub.Served(r.Kind, key.Namespace, key.Name)
+	o, found := r.Hub.GetCached(r.Kind, key.Namespace, key.Name)
 	if !found {
 		return nil, false
 	}

@@ -16,33 +16,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Aspect is a part of an object that people look at on its own.
+// Aspect is a part of an object that a plan compares on its own.
 type Aspect string
 
-// Aspects, in the order in which they are told.
+// Aspects, in the order of a plan.
 const (
-	Managers    Aspect = "managers"    // who owns fields, by metadata.managedFields
+	Managers    Aspect = "managers"    // field managers, by metadata.managedFields
 	Owners      Aspect = "owners"      // metadata.ownerReferences
 	Finalizers  Aspect = "finalizers"  // metadata.finalizers
 	Labels      Aspect = "labels"      // keys of metadata.labels
 	Annotations Aspect = "annotations" // keys of metadata.annotations
-	Fields      Aspect = "fields"      // paths of everything else but the status
+	Fields      Aspect = "fields"      // paths of all other fields outside of the status
 	Conditions  Aspect = "conditions"  // status.conditions
 	Status      Aspect = "status"      // other fields of the status
 )
 
-// Difference is what is different in one aspect of an object. Values are told of conditions
-// only: others may be secret.
+// Difference is the difference between two states of an object in one aspect. It has values of
+// conditions only: others may be secret.
 type Difference struct {
 	Aspect Aspect `json:"aspect"`
-	// Renamed are pairs of field managers: the fields of the first go to the second.
+	// Renamed are pairs of field managers: the second gets fields of the first.
 	Renamed []Rename `json:"renamed,omitempty"`
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Rename is a field manager whose fields another gets.
+// Rename is a field manager, and another that gets its fields.
 type Rename struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -52,41 +52,41 @@ func (d Difference) isEmpty() bool {
 	return len(d.Renamed)+len(d.Added)+len(d.Removed)+len(d.Changed) == 0
 }
 
-// Diff compares two states of an object. When they were written isn't compared.
+// Diff compares two states of an object, without resource versions and times.
 func Diff(before, after *unstructured.Unstructured) []Difference {
 	all := []Difference{
-		managers(before, after),
-		keyed(Owners, owners(before), owners(after)),
-		keyed(Finalizers, set(before.GetFinalizers()), set(after.GetFinalizers())),
-		keyed(Labels, before.GetLabels(), after.GetLabels()),
-		keyed(Annotations, before.GetAnnotations(), after.GetAnnotations()),
-		fields(before, after),
-		conditions(before, after),
-		status(before, after),
+		diffManagers(before, after),
+		diffMaps(Owners, ownerReferences(before), ownerReferences(after)),
+		diffMaps(Finalizers, keySet(before.GetFinalizers()), keySet(after.GetFinalizers())),
+		diffMaps(Labels, before.GetLabels(), after.GetLabels()),
+		diffMaps(Annotations, before.GetAnnotations(), after.GetAnnotations()),
+		diffFields(before, after),
+		diffConditions(before, after),
+		diffStatus(before, after),
 	}
 	return slices.DeleteFunc(all, Difference.isEmpty)
 }
 
-// keyed compares maps by their keys and values, and tells of keys.
-func keyed(aspect Aspect, before, after map[string]string) Difference {
+// diffMaps compares keys and values, and returns keys.
+func diffMaps(aspect Aspect, before, after map[string]string) Difference {
 	d := Difference{Aspect: aspect}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		switch value, is := after[key]; {
-		case !is:
+		switch value, ok := after[key]; {
+		case !ok:
 			d.Removed = append(d.Removed, key)
 		case value != before[key]:
 			d.Changed = append(d.Changed, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if _, was := before[key]; !was {
+		if _, ok := before[key]; !ok {
 			d.Added = append(d.Added, key)
 		}
 	}
 	return d
 }
 
-func set(list []string) map[string]string {
+func keySet(list []string) map[string]string {
 	out := map[string]string{}
 	for _, item := range list {
 		out[item] = ""
@@ -94,8 +94,9 @@ func set(list []string) map[string]string {
 	return out
 }
 
-// owners are references to owners by what they refer to, with how.
-func owners(o *unstructured.Unstructured) map[string]string {
+// ownerReferences are the owner references of an object by kind and name, with their other
+// fields as text.
+func ownerReferences(o *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, ref := range o.GetOwnerReferences() {
 		out[ref.Kind+" "+ref.Name] = fmt.Sprint(ref.UID, ref.Controller != nil && *ref.Controller, ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion, ref.APIVersion)
@@ -103,19 +104,19 @@ func owners(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// fields compares what is neither metadata nor status.
-func fields(before, after *unstructured.Unstructured) Difference {
+// diffFields compares the fields that no other aspect covers.
+func diffFields(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Fields}
-	d.compare("", besides(before), besides(after))
+	d.compare("", otherFields(before), otherFields(after))
 	return d
 }
 
-// besides are an object's fields that no other aspect is about.
-func besides(o *unstructured.Unstructured) map[string]any {
+// otherFields are an object's fields that no other aspect covers.
+func otherFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	metadata := map[string]any{}
 	for _, field := range []string{"generateName", "deletionTimestamp"} {
-		if value, has, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", field); has {
+		if value, found, _ := unstructured.NestedFieldNoCopy(o.Object, "metadata", field); found {
 			metadata[field] = value
 		}
 	}
@@ -125,6 +126,7 @@ func besides(o *unstructured.Unstructured) map[string]any {
 	return out
 }
 
+// compare adds the differences of two maps at a path.
 func (d *Difference) compare(at object.Path, before, after map[string]any) {
 	keys := map[string]bool{}
 	for key := range before {
@@ -135,17 +137,17 @@ func (d *Difference) compare(at object.Path, before, after map[string]any) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		path := at.Field(key)
-		a, was := before[key]
-		b, is := after[key]
-		x, isMap := a.(map[string]any)
-		y, areMaps := b.(map[string]any)
+		a, inBefore := before[key]
+		b, inAfter := after[key]
+		mapA, isMapA := a.(map[string]any)
+		mapB, isMapB := b.(map[string]any)
 		switch {
 		case reflect.DeepEqual(a, b):
-		case isMap && areMaps:
-			d.compare(path, x, y)
-		case !was:
+		case isMapA && isMapB:
+			d.compare(path, mapA, mapB)
+		case !inBefore:
 			d.Added = append(d.Added, path.String())
-		case !is:
+		case !inAfter:
 			d.Removed = append(d.Removed, path.String())
 		default:
 			d.Changed = append(d.Changed, path.String())
@@ -153,27 +155,27 @@ func (d *Difference) compare(at object.Path, before, after map[string]any) {
 	}
 }
 
-// conditions compares conditions by their status and reason.
-func conditions(before, after *unstructured.Unstructured) Difference {
+// diffConditions compares conditions by status and reason.
+func diffConditions(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Conditions}
-	was, is := conditionTexts(before), conditionTexts(after)
-	for _, kind := range slices.Sorted(maps.Keys(was)) {
-		switch now, there := is[kind]; {
-		case !there:
+	old, current := conditionTexts(before), conditionTexts(after)
+	for _, kind := range slices.Sorted(maps.Keys(old)) {
+		switch text, ok := current[kind]; {
+		case !ok:
 			d.Removed = append(d.Removed, kind)
-		case now != was[kind]:
-			d.Changed = append(d.Changed, fmt.Sprintf("%s: %s → %s", kind, was[kind], now))
+		case text != old[kind]:
+			d.Changed = append(d.Changed, fmt.Sprintf("%s: %s → %s", kind, old[kind], text))
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(is)) {
-		if _, there := was[kind]; !there {
-			d.Added = append(d.Added, kind+": "+is[kind])
+	for _, kind := range slices.Sorted(maps.Keys(current)) {
+		if _, ok := old[kind]; !ok {
+			d.Added = append(d.Added, kind+": "+current[kind])
 		}
 	}
 	return d
 }
 
-// conditionTexts are the conditions of an object by their types.
+// conditionTexts are status and reason of an object's conditions, by type.
 func conditionTexts(o *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, c := range condition.Read(o) {
@@ -186,84 +188,88 @@ func conditionTexts(o *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// status compares the fields of a status by their names, but for conditions.
-func status(before, after *unstructured.Unstructured) Difference {
+// diffStatus compares the top-level fields of the status except conditions.
+func diffStatus(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Status}
-	was, _, _ := unstructured.NestedMap(before.Object, "status")
-	is, _, _ := unstructured.NestedMap(after.Object, "status")
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		switch value, there := is[key]; {
+	old, _, _ := unstructured.NestedMap(before.Object, "status")
+	current, _, _ := unstructured.NestedMap(after.Object, "status")
+	for _, key := range slices.Sorted(maps.Keys(old)) {
+		switch value, ok := current[key]; {
 		case key == "conditions":
-		case !there:
+		case !ok:
 			d.Removed = append(d.Removed, key)
-		case !reflect.DeepEqual(value, was[key]):
+		case !reflect.DeepEqual(value, old[key]):
 			d.Changed = append(d.Changed, key)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(is)) {
-		if _, there := was[key]; !there && key != "conditions" {
+	for _, key := range slices.Sorted(maps.Keys(current)) {
+		if _, ok := old[key]; !ok && key != "conditions" {
 			d.Added = append(d.Added, key)
 		}
 	}
 	return d
 }
 
-// owned is what a field manager owns.
-type owned struct {
-	name string
-	set  *fieldpath.Set
+// manager is a field manager with the fields that it owns.
+type manager struct {
+	name   string
+	fields *fieldpath.Set
 }
 
-// managers compares who owns fields. A manager that goes, and whose fields others have
-// then, is renamed to these.
-func managers(before, after *unstructured.Unstructured) Difference {
+// diffManagers compares the field managers. A manager that no longer owns anything counts as
+// renamed to the managers that gain its fields, and as removed if there are none.
+func diffManagers(before, after *unstructured.Unstructured) Difference {
 	d := Difference{Aspect: Managers}
-	was, is := ownedOf(before), ownedOf(after)
-	gaining := map[string]bool{}
-	for _, former := range was {
-		if slices.ContainsFunc(is, func(o owned) bool { return o.name == former.name }) {
+	old, current := managersOf(before), managersOf(after)
+	indexOf := func(all []manager, name string) int {
+		return slices.IndexFunc(all, func(m manager) bool { return m.name == name })
+	}
+	gains := map[string]bool{}
+	for _, from := range old {
+		if indexOf(current, from.name) >= 0 {
 			continue
 		}
 		renamed := false
-		for _, now := range is {
-			gained := now.set
-			if i := slices.IndexFunc(was, func(o owned) bool { return o.name == now.name }); i >= 0 {
-				gained = gained.Difference(was[i].set)
+		for _, to := range current {
+			gained := to.fields
+			if i := indexOf(old, to.name); i >= 0 {
+				gained = gained.Difference(old[i].fields)
 			}
-			if !gained.Intersection(former.set).Empty() {
-				d.Renamed = append(d.Renamed, Rename{former.name, now.name})
-				gaining[now.name], renamed = true, true
+			if !gained.Intersection(from.fields).Empty() {
+				d.Renamed = append(d.Renamed, Rename{from.name, to.name})
+				gains[to.name], renamed = true, true
 			}
 		}
 		if !renamed {
-			d.Removed = append(d.Removed, former.name)
+			d.Removed = append(d.Removed, from.name)
 		}
 	}
-	for _, now := range is {
-		if !gaining[now.name] && !slices.ContainsFunc(was, func(o owned) bool { return o.name == now.name }) {
-			d.Added = append(d.Added, now.name)
+	for _, m := range current {
+		if !gains[m.name] && indexOf(old, m.name) < 0 {
+			d.Added = append(d.Added, m.name)
 		}
 	}
 	return d
 }
 
-// ownedOf is what the managers of an object own, in the order of their names: by name,
-// operation and subresource, for what is written in several versions together.
-func ownedOf(o *unstructured.Unstructured) []owned {
-	var out []owned
+// managersOf returns the field managers of an object, sorted by name. Entries that differ in the
+// API version only are merged.
+func managersOf(o *unstructured.Unstructured) []manager {
+	var out []manager
 	for _, e := range o.GetManagedFields() {
-		name, set := managerName(e), ownership.Decode(e)
-		if i := slices.IndexFunc(out, func(o owned) bool { return o.name == name }); i >= 0 {
-			out[i].set = out[i].set.Union(set)
+		name, fields := managerName(e), ownership.Decode(e)
+		if i := slices.IndexFunc(out, func(m manager) bool { return m.name == name }); i >= 0 {
+			out[i].fields = out[i].fields.Union(fields)
 			continue
 		}
-		out = append(out, owned{name, set})
+		out = append(out, manager{name, fields})
 	}
-	slices.SortFunc(out, func(a, b owned) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(out, func(a, b manager) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-// managerName is an entry of managed fields as people read it.
+// managerName is the name that a plan shows for an entry of managed fields: the manager's,
+// with operation and subresource.
 func managerName(e metav1.ManagedFieldsEntry) string {
 	name := e.Manager
 	if e.Operation == metav1.ManagedFieldsOperationUpdate {

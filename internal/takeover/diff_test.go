@@ -27,31 +27,31 @@ func TestDiff(t *testing.T) {
 		want          []takeover.Difference
 	}{
 		"Nothing": {
-			"versions and times are no differences",
+			"resource versions and times are not compared",
 			"metadata: {resourceVersion: '1', managedFields: [{manager: a, operation: Apply, time: '2026-01-01T00:00:00Z', fieldsV1: {'f:data': {}}}]}",
 			"metadata: {resourceVersion: '2', managedFields: [{manager: a, operation: Apply, time: '2026-01-02T00:00:00Z', fieldsV1: {'f:data': {}}}]}",
 			nil,
 		},
-		"A manager that goes, whose fields another gets": {
+		"A removed manager, and another that gains its fields": {
 			"it is renamed",
 			"metadata: {managedFields: [{manager: former, operation: Update, fieldsV1: {'f:data': {'f:a': {}}}}]}",
 			"metadata: {managedFields: [{manager: ours, operation: Apply, fieldsV1: {'f:data': {'f:a': {}}}}]}",
 			[]takeover.Difference{{Aspect: takeover.Managers, Renamed: []takeover.Rename{{From: "former (Update)", To: "ours"}}}},
 		},
-		"A manager that had them already": {
-			"who goes has left nothing to anybody",
+		"A removed manager, and another that owned its fields before": {
+			"a manager that gains no fields is no new name of the removed one",
 			"metadata: {managedFields: [{manager: former, operation: Apply, fieldsV1: {'f:a': {}}}, {manager: ours, operation: Apply, fieldsV1: {'f:a': {}}}]}",
 			"metadata: {managedFields: [{manager: ours, operation: Apply, fieldsV1: {'f:a': {}}}]}",
 			[]takeover.Difference{{Aspect: takeover.Managers, Removed: []string{"former"}}},
 		},
 		"A manager of the status": {
-			"it is told apart from one of the object",
+			"it is distinct from a manager of the object",
 			"metadata: {managedFields: [{manager: a, operation: Update, fieldsV1: {'f:a': {}}}]}",
 			"metadata: {managedFields: [{manager: a, operation: Update, fieldsV1: {'f:a': {}}}, {manager: a, operation: Update, subresource: status, fieldsV1: {'f:status': {}}}]}",
 			[]takeover.Difference{{Aspect: takeover.Managers, Added: []string{"a (Update) on status"}}},
 		},
 		"Metadata": {
-			"keys are told, values aren't",
+			"the difference has keys, and no values",
 			"metadata: {labels: {a: x, b: x}, annotations: {c: secret}, finalizers: [f], ownerReferences: [{kind: Parent, name: p, uid: u}]}",
 			"metadata: {labels: {a: z}, annotations: {d: secret}, ownerReferences: [{kind: Parent, name: p, uid: v}]}",
 			[]takeover.Difference{
@@ -62,7 +62,7 @@ func TestDiff(t *testing.T) {
 			},
 		},
 		"Fields": {
-			"paths are told, a list as a whole",
+			"the difference has paths, and lists are atomic",
 			"spec: {size: 1, list: [1], nested: {gone: 1}}\nmetadata: {generateName: a-}",
 			"spec: {size: 2, list: [1, 2], nested: {'a.b': 1}}",
 			[]takeover.Difference{{
@@ -70,7 +70,7 @@ func TestDiff(t *testing.T) {
 			}},
 		},
 		"Conditions": {
-			"status and reason count, messages don't",
+			"status and reason are compared, messages are not",
 			"status: {conditions: [{type: Ready, status: 'True', reason: Available, message: a}, {type: Synced, status: 'True', message: a}, {type: Responsive, status: 'True'}]}",
 			"status: {conditions: [{type: Ready, status: 'False', reason: Creating}, {type: Synced, status: 'True', message: b}, {type: New, status: 'True'}]}",
 			[]takeover.Difference{{
@@ -78,7 +78,7 @@ func TestDiff(t *testing.T) {
 			}},
 		},
 		"The rest of a status": {
-			"fields are told by name",
+			"the difference has the names of fields",
 			"status: {a: 1, b: 1}",
 			"status: {a: 2, c: 1}",
 			[]takeover.Difference{{Aspect: takeover.Status, Removed: []string{"b"}, Changed: []string{"a"}, Added: []string{"c"}}},

@@ -14,31 +14,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 )
 
-// ownPrefix begins the annotations of Espalier.
+// ownPrefix is the prefix of Espalier's annotations.
 const ownPrefix = "espalier.dev/"
 
-// userAnnotations are the annotations of Espalier that people put on. They stay: another engine
-// doesn't read them.
+// userAnnotations are Espalier's annotations that users set. They stay: another engine does not
+// read them.
 var userAnnotations = []string{
 	v1alpha1.ProtectAnnotation, v1alpha1.DeletionPolicyAnnotation, v1alpha1.OwnerReferencesAnnotation,
 	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
 }
 
-// Released is an object as the engine needs it to go on with it: the engine's field
-// managers own what Espalier's do, and Espalier's marks are gone. Changed says whether there
-// was anything to do. What it is given isn't changed.
+// Released returns the object as the engine needs it to continue: the engine's field managers
+// own the fields of Espalier's, and Espalier's labels, annotations and owner references are
+// removed. Changed reports whether the result differs from o, which is not modified.
 func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *unstructured.Unstructured, changed bool) {
 	entries, changed := managedfields.Restore(o, engine)
 	out = o.DeepCopy()
 	out.SetManagedFields(entries)
 	labels, annotations := out.GetLabels(), out.GetAnnotations()
 	drop := func(from map[string]string, key string) {
-		if _, has := from[key]; has {
+		if _, ok := from[key]; ok {
 			delete(from, key)
 			changed = true
 		}
 	}
-	nested := engine == managedfields.Crossplane && managedfields.IsOfGraph(o) // which stays Espalier's, or kro's
+	// A child of a graph stays with Espalier or kro, even if it is a composite or a claim.
+	nested := engine == managedfields.Crossplane && managedfields.IsOfGraph(o)
 	for key := range annotations {
 		if strings.HasPrefix(key, ownPrefix) && !slices.Contains(userAnnotations, key) && !nested {
 			drop(annotations, key)
@@ -64,11 +65,11 @@ func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *u
 		}
 		drop(labels, v1alpha1.ApplySetIDLabel)
 	} else if hash := annotations[v1alpha1.ApplySetHashAnnotation]; !strings.HasPrefix(hash, "sha256:") {
-		drop(annotations, v1alpha1.ApplySetHashAnnotation) // kro's begins so, and is made of something else
+		drop(annotations, v1alpha1.ApplySetHashAnnotation) // kro's own has the prefix, and hashes other input
 	}
 	out.SetLabels(orNil(labels))
 	out.SetAnnotations(orNil(annotations))
-	refs := slices.DeleteFunc(out.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isOurs(o, r, engine) })
+	refs := slices.DeleteFunc(out.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return isOwnReference(o, r, engine) })
 	if len(refs) != len(out.GetOwnerReferences()) {
 		out.SetOwnerReferences(refs)
 		changed = true
@@ -76,7 +77,7 @@ func Released(o *unstructured.Unstructured, engine managedfields.Engine) (out *u
 	return out, changed
 }
 
-// orNil is no map for an empty one, as the API server stores it.
+// orNil returns nil for an empty map, as the API server stores it.
 func orNil(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
@@ -84,10 +85,10 @@ func orNil(m map[string]string) map[string]string {
 	return m
 }
 
-// isOurs says whether an object has an owner reference because of Espalier: to the kind of
-// its instance; and, of kro's objects, to the instance.
-func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine managedfields.Engine) bool {
-	if !isMarked(o) || engine == managedfields.Crossplane && managedfields.IsOfGraph(o) {
+// isOwnReference reports whether Espalier set the owner reference: to the
+// CustomResourceDefinition of the object's instance, or, in kro's dialect, to the instance.
+func isOwnReference(o *unstructured.Unstructured, r metav1.OwnerReference, engine managedfields.Engine) bool {
+	if !isComposed(o) || engine == managedfields.Crossplane && managedfields.IsOfGraph(o) {
 		return false
 	}
 	labels := o.GetLabels()
@@ -96,32 +97,32 @@ func isOurs(o *unstructured.Unstructured, r metav1.OwnerReference, engine manage
 			r.Kind == labels[v1alpha1.InstanceKindLabel] && r.Name == labels[v1alpha1.InstanceNameLabel]
 }
 
-// isMarked says whether an object is composed by Espalier.
-func isMarked(o *unstructured.Unstructured) bool { return inventory.AppliedDigest(o) != "" }
+// isComposed reports whether Espalier composes the object.
+func isComposed(o *unstructured.Unstructured) bool { return inventory.AppliedDigest(o) != "" }
 
-// operation is a step of a JSON patch (RFC 6902).
+// operation is an operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// Patch is the one write that makes one state of an object another: a JSON patch of its
-// metadata, which the API server refuses if somebody has changed the object in between.
+// Patch returns the JSON patch of the metadata that turns one state of an object into another.
+// The API server rejects it with a conflict if the object has changed in between.
 func Patch(from, to *unstructured.Unstructured) ([]byte, error) {
 	patch := []operation{
 		{"replace", "/metadata/resourceVersion", from.GetResourceVersion()},
 		{"replace", "/metadata/managedFields", to.GetManagedFields()},
 	}
-	was, _, _ := unstructured.NestedMap(from.Object, "metadata")
-	is, _, _ := unstructured.NestedMap(to.Object, "metadata")
+	old, _, _ := unstructured.NestedMap(from.Object, "metadata")
+	current, _, _ := unstructured.NestedMap(to.Object, "metadata")
 	for _, field := range []string{"labels", "annotations", "ownerReferences"} {
-		before, had := was[field]
-		after, has := is[field]
+		before, inOld := old[field]
+		after, inCurrent := current[field]
 		switch {
-		case had && !has:
+		case inOld && !inCurrent:
 			patch = append(patch, operation{Op: "remove", Path: "/metadata/" + field})
-		case had && !equal(before, after):
+		case inOld && !equal(before, after):
 			patch = append(patch, operation{"replace", "/metadata/" + field, after})
 		}
 	}

@@ -16,8 +16,8 @@ func TestReleased(t *testing.T) {
 		engine    managedfields.Engine
 		has, want string
 	}{
-		"An object that a composite consists of": {
-			"Espalier's marks go, Crossplane's and people's stay", managedfields.Crossplane,
+		"A child of a composite": {
+			"Espalier's labels and annotations are removed, those of Crossplane and users stay", managedfields.Crossplane,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a,
  labels: {crossplane.io/composite: shop, applyset.kubernetes.io/part-of: x, own: own},
  annotations: {crossplane.io/composition-resource-name: a, espalier.dev/applied: x, espalier.dev/depends-on: "", internal.kro.run/apply-order: "1", espalier.dev/protect: "yes"},
@@ -28,19 +28,19 @@ func TestReleased(t *testing.T) {
  ownerReferences: [{apiVersion: example.org/v1, kind: App, name: shop, uid: u, controller: true}]}}`,
 		},
 		"The Secret of a claim": {
-			"it has no marks but its controller", managedfields.Crossplane,
+			"its controller is the only link to the claim", managedfields.Crossplane,
 			`{apiVersion: v1, kind: Secret, type: connection.crossplane.io/v1alpha1, metadata: {name: a,
  labels: {kro.run/node-id: connection, applyset.kubernetes.io/part-of: x, crossplane.io/claim-name: c, crossplane.io/claim-namespace: team},
  annotations: {espalier.dev/applied: x}}}`,
 			`{apiVersion: v1, kind: Secret, type: connection.crossplane.io/v1alpha1, metadata: {name: a}}`,
 		},
-		"An owner that somebody else wants": {
-			"what Espalier hasn't composed keeps it", managedfields.Crossplane,
+		"An owner reference that another client set": {
+			"an object that Espalier does not compose keeps it", managedfields.Crossplane,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, name: b, uid: v}]}}`,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, ownerReferences: [{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, name: b, uid: v}]}}`,
 		},
 		"A claim that a graph composes": {
-			"what the graph needs stays", managedfields.Crossplane,
+			"labels and annotations of the graph stay", managedfields.Crossplane,
 			`{apiVersion: example.org/v1, kind: Claim, metadata: {name: a,
  labels: {kro.run/owned: "true", kro.run/node-id: db, applyset.kubernetes.io/part-of: x, applyset.kubernetes.io/id: other},
  annotations: {espalier.dev/applied: x, internal.kro.run/apply-order: "1", applyset.kubernetes.io/tooling: espalier/1}}}`,
@@ -57,13 +57,13 @@ func TestReleased(t *testing.T) {
  labels: {applyset.kubernetes.io/id: x, kro.run/owned: "true"},
  annotations: {applyset.kubernetes.io/contains-group-kinds: ConfigMap}}}`,
 		},
-		"An instance that kro has left": {
+		"An instance that kro wrote last": {
 			"its digest is kro's own", managedfields.KRO,
 			`{apiVersion: example.org/v1, kind: App, metadata: {name: a, annotations: {internal.kro.run/applyset-inventory-hash: "sha256:abc"}}}`,
 			`{apiVersion: example.org/v1, kind: App, metadata: {name: a, annotations: {internal.kro.run/applyset-inventory-hash: "sha256:abc"}}}`,
 		},
-		"An object that an instance of kro consists of": {
-			"owner references go, kro sets none", managedfields.KRO,
+		"A child of an instance of kro": {
+			"Espalier's owner references are removed, since kro sets none", managedfields.KRO,
 			`{apiVersion: v1, kind: ConfigMap, metadata: {name: a,
  labels: {kro.run/instance-kind: App, kro.run/instance-name: shop},
  annotations: {espalier.dev/applied: x},
@@ -79,7 +79,7 @@ func TestReleased(t *testing.T) {
 			before := o.DeepCopy()
 			got, changed := takeover.Released(o, tc.engine)
 			if diff := cmp.Diff(before, o); diff != "" {
-				t.Errorf("what it is given was changed:\n%s", diff)
+				t.Errorf("Released modified its argument:\n%s", diff)
 			}
 			want := parsed(t, tc.want)
 			bare := func(o *unstructured.Unstructured) map[string]any { o.SetManagedFields(nil); return o.Object }
@@ -90,7 +90,7 @@ func TestReleased(t *testing.T) {
 				t.Errorf("changed is %t", changed)
 			}
 			if _, again := takeover.Released(got, tc.engine); again {
-				t.Error("there is more to do")
+				t.Error("a second call changes the object again")
 			}
 		})
 	}

@@ -269,10 +269,10 @@ var remedies = map[string]string{
 	"Offered":         "correct the definition; its claims stay as they are until then",
 	"GraphAccepted":   "correct the definition; its instances stay as they are until then",
 	"KindReady":       "see docs/graphs.md; its instances stay as they are until then",
-	"InstanceManaged": "grant what the message names, or mend the webhook that refuses",
-	"Synced":          "see docs/composition.md; what is composed stays as it is until then",
+	"InstanceManaged": "grant the permissions that the message names, or fix the webhook that rejects the request",
+	"Synced":          "see docs/composition.md; composed resources stay as they are until then",
 	"ValidPipeline":   "correct the Composition; composites of this revision stay as they are",
-	"Healthy":         "serve the function by --function, see docs/functions.md",
+	"Healthy":         "serve the function with --function, see docs/functions.md",
 }
 
 // refusals are the problems of an object.
@@ -281,22 +281,22 @@ func refusals(o Observed) []Refusal {
 		return nil
 	}
 	name := object.KeyOf(o.After).String()
-	say := func(reason, message, remedy string, known bool) Refusal {
-		return Refusal{Object: name, Reason: reason, Message: diag.TruncateMiddle(message, mostMessage), Remedy: remedy, Known: known}
+	newRefusal := func(reason, message, remedy string, known bool) Refusal {
+		return Refusal{Object: name, Reason: reason, Message: diag.TruncateMiddle(message, maxMessage), Remedy: remedy, Known: known}
 	}
 	if o.Before != nil && o.Before.GetDeletionTimestamp() != nil {
-		message := "its deletion has started before, and continues by the former engine's rules"
+		message := "its deletion started before the takeover, and follows the former engine's rules"
 		if d := report.ReadDeletion(o.After); d != nil && len(d.Blockers) > 0 {
 			message += fmt.Sprintf("; %d of %d objects are gone", d.Removed, d.Total)
 		}
-		return []Refusal{say("BeingDeleted", message, "none is needed; 'espalier blockers' shows what blocks it", true)}
+		return []Refusal{newRefusal("BeingDeleted", message, "none is needed; 'espalier blockers' shows what blocks it", true)}
 	}
 	var out []Refusal
 	for _, p := range report.ReadProblems(o.After) {
-		known := o.Before != nil && slices.ContainsFunc(report.ReadProblems(o.Before), func(was report.Problem) bool {
-			return was.Node == p.Node && was.Reason == p.Reason
+		known := o.Before != nil && slices.ContainsFunc(report.ReadProblems(o.Before), func(before report.Problem) bool {
+			return before.Node == p.Node && before.Reason == p.Reason
 		})
-		out = append(out, say(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known))
+		out = append(out, newRefusal(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known))
 	}
 	reason, message, by := problemOf(o.After)
 	if reason != "" && len(out) == 0 {
@@ -305,10 +305,10 @@ func refusals(o Observed) []Refusal {
 			_, _, before := problemOf(o.Before)
 			known = before == by
 		}
-		out = append(out, say(reason, message, remedies[by], known))
+		out = append(out, newRefusal(reason, message, remedies[by], known))
 	}
 	return out
 }
 
-// mostMessage bounds, in bytes, what a plan repeats of a message.
-const mostMessage = 300
+// maxMessage limits a message in a plan, in bytes.
+const maxMessage = 300

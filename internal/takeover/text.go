@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text is a plan for people, in lines of so many characters where words allow it.
+// Text returns the plan as text, in lines of at most width characters unless a word is longer.
 func (p Plan) Text(width int) string {
 	var b strings.Builder
 	for _, g := range p.Groups {
@@ -16,7 +16,7 @@ func (p Plan) Text(width int) string {
 		}
 	}
 	writeRefusals(&b, "Not taken over, or in need of attention:", p.Refusals, false, width)
-	writeRefusals(&b, "As it was before:", p.Refusals, true, width)
+	writeRefusals(&b, "Problems that existed before:", p.Refusals, true, width)
 	for _, note := range p.Notes {
 		wrap(&b, "note: ", strings.Fields(note+"."), width)
 	}
@@ -26,7 +26,7 @@ func (p Plan) Text(width int) string {
 		return b.String()
 	}
 	if p.Unsettled {
-		b.WriteString("The controllers were still at work: there would be more. Give them more time by --wait.\n")
+		b.WriteString("The plan is incomplete: the controllers were still busy at the timeout. Raise --wait.\n")
 	}
 	for _, sentence := range p.sentences() {
 		wrap(&b, "", strings.Fields(sentence), width)
@@ -34,13 +34,13 @@ func (p Plan) Text(width int) string {
 	return b.String()
 }
 
-// sentences say what the plan comes to.
+// sentences summarize the plan.
 func (p Plan) sentences() []string {
 	s := p.Summary
 	if p.BackTo != "" {
 		return []string{
 			fmt.Sprintf("%d objects, of those %d as %s needs them, %d changed.", s.Objects, s.Unchanged, p.BackTo, s.Changed),
-			p.written(),
+			p.writtenText(),
 		}
 	}
 	counts := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d not taken over or in need of attention.",
@@ -52,12 +52,12 @@ func (p Plan) sentences() []string {
 	if s.Installed > 0 {
 		made += fmt.Sprintf(" Espalier's own CustomResourceDefinitions would be installed: %d.", s.Installed)
 	}
-	return []string{counts, made, p.written()}
+	return []string{counts, made, p.writtenText()}
 }
 
-func (p Plan) written() string {
+func (p Plan) writtenText() string {
 	if p.Written {
-		return "It is written."
+		return "The changes were written."
 	}
 	return "Nothing was written."
 }
@@ -66,7 +66,7 @@ func (g Group) isChanged() bool {
 	return slices.ContainsFunc(g.Objects, func(o Object) bool { return o.Action != Unchanged })
 }
 
-// write writes a group: objects with the same differences together.
+// write writes the group as text. Objects with the same differences are listed together.
 func (g Group) write(b *strings.Builder, width int) {
 	title := g.Instance
 	if title == "" {
@@ -74,21 +74,21 @@ func (g Group) write(b *strings.Builder, width int) {
 	}
 	b.WriteString(title + "\n")
 	var order []string
-	alike := map[string][]string{}
+	namesByText := map[string][]string{}
 	for _, o := range g.Objects {
 		if o.Own && o.Action == Unchanged {
 			continue
 		}
 		text := o.text(width)
-		if _, known := alike[text]; !known {
+		if _, ok := namesByText[text]; !ok {
 			order = append(order, text)
 		}
-		alike[text] = append(alike[text], o.String())
+		namesByText[text] = append(namesByText[text], o.String())
 	}
 	for _, text := range order {
-		words := make([]string, len(alike[text]))
-		for i, name := range alike[text] {
-			words[i] = strings.ReplaceAll(name, " ", "\u00a0") // kept on one line
+		words := make([]string, len(namesByText[text]))
+		for i, name := range namesByText[text] {
+			words[i] = strings.ReplaceAll(name, " ", "\u00a0") // no line break within a name
 			if i < len(words)-1 {
 				words[i] += ","
 			}
@@ -99,7 +99,7 @@ func (g Group) write(b *strings.Builder, width int) {
 	b.WriteString("\n")
 }
 
-// text is what would become of an object.
+// text returns the object's action and differences.
 func (o Object) text(width int) string {
 	var b strings.Builder
 	switch o.Action {
@@ -119,7 +119,7 @@ func (o Object) text(width int) string {
 	return b.String()
 }
 
-// aspectWidth is the room for an aspect's name.
+// aspectWidth is the width of the column of aspects.
 const aspectWidth = 13
 
 func (d Difference) write(b *strings.Builder, width int) {
@@ -132,12 +132,12 @@ func (d Difference) write(b *strings.Builder, width int) {
 		wrap(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Fields(text), width)
 	}
 	for _, r := range d.Renamed {
-		line(brief(r.From) + " → " + brief(r.To))
+		line(shortenDigest(r.From) + " → " + shortenDigest(r.To))
 	}
 	list := func(sign string, all []string) {
 		items := make([]string, len(all))
 		for i, item := range all {
-			items[i] = strings.ReplaceAll(brief(item), " ", "\u00a0")
+			items[i] = strings.ReplaceAll(shortenDigest(item), " ", "\u00a0")
 		}
 		if len(items) > 0 {
 			line(sign + " " + strings.Join(items, ", "))
@@ -148,16 +148,16 @@ func (d Difference) write(b *strings.Builder, width int) {
 	list("~", d.Changed)
 }
 
-// digest is how much of the digest in a field manager's name is shown.
-const digest = 8
+// digestLength is how many characters of the digest in a field manager's name are shown.
+const digestLength = 8
 
-// brief is a field manager's name without most of its digest.
-func brief(name string) string {
+// shortenDigest returns a field manager's name with a shortened digest.
+func shortenDigest(name string) string {
 	at := strings.LastIndex(name, "composed/")
 	if at < 0 {
 		return name
 	}
-	from := at + len("composed/") + digest
+	from := at + len("composed/") + digestLength
 	end := from
 	for end < len(name) && strings.IndexByte("0123456789abcdef", name[end]) >= 0 {
 		end++
@@ -192,7 +192,8 @@ func writeRefusals(b *strings.Builder, title string, all []Refusal, known bool, 
 	}
 }
 
-// wrap writes words in lines that begin with the prefix, or with as much room.
+// wrap writes words in lines of at most width characters. The first begins with the prefix, the
+// others are indented by its width.
 func wrap(b *strings.Builder, prefix string, words []string, width int) {
 	line, indent := prefix, strings.Repeat(" ", utf8.RuneCountInString(prefix))
 	empty := true

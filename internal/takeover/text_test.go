@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// observed are an instance with children, one that is being deleted, one with a problem,
-// one that would be replaced, and a kind that would be installed.
+// observed returns an instance with children, one that is being deleted, one with a problem,
+// one that would be recreated, and a kind that would be installed.
 func observed(t *testing.T) []takeover.Observed {
 	t.Helper()
 	one := func(kind, name, more string) *unstructured.Unstructured {
@@ -40,8 +40,8 @@ func observed(t *testing.T) []takeover.Observed {
 	}
 }
 
-func TestAPlanIsReadByPeople(t *testing.T) {
-	plan := takeover.New(observed(t), map[object.Key]string{{Kind: "Function", Name: "mine"}: errors.New("nobody answers").Error()})
+func TestPlanText(t *testing.T) {
+	plan := takeover.New(observed(t), map[object.Key]string{{Kind: "Function", Name: "mine"}: errors.New("connection refused").Error()})
 	plan.Notes = []string{"a webhook is left"}
 	got := plan.Text(80)
 	for line := range strings.Lines(got) {

@@ -266,6 +266,32 @@ func (c *Cluster) Delete(tb testing.TB, gvk schema.GroupVersionKind, namespace, 
 	}
 }
 
+// DeleteWith is Delete with a propagation policy.
+func (c *Cluster) DeleteWith(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string, policy metav1.DeletionPropagation) {
+	tb.Helper()
+	if err := c.Resource(tb, gvk, namespace).Delete(tb.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		tb.Fatalf("delete %s %s/%s: %v", gvk.Kind, namespace, name, err)
+	}
+}
+
+// List reads the objects of a kind that match a label selector; an empty selector matches all.
+func (c *Cluster) List(tb testing.TB, gvk schema.GroupVersionKind, namespace, selector string) []unstructured.Unstructured {
+	tb.Helper()
+	list, err := c.Resource(tb, gvk, namespace).List(tb.Context(), metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		tb.Fatalf("list %s in namespace %q: %v", gvk.Kind, namespace, err)
+	}
+	return list.Items
+}
+
+// AwaitList watches the objects of a kind that match a label selector until the check passes.
+func (c *Cluster) AwaitList(tb testing.TB, gvk schema.GroupVersionKind, namespace, selector string, check func(map[string]*unstructured.Unstructured) error) {
+	tb.Helper()
+	if err := AwaitList(tb.Context(), c.Resource(tb, gvk, namespace), metav1.ListOptions{LabelSelector: selector}, check); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Get reads an object; nil if it does not exist. It retries on other errors, since a busy API
 // server refuses requests.
 func (c *Cluster) Get(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {

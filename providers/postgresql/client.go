@@ -12,138 +12,138 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// kind is what is different from kind to kind.
+// kind has what differs between the kinds.
 type kind[M managed.Object] struct {
 	typ string
-	// spec is what all kinds have in their specs.
+	// spec returns the part of the spec that all kinds have.
 	spec func(M) *resource.Spec
-	// place is the database that the thing is in, empty for what belongs to the
+	// locate returns the database of the external resource, empty for one of the whole
 	// server, and its name.
-	place func(M) (database, name string, err error)
-	// look looks at the thing of a name, and says all that follows.
-	look func(context.Context, *visit, M, string) (*sight, error)
+	locate func(M) (database, name string, err error)
+	// observe reads the external resource of a name, and computes the possible calls.
+	observe func(context.Context, *session, M, string) (*observation, error)
 }
 
-// sight is what was seen of a thing, and what follows from it for its managed
-// resource.
-type sight struct {
+// observation is the observed state of an external resource, and the calls that follow
+// from it and from the managed resource.
+type observation struct {
 	presence external.Presence
-	// comment is what the server tells of it; what tells nothing is marked.
-	comment string
-	at      map[string]any
-	// waits says what has to happen first, in a word; nothing is changed before.
-	waits string
-	// unready says why it can't be used yet.
-	unready    string
+	// comment is the comment on the server. A resource without one gets the mark.
+	comment    string
+	atProvider map[string]any
+	// waitsFor is a short text of what has to happen before an update; empty for nothing.
+	waitsFor string
+	// notReady is why the resource cannot be used yet; empty if it can.
+	notReady   string
 	connection map[string][]byte
 
-	create, remove request
-	// changes make it what it is to be, and differs tells of them. Stuck says what
-	// can't be changed.
-	changes request
-	differs []string
-	stuck   string
+	create, deletion request
+	// update has the changes to the desired state, diff describes them. immutable is a
+	// difference that cannot be changed.
+	update    request
+	diff      []string
+	immutable string
 }
 
-// client talks to a server about one managed resource.
+// client implements managed.Client for one managed resource.
 type client[M managed.Object] struct {
 	kind[M]
-	*visit
-	last *sight
+	*session
+	last *observation
 }
 
-// Identify names the place by server, database and name.
+// Identify returns a key of server, database, type and name.
 func (c *client[M]) Identify(m M) (external.Key, error) {
-	database, name, err := c.place(m)
+	database, name, err := c.locate(m)
 	if err != nil {
 		return external.Key{}, err
 	}
 	key := external.Key{Scope: c.server.scope(), Type: c.typ, Name: name}
 	if database != "" {
-		key.Scope = c.server.within(database)
+		key.Scope = c.server.databaseScope(database)
 	}
 	return key, nil
 }
 
-// named is what a thing is called: by the annotation, or else like its managed
-// resource.
-func named(m managed.Object) string {
-	if said := m.GetAnnotations()[resource.ExternalNameAnnotation]; said != "" {
-		return said
+// externalName returns the name on the server: that of the annotation, or else
+// metadata.name.
+func externalName(m managed.Object) string {
+	if name := m.GetAnnotations()[resource.ExternalNameAnnotation]; name != "" {
+		return name
 	}
 	return m.GetName()
 }
 
-// Observe looks at a thing.
+// Observe reads the external resource.
 func (c *client[M]) Observe(ctx context.Context, m M, ref external.Ref) (external.Observation, error) {
-	s, err := c.look(ctx, c.visit, m, string(ref))
+	obs, err := c.observe(ctx, c.session, m, string(ref))
 	if err != nil {
-		return external.Observation{}, briefError{err}
+		return external.Observation{}, truncatedError{err}
 	}
-	if s.comment == "" && s.changes.Mark != "" && c.spec(m).ManagementPolicies.Exclusive() {
-		s.differs = append(s.differs, "it carries no mark")
+	if obs.comment == "" && obs.update.Mark != "" && c.spec(m).ManagementPolicies.Exclusive() {
+		obs.diff = append(obs.diff, "there is no mark")
 	} else {
-		s.changes.Mark = ""
+		obs.update.Mark = ""
 	}
-	c.last = s
-	return s.observation(ref), nil
+	c.last = obs
+	return obs.toExternal(ref), nil
 }
 
-func (s *sight) observation(ref external.Ref) external.Observation {
-	o := external.Observation{Presence: s.presence}
-	if s.presence != external.Present {
+func (obs *observation) toExternal(ref external.Ref) external.Observation {
+	o := external.Observation{Presence: obs.presence}
+	if obs.presence != external.Present {
 		return o
 	}
-	o.Ref, o.Mark, o.AtProvider, o.Connection = ref, markIn(s.comment), s.at, s.connection
+	o.Ref, o.Mark, o.AtProvider, o.Connection = ref, parseMark(obs.comment), obs.atProvider, obs.connection
 	o.UpToDate, o.Ready = external.Yes, external.Yes
 	switch {
-	case s.waits != "":
-		o.UpToDate, o.State = external.CannotTell, s.waits
-	case len(s.differs) > 0:
-		o.UpToDate, o.Diff = external.No, brief(strings.Join(s.differs, "; "))
+	case obs.waitsFor != "":
+		o.UpToDate, o.State = external.CannotTell, obs.waitsFor
+	case len(obs.diff) > 0:
+		o.UpToDate, o.Diff = external.No, truncate(strings.Join(obs.diff, "; "))
 	}
-	if s.unready != "" {
-		o.Ready, o.Message = external.No, s.unready
+	if obs.notReady != "" {
+		o.Ready, o.Message = external.No, obs.notReady
 	}
 	return o
 }
 
-// Find isn't called: all names are ours to give.
+// Find is not called, since the caller assigns all names.
 func (c *client[M]) Find(context.Context, M, external.Key, external.Mark) ([]external.Observation, error) {
-	return nil, errors.New("there is nothing to be found by its mark")
+	return nil, errors.New("finding resources by their mark is not supported")
 }
 
-// Prepare freezes the statements that follow from what was seen last.
+// Prepare returns the statements that follow from the last observation.
 func (c *client[M]) Prepare(_ M, verb external.Verb, _ external.Observation) (external.Request, error) {
-	s := c.last
+	obs := c.last
 	switch {
-	case s == nil:
-		return nil, errors.New("nothing was looked at before")
+	case obs == nil:
+		return nil, errors.New("Prepare was called before Observe")
 	case verb == external.Create:
-		return s.create.encode(), nil
+		return obs.create.encode(), nil
 	case verb == external.Delete:
-		return s.remove.encode(), nil
-	case s.stuck != "":
-		return nil, errors.New(s.stuck)
+		return obs.deletion.encode(), nil
+	case obs.immutable != "":
+		return nil, errors.New(obs.immutable)
 	}
-	return s.changes.encode(), nil
+	return obs.update.encode(), nil
 }
 
-// Begin sends the statements of the intent, as one.
+// Begin sends the statements of the intent as one transaction.
 func (c *client[M]) Begin(ctx context.Context, m M, i external.Intent) (external.Op, error) {
 	r, err := decode(i.Request)
 	if err != nil {
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Message: err.Error()}}, nil
 	}
-	made := ""
+	verifier := ""
 	if r.Password != "" {
-		if made, err = c.verifierFor(m); err != nil {
+		if verifier, err = c.verifierFor(m); err != nil {
 			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: fmt.Sprintf("set the password: %s", err)}}, nil
 		}
 	}
-	refused := c.call(ctx, r.Database, r.statements(i.Mark, made))
-	if refused != nil {
-		return external.Op{Err: c.explained(ctx, refused, i)}, nil
+	opErr := c.exec(ctx, r.Database, r.statements(i.Mark, verifier))
+	if opErr != nil {
+		return external.Op{Err: c.explain(ctx, opErr, i)}, nil
 	}
 	op := external.Op{Done: true}
 	if i.Verb == external.Create {
@@ -152,25 +152,25 @@ func (c *client[M]) Begin(ctx context.Context, m M, i external.Intent) (external
 	return op, nil
 }
 
-// verifierFor makes what the server is to store of a role's password.
+// verifierFor returns the verifier of a role's password, which the server stores.
 func (c *client[M]) verifierFor(m M) (string, error) {
 	role, ok := any(m).(*v1alpha1.Role)
 	if !ok {
-		return "", fmt.Errorf("a %s has none", c.typ)
+		return "", fmt.Errorf("a %s has no password", c.typ)
 	}
-	password, err := toBeSet(c.objects, role)
+	password, err := desiredPassword(c.objects, role)
 	if err != nil {
 		return "", err
 	}
 	return newVerifier(password)
 }
 
-// Poll isn't called: every call ends with its answer.
+// Poll is not called: an operation is done when Begin returns.
 func (c *client[M]) Poll(context.Context, M, external.Op) (external.Op, error) {
-	return external.Op{Err: &external.OpError{Class: external.Failed, Message: "there is no operation to go on with"}}, nil
+	return external.Op{Err: &external.OpError{Class: external.Failed, Message: "there is no operation to poll"}}, nil
 }
 
-// Close gives back the connections.
+// Close releases the connections.
 func (c *client[M]) Close() error {
 	c.close()
 	return nil

@@ -22,13 +22,13 @@ import (
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// server is how to reach a server, and as whom: a ProviderConfig with all that it
-// names. Two that are equal are the same connection.
+// server has a server's address and credentials: a provider configuration with the contents
+// of its Secrets. It is the key of the connection pools.
 type server struct {
-	// Namespace is that of a ProviderConfig; a ClusterProviderConfig has none.
+	// Namespace is that of the ProviderConfig; empty for a ClusterProviderConfig.
 	Namespace string
-	// Away says that the server can't be on the machine on which this program runs.
-	Away           bool
+	// DenyLocal refuses connections to the machine on which this program runs.
+	DenyLocal      bool
 	Host           string
 	Port           uint16
 	Database       string
@@ -41,29 +41,28 @@ type server struct {
 	Timeout        time.Duration
 }
 
-// scope is the place in which names are unique: the server by its host and port,
-// whatever the configuration is called that says so. What a ProviderConfig says of
-// its server is true in its own namespace alone: anybody could say that his was
-// another's, and take the names there. A server that is reached under two names, or
-// from two namespaces, is two scopes; the marks on what is there tell that, and no
-// reservation does.
+// scope is the scope of the server's names: host and port, independent of the
+// configuration's name. For a ProviderConfig it includes the namespace: otherwise a tenant
+// could claim the address of another tenant's server, and reserve the names on it. A server
+// with two names, or in two namespaces, has two scopes; there the marks on the server, and
+// not reservations, detect conflicts.
 func (s server) scope() string {
-	place := net.JoinHostPort(strings.ToLower(s.Host), strconv.Itoa(int(s.Port)))
+	address := net.JoinHostPort(strings.ToLower(s.Host), strconv.Itoa(int(s.Port)))
 	if s.Namespace != "" {
-		return s.Namespace + "/" + place
+		return s.Namespace + "/" + address
 	}
-	return place
+	return address
 }
 
-// hosts are names, addresses, and directories of sockets. The host may be of a Secret,
-// which no schema checks.
-var hosts = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]{1,252})$`)
+// hostPattern matches host names, addresses, and directories of sockets. A host from a
+// Secret has not been validated by a schema.
+var hostPattern = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]{1,252})$`)
 
-// within is the scope of what is in a database.
-func (s server) within(database string) string { return s.scope() + "/" + database }
+// databaseScope is the scope of names in a database.
+func (s server) databaseScope(database string) string { return s.scope() + "/" + database }
 
-// configured reads the configuration that a managed resource names.
-func (o Options) configured(objects managed.Objects, namespace string, ref *resource.ProviderConfigReference) (server, error) {
+// readServer reads the provider configuration that a managed resource refers to.
+func (o Options) readServer(objects managed.Objects, namespace string, ref *resource.ProviderConfigReference) (server, error) {
 	kind, name := v1alpha1.ClusterProviderConfigKind, "default"
 	if ref != nil {
 		kind, name = cmp.Or(ref.Kind, kind), ref.Name
@@ -74,14 +73,14 @@ func (o Options) configured(objects managed.Objects, namespace string, ref *reso
 	case v1alpha1.ProviderConfigKind:
 		from.namespace = namespace
 	default:
-		return server{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it can be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
+		return server{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
 	}
 	config, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
 	if err != nil {
 		return server{}, err
 	}
 	if config == nil {
-		return server{}, fmt.Errorf("there is no %s %s, which spec.providerConfigRef names", kind, name)
+		return server{}, fmt.Errorf("%s %s of spec.providerConfigRef does not exist", kind, name)
 	}
 	var spec v1alpha1.ProviderConfigSpec
 	raw, _, _ := unstructured.NestedMap(config.Object, "spec")
@@ -92,12 +91,12 @@ func (o Options) configured(objects managed.Objects, namespace string, ref *reso
 	if err != nil {
 		return server{}, fmt.Errorf("%s %s: %w", kind, name, err)
 	}
-	s.Namespace, s.Away = from.namespace, from.namespace != "" && !o.LocalServers
+	s.Namespace, s.DenyLocal = from.namespace, from.namespace != "" && !o.LocalServers
 	return s, nil
 }
 
-// reader reads the Secrets that a configuration names: for one of a namespace, from
-// that namespace and no other.
+// reader reads the Secrets that a configuration refers to. Those of a ProviderConfig must be
+// in its namespace.
 type reader struct {
 	objects   managed.Objects
 	namespace string
@@ -119,22 +118,22 @@ func (r reader) server(spec v1alpha1.ProviderConfigSpec) (server, error) {
 	if s.Port == 0 {
 		port, err := strconv.ParseUint(cmp.Or(login["port"], "5432"), 10, 16)
 		if err != nil {
-			return server{}, errors.New(`the key "port" of the credentials' Secret is no port`)
+			return server{}, errors.New(`the key "port" of the credentials' Secret is not a port number`)
 		}
 		s.Port = uint16(port)
 	}
 	switch {
 	case s.Host == "":
-		return server{}, errors.New(`there is neither spec.host nor a key "endpoint" in the credentials' Secret`)
-	case !hosts.MatchString(s.Host):
-		return server{}, fmt.Errorf("the host %q is neither a name, an address nor a socket's directory", s.Host)
+		return server{}, errors.New(`there is no host: set spec.host, or the key "endpoint" of the credentials' Secret`)
+	case !hostPattern.MatchString(s.Host):
+		return server{}, fmt.Errorf("the host %q is not a host name, an address or the directory of a socket", s.Host)
 	case s.User == "":
 		return server{}, errors.New(`the credentials' Secret has no key "username"`)
 	}
 	return s, r.certificates(spec.TLS, &s)
 }
 
-// certificates reads what TLS needs.
+// certificates reads the certificates for TLS.
 func (r reader) certificates(t v1alpha1.TLS, s *server) error {
 	if s.TLS == v1alpha1.TLSDisable {
 		return nil
@@ -155,34 +154,34 @@ func (r reader) certificates(t v1alpha1.TLS, s *server) error {
 			return fmt.Errorf("spec.tls.clientCertificateSecretRef: %w", err)
 		}
 		if s.Cert, s.Key = data["tls.crt"], data["tls.key"]; s.Cert == "" || s.Key == "" {
-			return fmt.Errorf("spec.tls.clientCertificateSecretRef: the Secret %s has no tls.crt, or no tls.key", ref.Name)
+			return fmt.Errorf("spec.tls.clientCertificateSecretRef: the Secret %s has no key tls.crt, or no key tls.key", ref.Name)
 		}
 	}
 	return nil
 }
 
-// secret reads a Secret that a configuration names.
+// secret reads a Secret that a configuration refers to.
 func (r reader) secret(ref v1alpha1.SecretReference) (map[string]string, error) {
 	namespace := r.namespace
 	switch {
 	case namespace == "" && ref.Namespace == "":
-		return nil, fmt.Errorf("the Secret %s needs a namespace, as the configuration has none", ref.Name)
+		return nil, fmt.Errorf("the reference to the Secret %s needs a namespace, since a ClusterProviderConfig has none", ref.Name)
 	case namespace == "":
 		namespace = ref.Namespace
 	case ref.Namespace != "" && ref.Namespace != namespace:
-		return nil, fmt.Errorf("the Secret %s is in namespace %s; a ProviderConfig's are in its own", ref.Name, ref.Namespace)
+		return nil, fmt.Errorf("the Secret %s is in namespace %s; a ProviderConfig can only refer to Secrets in its own", ref.Name, ref.Namespace)
 	}
 	o, err := r.objects.Get(secretKind, namespace, ref.Name)
 	if err != nil {
 		return nil, err
 	}
 	if o == nil {
-		return nil, fmt.Errorf("there is no Secret %s/%s", namespace, ref.Name)
+		return nil, fmt.Errorf("the Secret %s/%s does not exist", namespace, ref.Name)
 	}
 	return dataOf(o), nil
 }
 
-// dataOf are the texts that a Secret holds.
+// dataOf returns the decoded data of a Secret.
 func dataOf(o *unstructured.Unstructured) map[string]string {
 	encoded, _, _ := unstructured.NestedStringMap(o.Object, "data")
 	data := make(map[string]string, len(encoded))

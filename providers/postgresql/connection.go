@@ -18,22 +18,22 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// generates says that the role has a password of this program's making: one with
-// which somebody can log in, a Secret that takes it, and leave to set it.
-func generates(m *v1alpha1.Role, login bool) bool {
+// generatesPassword reports whether this program generates the role's password: the role can
+// log in, has a connection secret but no password of the user's, and may be updated.
+func generatesPassword(m *v1alpha1.Role, login bool) bool {
 	return m.Spec.ForProvider.PasswordSecretRef == nil && m.Spec.WriteConnectionSecretToRef != nil && login &&
 		m.Spec.ManagementPolicies.Allow(resource.ActionUpdate)
 }
 
-// ownPassword reads the password that the user has chosen.
-func ownPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
+// userPassword reads the password that spec.forProvider.passwordSecretRef refers to.
+func userPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	ref := m.Spec.ForProvider.PasswordSecretRef
 	o, err := objects.Get(secretKind, m.Namespace, ref.Name)
 	if err != nil {
 		return "", err
 	}
 	if o == nil {
-		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: there is no Secret %s/%s", m.Namespace, ref.Name)
+		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: the Secret %s/%s does not exist", m.Namespace, ref.Name)
 	}
 	key := ref.Key
 	if key == "" {
@@ -41,14 +41,14 @@ func ownPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	}
 	password := dataOf(o)[key]
 	if password == "" || strings.ContainsRune(password, 0) {
-		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: the Secret %s/%s has no key %q, or it is no password", m.Namespace, ref.Name, key)
+		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: the key %q of the Secret %s/%s is missing, empty or contains a zero byte", key, m.Namespace, ref.Name)
 	}
 	return password, nil
 }
 
-// published is what the role's connection secret holds; nothing of one that is
-// somebody else's.
-func published(objects managed.Objects, m *v1alpha1.Role) (map[string]string, error) {
+// readConnectionSecret returns the data of the role's connection secret; nil if the Secret
+// belongs to another object.
+func readConnectionSecret(objects managed.Objects, m *v1alpha1.Role) (map[string]string, error) {
 	if m.Spec.WriteConnectionSecretToRef == nil {
 		return nil, nil
 	}
@@ -59,85 +59,85 @@ func published(objects managed.Objects, m *v1alpha1.Role) (map[string]string, er
 	return dataOf(o), nil
 }
 
-// toBeSet is the password that the server is to be given now.
-func toBeSet(objects managed.Objects, m *v1alpha1.Role) (string, error) {
+// desiredPassword returns the password that the server should have.
+func desiredPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	if m.Spec.ForProvider.PasswordSecretRef != nil {
-		return ownPassword(objects, m)
+		return userPassword(objects, m)
 	}
-	data, err := published(objects, m)
+	data, err := readConnectionSecret(objects, m)
 	if err != nil {
 		return "", err
 	}
-	if password := keptIn(data).latest(); password != "" {
+	if password := parseStored(data).latest(); password != "" {
 		return password, nil
 	}
-	return "", errors.New("the connection secret doesn't hold it yet")
+	return "", errors.New("the connection secret does not have the password yet")
 }
 
-// credentials sees to a role's password, and tells what its connection secret is to
-// hold. What the server has is asked by is.
-func (s *sight) credentials(v *visit, m *v1alpha1.Role, state *roleState, is func(string) external.Answer) error {
+// credentials computes the update of the password, and the contents of the connection
+// secret. serverHas reports whether the server has a password.
+func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *roleState, serverHas func(string) external.Answer) error {
 	p := m.Spec.ForProvider
-	data, err := published(v.objects, m)
+	data, err := readConnectionSecret(sess.objects, m)
 	if err != nil {
 		return err
 	}
-	connection := v.server.connection(state.Name, said(p.Database, v.server.Database))
+	connection := sess.server.connection(state.Name, valueOr(p.Database, sess.server.Database))
 	switch {
 	case p.PasswordSecretRef != nil:
-		password, err := ownPassword(v.objects, m)
+		password, err := userPassword(sess.objects, m)
 		if err != nil {
 			return err
 		}
-		has := is(password)
-		s.password(turn{Set: has == external.No, Unknown: has == external.CannotTell}, state.Name, "the Secret "+p.PasswordSecretRef.Name)
+		has := serverHas(password)
+		obs.password(passwordStep{Set: has == external.No, Unknown: has == external.CannotTell}, state.Name, "the Secret "+p.PasswordSecretRef.Name)
 		if connection["password"] = password; has == external.No && data["password"] != "" {
-			connection["password"] = data["password"] // it opens until the other is set
+			connection["password"] = data["password"] // it is valid until the other is set
 		}
-		// The runtime keeps a digest of all this where more people may read than here;
-		// with something random in it nobody can try passwords on that.
+		// The runtime stores a digest of these details where more users can read it. The
+		// random nonce prevents that the password is guessed from it.
 		connection["nonce"] = data["nonce"]
 		if connection["nonce"] == "" {
 			connection["nonce"] = rand.Text()
 		}
-	case generates(m, state.Is["LOGIN"]):
-		t := nextTurn(keptIn(data), p.PasswordRotation, time.Now(), newPassword, is)
-		s.password(t, state.Name, "the connection secret "+m.Spec.WriteConnectionSecretToRef.Name)
-		connection["password"], connection[keyToken], connection[keyAt] = t.Keep.Password, t.Keep.Token, t.Keep.At.UTC().Format(time.RFC3339)
-		if t.Keep.Next != "" {
-			connection[keyNext] = t.Keep.Next
+	case generatesPassword(m, state.Attributes["LOGIN"]):
+		step := nextPasswordStep(parseStored(data), p.PasswordRotation, time.Now(), newPassword, serverHas)
+		obs.password(step, state.Name, "the connection secret "+m.Spec.WriteConnectionSecretToRef.Name)
+		connection["password"], connection[keyToken], connection[keyAt] = step.Store.Password, step.Store.Token, step.Store.At.UTC().Format(time.RFC3339)
+		if step.Store.Next != "" {
+			connection[keyNext] = step.Store.Next
 		}
-		s.at["passwordSetAt"] = connection[keyAt]
+		obs.atProvider["passwordSetAt"] = connection[keyAt]
 	}
-	v.server.addURI(connection)
-	s.connection = map[string][]byte{}
+	sess.server.addURI(connection)
+	obs.connection = map[string][]byte{}
 	for key, value := range connection {
-		s.connection[key] = []byte(value)
+		obs.connection[key] = []byte(value)
 	}
 	return nil
 }
 
-// password takes what follows for a password.
-func (s *sight) password(t turn, role, from string) {
+// password applies a step of the password to the observation.
+func (obs *observation) password(step passwordStep, role, from string) {
 	switch {
-	case t.Waits:
-		s.waits = "the password is being stored"
-		if t.Keep.Next == "" {
-			s.unready = s.waits
+	case step.WaitForSecret:
+		obs.waitsFor = "the password is being stored"
+		if step.Store.Next == "" {
+			obs.notReady = obs.waitsFor
 		}
-	case t.Set:
-		s.changes.Password, s.changes.PasswordFrom = role, from
-		s.differs = append(s.differs, "the password isn't that of "+from)
-		if t.Keep.Next == "" {
-			s.unready = "the password isn't set"
+	case step.Set:
+		obs.update.Password, obs.update.PasswordFrom = role, from
+		obs.diff = append(obs.diff, "the password differs from that of "+from)
+		if step.Store.Next == "" {
+			obs.notReady = "the password is not set yet"
 		}
-	case t.Unknown:
-		s.waits = "whether the password is that of " + from + " can't be told: it can't be read, and the server lets this program in without one, or not at all"
-		s.unready = s.waits
+	case step.Unknown:
+		obs.waitsFor = "cannot determine whether the password is that of " + from + ": stored passwords are not readable, and a login does not show it"
+		obs.notReady = obs.waitsFor
 	}
 }
 
-// connection is what is needed to connect as a role.
+// connection returns the connection details of a role.
 func (s server) connection(role, database string) map[string]string {
 	out := map[string]string{"endpoint": s.Host, "port": strconv.Itoa(int(s.Port)), "database": database}
 	if role != "" {
@@ -149,7 +149,7 @@ func (s server) connection(role, database string) map[string]string {
 	return out
 }
 
-// addURI adds all of it as one text.
+// addURI adds the details as one connection URI.
 func (s server) addURI(connection map[string]string) {
 	query := url.Values{"sslmode": {string(s.TLS)}}
 	u := url.URL{Scheme: "postgresql", Path: "/" + connection["database"], Host: net.JoinHostPort(s.Host, connection["port"])}

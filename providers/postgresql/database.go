@@ -15,17 +15,17 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// databases says what is special about databases.
+// databases is the kind Database.
 var databases = kind[*v1alpha1.Database]{
 	typ:  "Database",
 	spec: func(m *v1alpha1.Database) *resource.Spec { return &m.Spec.Spec },
-	place: func(m *v1alpha1.Database) (string, string, error) {
-		return "", named(m), checkName("the database's name", named(m))
+	locate: func(m *v1alpha1.Database) (string, string, error) {
+		return "", externalName(m), checkName("the database's name", externalName(m))
 	},
-	look: lookAtDatabase,
+	observe: observeDatabase,
 }
 
-// databaseState is a database as the server has it.
+// databaseState is a database on the server.
 type databaseState struct {
 	Name                           string
 	OID                            int64
@@ -48,62 +48,62 @@ func readDatabase(ctx context.Context, conn *pgx.Conn, name string) (*databaseSt
 	return s, err
 }
 
-func lookAtDatabase(ctx context.Context, v *visit, m *v1alpha1.Database, name string) (*sight, error) {
-	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
+func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, name string) (*observation, error) {
+	initial, err := mergeInit(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDatabase(begin); err != nil && m.DeletionTimestamp == nil {
+	if err := checkDatabase(initial); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	var state *databaseState
-	err = v.on(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = sess.read(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = readDatabase(ctx, conn, name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{presence: external.Absent, create: request{SQL: []string{createDatabase(name, begin)}}}
+	obs := &observation{presence: external.Absent, create: request{SQL: []string{createDatabase(name, initial)}}}
 	if state == nil {
-		return s, nil
+		return obs, nil
 	}
-	s.presence, s.comment, s.at = external.Present, state.Comment, state.shown()
-	s.changes, s.differs = state.changes(m.Spec.ForProvider)
-	s.stuck = state.fixed(m.Spec.ForProvider)
-	if s.stuck != "" {
-		s.differs = append(s.differs, s.stuck)
+	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
+	obs.update, obs.diff = state.changes(m.Spec.ForProvider)
+	obs.immutable = state.immutableDiff(m.Spec.ForProvider)
+	if obs.immutable != "" {
+		obs.diff = append(obs.diff, obs.immutable)
 	}
-	s.remove = request{SQL: []string{"DROP DATABASE " + ident(name)}}
+	obs.deletion = request{SQL: []string{"DROP DATABASE " + ident(name)}}
 	if m.Spec.ForProvider.OnDelete == v1alpha1.DatabaseForce {
-		s.remove.SQL[0] += " WITH (FORCE)"
+		obs.deletion.SQL[0] += " WITH (FORCE)"
 	}
-	connection := v.server.connection("", name)
-	v.server.addURI(connection)
-	s.connection = map[string][]byte{}
+	connection := sess.server.connection("", name)
+	sess.server.addURI(connection)
+	obs.connection = map[string][]byte{}
 	for key, value := range connection {
-		s.connection[key] = []byte(value)
+		obs.connection[key] = []byte(value)
 	}
-	return s, nil
+	return obs, nil
 }
 
-// checkDatabase says which name, or which text, can't be one.
+// checkDatabase returns an error for an invalid name or text.
 func checkDatabase(p v1alpha1.DatabaseParameters) error {
 	return cmp.Or(
 		checkOptional("owner", p.Owner), checkOptional("template", p.Template), checkOptional("tablespace", p.Tablespace),
-		checkText("encoding", said(p.Encoding, "")), checkText("lcCollate", said(p.LCCollate, "")), checkText("lcCType", said(p.LCCType, "")),
+		checkText("encoding", valueOr(p.Encoding, "")), checkText("lcCollate", valueOr(p.LCCollate, "")), checkText("lcCType", valueOr(p.LCCType, "")),
 	)
 }
 
-func (s *databaseState) shown() map[string]any {
+func (s *databaseState) atProvider() map[string]any {
 	return map[string]any{
 		"oid": s.OID, "owner": s.Owner, "encoding": s.Encoding, "lcCollate": s.Collate, "lcCType": s.CTyp, "tablespace": s.Tablespace,
 		"allowConnections": s.Allow, "isTemplate": s.Template, "connectionLimit": int64(s.Limit), "comment": s.Comment,
 	}
 }
 
-// createDatabase is the statement that makes a database. It can't be in a
-// transaction, so that the mark comes after it.
+// createDatabase returns the statement that creates a database. It cannot be in a
+// transaction, so that the next call sets the mark.
 func createDatabase(name string, p v1alpha1.DatabaseParameters) string {
 	var sql strings.Builder
 	sql.WriteString("CREATE DATABASE " + ident(name))
@@ -132,46 +132,46 @@ func createDatabase(name string, p v1alpha1.DatabaseParameters) string {
 	return sql.String()
 }
 
-// changes make a database what it is to be. Moving it elsewhere can't be in a
-// transaction, and is a call of its own before the others.
+// changes returns the statements that change the database to its desired state. A change of
+// the tablespace cannot be in a transaction, and is a call of its own before the others.
 func (s *databaseState) changes(p v1alpha1.DatabaseParameters) (request, []string) {
 	alter := "ALTER DATABASE " + ident(s.Name) + " "
 	if p.Tablespace != nil && *p.Tablespace != s.Tablespace {
-		return request{SQL: []string{alter + "SET TABLESPACE " + ident(*p.Tablespace)}}, []string{differs("tablespace", s.Tablespace, *p.Tablespace)}
+		return request{SQL: []string{alter + "SET TABLESPACE " + ident(*p.Tablespace)}}, []string{diffText("tablespace", s.Tablespace, *p.Tablespace)}
 	}
 	r := request{Mark: "DATABASE " + ident(s.Name)}
 	var diff []string
 	if p.Owner != nil && *p.Owner != s.Owner {
-		r.SQL, diff = append(r.SQL, alter+"OWNER TO "+ident(*p.Owner)), append(diff, differs("owner", s.Owner, *p.Owner))
+		r.SQL, diff = append(r.SQL, alter+"OWNER TO "+ident(*p.Owner)), append(diff, diffText("owner", s.Owner, *p.Owner))
 	}
 	if p.AllowConnections != nil && *p.AllowConnections != s.Allow {
-		r.SQL, diff = append(r.SQL, alter+"ALLOW_CONNECTIONS "+strconv.FormatBool(*p.AllowConnections)), append(diff, differs("allowConnections", s.Allow, *p.AllowConnections))
+		r.SQL, diff = append(r.SQL, alter+"ALLOW_CONNECTIONS "+strconv.FormatBool(*p.AllowConnections)), append(diff, diffText("allowConnections", s.Allow, *p.AllowConnections))
 	}
 	if p.ConnectionLimit != nil && *p.ConnectionLimit != s.Limit {
-		r.SQL, diff = append(r.SQL, fmt.Sprintf("%sCONNECTION LIMIT %d", alter, *p.ConnectionLimit)), append(diff, differs("connectionLimit", s.Limit, *p.ConnectionLimit))
+		r.SQL, diff = append(r.SQL, fmt.Sprintf("%sCONNECTION LIMIT %d", alter, *p.ConnectionLimit)), append(diff, diffText("connectionLimit", s.Limit, *p.ConnectionLimit))
 	}
 	if p.IsTemplate != nil && *p.IsTemplate != s.Template {
-		r.SQL, diff = append(r.SQL, alter+"IS_TEMPLATE "+strconv.FormatBool(*p.IsTemplate)), append(diff, differs("isTemplate", s.Template, *p.IsTemplate))
+		r.SQL, diff = append(r.SQL, alter+"IS_TEMPLATE "+strconv.FormatBool(*p.IsTemplate)), append(diff, diffText("isTemplate", s.Template, *p.IsTemplate))
 	}
 	return r, diff
 }
 
-// fixed says what is to be other than it can become.
-func (s *databaseState) fixed(p v1alpha1.DatabaseParameters) string {
+// immutableDiff describes a difference that cannot be changed; empty for none.
+func (s *databaseState) immutableDiff(p v1alpha1.DatabaseParameters) string {
 	for _, f := range []struct {
 		what   string
 		is     string
 		wanted *string
 	}{{"encoding", s.Encoding, p.Encoding}, {"lcCollate", s.Collate, p.LCCollate}, {"lcCType", s.CTyp, p.LCCType}} {
 		if f.wanted != nil && !sameLocale(*f.wanted, f.is) {
-			return differs(f.what, f.is, *f.wanted) + "; that can't be changed: set it back, or make another database"
+			return diffText(f.what, f.is, *f.wanted) + "; it cannot be changed after the creation: restore the former value, or create another database"
 		}
 	}
 	return ""
 }
 
-// sameLocale compares names of encodings and locales as people write them: UTF-8,
-// utf8 and UTF8 are one.
+// sameLocale compares names of encodings and locales, ignoring case and dashes: UTF-8, utf8
+// and UTF8 are the same.
 func sameLocale(a, b string) bool {
 	plain := strings.NewReplacer("-", "", "_", "")
 	return strings.EqualFold(plain.Replace(a), plain.Replace(b))

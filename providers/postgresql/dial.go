@@ -20,22 +20,21 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// longestMessage bounds what a server can make this program keep at once.
-const longestMessage = 16 << 20
+// maxMessageSize limits the memory that a server can make this program use for a message.
+const maxMessageSize = 16 << 20
 
-// connectTimeout is how long a server may take to answer at all.
+// connectTimeout limits how long connecting may take.
 const connectTimeout = 10 * time.Second
 
-// nothing is what a connection is prepared of, to be filled in. It says all that would
-// be taken from this program's environment otherwise, and could be such that it can't
-// be read.
-const nothing = "host=localhost user=nobody sslmode=disable sslnegotiation=postgres connect_timeout=10 target_session_attrs=any " +
+// baseConnString is what pgx parses before the fields are set. It has each parameter that pgx
+// would otherwise read from environment variables, which could be invalid.
+const baseConnString = "host=localhost user=nobody sslmode=disable sslnegotiation=postgres connect_timeout=10 target_session_attrs=any " +
 	"channel_binding=prefer require_auth='' min_protocol_version=3.0 max_protocol_version=3.0"
 
-// dialled is how to connect to one database of the server. Nothing of it comes from
-// this program's environment.
-func (s server) dialled(database string) (*pgx.ConnConfig, error) {
-	c, err := pgx.ParseConfig(nothing)
+// connConfig returns the configuration of a connection to one database. Nothing in it comes
+// from environment variables.
+func (s server) connConfig(database string) (*pgx.ConnConfig, error) {
+	c, err := pgx.ParseConfig(baseConnString)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a connection: %w", err)
 	}
@@ -46,24 +45,23 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 	c.Fallbacks, c.ValidateConnect, c.AfterConnect, c.ConnectTimeout = nil, nil, nil, connectTimeout
 	c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		f := pgproto3.NewFrontend(r, w)
-		f.SetMaxBodyLen(longestMessage)
+		f.SetMaxBodyLen(maxMessageSize)
 		return f
 	}
-	if s.Away {
-		c.DialFunc = (&net.Dialer{Control: elsewhere}).DialContext
+	if s.DenyLocal {
+		c.DialFunc = (&net.Dialer{Control: denyLocal}).DialContext
 	}
 	c.KerberosSrvName, c.KerberosSpn, c.ChannelBinding = "", "", "prefer"
 	if c.TLSConfig == nil && !strings.HasPrefix(s.Host, "/") {
-		c.RequireAuth = "!password" // whoever is on the way, or in the server's place, could ask for it
+		c.RequireAuth = "!password" // anybody in the network could request it in clear text
 	}
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	c.RuntimeParams = map[string]string{
 		"application_name": "espalier", "client_encoding": "UTF8", "standard_conforming_strings": "on",
-		// What others have put into a database must not be found in place of what is
-		// meant: these statements may be a superuser's.
+		// Objects that other users have created in a database must not shadow those of
+		// the server: the statements may run as a superuser.
 		"search_path": "pg_catalog",
-		// A database's owner says what sessions in it begin with; what is said here
-		// comes before that.
+		// These override the defaults that the owner of a database can set.
 		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
 		"statement_timeout": strconv.FormatInt(s.Timeout.Milliseconds(), 10),
 		"lock_timeout":      strconv.FormatInt((s.Timeout / 2).Milliseconds(), 10),
@@ -71,20 +69,18 @@ func (s server) dialled(database string) (*pgx.ConnConfig, error) {
 	return c, nil
 }
 
-// elsewhere refuses a connection to this machine: what listens on a socket or on
-// loopback often asks nobody for a password, since who comes that way is on the
-// machine already. It is asked with the address that is connected to, whatever name
-// has led there.
-func elsewhere(network, address string, _ syscall.RawConn) error {
+// denyLocal refuses connections to this machine: servers often require no password on a socket
+// or on loopback. It is called with the resolved address, so that a DNS name cannot evade it.
+func denyLocal(network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	ip := to.Addr().Unmap()
 	if err == nil && strings.HasPrefix(network, "tcp") && !ip.IsLoopback() && !ip.IsUnspecified() && !ip.IsLinkLocalUnicast() && !ip.IsMulticast() {
 		return nil
 	}
-	return errors.New("a ProviderConfig's server can't be on the machine on which Espalier runs, unless that was started with --postgresql-local-servers; a ClusterProviderConfig's can")
+	return errors.New("a ProviderConfig cannot refer to a server on the machine on which Espalier runs: use a ClusterProviderConfig, or start Espalier with --postgresql-local-servers")
 }
 
-// tls is what is asked of the connection; nil for none.
+// tls returns the TLS configuration; nil for a connection without TLS.
 func (s server) tls() (*tls.Config, error) {
 	if s.TLS == v1alpha1.TLSDisable || strings.HasPrefix(s.Host, "/") {
 		return nil, nil
@@ -93,13 +89,13 @@ func (s server) tls() (*tls.Config, error) {
 	if s.CA != "" {
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(s.CA)) {
-			return nil, errors.New("spec.tls.caSecretRef: there is no certificate in it")
+			return nil, errors.New("spec.tls.caSecretRef: the Secret has no valid certificate")
 		}
 	}
 	if s.Cert != "" {
 		pair, err := tls.X509KeyPair([]byte(s.Cert), []byte(s.Key))
 		if err != nil {
-			return nil, errors.New("spec.tls.clientCertificateSecretRef: certificate and key don't fit each other, or can't be read")
+			return nil, errors.New("spec.tls.clientCertificateSecretRef: certificate and key are invalid, or do not match")
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -107,17 +103,17 @@ func (s server) tls() (*tls.Config, error) {
 	case v1alpha1.TLSRequire:
 		c.InsecureSkipVerify = true
 	case v1alpha1.TLSVerifyCA:
-		c.InsecureSkipVerify = true // of the name alone: see below
-		c.VerifyConnection = func(state tls.ConnectionState) error { return chained(state, c.RootCAs) }
+		c.InsecureSkipVerify = true // VerifyConnection verifies all but the name
+		c.VerifyConnection = func(state tls.ConnectionState) error { return verifyChain(state, c.RootCAs) }
 	default:
 	}
 	return c, nil
 }
 
-// chained checks a server's certificate against authorities, whatever its name is.
-func chained(state tls.ConnectionState, roots *x509.CertPool) error {
+// verifyChain verifies that a CA has signed the server's certificate, and not its name.
+func verifyChain(state tls.ConnectionState, roots *x509.CertPool) error {
 	if len(state.PeerCertificates) == 0 {
-		return errors.New("the server has shown no certificate")
+		return errors.New("the server has sent no certificate")
 	}
 	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range state.PeerCertificates[1:] {
@@ -129,7 +125,7 @@ func chained(state tls.ConnectionState, roots *x509.CertPool) error {
 
 // dial connects to one database.
 func (s server) dial(ctx context.Context, database string) (*pgx.Conn, error) {
-	c, err := s.dialled(database)
+	c, err := s.connConfig(database)
 	if err != nil {
 		return nil, err
 	}

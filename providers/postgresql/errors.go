@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// SQLSTATEs that something follows from.
+// SQLSTATEs that are handled.
 const (
 	invalidPassword   = "28P01"
 	noSuchDatabase    = "3D000"
@@ -18,23 +18,23 @@ const (
 	completionUnknown = "40003"
 )
 
-// opError says what follows from an error of the statements of a call. What the
-// server answers by an ERROR it has undone. A connection that breaks tells nothing,
-// and nor does a FATAL: a server that is stopped says so also when it has committed.
+// opError classifies an error of a call. With an ERROR, the server has rolled the transaction
+// back. After a broken connection or a FATAL the outcome is unknown: a server that is shut down
+// sends FATAL even if it has committed.
 func opError(err error) *external.OpError {
 	var answer *pgconn.PgError
 	switch {
 	case !errors.As(err, &answer):
-		return &external.OpError{Class: external.Ambiguous, Message: brief(err.Error())}
+		return &external.OpError{Class: external.Ambiguous, Message: truncate(err.Error())}
 	case severity(answer) != "ERROR" || answer.Code == completionUnknown:
-		return &external.OpError{Class: external.Ambiguous, Code: answer.Code, Message: told(answer)}
+		return &external.OpError{Class: external.Ambiguous, Code: answer.Code, Message: messageOf(answer)}
 	}
-	return &external.OpError{Class: external.Rejected, Code: answer.Code, Message: told(answer)}
+	return &external.OpError{Class: external.Rejected, Code: answer.Code, Message: messageOf(answer)}
 }
 
-// unsent is an error before anything was sent that changes something.
-func unsent(err error) *external.OpError {
-	out := &external.OpError{Class: external.Rejected, Message: brief(err.Error())}
+// notSentError is for an error before any statement of a call was sent.
+func notSentError(err error) *external.OpError {
+	out := &external.OpError{Class: external.Rejected, Message: truncate(err.Error())}
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) {
 		out.Code = answer.Code
@@ -42,7 +42,7 @@ func unsent(err error) *external.OpError {
 	return out
 }
 
-// severity is in English, whatever the server's language; older servers don't say.
+// severity returns the severity in English. Old servers only send it in their own language.
 func severity(e *pgconn.PgError) string {
 	if e.SeverityUnlocalized != "" {
 		return e.SeverityUnlocalized
@@ -50,18 +50,18 @@ func severity(e *pgconn.PgError) string {
 	return e.Severity
 }
 
-// told is what the server says, with what it names as standing in the way. The
-// server's own messages quote no statement: that is in fields that aren't told.
-func told(e *pgconn.PgError) string {
+// messageOf returns the message and its details, which name dependent objects. Other fields
+// may quote the statement, and so a secret.
+func messageOf(e *pgconn.PgError) string {
 	text := e.Message
 	if e.Detail != "" {
 		text += ": " + strings.ReplaceAll(strings.TrimSpace(e.Detail), "\n", "; ")
 	}
-	return brief(text)
+	return truncate(text)
 }
 
-// isCode says whether the server has answered with a SQLSTATE.
-func isCode(err error, code string) bool {
+// hasCode reports whether the error has a SQLSTATE.
+func hasCode(err error, code string) bool {
 	var answer *pgconn.PgError
 	return errors.As(err, &answer) && answer.Code == code
 }

@@ -10,43 +10,43 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// mostSessions is how many of the sessions that are in the way are named.
-const mostSessions = 5
+// maxSessions is how many sessions an error names.
+const maxSessions = 5
 
-// ways are what a user can do about what stands in the way of a deletion, by type.
-var ways = map[string]string{
-	"Role":      "spec.forProvider.reassignOwnedTo gives what it owns to another role",
-	"Database":  "spec.forProvider.onDelete: Force ends the sessions",
-	"Schema":    "spec.forProvider.onDelete: Cascade deletes these with it",
-	"Extension": "spec.forProvider.onDelete: Cascade deletes these with it",
+// hints tell what a user can do about a deletion that is refused, by type.
+var hints = map[string]string{
+	"Role":      "set spec.forProvider.reassignOwnedTo to make another role the owner of its objects",
+	"Database":  "set spec.forProvider.onDelete: Force to terminate the sessions",
+	"Schema":    "set spec.forProvider.onDelete: Cascade to delete these with it",
+	"Extension": "set spec.forProvider.onDelete: Cascade to delete these with it",
 }
 
-// explained adds to a refusal what the server doesn't say of its own: whose sessions
-// keep a database, and what a user can do about dependents.
-func (v *visit) explained(ctx context.Context, e *external.OpError, i external.Intent) *external.OpError {
+// explain adds to the error of a refused deletion what the server does not report: the open
+// sessions of a database, and what a user can do.
+func (sess *session) explain(ctx context.Context, e *external.OpError, i external.Intent) *external.OpError {
 	if i.Verb != external.Delete || e.Class != external.Rejected {
 		return e
 	}
 	if e.Code == objectInUse {
 		var names []string
-		err := v.on(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
-			names, err = sessionsIn(ctx, conn, i.Key.Name)
+		err := sess.read(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
+			names, err = listSessions(ctx, conn, i.Key.Name)
 			return err
 		})
 		if err == nil && len(names) > 0 {
 			e.Message += ": sessions of " + strings.Join(names, ", ")
 		}
 	}
-	if way := ways[i.Key.Type]; way != "" && (e.Code == dependentsExist || e.Code == objectInUse) {
-		e.Message += ". " + way
+	if hint := hints[i.Key.Type]; hint != "" && (e.Code == dependentsExist || e.Code == objectInUse) {
+		e.Message += ". " + hint
 	}
 	return e
 }
 
-// sessionsIn names those who are in a database.
-func sessionsIn(ctx context.Context, conn *pgx.Conn, database string) ([]string, error) {
+// listSessions describes the open sessions of a database.
+func listSessions(ctx context.Context, conn *pgx.Conn, database string) ([]string, error) {
 	rows, err := conn.Query(ctx, `SELECT coalesce(usename, backend_type), coalesce(nullif(application_name, ''), '-'), pid
-		FROM pg_stat_activity WHERE datname = $1 ORDER BY backend_start, pid LIMIT $2`, database, mostSessions)
+		FROM pg_stat_activity WHERE datname = $1 ORDER BY backend_start, pid LIMIT $2`, database, maxSessions)
 	if err != nil {
 		return nil, err
 	}

@@ -12,17 +12,17 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// extensions says what is special about extensions.
+// extensions is the kind Extension.
 var extensions = kind[*v1alpha1.Extension]{
 	typ:  "Extension",
 	spec: func(m *v1alpha1.Extension) *resource.Spec { return &m.Spec.Spec },
-	place: func(m *v1alpha1.Extension) (string, string, error) {
-		return in(m.Spec.ForProvider.Database, cmp.Or(said(m.Spec.ForProvider.Name, ""), named(m)))
+	locate: func(m *v1alpha1.Extension) (string, string, error) {
+		return inDatabase(m.Spec.ForProvider.Database, cmp.Or(valueOr(m.Spec.ForProvider.Name, ""), externalName(m)))
 	},
-	look: lookAtExtension,
+	observe: observeExtension,
 }
 
-// extensionState is an extension as the server has it.
+// extensionState is an extension on the server.
 type extensionState struct {
 	OID                      int64
 	Version, Schema, Comment string
@@ -39,41 +39,41 @@ func readExtension(ctx context.Context, conn *pgx.Conn, name string) (*extension
 	return &s, err
 }
 
-func lookAtExtension(ctx context.Context, v *visit, m *v1alpha1.Extension, name string) (*sight, error) {
-	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
+func observeExtension(ctx context.Context, sess *session, m *v1alpha1.Extension, name string) (*observation, error) {
+	initial, err := mergeInit(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(checkOptional("schema", begin.Schema), checkText("version", said(begin.Version, ""))); err != nil && m.DeletionTimestamp == nil {
+	if err := cmp.Or(checkOptional("schema", initial.Schema), checkText("version", valueOr(initial.Version, ""))); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	p := m.Spec.ForProvider
 	database := *p.Database
 	var state *extensionState
-	err = v.inside(ctx, database, func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = sess.readIn(ctx, database, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = readExtension(ctx, conn, name)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	// An extension brings a comment of its own, in whose place the mark comes as long
-	// as nobody has seen it.
+	// An extension has a comment of its own when it is created. The creation replaces it by
+	// the mark in the same transaction.
 	mark := "EXTENSION " + ident(name)
-	s := &sight{presence: external.Absent, create: request{Database: database, SQL: createExtension(name, begin), Mark: mark}}
+	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: createExtension(name, initial), Mark: mark}}
 	if state == nil {
-		return s, nil
+		return obs, nil
 	}
-	s.presence, s.comment = external.Present, state.Comment
-	s.at = map[string]any{"oid": state.OID, "database": database, "version": state.Version, "schema": state.Schema, "comment": state.Comment}
-	s.changes = request{Database: database, Mark: mark}
-	s.changes.SQL, s.differs = state.changes(name, p)
-	s.remove = request{Database: database, SQL: []string{"DROP EXTENSION " + ident(name) + cascading(p.OnDelete)}}
-	return s, nil
+	obs.presence, obs.comment = external.Present, state.Comment
+	obs.atProvider = map[string]any{"oid": state.OID, "database": database, "version": state.Version, "schema": state.Schema, "comment": state.Comment}
+	obs.update = request{Database: database, Mark: mark}
+	obs.update.SQL, obs.diff = state.changes(name, p)
+	obs.deletion = request{Database: database, SQL: []string{"DROP EXTENSION " + ident(name) + cascadeClause(p.OnDelete)}}
+	return obs, nil
 }
 
-// createExtension are the statements that make an extension. One that doesn't say
-// where is put into the schema public, or where it demands to be.
+// createExtension returns the statements that create an extension. Without a schema, it is
+// created in public, or in the schema that its control file requires.
 func createExtension(name string, p v1alpha1.ExtensionParameters) []string {
 	sql := "CREATE EXTENSION " + ident(name)
 	var before []string
@@ -85,20 +85,20 @@ func createExtension(name string, p v1alpha1.ExtensionParameters) []string {
 	if p.Version != nil {
 		sql += " VERSION " + literal(*p.Version)
 	}
-	if said(p.Cascade, false) {
+	if valueOr(p.Cascade, false) {
 		sql += " CASCADE"
 	}
 	return append(before, sql)
 }
 
-// changes make an extension what it is to be.
+// changes returns the statements that change the extension to its desired state.
 func (s *extensionState) changes(name string, p v1alpha1.ExtensionParameters) (sql, diff []string) {
 	alter := "ALTER EXTENSION " + ident(name)
 	if p.Version != nil && *p.Version != s.Version {
-		sql, diff = append(sql, alter+" UPDATE TO "+literal(*p.Version)), append(diff, differs("version", s.Version, *p.Version))
+		sql, diff = append(sql, alter+" UPDATE TO "+literal(*p.Version)), append(diff, diffText("version", s.Version, *p.Version))
 	}
 	if p.Schema != nil && *p.Schema != s.Schema {
-		sql, diff = append(sql, alter+" SET SCHEMA "+ident(*p.Schema)), append(diff, differs("schema", s.Schema, *p.Schema))
+		sql, diff = append(sql, alter+" SET SCHEMA "+ident(*p.Schema)), append(diff, diffText("schema", s.Schema, *p.Schema))
 	}
 	return sql, diff
 }

@@ -15,68 +15,68 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// grants says what is special about grants. They carry no marks.
+// grants is the kind Grant. Grants carry no marks.
 var grants = kind[*v1alpha1.Grant]{
 	typ:  "Grant",
 	spec: func(m *v1alpha1.Grant) *resource.Spec { return &m.Spec.Spec },
-	place: func(m *v1alpha1.Grant) (string, string, error) {
-		t, err := targetOf(m.Spec.ForProvider)
-		database, name := t.place()
+	locate: func(m *v1alpha1.Grant) (string, string, error) {
+		t, err := parseTarget(m.Spec.ForProvider)
+		database, name := t.key()
 		return database, name, err
 	},
-	look: lookAtGrant,
+	observe: observeGrant,
 }
 
-func lookAtGrant(ctx context.Context, v *visit, m *v1alpha1.Grant, _ string) (*sight, error) {
+func observeGrant(ctx context.Context, sess *session, m *v1alpha1.Grant, _ string) (*observation, error) {
 	p := m.Spec.ForProvider
-	t, err := targetOf(p)
+	t, err := parseTarget(p)
 	if err != nil {
 		return nil, err
 	}
-	begin, err := beginning(m.Spec.InitProvider, p)
+	initial, err := mergeInit(m.Spec.InitProvider, p)
 	if err != nil {
 		return nil, err
 	}
-	database, _ := t.place()
-	s, err := v.readGrant(ctx, database, t)
+	database, _ := t.key()
+	s, err := sess.readGrant(ctx, database, t)
 	if err != nil {
 		return nil, err
 	}
-	if missing := t.missing(s); missing != "" && m.DeletionTimestamp == nil {
+	if missing := t.missingObject(s); missing != "" && m.DeletionTimestamp == nil {
 		return nil, errors.New(missing)
 	}
-	out := &sight{presence: external.Absent, create: request{Database: database, SQL: t.grant(s, begin)}}
-	if !s.granted() {
-		return out, nil
+	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: t.grant(s, initial)}}
+	if !s.isGranted() {
+		return obs, nil
 	}
-	out.presence, out.at = external.Present, t.shown(s)
-	out.changes.Database = database
-	out.changes.SQL, out.differs = t.changes(s, p)
-	out.remove = request{Database: database, SQL: t.revoke(s)}
-	return out, nil
+	obs.presence, obs.atProvider = external.Present, t.atProvider(s)
+	obs.update.Database = database
+	obs.update.SQL, obs.diff = t.changes(s, p)
+	obs.deletion = request{Database: database, SQL: t.revoke(s)}
+	return obs, nil
 }
 
-// missing says what of the things that are meant isn't there: of what doesn't exist
-// it can't be told whether it was granted.
-func (t target) missing(s grantState) string {
+// missingObject describes a target that does not exist; empty if all do. Whether privileges on
+// a missing object are granted cannot be determined.
+func (t target) missingObject(s grantState) string {
 	word := strings.ToLower(string(t.on))
 	switch {
 	case t.group != "" || t.on == v1alpha1.OnDatabase || t.on == v1alpha1.OnSchema || s.All == nil:
 		return ""
 	case len(t.objects) == 0 && len(s.Privileges) == 0:
-		return fmt.Sprintf("the schema %s of database %s has no %s to grant yet", ident(t.schema), ident(t.database), word)
+		return fmt.Sprintf("the schema %s of database %s has no %s to grant privileges on", ident(t.schema), ident(t.database), word)
 	}
 	for _, name := range t.objects {
 		prefix := ident(t.schema, name)
 		if !slices.ContainsFunc(s.objects(), func(o string) bool { return o == prefix || strings.HasPrefix(o, prefix+"(") }) {
-			return fmt.Sprintf("%s isn't among the %s of database %s yet", prefix, word, ident(t.database))
+			return fmt.Sprintf("%s does not exist among the %s of database %s", prefix, word, ident(t.database))
 		}
 	}
 	return ""
 }
 
-// shown is what status.atProvider tells.
-func (t target) shown(s grantState) map[string]any {
+// atProvider returns status.atProvider.
+func (t target) atProvider(s grantState) map[string]any {
 	all, option := map[string]bool{}, t.group != "" && s.Admin
 	for _, has := range s.Privileges {
 		for privilege, grantable := range has {
@@ -85,13 +85,13 @@ func (t target) shown(s grantState) map[string]any {
 		}
 	}
 	return map[string]any{
-		"role": t.role, "objectType": string(t.on), "privileges": texts(slices.Sorted(maps.Keys(all))),
+		"role": t.role, "objectType": string(t.on), "privileges": anySlice(slices.Sorted(maps.Keys(all))),
 		"withOption": option, "objects": int64(len(s.Privileges)),
 	}
 }
 
-// Queries for things that can be granted: each gives the thing as a statement calls
-// it, in parts, and a privilege that the role has on it, or none.
+// Queries for objects and the privileges of a role on them. Each row has the parts of the
+// object's name, and one privilege, or none.
 const (
 	databaseQuery = `SELECT '', d.datname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false) FROM pg_database d
 		LEFT JOIN LATERAL (SELECT * FROM aclexplode(d.datacl) x WHERE x.grantee = $3) a ON true WHERE d.datname = $1 AND cardinality($2::text[]) >= 0`
@@ -105,34 +105,34 @@ const (
 		WHERE n.nspname = $1 AND (cardinality($2::text[]) = 0 OR p.proname = ANY ($2::text[]))`
 )
 
-// readGrant reads what a role has of a thing; nothing of what isn't there.
-func (v *visit) readGrant(ctx context.Context, database string, t target) (s grantState, err error) {
+// readGrant reads the privileges of a role on a target. It has none if the target does not exist.
+func (sess *session) readGrant(ctx context.Context, database string, t target) (s grantState, err error) {
 	s.Privileges = map[string]map[string]bool{}
-	err = v.inside(ctx, database, func(ctx context.Context, conn *pgx.Conn) error {
+	err = sess.readIn(ctx, database, func(ctx context.Context, conn *pgx.Conn) error {
 		if t.group != "" {
 			return conn.QueryRow(ctx, `SELECT count(*) > 0, coalesce(bool_or(m.admin_option), false) FROM pg_auth_members m
 				JOIN pg_roles g ON g.oid = m.roleid JOIN pg_roles r ON r.oid = m.member WHERE g.rolname = $1 AND r.rolname = $2`, t.group, t.role).Scan(&s.Member, &s.Admin)
 		}
-		rows, err := conn.Query(ctx, `SELECT DISTINCT privilege_type FROM aclexplode(acldefault($1::text::"char", 10)) WHERE grantee = 10 ORDER BY 1`, words[t.on].letter)
+		rows, err := conn.Query(ctx, `SELECT DISTINCT privilege_type FROM aclexplode(acldefault($1::text::"char", 10)) WHERE grantee = 10 ORDER BY 1`, keywords[t.on].letter)
 		if err != nil {
 			return err
 		}
 		if s.All, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
 			return err
 		}
-		// In what was granted, 0 is everybody. A role that isn't there is none, which
-		// nothing was granted to.
+		// In ACLs, 0 stands for PUBLIC. For a role that does not exist the OID is NULL, which
+		// matches no grantee.
 		var role *uint32
-		err = conn.QueryRow(ctx, `SELECT oid FROM pg_roles WHERE rolname = $1 UNION SELECT 0 WHERE $1 = $2`, t.role, everybody).Scan(&role)
+		err = conn.QueryRow(ctx, `SELECT oid FROM pg_roles WHERE rolname = $1 UNION SELECT 0 WHERE $1 = $2`, t.role, publicRole).Scan(&role)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
-		return s.readThings(ctx, conn, t, role)
+		return s.readObjects(ctx, conn, t, role)
 	})
 	return s, err
 }
 
-func (s *grantState) readThings(ctx context.Context, conn *pgx.Conn, t target, role *uint32) error {
+func (s *grantState) readObjects(ctx context.Context, conn *pgx.Conn, t target, role *uint32) error {
 	query, args := relationQuery, []any{t.schema, append([]string{}, t.objects...), role}
 	switch t.on {
 	case v1alpha1.OnDatabase:
@@ -153,15 +153,15 @@ func (s *grantState) readThings(ctx context.Context, conn *pgx.Conn, t target, r
 	var schema, name, arguments, privilege string
 	var grantable bool
 	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &arguments, &privilege, &grantable}, func() error {
-		thing := ident(name)
+		object := ident(name)
 		if schema != "" {
-			thing = ident(schema, name) + arguments // these the server has quoted
+			object = ident(schema, name) + arguments // the server has quoted the arguments
 		}
-		if s.Privileges[thing] == nil {
-			s.Privileges[thing] = map[string]bool{}
+		if s.Privileges[object] == nil {
+			s.Privileges[object] = map[string]bool{}
 		}
 		if privilege != "" {
-			s.Privileges[thing][privilege] = s.Privileges[thing][privilege] || grantable
+			s.Privileges[object][privilege] = s.Privileges[object][privilege] || grantable
 		}
 		return nil
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// words are how statements call what is granted, one and all of a schema, and the
-// letter by which the server knows what can be granted of it.
-var words = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
+// keywords are those of statements for one object and for all objects of a schema, and the
+// letter of the object type in acldefault.
+var keywords = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
 	v1alpha1.OnDatabase:  {"DATABASE", "", "d"},
 	v1alpha1.OnSchema:    {"SCHEMA", "", "n"},
 	v1alpha1.OnTables:    {"TABLE", "ALL TABLES", "r"},
@@ -19,19 +19,19 @@ var words = map[v1alpha1.ObjectType]struct{ one, all, letter string }{
 	v1alpha1.OnFunctions: {"ROUTINE", "ALL ROUTINES", "f"},
 }
 
-// grantState is what a role may do, as the server has it.
+// grantState has the privileges of a role on the server.
 type grantState struct {
-	// Privileges are those that the role has on each thing that is meant, by how a
-	// statement calls the thing, and whether it may grant them further.
+	// Privileges has, by the quoted name of each object of the target, the privileges of the
+	// role, and whether it has the grant option.
 	Privileges map[string]map[string]bool
-	// All are the privileges that there are.
+	// All are the privileges of the object type on this server.
 	All []string
-	// Member says that it is a member, and Admin that it may make others members.
+	// Member reports whether the role is a member of the group, Admin the admin option.
 	Member, Admin bool
 }
 
-// granted says whether the role has anything of it.
-func (s grantState) granted() bool {
+// isGranted reports whether the role has any privilege, or the membership.
+func (s grantState) isGranted() bool {
 	for _, has := range s.Privileges {
 		if len(has) > 0 {
 			return true
@@ -40,7 +40,7 @@ func (s grantState) granted() bool {
 	return s.Member
 }
 
-// wanted are the privileges that the role is to have, sorted.
+// wanted returns the desired privileges, sorted.
 func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	var out []string
 	for _, privilege := range p.Privileges {
@@ -53,57 +53,57 @@ func (s grantState) wanted(p v1alpha1.GrantParameters) []string {
 	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
-// things is what is meant, as a statement says it. A database and a schema are said
-// by their own names, whether they were seen or not: what is asked for too early is
-// refused in words about them, and is right when it is asked for again.
-func (t target) things(objects []string) string {
+// objectList returns the objects of a statement. It names a database or a schema even if it
+// was not observed: the server's error then names it, and the statement succeeds once it
+// exists.
+func (t target) objectList(objects []string) string {
 	switch {
 	case t.on == v1alpha1.OnDatabase:
 		objects = []string{ident(t.database)}
 	case t.on == v1alpha1.OnSchema:
 		objects = []string{ident(t.schema)}
-	case t.whole():
-		return words[t.on].all + " IN SCHEMA " + ident(t.schema)
+	case t.coversSchema():
+		return keywords[t.on].all + " IN SCHEMA " + ident(t.schema)
 	}
-	return words[t.on].one + " " + strings.Join(some(objects), ", ")
+	return keywords[t.on].one + " " + strings.Join(limitSize(objects), ", ")
 }
 
-// whole says that all that the schema has is meant.
-func (t target) whole() bool {
+// coversSchema reports whether the target is all objects of the schema.
+func (t target) coversSchema() bool {
 	return len(t.objects) == 0 && (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions)
 }
 
-// A statement is stored in an object before it is sent, and objects can't be large.
-// Of more than mostNamed things of a whole schema it says that they are all; otherwise
-// it names as many as fit into mostBytes, and the next call others: a function's name
-// may stand for thousands of functions.
+// A statement is stored in a Binding before it is sent, and the size of objects is limited. If
+// more than maxNamedObjects of a whole schema need a change, the statement is for all objects
+// of the schema. Otherwise it names as many as fit into maxObjectListSize, and the next calls
+// the others: a function's name may stand for thousands of overloads.
 const (
-	mostNamed = 100
-	mostBytes = 100 << 10
+	maxNamedObjects   = 100
+	maxObjectListSize = 100 << 10
 )
 
-// some are as many of the things as a statement can name, and one at least.
-func some(things []string) []string {
+// limitSize returns as many of the objects as a statement can name, at least one.
+func limitSize(objects []string) []string {
 	size := 0
-	for i, thing := range things {
-		if size += len(thing); size > mostBytes && i > 0 {
-			return things[:i]
+	for i, object := range objects {
+		if size += len(object); size > maxObjectListSize && i > 0 {
+			return objects[:i]
 		}
 	}
-	return things
+	return objects
 }
 
-// grant is the statement that grants all.
+// grant returns the statement that grants the desired privileges.
 func (t target) grant(s grantState, p v1alpha1.GrantParameters) []string {
-	option := said(p.WithOption, false)
+	option := valueOr(p.WithOption, false)
 	if t.group != "" {
-		return []string{"GRANT " + ident(t.group) + " TO " + ident(t.role) + with(option, " WITH ADMIN OPTION")}
+		return []string{"GRANT " + ident(t.group) + " TO " + ident(t.role) + textIf(option, " WITH ADMIN OPTION")}
 	}
-	return []string{fmt.Sprintf("GRANT %s ON %s TO %s%s", strings.Join(s.wanted(p), ", "), t.things(s.objects()), ident(t.role), with(option, " WITH GRANT OPTION"))}
+	return []string{fmt.Sprintf("GRANT %s ON %s TO %s%s", strings.Join(s.wanted(p), ", "), t.objectList(s.objects()), ident(t.role), textIf(option, " WITH GRANT OPTION"))}
 }
 
-func with(yes bool, text string) string {
-	if yes {
+func textIf(condition bool, text string) string {
+	if condition {
 		return text
 	}
 	return ""
@@ -111,51 +111,51 @@ func with(yes bool, text string) string {
 
 func (s grantState) objects() []string { return slices.Sorted(maps.Keys(s.Privileges)) }
 
-// revoke is the statement that takes all away again.
+// revoke returns the statement that revokes all privileges.
 func (t target) revoke(s grantState) []string {
 	if t.group != "" {
 		return []string{"REVOKE " + ident(t.group) + " FROM " + ident(t.role)}
 	}
-	having := slices.DeleteFunc(s.objects(), func(thing string) bool { return len(s.Privileges[thing]) == 0 })
-	return []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.things(having), ident(t.role))}
+	granted := slices.DeleteFunc(s.objects(), func(object string) bool { return len(s.Privileges[object]) == 0 })
+	return []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.objectList(granted), ident(t.role))}
 }
 
-// changes make what the role may do what it is to be.
+// changes returns the statements that change the privileges to the desired ones.
 func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {
 	if t.group != "" {
 		return t.memberChanges(s, p)
 	}
 	wanted := s.wanted(p)
-	// Things that need the same are in one statement.
-	needs := map[string][]string{}
-	for _, thing := range s.objects() {
-		for _, need := range t.needs(s.Privileges[thing], wanted, p.WithOption) {
-			needs[need] = append(needs[need], thing)
+	// Objects with the same change are in one statement.
+	objectsByStatement := map[string][]string{}
+	for _, object := range s.objects() {
+		for _, statement := range t.statements(s.Privileges[object], wanted, p.WithOption) {
+			objectsByStatement[statement] = append(objectsByStatement[statement], object)
 		}
 	}
-	for _, need := range slices.Sorted(maps.Keys(needs)) {
-		things := words[t.on].one + " " + strings.Join(some(needs[need]), ", ")
-		if t.whole() && len(needs[need]) > mostNamed {
-			things = t.things(nil) // those that need nothing are as they are to be afterwards too
+	for _, statement := range slices.Sorted(maps.Keys(objectsByStatement)) {
+		objects := keywords[t.on].one + " " + strings.Join(limitSize(objectsByStatement[statement]), ", ")
+		if t.coversSchema() && len(objectsByStatement[statement]) > maxNamedObjects {
+			objects = t.objectList(nil) // it has no effect on the objects that need no change
 		}
-		sql = append(sql, strings.Replace(need, "$THINGS", things, 1))
-		diff = append(diff, fmt.Sprintf("%d of %d: %s", len(needs[need]), len(s.Privileges), strings.Replace(need, " ON $THINGS", "", 1)))
+		sql = append(sql, strings.Replace(statement, "$OBJECTS", objects, 1))
+		diff = append(diff, fmt.Sprintf("%d of %d: %s", len(objectsByStatement[statement]), len(s.Privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
 	}
 	return sql, diff
 }
 
-// needs are the statements that one thing needs.
-func (t target) needs(has map[string]bool, wanted []string, option *bool) []string {
-	var missing, extra, bound, free []string
+// statements returns the statements for one object.
+func (t target) statements(has map[string]bool, wanted []string, option *bool) []string {
+	var missing, extra, addOption, removeOption []string
 	for _, privilege := range wanted {
-		grantable, there := has[privilege]
+		grantable, exists := has[privilege]
 		switch {
-		case !there:
+		case !exists:
 			missing = append(missing, privilege)
 		case option != nil && *option && !grantable:
-			bound = append(bound, privilege)
+			addOption = append(addOption, privilege)
 		case option != nil && !*option && grantable:
-			free = append(free, privilege)
+			removeOption = append(removeOption, privilege)
 		}
 	}
 	for _, privilege := range slices.Sorted(maps.Keys(has)) {
@@ -169,15 +169,15 @@ func (t target) needs(has map[string]bool, wanted []string, option *bool) []stri
 			out = append(out, fmt.Sprintf(format, append([]any{strings.Join(list, ", "), ident(t.role)}, more...)...))
 		}
 	}
-	add(missing, "GRANT %s ON $THINGS TO %s%s", with(said(option, false), " WITH GRANT OPTION"))
-	add(bound, "GRANT %s ON $THINGS TO %s WITH GRANT OPTION")
-	add(free, "REVOKE GRANT OPTION FOR %s ON $THINGS FROM %s")
-	add(extra, "REVOKE %s ON $THINGS FROM %s")
+	add(missing, "GRANT %s ON $OBJECTS TO %s%s", textIf(valueOr(option, false), " WITH GRANT OPTION"))
+	add(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")
+	add(removeOption, "REVOKE GRANT OPTION FOR %s ON $OBJECTS FROM %s")
+	add(extra, "REVOKE %s ON $OBJECTS FROM %s")
 	return out
 }
 
 func (t target) memberChanges(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {
-	option := said(p.WithOption, s.Admin)
+	option := valueOr(p.WithOption, s.Admin)
 	switch {
 	case option == s.Admin:
 		return nil, nil
@@ -186,5 +186,5 @@ func (t target) memberChanges(s grantState, p v1alpha1.GrantParameters) (sql, di
 	default:
 		sql = []string{"REVOKE ADMIN OPTION FOR " + ident(t.group) + " FROM " + ident(t.role)}
 	}
-	return sql, []string{differs("withOption", s.Admin, option)}
+	return sql, []string{diffText("withOption", s.Admin, option)}
 }

@@ -9,35 +9,35 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// has says whether the server has a password for a role: by what it stores, if that
-// can be read, or else by logging in.
-func (v *visit) has(ctx context.Context, s *roleState) func(string) external.Answer {
+// passwordCheck returns a function that reports whether a role has a password: by the stored
+// verifier, if it is readable, or else by a login.
+func (sess *session) passwordCheck(ctx context.Context, s *roleState) func(string) external.Answer {
 	return func(password string) external.Answer {
 		if s.Readable {
 			if ok, err := verifies(s.Stored, s.Name, password); ok && err == nil {
 				return external.Yes
 			}
-			return external.No // also of a kind that isn't known: then it isn't ours
+			return external.No // an unknown kind of verifier is not one of ours either
 		}
 		if s.Until != nil && s.Until.Before(time.Now()) {
-			return external.CannotTell // it fails whatever the password is
+			return external.CannotTell // every login fails
 		}
-		answer := v.login(ctx, s.Name, password)
-		if answer == external.Yes && v.login(ctx, s.Name, newPassword()) == external.Yes {
-			return external.CannotTell // the server asks for none
+		answer := sess.tryLogin(ctx, s.Name, password)
+		if answer == external.Yes && sess.tryLogin(ctx, s.Name, newPassword()) == external.Yes {
+			return external.CannotTell // the server requires no password
 		}
 		return answer
 	}
 }
 
-// login tries to log in.
-func (v *visit) login(ctx context.Context, role, password string) external.Answer {
+// tryLogin tries to log in with a password.
+func (sess *session) tryLogin(ctx context.Context, role, password string) external.Answer {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	as := v.server
+	as := sess.server
 	as.User, as.Password, as.Cert, as.Key = role, password, "", ""
 	var conn *pgx.Conn
-	err := v.servers.turn(ctx, as, func() (err error) {
+	err := sess.servers.withSlot(ctx, as, func() (err error) {
 		conn, err = as.dial(ctx, as.Database)
 		return err
 	})
@@ -45,7 +45,7 @@ func (v *visit) login(ctx context.Context, role, password string) external.Answe
 	case err == nil:
 		_ = conn.Close(ctx) // nothing was done on it
 		return external.Yes
-	case isCode(err, invalidPassword):
+	case hasCode(err, invalidPassword):
 		return external.No
 	}
 	return external.CannotTell

@@ -8,20 +8,20 @@ import (
 
 // A mark is a comment in one line: "managed by espalier: <owner> (<id>)".
 const (
-	markBegins = "managed by espalier: "
-	markEnds   = ")"
+	markPrefix = "managed by espalier: "
+	markSuffix = ")"
 )
 
-// commentOf is a mark as a comment.
-func commentOf(m external.Mark) string { return markBegins + m.Owner + " (" + m.ID + markEnds }
+// formatMark returns a mark as a comment.
+func formatMark(m external.Mark) string { return markPrefix + m.Owner + " (" + m.ID + markSuffix }
 
-// markIn reads a mark from a comment; nil if it is somebody's own words.
-func markIn(comment string) *external.Mark {
-	body, ours := strings.CutPrefix(comment, markBegins)
-	if !ours || !strings.HasSuffix(body, markEnds) {
+// parseMark reads a mark from a comment; nil if it is another comment.
+func parseMark(comment string) *external.Mark {
+	body, ours := strings.CutPrefix(comment, markPrefix)
+	if !ours || !strings.HasSuffix(body, markSuffix) {
 		return nil
 	}
-	owner, id, found := strings.Cut(strings.TrimSuffix(body, markEnds), " (")
+	owner, id, found := strings.Cut(strings.TrimSuffix(body, markSuffix), " (")
 	if !found || owner == "" || id == "" || strings.ContainsAny(id, " ()") {
 		return nil
 	}

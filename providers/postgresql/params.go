@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// beginning is what a thing is made with: what is said for good, and for the rest
-// what is said for its creation.
-func beginning[P any](init, params P) (P, error) {
+// mergeInit returns the parameters of a creation: those of forProvider, and those of
+// initProvider for fields that forProvider leaves unset.
+func mergeInit[P any](init, params P) (P, error) {
 	var out P
 	for _, layer := range []P{init, params} {
 		raw, err := json.Marshal(layer)
@@ -24,8 +24,8 @@ func beginning[P any](init, params P) (P, error) {
 	return out, nil
 }
 
-// texts is a list as an unstructured object holds it.
-func texts(list []string) []any {
+// anySlice returns a list of strings for an unstructured object.
+func anySlice(list []string) []any {
 	out := make([]any, len(list))
 	for i, text := range list {
 		out[i] = text
@@ -33,48 +33,47 @@ func texts(list []string) []any {
 	return out
 }
 
-// mostShown is how many of a role's settings are shown: it can give itself any number.
-const mostShown = 64
+// maxSettings limits the parameters in a Role's status: a role can set any number for itself.
+const maxSettings = 64
 
-// textMap is a map as an unstructured object holds it, as far as that has room.
-func textMap(m map[string]string) map[string]any {
+// anyMap returns a map of strings for an unstructured object, limited to maxSettings.
+func anyMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		if len(out) < mostShown {
-			out[key] = brief(m[key])
+		if len(out) < maxSettings {
+			out[key] = truncate(m[key])
 		}
 	}
 	return out
 }
 
-// differs tells of one difference.
-func differs(what string, is, wanted any) string {
-	return fmt.Sprintf("%s is %s, and is to be %s", what, brief(fmt.Sprint(is)), brief(fmt.Sprint(wanted)))
+// diffText describes one difference.
+func diffText(what string, is, wanted any) string {
+	return fmt.Sprintf("%s is %s, and should be %s", what, truncate(fmt.Sprint(is)), truncate(fmt.Sprint(wanted)))
 }
 
-// mostTold bounds how much is told of what others have written: all that is told is
-// kept in objects, which can't be large.
-const mostTold = 1000
+// maxText limits texts from a server: they are stored in objects, which have a size limit.
+const maxText = 1000
 
-// brief is a text, or its beginning.
-func brief(text string) string {
-	if len(text) > mostTold {
-		return strings.ToValidUTF8(text[:mostTold], "") + " …"
+// truncate returns a text, or its beginning if it is too long.
+func truncate(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText], "") + " …"
 	}
 	return text
 }
 
-// briefError is an error that others have worded, told briefly.
-type briefError struct{ error }
+// truncatedError is an error from a server with a truncated message.
+type truncatedError struct{ error }
 
-func (e briefError) Error() string { return brief(e.error.Error()) }
+func (e truncatedError) Error() string { return truncate(e.error.Error()) }
 
-func (e briefError) Unwrap() error { return e.error }
+func (e truncatedError) Unwrap() error { return e.error }
 
-// said is what a pointer says, or else something else.
-func said[T any](p *T, otherwise T) T {
+// valueOr returns the value of a pointer, or a default if it is nil.
+func valueOr[T any](p *T, def T) T {
 	if p != nil {
 		return *p
 	}
-	return otherwise
+	return def
 }

@@ -7,78 +7,76 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Keys of a connection secret that are for this program: which password comes next,
-// when the latest one was made, and for which request to rotate.
+// Keys of a connection secret for this program: the next password, when the latest one was
+// generated, and the rotation token that it was generated for.
 const (
 	keyNext  = "nextPassword"
 	keyAt    = "passwordSetAt"
 	keyToken = "passwordRotation"
 )
 
-// kept is what a connection secret keeps of a generated password.
+// storedPassword is a generated password in a connection secret.
 //
-// A password that replaces another is Next until the server has it: what others read
-// as the password is at no time one that the server was never asked to take, and
-// whichever of the two the server has, the Secret has it too.
-type kept struct {
+// A new password is Next until the server has it. So the key "password" is always one that the
+// server has accepted, and the Secret always has the one that is valid.
+type storedPassword struct {
 	Password, Next string
 	Token          string
 	At             time.Time
 }
 
-func keptIn(data map[string]string) kept {
-	at, _ := time.Parse(time.RFC3339, data[keyAt]) // one that can't be read is long ago
-	return kept{Password: data["password"], Next: data[keyNext], Token: data[keyToken], At: at}
+func parseStored(data map[string]string) storedPassword {
+	at, _ := time.Parse(time.RFC3339, data[keyAt]) // an invalid time counts as long ago
+	return storedPassword{Password: data["password"], Next: data[keyNext], Token: data[keyToken], At: at}
 }
 
-// latest is the password that the server is to have.
-func (k kept) latest() string {
-	if k.Next != "" {
-		return k.Next
+// latest returns the password that the server should have.
+func (p storedPassword) latest() string {
+	if p.Next != "" {
+		return p.Next
 	}
-	return k.Password
+	return p.Password
 }
 
-// due says whether another password is due.
-func (k kept) due(r *v1alpha1.PasswordRotation, now time.Time) bool {
+// isDue reports whether the password has to be rotated.
+func (p storedPassword) isDue(r *v1alpha1.PasswordRotation, now time.Time) bool {
 	if r == nil {
 		return false
 	}
-	asked := r.Token != "" && r.Token != k.Token
-	return asked || (r.Every != nil && r.Every.Duration > 0 && now.Sub(k.At) >= r.Every.Duration)
+	isRequested := r.Token != "" && r.Token != p.Token
+	return isRequested || (r.Every != nil && r.Every.Duration > 0 && now.Sub(p.At) >= r.Every.Duration)
 }
 
-// turn is what follows for a password.
-type turn struct {
-	// Keep is what the Secret is to hold.
-	Keep kept
-	// Waits says that nothing is to be set before the Secret holds it, Set that the
-	// server is to be given the latest, Unknown that it can't be told.
-	Waits, Set, Unknown bool
+// passwordStep is the next step of a generated password.
+type passwordStep struct {
+	// Store is the desired content of the Secret.
+	Store storedPassword
+	// WaitForSecret: the Secret has to be written first. Set: set the latest password on the
+	// server. Unknown: it is unknown whether the server has it.
+	WaitForSecret, Set, Unknown bool
 }
 
-// nextTurn decides about a generated password. Is says whether the server has a
-// password. Each turn is such that a crash after it leaves what the next one needs
-// in the Secret and on the server.
-func nextTurn(k kept, r *v1alpha1.PasswordRotation, now time.Time, fresh func() string, is func(string) external.Answer) turn {
+// nextPasswordStep decides about a generated password. serverHas reports whether the server has
+// a password. After a crash, the next step follows from the Secret and the server alone.
+func nextPasswordStep(p storedPassword, r *v1alpha1.PasswordRotation, now time.Time, generate func() string, serverHas func(string) external.Answer) passwordStep {
 	token := ""
 	if r != nil {
 		token = r.Token
 	}
 	switch {
-	case k.Password == "" && k.Next == "":
-		return turn{Keep: kept{Password: fresh(), Token: token, At: now}, Waits: true}
-	case k.Next == "" && k.due(r, now):
-		k.Next, k.Token, k.At = fresh(), token, now
-		return turn{Keep: k, Waits: true}
+	case p.Password == "" && p.Next == "":
+		return passwordStep{Store: storedPassword{Password: generate(), Token: token, At: now}, WaitForSecret: true}
+	case p.Next == "" && p.isDue(r, now):
+		p.Next, p.Token, p.At = generate(), token, now
+		return passwordStep{Store: p, WaitForSecret: true}
 	}
-	switch is(k.latest()) {
+	switch serverHas(p.latest()) {
 	case external.Yes:
-		k.Password, k.Next = k.latest(), "" // the old one opens nothing any more
-		return turn{Keep: k}
+		p.Password, p.Next = p.latest(), "" // the old one is not valid any more
+		return passwordStep{Store: p}
 	case external.No:
-		return turn{Keep: k, Set: true}
+		return passwordStep{Store: p, Set: true}
 	default:
 	}
-	return turn{Keep: k, Unknown: true}
+	return passwordStep{Store: p, Unknown: true}
 }

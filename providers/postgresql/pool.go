@@ -10,59 +10,57 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idle is how long connections that nobody uses stay open.
+// idle is how long unused connections stay open.
 const idle = 15 * time.Second
 
-// pools are the connections to servers: one pool for each way to reach one. A pool
-// that nobody has used for a while is closed, and so is that of a configuration that
-// has changed, which nobody uses any more.
+// pools has one connection pool for each server configuration. A pool is closed when it has
+// been unused for a while, as that of a changed configuration is.
 type pools struct {
-	allowed Options
+	options Options
 	mu      sync.Mutex
 	all     map[server]*pool
-	turns   map[string]chan struct{} // by namespace
+	slots   map[string]chan struct{} // by namespace
 }
 
-// A server that doesn't answer keeps who asks it waiting, and with him a worker of the
-// whole program. Whose server that is can make any number of objects for it; of a
-// namespace's own servers, so many are asked at a time, and who would be the next gives
-// up before long, to come again.
+// A server that does not answer blocks a worker of the whole program for each of its objects.
+// So the calls to the servers of one namespace's ProviderConfigs are limited: further ones fail
+// after a short wait, and are retried.
 const (
-	mostOfANamespace = 3
-	longestQueue     = 2 * time.Second
+	maxPerNamespace = 3
+	maxQueueTime    = 2 * time.Second
 )
 
-// turn does something on a server, if not too much waits for those of its namespace.
-func (p *pools) turn(ctx context.Context, s server, do func() error) error {
+// withSlot calls do, within the limit of the namespace.
+func (p *pools) withSlot(ctx context.Context, s server, do func() error) error {
 	if s.Namespace == "" {
 		return do()
 	}
 	p.mu.Lock()
-	if p.turns == nil {
-		p.turns = map[string]chan struct{}{}
+	if p.slots == nil {
+		p.slots = map[string]chan struct{}{}
 	}
-	turns, there := p.turns[s.Namespace]
-	if !there {
-		turns = make(chan struct{}, mostOfANamespace)
-		p.turns[s.Namespace] = turns
+	slots, exists := p.slots[s.Namespace]
+	if !exists {
+		slots = make(chan struct{}, maxPerNamespace)
+		p.slots[s.Namespace] = slots
 	}
 	p.mu.Unlock()
-	queue := time.NewTimer(longestQueue)
-	defer queue.Stop()
+	timeout := time.NewTimer(maxQueueTime)
+	defer timeout.Stop()
 	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 		return do()
-	case <-queue.C:
-		return &connectError{fmt.Errorf("%d others of namespace %s wait for its servers to answer; this one comes after them", mostOfANamespace, s.Namespace)}
+	case <-timeout.C:
+		return &connectError{fmt.Errorf("%d calls of namespace %s wait for its servers to answer; this one is retried", maxPerNamespace, s.Namespace)}
 	case <-ctx.Done():
 		return &connectError{context.Cause(ctx)}
 	}
 }
 
-// pool are the connections of one configuration. Those to the database that it names
-// are kept for a while. Those to others are not, as they would be in the way of
-// whoever drops or copies one; they are counted.
+// pool has the connections of one configuration. Those to the configured database are pooled.
+// Those to other databases are closed after use, since an open one would block a drop or a copy
+// of the database; slots limits them.
 type pool struct {
 	*pgxpool.Pool
 	of    *pools
@@ -72,58 +70,58 @@ type pool struct {
 	timer *time.Timer
 }
 
-// use returns the pool of a configuration, which stays open until done is called.
-func (p *pools) use(s server) (*pool, error) {
+// acquire returns the pool of a configuration, which stays open until release is called.
+func (p *pools) acquire(s server) (*pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if there, ok := p.all[s]; ok {
-		there.users++
-		if there.timer != nil {
-			there.timer.Stop()
+	if existing, ok := p.all[s]; ok {
+		existing.users++
+		if existing.timer != nil {
+			existing.timer.Stop()
 		}
-		return there, nil
+		return existing, nil
 	}
-	made, err := newPool(s)
+	created, err := newPool(s)
 	if err != nil {
 		return nil, err
 	}
-	made.of, made.users = p, 1
+	created.of, created.users = p, 1
 	if p.all == nil {
 		p.all = map[server]*pool{}
 	}
-	p.all[s] = made
-	return made, nil
+	p.all[s] = created
+	return created, nil
 }
 
 func newPool(s server) (*pool, error) {
-	conn, err := s.dialled(s.Database)
+	conn, err := s.connConfig(s.Database)
 	if err != nil {
 		return nil, err
 	}
-	c, err := pgxpool.ParseConfig(nothing)
+	c, err := pgxpool.ParseConfig(baseConnString)
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections: %w", err)
 	}
 	c.ConnConfig, c.MaxConns, c.MinConns, c.MinIdleConns = conn, s.Connections, 0, 0
 	c.MaxConnIdleTime, c.MaxConnLifetime, c.HealthCheckPeriod = idle, 5*time.Minute, idle
-	made, err := pgxpool.NewWithConfig(context.Background(), c)
+	created, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections: %w", err)
 	}
-	return &pool{Pool: made, key: s, slots: make(chan struct{}, s.Connections)}, nil
+	return &pool{Pool: created, key: s, slots: make(chan struct{}, s.Connections)}, nil
 }
 
-// done says that a user has no more use for a pool.
-func (p *pool) done() {
+// release ends the use of a pool.
+func (p *pool) release() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	if p.users--; p.users == 0 {
-		p.timer = time.AfterFunc(idle, p.retire)
+		p.timer = time.AfterFunc(idle, p.closeIfUnused)
 	}
 }
 
-// retire closes a pool, unless somebody has come to use it.
-func (p *pool) retire() {
+// closeIfUnused closes the pool, unless it is used again.
+func (p *pool) closeIfUnused() {
 	p.of.mu.Lock()
 	unused := p.users == 0 && p.of.all[p.key] == p
 	if unused {
@@ -135,7 +133,7 @@ func (p *pool) retire() {
 	}
 }
 
-// dial connects to another database, if there aren't too many already.
+// dial connects to another database, once a slot is free.
 func (p *pool) dial(ctx context.Context, database string) (conn *pgx.Conn, release func(), err error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -150,7 +148,7 @@ func (p *pool) dial(ctx context.Context, database string) (conn *pgx.Conn, relea
 	return conn, func() {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = conn.Close(closing) // the server notices by itself
+		_ = conn.Close(closing) // the server detects a broken connection itself
 		<-p.slots
 	}, nil
 }

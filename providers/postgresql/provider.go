@@ -1,6 +1,6 @@
 // Package postgresql is the provider of PostgreSQL servers: roles, databases, schemas,
-// extensions and grants. A call is one transaction, sent at once; what it changes is
-// decided by plain functions from what was seen to statements.
+// extensions and grants. Each call is one transaction, sent as one text. Pure functions
+// compute its statements from the observed state.
 package postgresql
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Options say what is allowed.
+// Options configure the provider.
 type Options struct {
-	// LocalServers lets the ProviderConfigs of namespaces name servers on the machine
-	// on which this program runs.
+	// LocalServers allows ProviderConfigs, which belong to a namespace, to name servers on
+	// the machine on which this program runs.
 	LocalServers bool
 }
 
-// Provider serves the kinds of the provider.
+// Provider returns the provider.
 func Provider(o Options) managed.Provider {
-	servers := &pools{allowed: o}
+	servers := &pools{options: o}
 	database := managed.Reference{Field: "database", To: v1alpha1.GroupVersion.WithKind("Database")}
 	inSchema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
 	role := func(field string) managed.Reference {
@@ -46,26 +46,26 @@ func Provider(o Options) managed.Provider {
 	}
 }
 
-// longestCall bounds a call; visit.patience, which the configuration says, is less as
-// a rule.
-const longestCall = time.Hour
+// maxCallTime limits a call. The limit of the configuration, session.callTimeout, is usually
+// shorter.
+const maxCallTime = time.Hour
 
-// serve makes a kind of what is special about it. Marked says that things carry their
-// mark from their creation on: a database, whose creation can't be in a transaction,
-// is given it by the next call.
+// serve returns the managed.Kind of a kind. Marked reports whether resources carry their mark
+// from their creation on: a database gets it by the next call, since CREATE DATABASE cannot
+// be in a transaction.
 func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked bool, references ...managed.Reference) managed.Kind {
 	return managed.For(managed.Definition[M]{
 		Kind:       v1alpha1.GroupVersion.WithKind(k.typ),
 		New:        empty,
 		References: references,
-		Timeout:    longestCall,
+		Timeout:    maxCallTime,
 		Caps:       func() external.Caps { return external.Caps{Naming: external.CallerAssigned, Marked: marked} },
 		Connect: func(_ context.Context, objects managed.Objects, m M) (managed.Client[M], error) {
-			s, err := servers.allowed.configured(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
+			s, err := servers.options.readServer(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
 			if err != nil {
 				return nil, err
 			}
-			return &client[M]{kind: k, visit: &visit{server: s, servers: servers, objects: objects}}, nil
+			return &client[M]{kind: k, session: &session{server: s, servers: servers, objects: objects}}, nil
 		},
 	})
 }

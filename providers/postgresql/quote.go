@@ -8,24 +8,24 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// longestName is how many bytes a name may have. The server would cut a longer one
-// off, and what was made would have another name than was asked for.
-const longestName = 63
+// maxNameLength is the maximum length of a name in bytes. The server truncates longer names
+// instead of rejecting them.
+const maxNameLength = 63
 
-// checkName says why something can't be a name on a server.
+// checkName returns an error for an invalid name.
 func checkName(what, name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%s is empty", what)
-	case len(name) > longestName:
-		return fmt.Errorf("%s %q has %d bytes; PostgreSQL's names have %d at most", what, name, len(name), longestName)
+	case len(name) > maxNameLength:
+		return fmt.Errorf("%s %q has %d bytes; names in PostgreSQL have %d at most", what, name, len(name), maxNameLength)
 	case strings.ContainsRune(name, 0) || !utf8.ValidString(name):
-		return fmt.Errorf("%s %q has bytes that no name can have", what, name)
+		return fmt.Errorf("%s %q contains a zero byte or invalid UTF-8", what, name)
 	}
 	return nil
 }
 
-// checkOptional checks a name that may be left out.
+// checkOptional checks a name that may be unset.
 func checkOptional(what string, name *string) error {
 	if name == nil {
 		return nil
@@ -33,19 +33,18 @@ func checkOptional(what string, name *string) error {
 	return checkName(what, *name)
 }
 
-// checkText says why something can't be a text on a server.
+// checkText returns an error for an invalid text.
 func checkText(what, text string) error {
 	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) {
-		return fmt.Errorf("%s has a byte that ends it, or one that is no part of a letter", what)
+		return fmt.Errorf("%s contains a zero byte or invalid UTF-8", what)
 	}
 	return nil
 }
 
-// ident quotes a name, or several that belong together, such as a schema and a
-// table in it.
+// ident quotes a name, or a qualified name, such as a schema and a table.
 func ident(parts ...string) string { return pgx.Identifier(parts).Sanitize() }
 
-// literal quotes a text. It counts on standard_conforming_strings, which each
+// literal quotes a text. It requires standard_conforming_strings, which each
 // connection sets.
 func literal(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, "\x00", ""), "'", "''") + "'"

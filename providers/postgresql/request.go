@@ -8,20 +8,18 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// request is the frozen content of a call: statements that the server carries out
-// as one, or not at all. It is stored for people to read, and holds no secret.
+// request is the content of a call: the statements of one transaction. It is stored in the
+// Binding, where users can read it, and contains no secret.
 type request struct {
-	// Database is the one in which it is carried out; that of the configuration if
-	// it is empty.
+	// Database is the database of the call; if empty, that of the configuration.
 	Database string `json:"database,omitempty"`
-	// SQL are the statements, in order. Several are one transaction; one that can't
-	// be in a transaction is alone.
+	// SQL are the statements, in order. A statement that cannot be in a transaction is the
+	// only one.
 	SQL []string `json:"sql,omitempty"`
-	// Mark is what the mark is put on, such as ROLE "app"; nothing if it is empty.
+	// Mark is the object that gets the mark, such as ROLE "app"; empty for none.
 	Mark string `json:"mark,omitempty"`
-	// Password is the role that is given the password of its Secret, and
-	// PasswordFrom tells which that is. The password itself is read when the call is
-	// made: what the Secret holds then is what is to hold on the server.
+	// Password is the role whose password is set, and PasswordFrom describes the Secret
+	// with it. The password itself is read from the Secret when the call is made.
 	Password     string `json:"password,omitempty"`
 	PasswordFrom string `json:"passwordFrom,omitempty"`
 }
@@ -29,7 +27,7 @@ type request struct {
 func (r request) encode() external.Request {
 	raw, err := json.Marshal(r)
 	if err != nil {
-		panic("postgresql: " + err.Error()) // texts alone
+		panic("postgresql: " + err.Error()) // strings cannot fail
 	}
 	return raw
 }
@@ -42,7 +40,7 @@ func decode(raw external.Request) (request, error) {
 	return r, nil
 }
 
-// statements are what is sent, as one text, which the server takes as one
+// statements returns the statements as one text, which the server executes in one
 // transaction.
 func (r request) statements(mark external.Mark, verifier string) string {
 	sql := r.SQL
@@ -50,7 +48,7 @@ func (r request) statements(mark external.Mark, verifier string) string {
 		sql = append(sql[:len(sql):len(sql)], "ALTER ROLE "+ident(r.Password)+" PASSWORD "+literal(verifier))
 	}
 	if r.Mark != "" {
-		sql = append(sql[:len(sql):len(sql)], "COMMENT ON "+r.Mark+" IS "+literal(commentOf(mark)))
+		sql = append(sql[:len(sql):len(sql)], "COMMENT ON "+r.Mark+" IS "+literal(formatMark(mark)))
 	}
 	return strings.Join(sql, ";\n")
 }

@@ -12,34 +12,34 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// roles says what is special about roles.
+// roles is the kind Role.
 var roles = kind[*v1alpha1.Role]{
 	typ:  "Role",
 	spec: func(m *v1alpha1.Role) *resource.Spec { return &m.Spec.Spec },
-	place: func(m *v1alpha1.Role) (string, string, error) {
-		return "", named(m), checkName("the role's name", named(m))
+	locate: func(m *v1alpha1.Role) (string, string, error) {
+		return "", externalName(m), checkName("the role's name", externalName(m))
 	},
-	look: lookAtRole,
+	observe: observeRole,
 }
 
-// connecting is the mark of the role as which this program is logged in, whatever its
-// comment says: with it in the hands of a managed resource the configuration would
-// connect no more, and who made that would have the password, and all that the role may.
-var connecting = external.Mark{ID: "connecting", Owner: "the configuration, which connects as it"}
+// ownUserMark is the mark of the role that this program logs in as, whatever its comment is. It
+// protects the role from adoption: a managed resource of it would change its password, which
+// breaks the configuration, and would publish the password with all privileges of the role.
+var ownUserMark = external.Mark{ID: "connecting", Owner: "the configuration, which connects as it"}
 
-func lookAtRole(ctx context.Context, v *visit, m *v1alpha1.Role, name string) (*sight, error) {
-	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
+func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name string) (*observation, error) {
+	initial, err := mergeInit(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOptional("reassignOwnedTo", begin.ReassignOwnedTo); err != nil {
+	if err := checkOptional("reassignOwnedTo", initial.ReassignOwnedTo); err != nil {
 		return nil, err
 	}
-	if err := checkRole(begin); err != nil && m.DeletionTimestamp == nil {
+	if err := checkRole(initial); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	var state *roleState
-	err = v.on(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = sess.read(ctx, "", func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = readRole(ctx, conn, name)
 		return err
 	})
@@ -47,29 +47,29 @@ func lookAtRole(ctx context.Context, v *visit, m *v1alpha1.Role, name string) (*
 		return nil, err
 	}
 	mark := "ROLE " + ident(name)
-	s := &sight{presence: external.Absent, create: request{SQL: createRole(name, begin), Mark: mark}}
+	obs := &observation{presence: external.Absent, create: request{SQL: createRole(name, initial), Mark: mark}}
 	if state == nil {
-		return s, nil
+		return obs, nil
 	}
-	s.presence, s.comment, s.at = external.Present, state.Comment, state.shown()
-	if state.Connects {
-		s.comment = commentOf(connecting)
+	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
+	if state.IsOwnUser {
+		obs.comment = formatMark(ownUserMark)
 	}
-	s.changes.Mark = mark
-	s.changes.SQL, s.differs = state.changes(m.Spec.ForProvider)
-	s.remove = state.removal(m.Spec.ForProvider.ReassignOwnedTo)
-	if m.DeletionTimestamp != nil || state.Connects {
-		return s, nil
+	obs.update.Mark = mark
+	obs.update.SQL, obs.diff = state.changes(m.Spec.ForProvider)
+	obs.deletion = state.deletion(m.Spec.ForProvider.ReassignOwnedTo)
+	if m.DeletionTimestamp != nil || state.IsOwnUser {
+		return obs, nil
 	}
-	return s, s.credentials(v, m, state, v.has(ctx, state))
+	return obs, obs.credentials(sess, m, state, sess.passwordCheck(ctx, state))
 }
 
-// shown is what status.atProvider tells.
-func (s *roleState) shown() map[string]any {
+// atProvider returns status.atProvider.
+func (s *roleState) atProvider() map[string]any {
 	at := map[string]any{
-		"oid": s.OID, "login": s.Is["LOGIN"], "superuser": s.Is["SUPERUSER"], "createDB": s.Is["CREATEDB"], "createRole": s.Is["CREATEROLE"],
-		"replication": s.Is["REPLICATION"], "bypassRLS": s.Is["BYPASSRLS"], "inherit": s.Is["INHERIT"], "connectionLimit": int64(s.Limit),
-		"memberOf": texts(s.Member), "configuration": textMap(s.Config), "comment": s.Comment,
+		"oid": s.OID, "login": s.Attributes["LOGIN"], "superuser": s.Attributes["SUPERUSER"], "createDB": s.Attributes["CREATEDB"], "createRole": s.Attributes["CREATEROLE"],
+		"replication": s.Attributes["REPLICATION"], "bypassRLS": s.Attributes["BYPASSRLS"], "inherit": s.Attributes["INHERIT"], "connectionLimit": int64(s.Limit),
+		"memberOf": anySlice(s.Member), "configuration": anyMap(s.Config), "comment": s.Comment,
 	}
 	if s.Until != nil {
 		at["validUntil"] = s.Until.Format(time.RFC3339)
@@ -77,15 +77,15 @@ func (s *roleState) shown() map[string]any {
 	return at
 }
 
-// removal is the next of the calls that take a role away. What it owns is given to
-// another role first, if there is to be one, in one database after the other: each
-// is a call of its own, and what is left is seen by the next look.
-func (s *roleState) removal(heir *string) request {
-	if heir == nil || len(s.Holdings) == 0 {
+// deletion returns the next call of the deletion. With a new owner, the objects in one database
+// after the other are reassigned first, each in a call of its own; the next observation shows
+// the rest.
+func (s *roleState) deletion(newOwner *string) request {
+	if newOwner == nil || len(s.DependentDatabases) == 0 {
 		return request{SQL: []string{"DROP ROLE " + ident(s.Name)}}
 	}
-	return request{Database: s.Holdings[0], SQL: []string{
-		fmt.Sprintf("REASSIGN OWNED BY %s TO %s", ident(s.Name), ident(*heir)),
+	return request{Database: s.DependentDatabases[0], SQL: []string{
+		fmt.Sprintf("REASSIGN OWNED BY %s TO %s", ident(s.Name), ident(*newOwner)),
 		"DROP OWNED BY " + ident(s.Name),
 	}}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 )
 
-// wantedAttributes are those that are said, by their words.
+// wantedAttributes returns the attributes that are set, by their keywords.
 func wantedAttributes(p v1alpha1.RoleParameters) map[string]bool {
 	out := map[string]bool{}
 	for word, value := range map[string]*bool{
@@ -26,7 +26,7 @@ func wantedAttributes(p v1alpha1.RoleParameters) map[string]bool {
 	return out
 }
 
-// createRole are the statements that make a role.
+// createRole returns the statements that create a role.
 func createRole(name string, p v1alpha1.RoleParameters) []string {
 	none := roleState{Name: name, Config: map[string]string{}}
 	options := none.options(p, nil)
@@ -35,57 +35,58 @@ func createRole(name string, p v1alpha1.RoleParameters) []string {
 	return append(sql, none.configuration(p, nil)...)
 }
 
-// changes are the statements that make a role what it is to be, and what is
-// different.
+// changes returns the statements that change the role to its desired state, and the
+// differences.
 func (s roleState) changes(p v1alpha1.RoleParameters) (sql, diff []string) {
-	tell := func(what string, is, wanted any) { diff = append(diff, differs(what, is, wanted)) }
-	if options := s.options(p, tell); len(options) > 0 {
+	addDiff := func(what string, is, wanted any) { diff = append(diff, diffText(what, is, wanted)) }
+	if options := s.options(p, addDiff); len(options) > 0 {
 		sql = append(sql, strings.Join(append([]string{"ALTER ROLE " + ident(s.Name)}, options...), " "))
 	}
-	sql = append(sql, s.memberships(p, tell)...)
-	return append(sql, s.configuration(p, tell)...), diff
+	sql = append(sql, s.memberships(p, addDiff)...)
+	return append(sql, s.configuration(p, addDiff)...), diff
 }
 
-// teller is told of each difference; nil where nobody wants to know.
-type teller func(what string, is, wanted any)
+// diffFunc receives each difference; it may be nil.
+type diffFunc func(what string, is, wanted any)
 
-func (t teller) tell(what string, is, wanted any) {
-	if t != nil {
-		t(what, is, wanted)
+func (diff diffFunc) add(what string, is, wanted any) {
+	if diff != nil {
+		diff(what, is, wanted)
 	}
 }
 
-// options are the attributes that are to be others. Of a role that isn't there, Is
-// is nil and all are.
-func (s roleState) options(p v1alpha1.RoleParameters, t teller) []string {
+// options returns the options of the attributes that differ. For a role that does not exist,
+// Attributes is nil, and all differ.
+func (s roleState) options(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	var out []string
 	wanted := wantedAttributes(p)
 	for _, a := range attributes {
-		value, said := wanted[a.word]
-		if !said || (s.Is != nil && s.Is[a.word] == value) {
+		value, isSet := wanted[a.keyword]
+		if !isSet || (s.Attributes != nil && s.Attributes[a.keyword] == value) {
 			continue
 		}
-		t.tell(strings.ToLower(a.word), s.Is[a.word], value)
+		diff.add(strings.ToLower(a.keyword), s.Attributes[a.keyword], value)
 		if value {
-			out = append(out, a.word)
+			out = append(out, a.keyword)
 		} else {
-			out = append(out, "NO"+a.word)
+			out = append(out, "NO"+a.keyword)
 		}
 	}
-	if p.ConnectionLimit != nil && (s.Is == nil || *p.ConnectionLimit != s.Limit) {
-		t.tell("connectionLimit", s.Limit, *p.ConnectionLimit)
+	if p.ConnectionLimit != nil && (s.Attributes == nil || *p.ConnectionLimit != s.Limit) {
+		diff.add("connectionLimit", s.Limit, *p.ConnectionLimit)
 		out = append(out, "CONNECTION LIMIT "+strconv.Itoa(int(*p.ConnectionLimit)))
 	}
 	if p.ValidUntil != nil && (s.Until == nil || !s.Until.Equal(p.ValidUntil.Time)) {
 		at := p.ValidUntil.UTC().Format(time.RFC3339)
-		t.tell("validUntil", s.Until, at)
+		diff.add("validUntil", s.Until, at)
 		out = append(out, "VALID UNTIL "+literal(at))
 	}
 	return out
 }
 
-// memberships are exactly those that are listed, if a list is given.
-func (s roleState) memberships(p v1alpha1.RoleParameters, t teller) []string {
+// memberships returns the statements that change the memberships to exactly the listed ones, if
+// a list is set.
+func (s roleState) memberships(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	if p.MemberOf == nil {
 		return nil
 	}
@@ -102,13 +103,14 @@ func (s roleState) memberships(p v1alpha1.RoleParameters, t teller) []string {
 		}
 	}
 	if len(out) > 0 {
-		t.tell("memberOf", s.Member, wanted)
+		diff.add("memberOf", s.Member, wanted)
 	}
 	return out
 }
 
-// configuration are exactly the parameters that are said, if any are.
-func (s roleState) configuration(p v1alpha1.RoleParameters, t teller) []string {
+// configuration returns the statements that change the parameters to exactly the desired ones,
+// if any are set.
+func (s roleState) configuration(p v1alpha1.RoleParameters, diff diffFunc) []string {
 	if p.Configuration == nil {
 		return nil
 	}
@@ -116,23 +118,23 @@ func (s roleState) configuration(p v1alpha1.RoleParameters, t teller) []string {
 	for _, name := range slices.Sorted(maps.Keys(p.Configuration)) {
 		is, there := s.Config[strings.ToLower(name)]
 		if value := p.Configuration[name]; !there || !sameSetting(name, is, value) {
-			t.tell("configuration."+name, is, value)
+			diff.add("configuration."+name, is, value)
 			out = append(out, fmt.Sprintf("ALTER ROLE %s SET %s TO %s", ident(s.Name), parameter(name), setting(name, value)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Config)) {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Configuration)), func(said string) bool { return strings.EqualFold(said, name) }) {
-			t.tell("configuration."+name, s.Config[name], "unset")
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(p.Configuration)), func(isSet string) bool { return strings.EqualFold(isSet, name) }) {
+			diff.add("configuration."+name, s.Config[name], "unset")
 			out = append(out, fmt.Sprintf("ALTER ROLE %s RESET %s", ident(s.Name), parameter(name)))
 		}
 	}
 	return out
 }
 
-// parameterName is what parameters are called; one of an extension has a dot.
+// parameterName matches names of parameters; those of extensions have dots.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
-// checkRole says which name, or which text, can't be one.
+// checkRole returns an error for an invalid name or text.
 func checkRole(p v1alpha1.RoleParameters) error {
 	for _, group := range p.MemberOf {
 		if err := checkName("memberOf", group); err != nil {
@@ -140,8 +142,8 @@ func checkRole(p v1alpha1.RoleParameters) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Configuration)) {
-		if !parameterName.MatchString(name) || len(name) > longestName {
-			return fmt.Errorf("configuration: %q is no parameter's name", name)
+		if !parameterName.MatchString(name) || len(name) > maxNameLength {
+			return fmt.Errorf("configuration: %q is not a valid name of a parameter", name)
 		}
 		if err := checkText("configuration."+name, p.Configuration[name]); err != nil {
 			return err
@@ -152,15 +154,15 @@ func checkRole(p v1alpha1.RoleParameters) error {
 
 func parameter(name string) string { return ident(strings.Split(strings.ToLower(name), ".")...) }
 
-// listed are the parameters whose values are lists of names: one text with commas
-// would be a single odd name for them.
-var listed = []string{
+// listParameters are the parameters with lists of names as values: a text with commas would be
+// a single name for them.
+var listParameters = []string{
 	"search_path", "temp_tablespaces", "session_preload_libraries", "shared_preload_libraries", "local_preload_libraries", "unix_socket_directories",
 }
 
-// setting is a parameter's value in a statement.
+// setting returns the quoted value of a parameter.
 func setting(name, value string) string {
-	if !slices.Contains(listed, strings.ToLower(name)) {
+	if !slices.Contains(listParameters, strings.ToLower(name)) {
 		return literal(value)
 	}
 	items := listItems(value)
@@ -173,10 +175,10 @@ func setting(name, value string) string {
 	return strings.Join(items, ", ")
 }
 
-// quotedItem is a name in quotes, with the comma after it.
+// quotedItem matches a quoted name, with the comma after it.
 var quotedItem = regexp.MustCompile(`^"((?:[^"]|"")*)"\s*(?:,\s*|$)`)
 
-// listItems are the names in a list, without quotes. In quotes a comma is a part of a
+// listItems returns the names in a list, without quotes. A comma in quotes is a part of the
 // name.
 func listItems(value string) []string {
 	var out []string
@@ -196,7 +198,7 @@ func listItems(value string) []string {
 }
 
 func sameSetting(name, is, wanted string) bool {
-	if slices.Contains(listed, strings.ToLower(name)) {
+	if slices.Contains(listParameters, strings.ToLower(name)) {
 		return slices.Equal(listItems(is), listItems(wanted))
 	}
 	return is == wanted

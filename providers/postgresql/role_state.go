@@ -9,29 +9,28 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// roleState is a role as the server has it.
+// roleState is a role on the server.
 type roleState struct {
 	Name string
 	OID  int64
-	// Connects says that it is the role as which this program is logged in.
-	Connects bool
-	Is       map[string]bool // by the attributes' words, such as LOGIN
-	Limit    int32
-	Until    *time.Time
-	Comment  string
-	Member   []string
-	Config   map[string]string
-	// Stored is the verifier of its password, if Readable says that it can be read.
+	// IsOwnUser reports whether this program is logged in as the role.
+	IsOwnUser  bool
+	Attributes map[string]bool // by keywords, such as LOGIN
+	Limit      int32
+	Until      *time.Time
+	Comment    string
+	Member     []string
+	Config     map[string]string
+	// Stored is the verifier of its password, if it is Readable for this program.
 	Stored   string
 	Readable bool
-	// Holdings are the databases in which it owns something or was granted
-	// something; an empty name stands for what belongs to the server.
-	Holdings []string
+	// DependentDatabases are the databases in which it owns objects or has privileges. An
+	// empty name stands for objects of the whole server.
+	DependentDatabases []string
 }
 
-// attributes are the words of roles' attributes, and the columns of pg_roles that
-// hold them.
-var attributes = []struct{ word, column string }{
+// attributes are the keywords of roles' attributes, and their columns in pg_roles.
+var attributes = []struct{ keyword, column string }{
 	{"LOGIN", "rolcanlogin"}, {"SUPERUSER", "rolsuper"}, {"CREATEDB", "rolcreatedb"}, {"CREATEROLE", "rolcreaterole"},
 	{"REPLICATION", "rolreplication"}, {"BYPASSRLS", "rolbypassrls"}, {"INHERIT", "rolinherit"},
 }
@@ -45,17 +44,17 @@ const roleQuery = `SELECT r.oid::int8, r.rolname = session_user, r.rolcanlogin, 
 		WHERE x.refclassid = 'pg_authid'::regclass AND x.refobjid = r.oid AND x.deptype IN ('o', 'a', 'r', 'i') ORDER BY 1)
 	FROM pg_roles r WHERE r.rolname = $1`
 
-// readRole reads a role; nil if there is none.
+// readRole reads a role; nil if it does not exist.
 func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, error) {
-	s := &roleState{Name: name, Is: map[string]bool{}}
+	s := &roleState{Name: name, Attributes: map[string]bool{}}
 	flags := make([]bool, len(attributes))
 	var until *float64
 	var config []string
-	to := []any{&s.OID, &s.Connects}
+	to := []any{&s.OID, &s.IsOwnUser}
 	for i := range flags {
 		to = append(to, &flags[i])
 	}
-	to = append(to, &s.Limit, &until, &s.Comment, &s.Member, &config, &s.Readable, &s.Holdings)
+	to = append(to, &s.Limit, &until, &s.Comment, &s.Member, &config, &s.Readable, &s.DependentDatabases)
 	err := conn.QueryRow(ctx, roleQuery, name).Scan(to...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
@@ -64,7 +63,7 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 		return nil, err
 	}
 	for i, a := range attributes {
-		s.Is[a.word] = flags[i]
+		s.Attributes[a.keyword] = flags[i]
 	}
 	if until != nil {
 		at := time.UnixMicro(int64(*until * 1e6)).UTC()
@@ -80,7 +79,7 @@ func readRole(ctx context.Context, conn *pgx.Conn, name string) (*roleState, err
 	return s, err
 }
 
-// settings reads parameters as the server stores them, name=value.
+// settings parses parameters, which the server stores as name=value.
 func settings(list []string) map[string]string {
 	out := map[string]string{}
 	for _, item := range list {

@@ -11,17 +11,17 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// schemas says what is special about schemas.
+// schemas is the kind Schema.
 var schemas = kind[*v1alpha1.Schema]{
 	typ:  "Schema",
 	spec: func(m *v1alpha1.Schema) *resource.Spec { return &m.Spec.Spec },
-	place: func(m *v1alpha1.Schema) (string, string, error) {
-		return in(m.Spec.ForProvider.Database, named(m))
+	locate: func(m *v1alpha1.Schema) (string, string, error) {
+		return inDatabase(m.Spec.ForProvider.Database, externalName(m))
 	},
-	look: lookAtSchema,
+	observe: observeSchema,
 }
 
-// schemaState is a schema as the server has it.
+// schemaState is a schema on the server.
 type schemaState struct {
 	OID            int64
 	Owner, Comment string
@@ -37,18 +37,18 @@ func readSchema(ctx context.Context, conn *pgx.Conn, name string) (*schemaState,
 	return &s, err
 }
 
-func lookAtSchema(ctx context.Context, v *visit, m *v1alpha1.Schema, name string) (*sight, error) {
-	begin, err := beginning(m.Spec.InitProvider, m.Spec.ForProvider)
+func observeSchema(ctx context.Context, sess *session, m *v1alpha1.Schema, name string) (*observation, error) {
+	initial, err := mergeInit(m.Spec.InitProvider, m.Spec.ForProvider)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkOptional("owner", begin.Owner); err != nil && m.DeletionTimestamp == nil {
+	if err := checkOptional("owner", initial.Owner); err != nil && m.DeletionTimestamp == nil {
 		return nil, err
 	}
 	p := m.Spec.ForProvider
 	database := *p.Database
 	var state *schemaState
-	err = v.inside(ctx, database, func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = sess.readIn(ctx, database, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		state, err = readSchema(ctx, conn, name)
 		return err
 	})
@@ -56,21 +56,21 @@ func lookAtSchema(ctx context.Context, v *visit, m *v1alpha1.Schema, name string
 		return nil, err
 	}
 	create := "CREATE SCHEMA " + ident(name)
-	if begin.Owner != nil {
-		create += " AUTHORIZATION " + ident(*begin.Owner)
+	if initial.Owner != nil {
+		create += " AUTHORIZATION " + ident(*initial.Owner)
 	}
 	mark := "SCHEMA " + ident(name)
-	s := &sight{presence: external.Absent, create: request{Database: database, SQL: []string{create}, Mark: mark}}
+	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: []string{create}, Mark: mark}}
 	if state == nil {
-		return s, nil
+		return obs, nil
 	}
-	s.presence, s.comment = external.Present, state.Comment
-	s.at = map[string]any{"oid": state.OID, "database": database, "owner": state.Owner, "comment": state.Comment}
-	s.changes = request{Database: database, Mark: mark}
+	obs.presence, obs.comment = external.Present, state.Comment
+	obs.atProvider = map[string]any{"oid": state.OID, "database": database, "owner": state.Owner, "comment": state.Comment}
+	obs.update = request{Database: database, Mark: mark}
 	if p.Owner != nil && *p.Owner != state.Owner {
-		s.changes.SQL = []string{"ALTER SCHEMA " + ident(name) + " OWNER TO " + ident(*p.Owner)}
-		s.differs = []string{differs("owner", state.Owner, *p.Owner)}
+		obs.update.SQL = []string{"ALTER SCHEMA " + ident(name) + " OWNER TO " + ident(*p.Owner)}
+		obs.diff = []string{diffText("owner", state.Owner, *p.Owner)}
 	}
-	s.remove = request{Database: database, SQL: []string{"DROP SCHEMA " + ident(name) + cascading(p.OnDelete)}}
-	return s, nil
+	obs.deletion = request{Database: database, SQL: []string{"DROP SCHEMA " + ident(name) + cascadeClause(p.OnDelete)}}
+	return obs, nil
 }

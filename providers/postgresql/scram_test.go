@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestAVerifierIsThatOfTheStandard holds a verifier against the exchange of RFC 7677,
-// section 3: it has to accept the client's proof, and to make the server's signature.
-func TestAVerifierIsThatOfTheStandard(t *testing.T) {
+// TestVerifierMatchesRFC7677 checks a verifier with the exchange of RFC 7677, section 3: it has to
+// accept the client's proof, and to produce the server's signature.
+func TestVerifierMatchesRFC7677(t *testing.T) {
 	const (
 		nonce     = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 		salt      = "W22ZaJ0SNY7soEsUEjb6gQ=="
@@ -25,14 +25,14 @@ func TestAVerifierIsThatOfTheStandard(t *testing.T) {
 		}
 		return raw
 	}
-	made, err := verifier("pencil", decode(salt), 4096)
+	computed, err := verifier("pencil", decode(salt), 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prefix := "SCRAM-SHA-256$4096:" + salt + "$"
-	keys, ok := strings.CutPrefix(made, prefix)
+	keys, ok := strings.CutPrefix(computed, prefix)
 	if !ok {
-		t.Fatalf("the verifier is %s", made)
+		t.Fatalf("got the verifier %s", computed)
 	}
 	stored, server, _ := strings.Cut(keys, ":")
 	clientKey := mac(decode(stored), message)
@@ -40,16 +40,16 @@ func TestAVerifierIsThatOfTheStandard(t *testing.T) {
 		clientKey[i] ^= b
 	}
 	if sum := sha256.Sum256(clientKey); !hmac.Equal(sum[:], decode(stored)) {
-		t.Error("the client's proof isn't accepted")
+		t.Error("the client's proof is not accepted")
 	}
 	if got := base64.StdEncoding.EncodeToString(mac(decode(server), message)); got != signature {
-		t.Errorf("the server's signature is %s", got)
+		t.Errorf("got the server signature %s", got)
 	}
 }
 
-func TestWhichPasswordAServerHas(t *testing.T) {
+func TestVerifies(t *testing.T) {
 	const old = "md5a0c3a3ba1b1a01bc2d0d5c8ea8ed6a20"
-	made, err := newVerifier("pencil")
+	computed, err := newVerifier("pencil")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,35 +57,35 @@ func TestWhichPasswordAServerHas(t *testing.T) {
 		stored, password string
 		want, unknown    bool
 	}{
-		"the same":                        {stored: made, password: "pencil", want: true},
-		"another":                         {stored: made, password: "pencils"},
-		"none is stored":                  {stored: "", password: "pencil"},
-		"an old form, of another":         {stored: old, password: "pencil"},
-		"an old form, of the same":        {stored: "md520c46e3762c864548e296b33c3406aa9", password: "pencil", want: true},
-		"a form that isn't known":         {stored: "SCRAM-SHA-512$1:a$b:c", password: "pencil", unknown: true},
-		"rounds that would take for ever": {stored: "SCRAM-SHA-256$99999999:YQ==$YQ==:YQ==", password: "pencil", unknown: true},
-		"a salt that can't be read":       {stored: "SCRAM-SHA-256$4096:?$YQ==:YQ==", password: "pencil", unknown: true},
+		"the same password":      {stored: computed, password: "pencil", want: true},
+		"another password":       {stored: computed, password: "pencils"},
+		"no verifier":            {stored: "", password: "pencil"},
+		"MD5, another password":  {stored: old, password: "pencil"},
+		"MD5, the same password": {stored: "md520c46e3762c864548e296b33c3406aa9", password: "pencil", want: true},
+		"an unknown form":        {stored: "SCRAM-SHA-512$1:a$b:c", password: "pencil", unknown: true},
+		"too many iterations":    {stored: "SCRAM-SHA-256$99999999:YQ==$YQ==:YQ==", password: "pencil", unknown: true},
+		"an invalid salt":        {stored: "SCRAM-SHA-256$4096:?$YQ==:YQ==", password: "pencil", unknown: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := verifies(tc.stored, "user", tc.password)
 			if got != tc.want || (err != nil) != tc.unknown {
-				t.Errorf("it is %t, with error %v", got, err)
+				t.Errorf("got %t, %v", got, err)
 			}
 			if err != nil && strings.Contains(err.Error(), tc.password) {
-				t.Errorf("the error quotes the password")
+				t.Errorf("the error contains the password")
 			}
 		})
 	}
 }
 
-func TestTwoVerifiersOfOnePasswordDiffer(t *testing.T) {
+func TestVerifiersAndPasswordsAreRandom(t *testing.T) {
 	a, _ := newVerifier("pencil")
 	b, _ := newVerifier("pencil")
 	if a == b {
-		t.Error("the salt is the same")
+		t.Error("two verifiers have the same salt")
 	}
 	if one, other := newPassword(), newPassword(); one == other || len(one) < 26 {
-		t.Errorf("passwords are of %d characters", len(one))
+		t.Errorf("got the same password twice, or one of %d characters", len(one))
 	}
 }

@@ -11,61 +11,63 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// visit is one pass's way to a server.
-type visit struct {
+// session has the connections of one reconcile to a server.
+type session struct {
 	server  server
 	servers *pools
-	pool    *pool // nil as long as nothing was asked of the server
+	pool    *pool // nil until the first query
 	objects managed.Objects
 }
 
-// connections are those of the server, as long as the pass lasts.
-func (v *visit) connections() (*pool, error) {
-	if v.pool != nil {
-		return v.pool, nil
+// acquirePool returns the connection pool of the server, which close releases.
+func (sess *session) acquirePool() (*pool, error) {
+	if sess.pool != nil {
+		return sess.pool, nil
 	}
 	var err error
-	v.pool, err = v.servers.use(v.server)
-	return v.pool, err
+	sess.pool, err = sess.servers.acquire(sess.server)
+	return sess.pool, err
 }
 
-// close gives them back.
-func (v *visit) close() {
-	if v.pool != nil {
-		v.pool.done()
-		v.pool = nil
+// close releases the pool.
+func (sess *session) close() {
+	if sess.pool != nil {
+		sess.pool.release()
+		sess.pool = nil
 	}
 }
 
-// patience is how long this side waits for an answer: longer than the server takes
-// to give up by itself, so that its answer tells what came of it.
-func (v *visit) patience() time.Duration { return v.server.Timeout + connectTimeout + 5*time.Second }
-
-// longestLook bounds how long is waited for what a look asks, however long a statement
-// that changes something may take: those who are looked at hold a worker.
-const longestLook = 45 * time.Second
-
-// on looks at something on a connection to a database; to that of the configuration if
-// none is named.
-func (v *visit) on(ctx context.Context, database string, look func(context.Context, *pgx.Conn) error) error {
-	return v.within(ctx, min(v.patience(), longestLook), database, look)
+// callTimeout is how long the client waits for an answer: longer than the statement timeout on
+// the server, since the outcome is unknown without an answer.
+func (sess *session) callTimeout() time.Duration {
+	return sess.server.Timeout + connectTimeout + 5*time.Second
 }
 
-// within runs something on a connection to a database, for so long.
-func (v *visit) within(ctx context.Context, limit time.Duration, database string, do func(context.Context, *pgx.Conn) error) error {
-	return v.servers.turn(ctx, v.server, func() error {
+// maxReadTime limits the reads of an observation, even if the statement timeout is longer: each
+// occupies a worker.
+const maxReadTime = 45 * time.Second
+
+// read calls do with a connection to a database; if the name is empty, to that of the
+// configuration.
+func (sess *session) read(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
+	return sess.withConnection(ctx, min(sess.callTimeout(), maxReadTime), database, do)
+}
+
+// withConnection calls do with a connection to a database, with a time limit.
+func (sess *session) withConnection(ctx context.Context, limit time.Duration, database string, do func(context.Context, *pgx.Conn) error) error {
+	return sess.servers.withSlot(ctx, sess.server, func() error {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		return v.run(ctx, database, do)
+		return sess.run(ctx, database, do)
 	})
 }
 
-func (v *visit) run(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
-	pool, err := v.connections()
+func (sess *session) run(ctx context.Context, database string, do func(context.Context, *pgx.Conn) error) error {
+	pool, err := sess.acquirePool()
 	if err != nil {
 		return &connectError{err}
 	}
-	if database == "" || database == v.server.Database {
+	if database == "" || database == sess.server.Database {
 		conn, err := pool.Acquire(ctx)
 		if err != nil {
 			return &connectError{err}
@@ -81,23 +83,23 @@ func (v *visit) run(ctx context.Context, database string, do func(context.Contex
 	return do(ctx, conn)
 }
 
-// connectError is about a connection that didn't come about.
+// connectError is an error of connecting.
 type connectError struct{ error }
 
 func (e *connectError) Unwrap() error { return e.error }
 
-// call sends what is to be changed as one text, and says what came of it.
-func (v *visit) call(ctx context.Context, database, sql string) *external.OpError {
+// exec sends the statements of a call, and returns a classified error.
+func (sess *session) exec(ctx context.Context, database, sql string) *external.OpError {
 	sent := false
-	err := v.within(ctx, v.patience(), database, func(ctx context.Context, conn *pgx.Conn) error {
+	err := sess.withConnection(ctx, sess.callTimeout(), database, func(ctx context.Context, conn *pgx.Conn) error {
 		sent = true
-		return conn.PgConn().Exec(ctx, sql).Close() // which reads all answers, and keeps none
+		return conn.PgConn().Exec(ctx, sql).Close() // Close reads all answers
 	})
 	switch {
 	case err == nil:
 		return nil
 	case !sent:
-		return unsent(fmt.Errorf("connect: %w", err))
+		return notSentError(fmt.Errorf("connect: %w", err))
 	}
 	return opError(err)
 }

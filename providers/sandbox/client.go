@@ -1,7 +1,5 @@
-// Package sandbox is the provider of the sandbox cloud: kinds whose external
-// resources live in a small cloud on disk. It is what the demo composes, and what
-// authors of providers may read: a client is a handful of calls, and the rest is
-// the runtime's.
+// Package sandbox is the provider of the sandbox cloud, a simulated cloud in memory or in a
+// file. The demo composes its kinds, and it is an example for authors of providers.
 package sandbox
 
 import (
@@ -20,30 +18,30 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Tags by which resources of the cloud are marked.
+// Tags of a resource with its mark.
 const (
 	markTag  = "espalier-binding"
 	ownerTag = "espalier-owner"
 )
 
-// kind is what is different from kind to kind.
+// kind has what differs between the kinds.
 type kind[M managed.Object] struct {
 	typ   cloud.Type
 	scope func(M) string
-	// wanted is what the resource is to be; of what isn't said it is what is there,
-	// and, for one that isn't there, what is said for its creation.
-	wanted func(m M, there *cloud.Resource) cloud.Properties
-	// show is what status.atProvider tells.
-	show func(cloud.Resource) map[string]any
-	// chosen are the fields of forProvider, named as show names them, that the cloud
-	// chooses where nobody says.
-	chosen []string
-	// connection is what is needed to connect; nil for kinds that nobody connects to.
+	// wanted returns the desired properties. Unset ones are those of the current resource, or,
+	// if current is nil, those of initProvider.
+	wanted func(m M, current *cloud.Resource) cloud.Properties
+	// atProvider returns status.atProvider.
+	atProvider func(cloud.Resource) map[string]any
+	// lateInit are the fields of forProvider and status.atProvider that the cloud chooses if
+	// they are unset.
+	lateInit []string
+	// connection returns the connection details; nil for kinds without any.
 	connection func(cloud.Resource) map[string][]byte
 }
 
-// Cloud is what the provider asks of the sandbox cloud: a [cloud.Cloud], or a
-// [cloud.Faulty].
+// Cloud is the part of the cloud's API that the provider uses. [cloud.Cloud] and
+// [cloud.Faulty] implement it.
 type Cloud interface {
 	Behaviour(cloud.Type) cloud.Behaviour
 	Get(cloud.Key) (cloud.Resource, error)
@@ -52,15 +50,16 @@ type Cloud interface {
 	GetOperation(id string) (cloud.Operation, error)
 }
 
-// client talks to the cloud about one managed resource.
+// client implements managed.Client for one managed resource.
 type client[M managed.Object] struct {
 	kind[M]
 	cloud Cloud
-	// last is what was last observed, of which an update keeps what isn't said.
+	// last is the last observed resource. An update keeps its properties that are unset in the
+	// spec.
 	last cloud.Resource
 }
 
-// caps says what the cloud can do for a type, as it behaves now.
+// caps returns the capabilities of the cloud for a type, by its current behaviour.
 func caps(c Cloud, t cloud.Type) external.Caps {
 	b := c.Behaviour(t)
 	out := external.Caps{
@@ -73,19 +72,19 @@ func caps(c Cloud, t cloud.Type) external.Caps {
 	return out
 }
 
-// Identify names the place by scope, type and, where we name it, name.
+// Identify returns a key of scope and type, and the name if the caller assigns names.
 func (c *client[M]) Identify(m M) (external.Key, error) {
 	key := external.Key{Scope: c.scope(m), Type: string(c.typ)}
 	if caps(c.cloud, c.typ).Naming == external.CallerAssigned {
 		key.Name = m.GetName()
-		if said := m.GetAnnotations()[resource.ExternalNameAnnotation]; said != "" {
-			key.Name = said
+		if annotation := m.GetAnnotations()[resource.ExternalNameAnnotation]; annotation != "" {
+			key.Name = annotation
 		}
 	}
 	return key, nil
 }
 
-// Observe looks at a resource.
+// Observe reads a resource.
 func (c *client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.Observation, error) {
 	r, err := c.cloud.Get(c.key(m, ref))
 	if errors.Is(err, cloud.NotFound) {
@@ -95,19 +94,19 @@ func (c *client[M]) Observe(_ context.Context, m M, ref external.Ref) (external.
 		return external.Observation{}, err
 	}
 	c.last = r
-	return c.seen(m, r), nil
+	return c.observation(m, r), nil
 }
 
 func (c *client[M]) key(m M, ref external.Ref) cloud.Key {
 	return cloud.Key{Type: c.typ, Scope: c.scope(m), ID: string(ref)}
 }
 
-func (c *client[M]) seen(m M, r cloud.Resource) external.Observation {
+func (c *client[M]) observation(m M, r cloud.Resource) external.Observation {
 	o := external.Observation{
 		Presence: external.Present, Ref: external.Ref(r.ID), Created: r.Created,
-		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.show(r),
+		State: string(r.State), Message: r.Message, Ready: external.No, AtProvider: c.atProvider(r),
 	}
-	o.LateInit = c.late(m, o.AtProvider)
+	o.LateInit = c.lateInitialized(m, o.AtProvider)
 	if id := r.Tags[markTag]; id != "" {
 		o.Mark = &external.Mark{ID: id, Owner: r.Tags[ownerTag]}
 	}
@@ -125,43 +124,43 @@ func (c *client[M]) seen(m M, r cloud.Resource) external.Observation {
 	return o
 }
 
-// late is what the cloud has chosen of what nobody has said.
-func (c *client[M]) late(m M, shown map[string]any) map[string]any {
-	said, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+// lateInitialized returns the values that the cloud has chosen for unset fields.
+func (c *client[M]) lateInitialized(m M, shown map[string]any) map[string]any {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
 	if err != nil {
-		return nil // nobody is told what can't be told
+		return nil // nothing is late-initialized
 	}
 	out := map[string]any{}
-	for _, field := range c.chosen {
-		if _, ok, _ := unstructured.NestedFieldNoCopy(said, "spec", "forProvider", field); !ok {
+	for _, field := range c.lateInit {
+		if _, ok, _ := unstructured.NestedFieldNoCopy(object, "spec", "forProvider", field); !ok {
 			out[field] = shown[field]
 		}
 	}
 	return out
 }
 
-// compare says whether a resource is as wanted. While it changes, that can't be
-// told.
+// compare reports whether a resource is as wanted, and the difference. While an operation
+// changes it, that is unknown.
 func compare(wanted cloud.Properties, r cloud.Resource) (external.Answer, string) {
 	if r.State != cloud.Active && r.State != cloud.Failed {
 		return external.CannotTell, ""
 	}
-	want, is := encoded(wanted), encoded(r.Properties)
+	want, is := encode(wanted), encode(r.Properties)
 	if want == is && r.State == cloud.Active {
 		return external.Yes, ""
 	}
-	return external.No, fmt.Sprintf("it is %s, and is to be %s", is, want)
+	return external.No, fmt.Sprintf("the properties are %s, and should be %s", is, want)
 }
 
-func encoded(p cloud.Properties) string {
+func encode(p cloud.Properties) string {
 	raw, err := json.Marshal(p)
 	if err != nil {
-		panic("sandbox: " + err.Error()) // texts, numbers and lists of them
+		panic("sandbox: " + err.Error()) // the fields cannot fail
 	}
 	return string(raw)
 }
 
-// Find lists what carries a mark, or an owner's.
+// Find lists the resources with a mark, or with marks of an owner.
 func (c *client[M]) Find(_ context.Context, m M, key external.Key, mark external.Mark) ([]external.Observation, error) {
 	tags := map[string]string{markTag: mark.ID}
 	if mark.ID == "" {
@@ -173,24 +172,24 @@ func (c *client[M]) Find(_ context.Context, m M, key external.Key, mark external
 	}
 	var out []external.Observation
 	for _, r := range found {
-		out = append(out, c.seen(m, r))
+		out = append(out, c.observation(m, r))
 	}
 	return out, nil
 }
 
-// Prepare freezes the properties.
-func (c *client[M]) Prepare(m M, verb external.Verb, seen external.Observation) (external.Request, error) {
+// Prepare returns the desired properties.
+func (c *client[M]) Prepare(m M, verb external.Verb, observed external.Observation) (external.Request, error) {
 	if verb == external.Delete {
 		return nil, nil
 	}
-	var there *cloud.Resource
+	var current *cloud.Resource
 	if verb == external.Update {
-		if c.last.ID != string(seen.Ref) {
-			return nil, fmt.Errorf("%s wasn't looked at", seen.Ref)
+		if c.last.ID != string(observed.Ref) {
+			return nil, fmt.Errorf("Prepare was called before Observe %q", observed.Ref)
 		}
-		there = &c.last
+		current = &c.last
 	}
-	return external.Request(encoded(c.wanted(m, there))), nil
+	return external.Request(encode(c.wanted(m, current))), nil
 }
 
 // Begin makes the one call of the intent.
@@ -214,32 +213,32 @@ func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.O
 	}
 	op, err := c.cloud.Call(request)
 	if i.Verb == external.Delete && errors.Is(err, cloud.NotFound) {
-		return external.Op{Done: true}, nil // a look confirms it
+		return external.Op{Done: true}, nil // an observation confirms it
 	}
-	return answer(op, err), nil
+	return toOp(op, err), nil
 }
 
-// Poll asks how an operation is.
+// Poll returns the state of an operation.
 func (c *client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
 	op, err := c.cloud.GetOperation(was.Resume)
 	if errors.Is(err, cloud.NotFound) {
-		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is forgotten"}}, nil
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is unknown, and may have been removed after its end"}}, nil
 	}
 	if err != nil {
 		return external.Op{}, err
 	}
-	return answer(op, nil), nil
+	return toOp(op, nil), nil
 }
 
-// soonest is how soon an operation is asked for again at most.
-const soonest = 50 * time.Millisecond
+// minRetryAfter is the shortest interval of polls.
+const minRetryAfter = 50 * time.Millisecond
 
-// answer is what the cloud says of a call, or of an operation.
-func answer(op cloud.Operation, err error) external.Op {
-	var refused *cloud.Error
+// toOp converts an operation of the cloud, or the error of a call.
+func toOp(op cloud.Operation, err error) external.Op {
+	var cloudErr *cloud.Error
 	switch {
-	case errors.As(err, &refused):
-		return external.Op{Err: opError(refused)}
+	case errors.As(err, &cloudErr):
+		return external.Op{Err: opError(cloudErr)}
 	case err != nil:
 		return external.Op{Err: &external.OpError{Message: err.Error()}}
 	}
@@ -249,7 +248,7 @@ func answer(op cloud.Operation, err error) external.Op {
 		out.Err = opError(op.Error)
 		out.Err.Class = external.Failed
 	case !out.Done:
-		out.RetryAfter = max(soonest, op.RetryAfter)
+		out.RetryAfter = max(minRetryAfter, op.RetryAfter)
 	}
 	return out
 }

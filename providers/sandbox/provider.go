@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Provider serves the kinds of the sandbox over a cloud.
+// Provider returns the provider of a sandbox cloud.
 func Provider(c Cloud) managed.Provider {
 	return managed.Provider{
 		Name: "sandbox",

@@ -36,13 +36,13 @@ type options struct {
 	bytes int
 }
 
-// WithTLS serves with a TLS configuration; MutualTLS makes one.
+// WithTLS serves with a TLS configuration, such as that of MutualTLS.
 func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
 // Insecure serves without TLS and without authentication.
 func Insecure() Option { return func(o *options) { o.plain = true } }
 
-// MaxBytes sets how large a message may be. The default is 16 MiB.
+// MaxBytes limits the size of a message. The default is 16 MiB.
 func MaxBytes(n int) Option { return func(o *options) { o.bytes = n } }
 
 // Serve serves the function on the listener, as v1 and v1beta1 of the service, until the
@@ -53,16 +53,16 @@ func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option)
 	for _, option := range opts {
 		option(&o)
 	}
-	var own credentials.TransportCredentials
+	var serverCredentials credentials.TransportCredentials
 	switch {
 	case o.tls != nil:
-		own = credentials.NewTLS(o.tls)
+		serverCredentials = credentials.NewTLS(o.tls)
 	case o.plain:
-		own = insecure.NewCredentials()
+		serverCredentials = insecure.NewCredentials()
 	default:
-		return errors.New("neither TLS nor Insecure is set: pass WithTLS or Insecure")
+		return errors.New("no credentials: pass WithTLS or Insecure")
 	}
-	server := grpc.NewServer(grpc.Creds(own), grpc.MaxRecvMsgSize(o.bytes), grpc.MaxSendMsgSize(o.bytes))
+	server := grpc.NewServer(grpc.Creds(serverCredentials), grpc.MaxRecvMsgSize(o.bytes), grpc.MaxSendMsgSize(o.bytes))
 	handler := service{run: run}
 	fnv1.RegisterFunctionRunnerServiceServer(server, handler)
 	fnv1.RegisterBetaFunctionRunnerServiceServer(server, handler)
@@ -77,7 +77,7 @@ func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option)
 // MutualTLS reads the function's certificate from tls.crt and tls.key in a directory, and
 // requires client certificates that ca.crt has signed.
 func MutualTLS(directory string) (*tls.Config, error) {
-	own, err := tls.LoadX509KeyPair(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
 	if err != nil {
 		return nil, err
 	}
@@ -87,11 +87,11 @@ func MutualTLS(directory string) (*tls.Config, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s: no CA certificate", filepath.Join(directory, "ca.crt"))
+		return nil, fmt.Errorf("%s contains no CA certificate", filepath.Join(directory, "ca.crt"))
 	}
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{own},
+		Certificates: []tls.Certificate{certificate},
 		ClientCAs:    authorities,
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 	}, nil

@@ -11,7 +11,7 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-func handOn(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+func passThrough(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	return function.To(request), nil
 }
 
@@ -21,34 +21,34 @@ func TestAResponseStartsFromTheRequest(t *testing.T) {
 		Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"db": {}}},
 	})
 	if got.GetMeta().GetTag() != "tag" || got.GetDesired().GetResources()["db"] == nil {
-		t.Errorf("want it handed on, got %v", got)
+		t.Errorf("want the tag and the desired state of the request, got %v", got)
 	}
 	if function.To(&fnv1.RunFunctionRequest{}).GetDesired() == nil {
-		t.Error("want a desired state to add to")
+		t.Error("want an empty desired state, got nil")
 	}
 }
 
-func TestArguments(t *testing.T) {
-	ended, cancel := context.WithCancel(context.Background())
+func TestRunValidatesItsArguments(t *testing.T) {
+	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
 	cases := map[string]struct {
 		arguments []string
-		want      string // of the error; "" for none
+		want      string // in the error; "" for none
 		out       string
 	}{
-		"Without TLS if that is asked for":       {[]string{"--insecure", "--address=127.0.0.1:0", "--debug"}, "", ""},
-		"With TLS otherwise, which needs a file": {[]string{"--address=127.0.0.1:0", "--tls-certs-dir=/nowhere"}, "/nowhere/tls.crt", ""},
-		"An address that is none":                {[]string{"--insecure", "--address=127.0.0.1:x"}, "unknown port", ""},
-		"A flag that there is not":               {[]string{"--what"}, "-what", "-tls-certs-dir"},
-		"Help":                                   {[]string{"--help"}, flag.ErrHelp.Error(), "-address"},
+		"insecure":                 {[]string{"--insecure", "--address=127.0.0.1:0", "--debug"}, "", ""},
+		"TLS without certificates": {[]string{"--address=127.0.0.1:0", "--tls-certs-dir=/nowhere"}, "/nowhere/tls.crt", ""},
+		"an invalid address":       {[]string{"--insecure", "--address=127.0.0.1:x"}, "unknown port", ""},
+		"an unknown flag":          {[]string{"--what"}, "-what", "-tls-certs-dir"},
+		"help":                     {[]string{"--help"}, flag.ErrHelp.Error(), "-address"},
 	}
 	for name, tc := range cases {
-		ctx := ended
+		ctx := canceled
 		if tc.want == "unknown port" {
 			ctx = t.Context()
 		}
 		out := &strings.Builder{}
-		err := function.Run(ctx, handOn, tc.arguments, out)
+		err := function.Run(ctx, passThrough, tc.arguments, out)
 		if tc.want == "" && err != nil && !errors.Is(err, context.Canceled) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -15,8 +15,8 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// To is the response that a function starts with: it has the desired state and the context
-// of the request.
+// To returns the response that a function starts with: it has the desired state and the
+// context of the request.
 func To(request *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	desired := request.GetDesired()
 	if desired == nil {

@@ -16,7 +16,7 @@ import (
 // Kind is a kind of managed resources that the runtime can serve.
 type Kind struct{ port port.Kind }
 
-// Port is the kind as the runtime sees it.
+// Port returns the kind for the runtime.
 func (k Kind) Port() port.Kind { return k.port }
 
 // Definition defines a kind of managed resources.
@@ -72,8 +72,8 @@ type session[M Object] struct {
 	object M
 }
 
-// Object is the object that the client gets. The conformance kit checks that the client does
-// not change it.
+// Object returns the object that the client gets. The conformance tests check that the client
+// does not change it.
 func (s session[M]) Object() runtime.Object { return s.object }
 
 func (s session[M]) Identify() (external.Key, error) { return s.client.Identify(s.object) }

@@ -16,22 +16,24 @@ import (
 )
 
 // countAllEffects counts the creates, updates and deletes that changed the cloud.
-func countAllEffects(sky *cloud.Cloud) [3]int {
-	return [3]int{countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate), countEffects(sky, cloud.VerbDelete)}
+func countAllEffects(fakeCloud *cloud.Cloud) [3]int {
+	return [3]int{countEffects(fakeCloud, cloud.VerbCreate), countEffects(fakeCloud, cloud.VerbUpdate), countEffects(fakeCloud, cloud.VerbDelete)}
 }
 
+// TestCompositesMoveToAnotherCluster exports composites and imports them on another API server, where
+// nothing is created, changed or deleted in the cloud.
 func TestCompositesMoveToAnotherCluster(t *testing.T) {
-	sky := newCloud()
-	from := newMarketPlane(t, sky)
-	there, done, had := serials(sky), countAllEffects(sky), from.inventory(t)
+	fakeCloud := newCloud()
+	from := newMarketPlane(t, fakeCloud)
+	there, done, had := serials(fakeCloud), countAllEffects(fakeCloud), from.inventory(t)
 	file := filepath.Join(t.TempDir(), "export.yaml")
 	if code, _, errs := from.runCLI(t, "export", "--output", file, "-n", from.ns); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
-	stop := to.run(t, sky)
+	stop := to.run(t, fakeCloud)
 	defer func() { stop() }()
-	t.Log("functions see what there was before the managed resources have told it again")
+	t.Log("without a provider: functions see the imported statuses of managed resources")
 	stop()
 	stop = to.run(t, nil)
 	if code, _, errs := to.runCLI(t, "import", file); code != 0 {
@@ -42,23 +44,23 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 		t.Errorf("-before +after:\n%s", diff)
 	}
 	stop()
-	stop = to.run(t, sky)
-	same := func(when string) {
+	stop = to.run(t, fakeCloud)
+	checkUnchanged := func(when string) {
 		t.Helper()
 		to.awaitMarket(t)
 		sleep(time.Second)
 		if diff := cmp.Diff(had, to.inventory(t)); diff != "" {
 			t.Errorf("%s, -before +after:\n%s", when, diff)
 		}
-		if diff := cmp.Diff(there, serials(sky)); diff != "" {
+		if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 			t.Errorf("%s: in the cloud, -before +after:\n%s", when, diff)
 		}
-		if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
+		if diff := cmp.Diff(done, countAllEffects(fakeCloud)); diff != "" {
 			t.Errorf("%s: creations, updates and deletions, -before +after:\n%s", when, diff)
 		}
 		to.checkBindings(t, len(from.bindings(t)))
 	}
-	same("imported")
+	checkUnchanged("imported")
 	for _, gvk := range managedOfMarket {
 		for key, o := range to.list(t, gvk, to.ns) {
 			if got, want := managers(o), managers(from.list(t, gvk, from.ns)[key]); !cmp.Equal(got, want) {
@@ -66,68 +68,69 @@ func TestCompositesMoveToAnotherCluster(t *testing.T) {
 			}
 		}
 	}
-	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "all objects exist already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	stop()
-	stop = to.run(t, sky)
-	same("started again")
+	stop = to.run(t, fakeCloud)
+	checkUnchanged("restarted")
 
-	t.Log("who follows continues to follow, who stays stays")
+	t.Log("a new revision reaches the composite with automatic updates only")
 	to.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true, public: true", 1))
 	to.Await(t, to.kind("Stall"), to.ns, "follows", fieldChanged(to.Get(t, to.kind("Stall"), to.ns, "follows"), "spec", "crossplane", "compositionRevisionRef", "name"))
 	before := field(from.Get(t, from.kind("Stall"), from.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name")
 	if got := field(to.Get(t, to.kind("Stall"), to.ns, "stays"), "spec", "crossplane", "compositionRevisionRef", "name"); got != before {
-		t.Errorf("it was to stay with %s and is composed by %s", before, got)
+		t.Errorf("the revision of a composite with manual updates was %s and is %s", before, got)
 	}
 	to.awaitMarket(t)
-	to.deleteMarket(t, sky)
+	to.deleteMarket(t, fakeCloud)
 
-	from.eraseMarket(t) // the next test's cloud is another
+	from.eraseMarket(t) // the next test has another cloud
 	for _, name := range []string{"xshops.", "counters.", "stalls."} {
 		from.erase(t, from.Get(t, xrd, "", name+from.group))
 	}
 }
 
-func TestSweepAnImportOfCompositesDiesAfterEveryWrite(t *testing.T) {
-	sky := newCloud()
-	p := newMarketPlane(t, sky)
+// TestSweepAnImportOfCompositesCrashesAfterEveryWrite deletes composites and imports them, with a crash
+// of the import after its n-th write and another import.
+func TestSweepAnImportOfCompositesCrashesAfterEveryWrite(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newMarketPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	there, done, had, bound := serials(sky), countAllEffects(sky), p.inventory(t), len(p.bindings(t))
-	stop := p.run(t, sky)
+	there, done, had, bound := serials(fakeCloud), countAllEffects(fakeCloud), p.inventory(t), len(p.bindings(t))
+	stop := p.run(t, fakeCloud)
 	defer stop()
-	lives, step := 0, testkit.Size(52, 1)
+	imports, step := 0, testkit.Size(52, 1)
 	writes := p.reimport(t, raw, 0, p.loseMarket)
 	for n := 1; n <= writes && !t.Failed(); n += step {
 		if got := p.reimport(t, raw, n, p.loseMarket); got < n {
-			t.Errorf("crash at %d: there were %d writes only", n, got)
+			t.Errorf("crash at %d: the import made only %d writes", n, got)
 		}
 		p.awaitMarket(t)
 		if diff := cmp.Diff(had, p.inventory(t)); diff != "" {
 			t.Errorf("crash at %d: -before +after:\n%s", n, diff)
 		}
-		if diff := cmp.Diff(there, serials(sky)); diff != "" {
+		if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 			t.Errorf("crash at %d: in the cloud, -before +after:\n%s", n, diff)
 		}
-		if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
+		if diff := cmp.Diff(done, countAllEffects(fakeCloud)); diff != "" {
 			t.Errorf("crash at %d: creations, updates and deletions, -before +after:\n%s", n, diff)
 		}
 		p.checkBindings(t, bound)
-		lives++
+		imports++
 	}
-	testkit.Report(t, "export: %d imports of composites of %d writes, dying after one and run again", lives, writes)
-	p.deleteMarket(t, sky)
+	testkit.Report(t, "export: %d imports of composites of %d writes, with a crash and a repetition", imports, writes)
+	p.deleteMarket(t, fakeCloud)
 }
 
-// TestAnImportOfCompositesIsTakenBack crashes one late and takes it back: the cloud stays as
-// it is, and a later import has all of it again, also where the compositions were put there
-// before.
-func TestAnImportOfCompositesIsTakenBack(t *testing.T) {
-	sky := newCloud()
-	p := newMarketPlane(t, sky)
+// TestAnImportOfCompositesIsAborted crashes an import near its end and aborts it: the cloud is unchanged,
+// and a later import restores all objects, also where the compositions exist already.
+func TestAnImportOfCompositesIsAborted(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newMarketPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	there, done, had := serials(sky), countAllEffects(sky), p.inventory(t)
-	stop := p.run(t, sky)
+	there, done, had := serials(fakeCloud), countAllEffects(fakeCloud), p.inventory(t)
+	stop := p.run(t, fakeCloud)
 	defer stop()
 	writes := p.reimport(t, raw, 0, p.loseMarket)
 	p.awaitMarket(t)
@@ -143,9 +146,9 @@ func TestAnImportOfCompositesIsTakenBack(t *testing.T) {
 		p.AwaitGone(t, xrd, "", name+p.group)
 	}
 	if n := len(p.list(t, composition, "")) + len(p.list(t, revision, "")) + len(p.list(t, bucket, p.ns)) + len(p.bindings(t)) + len(p.list(t, hold, "")); n > 0 {
-		t.Errorf("%d objects are left", n)
+		t.Errorf("%d objects remain", n)
 	}
-	if diff := cmp.Diff(there, serials(sky)); diff != "" {
+	if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
 	p.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
@@ -157,17 +160,19 @@ func TestAnImportOfCompositesIsTakenBack(t *testing.T) {
 	if diff := cmp.Diff(had, p.inventory(t)); diff != "" {
 		t.Errorf("-before +after:\n%s", diff)
 	}
-	if diff := cmp.Diff(done, countAllEffects(sky)); diff != "" {
+	if diff := cmp.Diff(done, countAllEffects(fakeCloud)); diff != "" {
 		t.Errorf("creations, updates and deletions, -before +after:\n%s", diff)
 	}
-	p.deleteMarket(t, sky)
+	p.deleteMarket(t, fakeCloud)
 }
 
+// TestADefinitionIsExportedWithItsDependencies exports one definition, with its composites and what
+// they depend on.
 func TestADefinitionIsExportedWithItsDependencies(t *testing.T) {
-	sky := newCloud()
-	p := newMarketPlane(t, sky)
+	fakeCloud := newCloud()
+	p := newMarketPlane(t, fakeCloud)
 	got := p.contents(t, p.export(t, archive.Selection{Definitions: []string{"xshops." + p.group}}))
-	for i, text := range got { // what follows from digests is left out
+	for i, text := range got { // names with digests are left out
 		kind, name, _ := strings.Cut(text, " ")
 		switch kind {
 		case "Bucket", "Network", "Role", "Binding", "XShop", "Counter", "CompositionRevision":
@@ -183,7 +188,7 @@ func TestADefinitionIsExportedWithItsDependencies(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	defer stop()
-	p.deleteMarket(t, sky)
+	p.deleteMarket(t, fakeCloud)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,37 +15,37 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestSweepAnImportDiesAfterEveryWrite loses a cluster and restores it, with
-// controllers running, the import dying after its n-th write and being run again.
-func TestSweepAnImportDiesAfterEveryWrite(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+// TestSweepAnImportCrashesAfterEveryWrite deletes the objects of a cluster and imports them, while
+// controllers run, with a crash of the import after its n-th write and another import.
+func TestSweepAnImportCrashesAfterEveryWrite(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{Namespaces: []string{p.ns}, Definitions: nil})
-	there, made, bound := serials(sky), countEffects(sky, cloud.VerbCreate), len(p.bindings(t))
-	stop := p.run(t, sky)
+	there, made, bound := serials(fakeCloud), countEffects(fakeCloud, cloud.VerbCreate), len(p.bindings(t))
+	stop := p.run(t, fakeCloud)
 	defer stop()
-	lives, step := 0, testkit.Size(18, 1)
+	imports, step := 0, testkit.Size(18, 1)
 	writes := p.reimport(t, raw, 0, p.loseStock)
 	for n := 1; n <= writes && !t.Failed(); n += step {
 		if got := p.reimport(t, raw, n, p.loseStock); got < n {
-			t.Errorf("crash at %d: there were %d writes only", n, got)
+			t.Errorf("crash at %d: the import made only %d writes", n, got)
 		}
 		p.awaitStock(t)
-		if diff := cmp.Diff(there, serials(sky)); diff != "" {
+		if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 			t.Errorf("crash at %d: in the cloud, -before +after:\n%s", n, diff)
 		}
-		if again := countEffects(sky, cloud.VerbCreate); again != made {
-			t.Errorf("crash at %d: the cloud was asked for %d creations", n, again-made)
+		if again := countEffects(fakeCloud, cloud.VerbCreate); again != made {
+			t.Errorf("crash at %d: the cloud got %d more creations", n, again-made)
 		}
 		p.checkBindings(t, bound)
-		lives++
+		imports++
 	}
-	testkit.Report(t, "export: %d imports of %d writes, dying after one and run again", lives, writes)
-	p.deleteStock(t, sky)
+	testkit.Report(t, "export: %d imports of %d writes, with a crash and a repetition", imports, writes)
+	p.deleteStock(t, fakeCloud)
 }
 
-// reimport loses everything but the cloud and imports it, with a crash after the n-th
-// write, and returns how many there were.
+// reimport deletes everything but the cloud's resources and imports it, with a crash after the n-th
+// write, and returns the number of writes.
 func (p plane) reimport(t *testing.T, raw []byte, n int, lose func(*testing.T)) int {
 	t.Helper()
 	lose(t)
@@ -62,19 +61,19 @@ func (p plane) reimport(t *testing.T, raw []byte, n int, lose func(*testing.T)) 
 		t.Fatalf("crash at %d: %v", n, err)
 	}
 	if h := p.Get(t, hold, "", archive.HoldName("x"+p.ns)); h == nil && n < crash.Writes() {
-		t.Errorf("crash at %d: nothing is held", n)
+		t.Errorf("crash at %d: there is no Hold", n)
 	}
 	if err := p.importer(t, p.config, raw, "second").Run(t.Context()); err != nil {
 		t.Fatalf("after a crash at %d: %v", n, err)
 	}
 	if h := p.Get(t, hold, "", archive.HoldName("x"+p.ns)); h != nil {
-		t.Errorf("crash at %d: the Hold is left", n)
+		t.Errorf("crash at %d: the Hold remains", n)
 	}
 	return crash.Writes()
 }
 
 // deleteStock deletes the stock.
-func (p plane) deleteStock(t *testing.T, sky *cloud.Cloud) {
+func (p plane) deleteStock(t *testing.T, fakeCloud *cloud.Cloud) {
 	t.Helper()
 	for _, o := range []struct {
 		kind string
@@ -89,8 +88,8 @@ func (p plane) deleteStock(t *testing.T, sky *cloud.Cloud) {
 		}
 		p.AwaitGone(t, gvk, p.ns, o.name)
 	}
-	if left := serials(sky); len(left) > 0 {
-		t.Errorf("left in the cloud: %v", left)
+	if left := serials(fakeCloud); len(left) > 0 {
+		t.Errorf("the cloud still has %v", left)
 	}
 	p.awaitNoBindings(t)
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
@@ -99,12 +98,14 @@ func (p plane) deleteStock(t *testing.T, sky *cloud.Cloud) {
 	}
 }
 
+// TestOneOfTwoConcurrentImportsSucceeds runs two imports at once: one may take the Hold over from the
+// other.
 func TestOneOfTwoConcurrentImportsSucceeds(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	made := countEffects(sky, cloud.VerbCreate)
-	stop := p.run(t, sky)
+	made := countEffects(fakeCloud, cloud.VerbCreate)
+	stop := p.run(t, fakeCloud)
 	defer stop()
 	p.loseStock(t)
 	ends := make(chan error, 2)
@@ -112,36 +113,36 @@ func TestOneOfTwoConcurrentImportsSucceeds(t *testing.T) {
 		i := p.importer(t, p.config, raw, holder)
 		go func() { ends <- i.Run(t.Context()) }()
 	}
-	well := 0
+	succeeded := 0
 	for range 2 {
 		switch err := <-ends; {
 		case err == nil:
-			well++
+			succeeded++
 		case !errors.Is(err, backup.ErrTakenOver):
-			t.Errorf("it ended with: %v", err)
+			t.Errorf("an import ended with %v", err)
 		}
 	}
-	if well == 0 {
-		t.Error("neither has ended well")
+	if succeeded == 0 {
+		t.Error("neither import succeeded")
 	}
 	p.awaitStock(t)
-	if again := countEffects(sky, cloud.VerbCreate); again != made {
-		t.Errorf("the cloud was asked for %d creations", again-made)
+	if again := countEffects(fakeCloud, cloud.VerbCreate); again != made {
+		t.Errorf("the cloud got %d more creations", again-made)
 	}
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }
 
-// TestAnImportIsTakenBack crashes one and takes it back: the cloud stays as it is, and
-// a later import has all of it again.
-func TestAnImportIsTakenBack(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+// TestAnImportIsAborted crashes an import and aborts it: the cloud is unchanged, and a later import
+// restores all objects.
+func TestAnImportIsAborted(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	there := serials(sky)
-	stop := p.run(t, sky)
+	there := serials(fakeCloud)
+	stop := p.run(t, fakeCloud)
 	defer stop()
 	if err := p.importer(t, p.config, raw, "x").Abort(t.Context()); !errors.Is(err, backup.ErrNothingHeld) {
-		t.Errorf("taking back what is not under way ends with: %v", err)
+		t.Errorf("aborting an import that is not in progress ends with: %v", err)
 	}
 	p.loseStock(t)
 	crash := testkit.NewCrash(18)
@@ -149,29 +150,26 @@ func TestAnImportIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(p.list(t, bucket, p.ns)); n == 0 {
-		t.Fatal("it has made no bucket yet")
+		t.Fatal("the import has created no bucket yet")
 	}
 	if err := p.importer(t, p.config, raw, "second").Abort(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(p.list(t, bucket, p.ns)) + len(p.bindings(t)) + len(p.list(t, hold, "")); n > 0 {
-		t.Errorf("%d objects are left", n)
+		t.Errorf("%d objects remain", n)
 	}
-	err := testkit.AwaitList(t.Context(), p.Resource(t, suite.RGD, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	p.AwaitList(t, suite.RGD, "", "", func(objects map[string]*unstructured.Unstructured) error {
 		if objects["/"+p.expand("$ID-shelf")] != nil {
-			return errors.New("a definition is left")
+			return errors.New("a definition remains")
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff(there, serials(sky)); diff != "" {
+	if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
 	if err := p.importer(t, p.config, raw, "third").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitStock(t)
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }

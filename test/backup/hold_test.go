@@ -19,11 +19,11 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// sleep waits, for what must not happen.
+// sleep waits for the time in which something must not happen.
 func sleep(d time.Duration) { <-time.NewTimer(d).C }
 
-// putHold suspends the controllers.
-func (p plane) putHold(t *testing.T, name string) {
+// createHold suspends the controllers.
+func (p plane) createHold(t *testing.T, name string) {
 	t.Helper()
 	h := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"reason": "a test"}}}
 	h.SetGroupVersionKind(hold)
@@ -33,47 +33,48 @@ func (p plane) putHold(t *testing.T, name string) {
 	}
 }
 
+// awaitSuspended waits until the controllers report that they are suspended.
 func (p plane) awaitSuspended(t *testing.T, name string) {
 	t.Helper()
 	p.Await(t, hold, "", name, func(o *unstructured.Unstructured) error {
 		if since, _, _ := unstructured.NestedString(o.Object, "status", "restingSince"); since == "" {
-			return errors.New("the controllers don't say that they rest")
+			return errors.New("the controllers do not report that they are suspended")
 		}
 		return nil
 	})
 }
 
-// TestControllersThatStartUnderAHoldRest changes, deletes and creates while there is a
-// Hold, with controllers that were started since.
-func TestControllersThatStartUnderAHoldRest(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
-	p.putHold(t, "rest")
-	// Definitions do not rest: they look up the kinds that they compose, and ask for rights.
+// TestControllersStartSuspended changes, deletes and creates objects while a Hold exists, with
+// controllers that were started after it.
+func TestControllersStartSuspended(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
+	p.createHold(t, "suspend")
+	// Definitions are not suspended: their controller reads schemas and reviews permissions.
 	counter := testkit.Counter{Filter: func(r *http.Request) bool {
 		return !strings.HasPrefix(r.URL.Path, "/openapi") && !strings.Contains(r.URL.Path, "/selfsubject")
 	}}
 	held := p
 	held.config = counter.Wrap(p.config)
-	stop := held.run(t, sky)
+	stop := held.run(t, fakeCloud)
 	defer stop()
-	p.awaitSuspended(t, "rest")
-	entries := len(sky.Journal().Select())
+	p.awaitSuspended(t, "suspend")
+	entries := len(fakeCloud.Journal().Select())
 	p.Delete(t, bucket, p.ns, p.bucketName())
 	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: new-$NS, namespace: $NS}\nspec: {forProvider: {}}\n")
 	p.apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Store\nmetadata: {name: second-$NS, namespace: $NS}\n")
 	before := counter.Snapshot()
 	sleep(1500 * time.Millisecond)
-	if asked := counter.Since(before); asked.Total > 0 {
-		t.Errorf("under a Hold there were %s", asked)
+	if sent := counter.Since(before); sent.Total > 0 {
+		t.Errorf("under a Hold the controllers sent %s", sent)
 	}
-	if n := len(sky.Journal().Select()) - entries; n > 0 {
-		t.Errorf("under a Hold the cloud was asked %d times", n)
+	if n := len(fakeCloud.Journal().Select()) - entries; n > 0 {
+		t.Errorf("under a Hold the cloud got %d calls", n)
 	}
 	if o := p.Get(t, bucket, p.ns, "new-"+p.ns); len(o.GetFinalizers()) > 0 {
-		t.Error("a bucket was claimed")
+		t.Error("under a Hold a bucket got a finalizer")
 	}
-	p.Delete(t, hold, "", "rest")
+	p.Delete(t, hold, "", "suspend")
 	p.AwaitGone(t, bucket, p.ns, p.bucketName())
 	p.AwaitReady(t, bucket, p.ns, "new-"+p.ns)
 	p.AwaitReady(t, p.kind("Store"), p.ns, "second-"+p.ns)
@@ -81,14 +82,14 @@ func TestControllersThatStartUnderAHoldRest(t *testing.T) {
 	p.Delete(t, p.kind("Store"), p.ns, "second-"+p.ns)
 	p.AwaitGone(t, bucket, p.ns, "new-"+p.ns)
 	p.AwaitGone(t, p.kind("Store"), p.ns, "second-"+p.ns)
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }
 
-// delayedHoldWatch is a connection on which watches of Holds tell nothing new between the closing
-// of mute and that of hear.
+// delayedHoldWatch is a connection on which watches of Holds get no event between the closing of
+// pause and that of resume.
 type delayedHoldWatch struct {
-	next       http.RoundTripper
-	mute, hear chan struct{}
+	next          http.RoundTripper
+	pause, resume chan struct{}
 }
 
 func (d delayedHoldWatch) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -108,57 +109,57 @@ type delayedBody struct {
 func (s delayedBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	select {
-	case <-s.of.mute:
+	case <-s.of.pause:
 	default:
 		return n, err
 	}
 	select {
-	case <-s.of.hear:
+	case <-s.of.resume:
 	case <-s.done:
 		return 0, io.EOF
 	}
 	return n, err
 }
 
-// TestControllersThatHaveNotHeardOfTheHoldRest imports where the controllers' watch of
-// Holds is slow: an import that dies half-way has made managed resources without
-// Bindings, and they are left alone.
-func TestControllersThatHaveNotHeardOfTheHoldRest(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+// TestControllersWithADelayedWatchAreSuspended imports while the controllers' watch of Holds is delayed:
+// an import that crashes half-way has created managed resources without Bindings, and the controllers
+// do not reconcile them.
+func TestControllersWithADelayedWatchAreSuspended(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	there, made := serials(sky), countEffects(sky, cloud.VerbCreate)
-	stop := p.run(t, sky)
+	there, made := serials(fakeCloud), countEffects(fakeCloud, cloud.VerbCreate)
+	stop := p.run(t, fakeCloud)
 	p.loseStock(t)
 	stop()
-	mute, hear := make(chan struct{}), make(chan struct{})
+	pause, resume := make(chan struct{}), make(chan struct{})
 	config := rest.CopyConfig(p.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return delayedHoldWatch{next, mute, hear} })
-	unheard := p
-	unheard.config = config
-	stop = unheard.run(t, sky)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return delayedHoldWatch{next, pause, resume} })
+	delayed := p
+	delayed.config = config
+	stop = delayed.run(t, fakeCloud)
 	defer stop()
-	close(mute)
-	// The Hold, a revision of each of two definitions and these, with their owners, and so of a bucket.
+	close(pause)
+	// The writes are the Hold, revisions and definitions with their owner references, and a bucket.
 	crash := testkit.NewCrash(11)
 	crash.Log = func(what string) { t.Log(what) }
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
 	}
 	if n := len(p.list(t, bucket, p.ns)); n == 0 {
-		t.Fatal("there is no bucket yet")
+		t.Fatal("the import has created no bucket yet")
 	}
 	sleep(1500 * time.Millisecond)
 	if n := len(p.bindings(t)); n > 0 {
-		t.Errorf("%d Bindings were made beside the import", n)
+		t.Errorf("the controllers created %d Bindings during the import", n)
 	}
 	if err := p.importer(t, p.config, raw, "second").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitStock(t)
-	if diff := cmp.Diff(there, serials(sky)); diff != "" || countEffects(sky, cloud.VerbCreate) != made {
+	if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" || countEffects(fakeCloud, cloud.VerbCreate) != made {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
-	close(hear)
-	p.deleteStock(t, sky)
+	close(resume)
+	p.deleteStock(t, fakeCloud)
 }

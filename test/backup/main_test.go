@@ -1,6 +1,5 @@
-// Package backup moves control planes from one API server to another, and takes
-// Bindings away, with the sandbox cloud behind them, and checks whether anything in the
-// cloud was made twice, or lost.
+// Package backup proves that exports, imports and lost Bindings duplicate and lose nothing in the
+// cloud: tests move control planes from one API server to another, with the sandbox cloud.
 package backup
 
 import (
@@ -13,6 +12,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // for who writes in v1, as the tests do
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of deprecated versions, which the tests use
 	os.Exit(testkit.Main(m))
 }

@@ -33,9 +33,9 @@ var (
 	managedOfMarket = []schema.GroupVersionKind{bucket, network, role}
 )
 
-// market are shops, which are claimed, and have a bucket, a role that cannot be told before
-// the bucket has its address, and a counter, which is a composite with a network; and
-// stalls, which are composites of a namespace with a bucket.
+// market defines shops, which are claimed, and have a bucket, a role that needs the address of the
+// bucket, and a counter, which is a composite with a network; and stalls, which are namespaced
+// composites with a bucket.
 var market = `
 apiVersion: pkg.crossplane.io/v1
 kind: Function
@@ -57,12 +57,7 @@ spec:
   compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: XShop}
   mode: Pipeline
   pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+` + suite.PatchAndTransform(`
       - name: bucket
         base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, spec: {forProvider: {versioning: false}}}
         patches:
@@ -77,33 +72,17 @@ spec:
         base: {apiVersion: $GROUP/v1alpha1, kind: Counter, spec: {cidr: 10.0.0.0/16}}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: metadata.namespace}
-  - step: ready
-    functionRef: {name: function-auto-ready}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-counter}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Counter}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`) + suite.AutoReady + "---" +
+	suite.Composition("counter", "Counter", suite.PatchAndTransform(`
       - name: network
         base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Network}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.cidr, toFieldPath: spec.forProvider.cidr}
         - {type: ToCompositeFieldPath, fromFieldPath: status.atProvider.id, toFieldPath: status.id}
-  - step: ready
-    functionRef: {name: function-auto-ready}
-`
+`)+suite.AutoReady)
 
-// stalls is their composition, whose second state has the bucket keep what is overwritten.
-const stalls = `
+// stalls is the composition of stalls, whose second revision turns versioning on.
+var stalls = `
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: $ID-stall, labels: {team: a}}
@@ -111,21 +90,15 @@ spec:
   compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Stall}
   mode: Pipeline
   pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+` + suite.PatchAndTransform(`
       - name: bucket
         base: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, spec: {forProvider: {versioning: false}}}
         patches:
         - {type: ToCompositeFieldPath, fromFieldPath: status.atProvider.url, toFieldPath: status.url}
-  - step: ready
-    functionRef: {name: function-auto-ready}
-`
+`) + suite.AutoReady
 
-// marketInstances are a shop and two stalls, one of which stays with its revision, and is in use.
+// marketInstances are a shop and two stalls, one of which has manual updates of its revision, and a
+// Usage.
 const marketInstances = `
 apiVersion: $GROUP/v1alpha1
 kind: Shop
@@ -150,12 +123,12 @@ spec:
   of: {apiVersion: $GROUP/v1alpha1, kind: Stall, resourceRef: {name: stays}}
 `
 
-// newMarketPlane makes a plane with a market, and stops its controllers.
-func newMarketPlane(t *testing.T, sky *cloud.Cloud) plane {
+// newMarketPlane returns a plane with a market, and with stopped controllers.
+func newMarketPlane(t *testing.T, fakeCloud *cloud.Cloud) plane {
 	t.Helper()
 	config := testkit.ExclusiveServer(t)
 	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	p.apply(t, market)
 	p.apply(t, stalls)
 	p.apply(t, marketInstances)
@@ -164,7 +137,7 @@ func newMarketPlane(t *testing.T, sky *cloud.Cloud) plane {
 	p.apply(t, strings.Replace(stalls, "versioning: false", "versioning: true", 1))
 	p.Await(t, p.kind("Stall"), p.ns, "follows", func(o *unstructured.Unstructured) error {
 		if now := field(o, "spec", "crossplane", "compositionRevisionRef", "name"); now == first {
-			return errors.New("it doesn't follow yet")
+			return errors.New("has the first revision still")
 		}
 		return nil
 	})
@@ -173,15 +146,14 @@ func newMarketPlane(t *testing.T, sky *cloud.Cloud) plane {
 	return p
 }
 
-// awaitMarket waits until the market is ready, and each part is controlled by the current
-// incarnation of its composite.
+// awaitMarket waits until the market is ready, and each part is controlled by its composite.
 func (p plane) awaitMarket(t *testing.T) {
 	t.Helper()
 	shop := p.AwaitReady(t, p.kind("Shop"), p.ns, "shop")
-	whole := p.AwaitReady(t, p.kind("XShop"), "", field(shop, "spec", "resourceRef", "name"))
-	counter := p.awaitPart(t, whole, p.kind("Counter"))
+	composite := p.AwaitReady(t, p.kind("XShop"), "", field(shop, "spec", "resourceRef", "name"))
+	counter := p.awaitPart(t, composite, p.kind("Counter"))
 	p.AwaitReady(t, counter.GroupVersionKind(), p.ns, counter.GetName())
-	parts := []*unstructured.Unstructured{p.awaitPart(t, whole, bucket), p.awaitPart(t, whole, role), p.awaitPart(t, counter, network)}
+	parts := []*unstructured.Unstructured{p.awaitPart(t, composite, bucket), p.awaitPart(t, composite, role), p.awaitPart(t, counter, network)}
 	for _, name := range []string{"stays", "follows"} {
 		parts = append(parts, p.awaitPart(t, p.AwaitReady(t, p.kind("Stall"), p.ns, name), bucket))
 	}
@@ -197,7 +169,7 @@ func (p plane) awaitMarket(t *testing.T) {
 	}
 	p.Await(t, inUse, p.ns, "stays", func(o *unstructured.Unstructured) error {
 		if got := testkit.ConditionReason(o, "Ready"); got != "Available" {
-			return fmt.Errorf("the usage is %s", got)
+			return fmt.Errorf("Ready of the Usage has the reason %q", got)
 		}
 		return nil
 	})
@@ -218,20 +190,20 @@ func (p plane) awaitPart(t *testing.T, of *unstructured.Unstructured, gvk schema
 				}
 			}
 		}
-		return fmt.Errorf("it has no %s yet", gvk.Kind)
+		return fmt.Errorf("refers to no %s yet", gvk.Kind)
 	})
 	return p.awaitOwned(t, gvk, p.ns, name, of)
 }
 
-// awaitOwned waits until an object is controlled by another, in its present incarnation.
+// awaitOwned waits until an object is controlled by another, by its UID.
 func (p plane) awaitOwned(t *testing.T, gvk schema.GroupVersionKind, namespace, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return p.Await(t, gvk, namespace, name, func(o *unstructured.Unstructured) error {
 		if o == nil {
-			return errors.New("it isn't there")
+			return errors.New("does not exist")
 		}
 		if owner := metav1.GetControllerOf(o); owner == nil || owner.UID != by.GetUID() {
-			return fmt.Errorf("it is controlled by %v, not by %s %s", owner, by.GetName(), by.GetUID())
+			return fmt.Errorf("its controller is %v, not %s with UID %s", owner, by.GetName(), by.GetUID())
 		}
 		return nil
 	})
@@ -246,28 +218,28 @@ func field(o *unstructured.Unstructured, path ...string) string {
 func (p plane) inventory(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	note := func(gvk schema.GroupVersionKind, namespace string, says func(*unstructured.Unstructured) string) {
+	add := func(gvk schema.GroupVersionKind, namespace string, value func(*unstructured.Unstructured) string) {
 		for name, o := range p.list(t, gvk, namespace) {
-			out[gvk.Kind+" "+name] = says(o)
+			out[gvk.Kind+" "+name] = value(o)
 		}
 	}
 	spec := func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["spec"]) }
 	for _, gvk := range slices.Concat(managedOfMarket, []schema.GroupVersionKind{p.kind("Shop"), p.kind("Counter"), p.kind("Stall"), inUse}) {
-		note(gvk, p.ns, spec)
+		add(gvk, p.ns, spec)
 	}
-	note(p.kind("XShop"), "", spec)
+	add(p.kind("XShop"), "", spec)
 	for _, gvk := range []schema.GroupVersionKind{composition, revision, xrd, function} {
-		note(gvk, "", spec)
+		add(gvk, "", spec)
 	}
-	note(environment, "", func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["data"]) })
+	add(environment, "", func(o *unstructured.Unstructured) string { return fmt.Sprint(o.Object["data"]) })
 	return out
 }
 
 // loseMarket deletes the market's objects and nothing in the cloud, as the loss of a cluster
-// does. A Hold suspends running controllers meanwhile.
+// does. A Hold suspends the controllers meanwhile.
 func (p plane) loseMarket(t *testing.T) {
 	t.Helper()
-	p.putHold(t, "close")
+	p.createHold(t, "close")
 	p.awaitSuspended(t, "close")
 	p.eraseMarket(t)
 	for _, name := range []string{"xshops.", "counters.", "stalls."} {
@@ -277,7 +249,7 @@ func (p plane) loseMarket(t *testing.T) {
 	p.Delete(t, hold, "", "close")
 }
 
-// eraseMarket deletes what is in the market, and what it is composed by.
+// eraseMarket deletes the instances of the market, and its compositions.
 func (p plane) eraseMarket(t *testing.T) {
 	t.Helper()
 	for _, gvk := range slices.Concat([]schema.GroupVersionKind{inUse}, managedOfMarket, []schema.GroupVersionKind{p.kind("Counter"), p.kind("Stall")}) {
@@ -301,8 +273,8 @@ func (p plane) eraseMarket(t *testing.T) {
 	}
 }
 
-// deleteMarket deletes the market as its users do.
-func (p plane) deleteMarket(t *testing.T, sky *cloud.Cloud) {
+// deleteMarket deletes the market as its users do, and checks that the cloud is empty then.
+func (p plane) deleteMarket(t *testing.T, fakeCloud *cloud.Cloud) {
 	t.Helper()
 	p.Delete(t, inUse, p.ns, "stays")
 	p.AwaitGone(t, inUse, p.ns, "stays")
@@ -312,8 +284,8 @@ func (p plane) deleteMarket(t *testing.T, sky *cloud.Cloud) {
 		p.AwaitGone(t, p.kind("Stall"), p.ns, name)
 	}
 	p.AwaitGone(t, p.kind("Shop"), p.ns, "shop")
-	if left := serials(sky); len(left) > 0 {
-		t.Errorf("left in the cloud: %v", left)
+	if left := serials(fakeCloud); len(left) > 0 {
+		t.Errorf("the cloud still has %v", left)
 	}
 	p.awaitNoBindings(t)
 	for _, name := range []string{"xshops.", "counters.", "stalls."} {
@@ -331,7 +303,7 @@ func (p plane) deleteMarket(t *testing.T, sky *cloud.Cloud) {
 func fieldChanged(was *unstructured.Unstructured, path ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if field(o, path...) == field(was, path...) {
-			return fmt.Errorf("it is still %s", field(was, path...))
+			return fmt.Errorf("the field is still %s", field(was, path...))
 		}
 		return nil
 	}
@@ -340,13 +312,10 @@ func fieldChanged(was *unstructured.Unstructured, path ...string) func(*unstruct
 // awaitRevision waits for the first revision of the stalls' composition.
 func (p plane) awaitRevision(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitList(t.Context(), p.Resource(t, revision, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	p.AwaitList(t, revision, "", "", func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) == 0 {
-			return errors.New("there is no revision yet")
+			return errors.New("no revision exists")
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -39,7 +39,7 @@ func managers(o *unstructured.Unstructured) []string {
 	return slices.Compact(out)
 }
 
-// TestARolloutContinuesInAnotherCluster exports while half of the instances have been reached.
+// TestARolloutContinuesInAnotherCluster exports a definition while half of its instances are updated.
 func TestARolloutContinuesInAnotherCluster(t *testing.T) {
 	const edition = `
 apiVersion: kro.run/v1alpha1
@@ -67,7 +67,7 @@ spec:
 	halfway := func(o *unstructured.Unstructured) error {
 		rollout, _, _ := unstructured.NestedMap(o.Object, "status", "rollout")
 		if rollout["phase"] != "Pausing" || rollout["ready"] != int64(2) {
-			return errors.New("isn't half way")
+			return errors.New("has not updated two instances")
 		}
 		return nil
 	}
@@ -99,10 +99,12 @@ spec:
 	}
 }
 
+// TestAControlPlaneMovesToAnotherCluster exports instances and imports them on another API server, where
+// nothing is created or changed in the cloud.
 func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
-	sky := newCloud()
-	from := newStockedPlane(t, sky)
-	there, made, changed := serials(sky), countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate)
+	fakeCloud := newCloud()
+	from := newStockedPlane(t, fakeCloud)
+	there, made, changed := serials(fakeCloud), countEffects(fakeCloud, cloud.VerbCreate), countEffects(fakeCloud, cloud.VerbUpdate)
 	file := filepath.Join(t.TempDir(), "export.yaml")
 	if code, _, errs := from.runCLI(t, "export", "--output", file, "-n", from.ns); code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
@@ -113,10 +115,10 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 
 	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
 	t.Log("without the program's kinds nothing is written")
-	if code, _, errs := to.runCLI(t, "import", file); code != 3 || !strings.Contains(errs, "kind Hold of espalier.dev/v1alpha1 isn't served") || !strings.Contains(errs, "kind Bucket of sandbox.espalier.dev/v1alpha1 isn't served") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 3 || !strings.Contains(errs, `no matches for kind "Hold" in version "espalier.dev/v1alpha1"`) || !strings.Contains(errs, `no matches for kind "Bucket" in version "sandbox.espalier.dev/v1alpha1"`) {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	stop := to.run(t, sky)
+	stop := to.run(t, fakeCloud)
 	defer func() { stop() }()
 	if code, out, errs := to.runCLI(t, "import", "--dry-run", file); code != 0 || !strings.Contains(out, "create Store "+to.ns) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
@@ -125,11 +127,11 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	to.awaitStock(t)
-	if diff := cmp.Diff(there, serials(sky)); diff != "" {
+	if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" {
 		t.Errorf("in the cloud, -before +after:\n%s", diff)
 	}
-	if c, u := countEffects(sky, cloud.VerbCreate), countEffects(sky, cloud.VerbUpdate); c != made || u != changed {
-		t.Errorf("the cloud was asked for %d creations and %d updates", c-made, u-changed)
+	if c, u := countEffects(fakeCloud, cloud.VerbCreate), countEffects(fakeCloud, cloud.VerbUpdate); c != made || u != changed {
+		t.Errorf("the cloud got %d more creations and %d more updates", c-made, u-changed)
 	}
 	to.checkBindings(t, len(from.bindings(t)))
 	if got := to.Get(t, to.kind("Store"), to.ns, to.storeName()).GetLabels()["team"]; got != "a" {
@@ -141,25 +143,25 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 		}
 	}
 	t.Log("imported again, there is nothing to do")
-	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "everything is there already") {
+	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "all objects exist already") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	t.Log("a restart changes nothing")
 	stop()
-	stop = to.run(t, sky)
+	stop = to.run(t, fakeCloud)
 	to.awaitStock(t)
 
-	t.Log("deleted on the new side, all goes")
+	t.Log("a deletion in the new cluster deletes everything in the cloud")
 	to.Delete(t, to.kind("Store"), to.ns, to.storeName())
 	to.Delete(t, bucket, to.ns, to.bucketName())
 	to.AwaitGone(t, to.kind("Store"), to.ns, to.storeName())
 	to.AwaitGone(t, bucket, to.ns, to.bucketName())
-	if left := serials(sky); len(left) > 0 {
-		t.Errorf("left in the cloud: %v", left)
+	if left := serials(fakeCloud); len(left) > 0 {
+		t.Errorf("the cloud still has %v", left)
 	}
 	to.awaitNoBindings(t)
 
-	from.eraseStock(t) // the next test's cloud is another
+	from.eraseStock(t) // the next test has another cloud
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
 		from.erase(t, from.Get(t, suite.RGD, "", from.expand(name)))
 	}

@@ -69,11 +69,11 @@ func (p plane) apply(t *testing.T, yaml string) {
 
 // run starts the controllers and returns a function that stops them. Without a cloud, managed
 // resources are not reconciled.
-func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
+func (p plane) run(t *testing.T, fakeCloud *cloud.Cloud) (stop func()) {
 	t.Helper()
 	var providers []managed.Provider
-	if sky != nil {
-		providers = append(providers, sandbox.Provider(sky))
+	if fakeCloud != nil {
+		providers = append(providers, sandbox.Provider(fakeCloud))
 	}
 	c := suite.Start(t, server.Options{Config: p.config, AllowCRDDeletion: true, Usages: true, Providers: providers})
 	if err := c.WaitStarted(t.Context()); err != nil {
@@ -86,22 +86,16 @@ func (p plane) run(t *testing.T, sky *cloud.Cloud) (stop func()) {
 	}
 }
 
-// definitions are a store that has a shelf, which has a bucket that we name, a network
-// that the cloud names, and a note about them.
-const definitions = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-shelf}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Shelf, group: $GROUP, spec: {versioning: boolean | default=false}, status: {url: "${bucket.status.atProvider.url}"}}
-  resources:
+// definitions are a store that has a shelf, which has a bucket, named by the client, a network,
+// named by the cloud, and a note about them.
+var definitions = suite.Graph("Shelf", `spec: {versioning: boolean | default=false}, status: {url: "${bucket.status.atProvider.url}"}`, `
     - id: bucket
       template: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, metadata: {name: "${schema.metadata.name}"}, spec: {forProvider: {versioning: "${schema.spec.versioning}"}}}
     - id: network
       template: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Network, metadata: {name: "${schema.metadata.name}"}, spec: {forProvider: {cidr: 10.0.0.0/16}}}
     - id: note
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {url: "${bucket.status.atProvider.url}", network: "${network.status.atProvider.id}"}}
----
+`) + `---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-a-store}
@@ -112,7 +106,7 @@ spec:
       template: {apiVersion: $GROUP/v1alpha1, kind: Shelf, metadata: {name: "${schema.metadata.name}"}, spec: {versioning: true}}
 `
 
-// stock is a store, and a bucket of nobody's.
+// stock is a store, and a bucket without an owner.
 const stock = `
 apiVersion: $GROUP/v1alpha1
 kind: Store
@@ -136,12 +130,12 @@ func (p plane) awaitStock(t *testing.T) {
 	p.AwaitReady(t, bucket, p.ns, p.bucketName())
 }
 
-// newStockedPlane makes a plane with definitions and stock, and stops its controllers.
-func newStockedPlane(t *testing.T, sky *cloud.Cloud) plane {
+// newStockedPlane returns a plane with definitions and stock, and with stopped controllers.
+func newStockedPlane(t *testing.T, fakeCloud *cloud.Cloud) plane {
 	t.Helper()
 	config := testkit.ExclusiveServer(t)
 	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	p.apply(t, definitions)
 	p.AwaitReady(t, suite.RGD, "", p.expand("$ID-a-store"))
 	p.apply(t, stock)
@@ -158,17 +152,17 @@ func newCloud() *cloud.Cloud {
 }
 
 // serials are the content of the cloud, by type and identity.
-func serials(sky *cloud.Cloud) map[string]int64 {
+func serials(fakeCloud *cloud.Cloud) map[string]int64 {
 	out := map[string]int64{}
-	for _, r := range sky.Admin().Resources() {
+	for _, r := range fakeCloud.Admin().Resources() {
 		out[string(r.Type)+" "+r.ID] = r.Serial
 	}
 	return out
 }
 
 // countEffects counts the calls of a verb that changed the cloud.
-func countEffects(sky *cloud.Cloud, v cloud.Verb) int {
-	return len(sky.Journal().Select(cloud.Did(v), cloud.HadEffect))
+func countEffects(fakeCloud *cloud.Cloud, v cloud.Verb) int {
+	return len(fakeCloud.Journal().Select(cloud.Did(v), cloud.HadEffect))
 }
 
 // export writes an export of the plane.
@@ -203,13 +197,10 @@ func (p plane) importer(t *testing.T, config *rest.Config, raw []byte, holder st
 // list are the objects of a kind, by namespace and name.
 func (p plane) list(t *testing.T, gvk schema.GroupVersionKind, namespace string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := p.Resource(t, gvk, namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := p.List(t, gvk, namespace, "")
 	out := map[string]*unstructured.Unstructured{}
-	for i := range list.Items {
-		out[list.Items[i].GetNamespace()+"/"+list.Items[i].GetName()] = &list.Items[i]
+	for i := range list {
+		out[list[i].GetNamespace()+"/"+list[i].GetName()] = &list[i]
 	}
 	return out
 }
@@ -226,18 +217,15 @@ func (p plane) bindings(t *testing.T) []*unstructured.Unstructured {
 	return out
 }
 
-// awaitNoBindings waits until no Binding is left.
+// awaitNoBindings waits until no Binding exists.
 func (p plane) awaitNoBindings(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitList(t.Context(), p.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	p.AwaitList(t, binding, "", "", func(map[string]*unstructured.Unstructured) error {
 		if n := len(p.bindings(t)); n > 0 {
-			return fmt.Errorf("%d Bindings are left", n)
+			return fmt.Errorf("%d Bindings remain", n)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // checkBindings checks that each managed resource has a Binding with its UID.
@@ -245,29 +233,29 @@ func (p plane) checkBindings(t *testing.T, want int) {
 	t.Helper()
 	got := p.bindings(t)
 	if len(got) != want {
-		t.Errorf("there are %d Bindings, not %d", len(got), want)
+		t.Errorf("%d Bindings exist, not %d", len(got), want)
 	}
 	for _, b := range got {
 		owner, uid := archive.Owner(b)
 		live := p.Get(t, archive.OwnerKind(b), owner.Namespace, owner.Name)
 		if live == nil || live.GetUID() != uid {
-			t.Errorf("Binding %s is of %s with UID %s, which is not there", b.GetName(), owner, uid)
+			t.Errorf("Binding %s is of %s with UID %s, which does not exist", b.GetName(), owner, uid)
 		}
 	}
 }
 
 // loseStock deletes the stock and its definitions, and nothing in the cloud, as the loss of a
-// cluster does. A Hold suspends running controllers meanwhile.
+// cluster does. A Hold suspends the controllers meanwhile.
 func (p plane) loseStock(t *testing.T) {
 	t.Helper()
-	p.putHold(t, "vanish")
-	p.awaitSuspended(t, "vanish")
+	p.createHold(t, "lose")
+	p.awaitSuspended(t, "lose")
 	p.eraseStock(t)
 	for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
 		p.Delete(t, suite.RGD, "", p.expand(name))
 		p.AwaitGone(t, suite.RGD, "", p.expand(name))
 	}
-	p.Delete(t, hold, "", "vanish")
+	p.Delete(t, hold, "", "lose")
 }
 
 // eraseStock deletes the stock and its Bindings, and nothing in the cloud.
@@ -295,7 +283,7 @@ func (p plane) erase(t *testing.T, o *unstructured.Unstructured) {
 	}
 }
 
-// kubeconfig writes how to reach the plane to a file.
+// kubeconfig writes a kubeconfig of the plane to a file, and returns its path.
 func (p plane) kubeconfig(t *testing.T) string {
 	t.Helper()
 	return testkit.Kubeconfig(t, p.config)

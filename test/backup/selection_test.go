@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// providerConfig is a kind that configures the sandbox's provider, with one of it.
+// providerConfig is the kind ProviderConfig of the sandbox, and an object of it.
 const providerConfig = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -49,7 +49,7 @@ func (p plane) contents(t *testing.T, raw []byte) []string {
 		t.Fatal(err)
 	}
 	if problems := f.Check(); len(problems) > 0 {
-		t.Errorf("there are problems: %q", problems)
+		t.Errorf("the export has the problems %q", problems)
 	}
 	var out []string
 	for _, o := range f.Objects() {
@@ -63,9 +63,10 @@ func (p plane) contents(t *testing.T, raw []byte) []string {
 	return slices.Compact(out)
 }
 
-func TestExportsCanBeRestricted(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+// TestExportsAreRestricted exports by namespace and by definition.
+func TestExportsAreRestricted(t *testing.T) {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	all := []string{
 		"Namespace NS", "GraphRevision ID-a-store-r00001", "GraphRevision ID-shelf-r00001",
 		"ResourceGraphDefinition ID-shelf", "ResourceGraphDefinition ID-a-store",
@@ -77,10 +78,10 @@ func TestExportsCanBeRestricted(t *testing.T) {
 		want      []string
 		bindings  int
 	}{
-		"a namespace":                    {archive.Selection{Namespaces: []string{p.ns}}, all, 4},
-		"a definition with its needs":    {archive.Selection{Definitions: []string{p.expand("$ID-a-store")}}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "Bucket alone-NS" }), 3},
-		"a definition that others need":  {archive.Selection{Definitions: []string{p.expand("$ID-shelf")}}, shelf, 3},
-		"a namespace with nothing in it": {archive.Selection{Namespaces: []string{"nowhere"}}, all[1:5], 0},
+		"a namespace":                        {archive.Selection{Namespaces: []string{p.ns}}, all, 4},
+		"a definition with its dependencies": {archive.Selection{Definitions: []string{p.expand("$ID-a-store")}}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "Bucket alone-NS" }), 3},
+		"a definition that others depend on": {archive.Selection{Definitions: []string{p.expand("$ID-shelf")}}, shelf, 3},
+		"an empty namespace":                 {archive.Selection{Namespaces: []string{"nowhere"}}, all[1:5], 0},
 	} {
 		got, bindings := p.contents(t, p.export(t, tc.selection)), 0
 		got = slices.DeleteFunc(got, func(s string) bool {
@@ -93,26 +94,27 @@ func TestExportsCanBeRestricted(t *testing.T) {
 			}
 		}
 		if tc.bindings == 3 && bindings == 2 || tc.bindings == 4 && bindings == 3 {
-			bindings = tc.bindings // the network's two are reported by one owner
+			bindings = tc.bindings // the two of the network have one owner
 		}
 		if diff := cmp.Diff(tc.want, slices.Compact(got)); diff != "" || bindings != tc.bindings {
 			t.Errorf("%s: %d Bindings, -want +got:\n%s", name, bindings, diff)
 		}
 	}
-	if code, _, errs := p.runCLI(t, "export", "--definitions", "none-such"); code != 1 || !strings.Contains(errs, "there is no definition none-such") {
+	if code, _, errs := p.runCLI(t, "export", "--definitions", "none-such"); code != 1 || !strings.Contains(errs, "definitions none-such not found") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	defer stop()
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }
 
+// TestSecretsAreExportedOnlyOnRequest exports a ProviderConfig that refers to a Secret.
 func TestSecretsAreExportedOnlyOnRequest(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	p.apply(t, providerConfig)
 	code, out, errs := p.runCLI(t, "export")
-	if code != 0 || strings.Contains(out, "dGhlLXNlY3JldC12YWx1ZQ") || !strings.Contains(errs, "needs Secret "+p.ns+"/credentials, which isn't in the export") {
+	if code != 0 || strings.Contains(out, "dGhlLXNlY3JldC12YWx1ZQ") || !strings.Contains(errs, "needs Secret "+p.ns+"/credentials, which is not exported") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	file := filepath.Join(t.TempDir(), "export")
@@ -121,10 +123,10 @@ func TestSecretsAreExportedOnlyOnRequest(t *testing.T) {
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil || !bytes.Contains(raw, []byte("dGhlLXNlY3JldC12YWx1ZQ")) {
-		t.Errorf("the Secret is not there: %v", err)
+		t.Errorf("the Secret is not in the export: %v", err)
 	}
 	p.Delete(t, suite.CRD, "", "providerconfigs.sandbox.espalier.dev")
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	defer stop()
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }

@@ -15,66 +15,65 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestOperationsInFlightContinueAfterAnImport exports while one resource is being made, one
-// deleted, and the rest is as it is; meanwhile a user changes one in the cloud and
-// takes another away.
+// TestOperationsInFlightContinueAfterAnImport exports while one resource is being created and one is
+// being deleted; before the import, a user changes one resource in the cloud and deletes another.
 func TestOperationsInFlightContinueAfterAnImport(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
-	stop := p.run(t, sky)
-	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: going-$NS, namespace: $NS}\nspec: {forProvider: {}}\n")
-	p.AwaitReady(t, bucket, p.ns, "going-"+p.ns)
-	sky.SetBehaviour(cloud.TypeNetwork, cloud.Behaviour{Naming: cloud.ProviderAssigned, CreateTime: 4 * time.Second})
-	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Network\nmetadata: {name: coming-$NS, namespace: $NS}\nspec: {forProvider: {cidr: 10.1.0.0/16}}\n")
-	p.Await(t, network, p.ns, "coming-"+p.ns, func(o *unstructured.Unstructured) error {
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
+	stop := p.run(t, fakeCloud)
+	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: deleted-$NS, namespace: $NS}\nspec: {forProvider: {}}\n")
+	p.AwaitReady(t, bucket, p.ns, "deleted-"+p.ns)
+	fakeCloud.SetBehaviour(cloud.TypeNetwork, cloud.Behaviour{Naming: cloud.ProviderAssigned, CreateTime: 4 * time.Second})
+	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Network\nmetadata: {name: created-$NS, namespace: $NS}\nspec: {forProvider: {cidr: 10.1.0.0/16}}\n")
+	p.Await(t, network, p.ns, "created-"+p.ns, func(o *unstructured.Unstructured) error {
 		if o == nil || testkit.ConditionReason(o, "Synced") != "OperationInProgress" {
-			return errors.New("isn't being made")
+			return errors.New("is not being created")
 		}
 		return nil
 	})
 	stop()
-	p.Delete(t, bucket, p.ns, "going-"+p.ns)
+	p.Delete(t, bucket, p.ns, "deleted-"+p.ns)
 	raw := p.export(t, archive.Selection{})
-	made := countEffects(sky, cloud.VerbCreate)
+	made := countEffects(fakeCloud, cloud.VerbCreate)
 
-	stop = p.run(t, sky)
+	stop = p.run(t, fakeCloud)
 	defer stop()
 	p.loseStock(t)
-	if err := sky.Admin().Change(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()}, cloud.Properties{Versioning: false}); err != nil {
+	if err := fakeCloud.Admin().Change(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()}, cloud.Properties{Versioning: false}); err != nil {
 		t.Fatal(err)
 	}
-	if err := sky.Admin().Delete(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.bucketName()}); err != nil {
+	if err := fakeCloud.Admin().Delete(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.bucketName()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.importer(t, p.config, raw, "x").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.AwaitGone(t, bucket, p.ns, "going-"+p.ns)
-	p.AwaitReady(t, network, p.ns, "coming-"+p.ns)
+	p.AwaitGone(t, bucket, p.ns, "deleted-"+p.ns)
+	p.AwaitReady(t, network, p.ns, "created-"+p.ns)
 	p.awaitStock(t)
-	r, err := sky.Get(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()})
+	r, err := fakeCloud.Get(cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: p.storeName()})
 	if err != nil || !r.Properties.Versioning {
-		t.Errorf("what was changed is %+v, %v", r, err)
+		t.Errorf("the changed bucket is %+v, %v", r, err)
 	}
-	if again := countEffects(sky, cloud.VerbCreate) - made; again != 1 {
-		t.Errorf("the cloud was asked for %d creations, not only for what was taken away", again)
+	if again := countEffects(fakeCloud, cloud.VerbCreate) - made; again != 1 {
+		t.Errorf("the cloud got %d more creations, not one for the deleted bucket", again)
 	}
-	p.Delete(t, network, p.ns, "coming-"+p.ns)
-	p.AwaitGone(t, network, p.ns, "coming-"+p.ns)
-	p.deleteStock(t, sky)
+	p.Delete(t, network, p.ns, "created-"+p.ns)
+	p.AwaitGone(t, network, p.ns, "created-"+p.ns)
+	p.deleteStock(t, fakeCloud)
 }
 
-// TestNothingIsOverwritten imports where something is in the way: all of it is reported at
-// once, and nothing is written.
+// TestNothingIsOverwritten imports where objects and Bindings conflict with the export: the import
+// reports all conflicts at once, and writes nothing.
 func TestNothingIsOverwritten(t *testing.T) {
-	sky := newCloud()
-	p := newStockedPlane(t, sky)
+	fakeCloud := newCloud()
+	p := newStockedPlane(t, fakeCloud)
 	raw := p.export(t, archive.Selection{})
-	stop := p.run(t, sky)
+	stop := p.run(t, fakeCloud)
 	defer stop()
 	p.loseStock(t)
-	p.putHold(t, "still")
-	p.awaitSuspended(t, "still")
+	p.createHold(t, "conflict")
+	p.awaitSuspended(t, "conflict")
 	p.apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: alone-$NS, namespace: $NS}\nspec: {forProvider: {versioning: true}}\n")
 	var taken string
 	for _, o := range p.importer(t, p.config, raw, "x").File.Sections[archive.Bindings] {
@@ -91,23 +90,23 @@ func TestNothingIsOverwritten(t *testing.T) {
 	err := p.importer(t, crash.Wrap(p.config), raw, "x").Run(t.Context())
 	var problems *backup.ProblemsError
 	if !errors.As(err, &problems) || crash.Writes() > 0 {
-		t.Fatalf("after %d writes it ended with: %v", crash.Writes(), err)
+		t.Fatalf("after %d writes the import ended with %v", crash.Writes(), err)
 	}
 	for _, words := range []string{
-		"Bucket " + p.ns + "/alone-" + p.ns + " is there already and differs in ",
+		"Bucket " + p.ns + "/alone-" + p.ns + " exists and differs in ",
 		"metadata.annotations[example.com/of]", "spec.forProvider.versioning",
 		"is taken by Bucket " + p.ns + "/another",
 	} {
 		if !strings.Contains(err.Error(), words) && len(problems.Problems) > 0 {
-			t.Errorf("it does not say %q:\n%v", words, err)
+			t.Errorf("the error does not contain %q:\n%v", words, err)
 		}
 	}
 	p.Delete(t, binding, "", taken)
 	p.erase(t, p.Get(t, bucket, p.ns, p.bucketName()))
-	p.Delete(t, hold, "", "still")
+	p.Delete(t, hold, "", "conflict")
 	if err := p.importer(t, p.config, raw, "x").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitStock(t)
-	p.deleteStock(t, sky)
+	p.deleteStock(t, fakeCloud)
 }

@@ -14,15 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// operator is a definition that composes a kind of an operator that is not installed, and one that its
+// operator is a definition with a kind of an operator that is not installed, and a kind that its
 // instance installs.
-const operator = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-early}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP}
-  resources:
+var operator = suite.Graph("Early", "", `
     - id: note
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}
     - id: crd
@@ -39,11 +33,11 @@ spec:
       template: {apiVersion: own.$GROUP/v1, kind: Gadget, metadata: {name: "${schema.metadata.name}"}}
     - id: foo
       template: {apiVersion: later.$GROUP/v1, kind: Foo, metadata: {name: "${schema.metadata.name}"}}
-`
+`)
 
-// TestADefinitionOfAKindThatIsNotInstalledIsRestored exports a definition that waits for a kind, and
-// restores it where the kind is not served either: it waits there as it did.
-func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
+// TestADefinitionWithAMissingKindIsImported exports a definition that waits for a kind, and imports it
+// where that kind is not served either: it waits there too.
+func TestADefinitionWithAMissingKindIsImported(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	p := newPlane(t, config).withNames(testkit.Namespace(t, config), testkit.Group(t))
 	stop := p.run(t, nil)
@@ -53,21 +47,15 @@ func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
 	p.AwaitReady(t, suite.RGD, "", definition)
 	p.apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: bird, namespace: $NS}\n")
 	gadget := schema.GroupVersionKind{Group: "own." + p.group, Version: "v1", Kind: "Gadget"}
-	there := func(o *unstructured.Unstructured) error {
-		if o == nil {
-			return errors.New("isn't there")
-		}
-		return nil
-	}
-	p.Await(t, suite.ConfigMap, p.ns, "bird", there)
-	p.Await(t, gadget, p.ns, "bird", there)
+	p.Await(t, suite.ConfigMap, p.ns, "bird", suite.IsPresent)
+	p.Await(t, gadget, p.ns, "bird", suite.IsPresent)
 
 	raw := p.export(t, archive.Selection{Definitions: []string{definition}})
 	file, err := archive.Decode(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := p.expand("kind Foo of later.$GROUP/v1 isn't served here")
+	note := p.expand("no matches for kind \"Foo\" in version \"later.$GROUP/v1\"")
 	if notes := strings.Join(file.Header.Notes, "\n"); !strings.Contains(notes, note) {
 		t.Errorf("the notes are %q, without %q", notes, note)
 	}
@@ -80,14 +68,14 @@ func TestADefinitionOfAKindThatIsNotInstalledIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.AwaitReady(t, suite.RGD, "", definition)
-	p.Await(t, suite.ConfigMap, p.ns, "bird", there)
+	p.Await(t, suite.ConfigMap, p.ns, "bird", suite.IsPresent)
 	p.Await(t, suite.CRD, "", "gadgets."+gadget.Group, func(o *unstructured.Unstructured) error {
 		if o == nil || testkit.ConditionStatus(o, "Established") != "True" {
-			return errors.New("isn't established")
+			return errors.New("is not established")
 		}
 		return nil
 	})
-	p.Await(t, gadget, p.ns, "bird", there)
+	p.Await(t, gadget, p.ns, "bird", suite.IsPresent)
 	p.Delete(t, p.kind("Early"), p.ns, "bird")
 	p.AwaitGone(t, p.kind("Early"), p.ns, "bird")
 }

@@ -126,9 +126,8 @@ func TestAClaimIsDeletedAtOnce(t *testing.T) {
 		s.AwaitGone(t, top, s.NS, fmt.Sprintf("shop-%d", i))
 	}
 	for _, kind := range []schema.GroupVersionKind{xtop, s.Kind("Middle"), s.Kind("Bottom"), suite.ConfigMap} {
-		list, err := s.Resource(t, kind, "").List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/claim-namespace=" + s.NS})
-		if err != nil || len(list.Items) > 0 {
-			t.Errorf("of %s there is left %v, %v", kind.Kind, list, err)
+		if list := s.List(t, kind, "", "crossplane.io/claim-namespace="+s.NS); len(list) > 0 {
+			t.Errorf("of %s there is left %v", kind.Kind, list)
 		}
 	}
 }
@@ -148,11 +147,8 @@ func TestACompositeIsRecreatedWhileItIsDeleted(t *testing.T) {
 	s.Await(t, kind, s.NS, "shop", available)
 	part := composedConfigMaps(t, s, "shop")["store"]
 	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+part.GetName()+`, finalizers: [example.com/hold]}}`)
-	orphan := metav1.DeletePropagationOrphan
 	s.Delete(t, suite.ConfigMap, s.NS, part.GetName())
-	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, kind, s.NS, "shop", metav1.DeletePropagationOrphan)
 	// The part is going by another client's wish; forget about it.
 	mergePatch(t, s, kind, s.NS, "shop", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)
 	s.AwaitGone(t, kind, s.NS, "shop")

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
@@ -18,21 +17,8 @@ import (
 // composed of a ConfigMap in the claim's namespace.
 var nest = suite.XRD("v1", "XTop", "size: {type: string}", "address: {type: string}", "claimNames: {kind: Top, plural: tops}", "connectionSecretKeys: [password]") + "---" +
 	suite.XRD("v2", "Middle", "size: {type: string}, namespace: {type: string}", "address: {type: string}", "scope: Cluster") + "---" +
-	suite.XRD("v2", "Bottom", "size: {type: string}", "address: {type: string}", "scope: Namespaced") + `---
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-top}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: XTop}
-  mode: Pipeline
-  writeConnectionSecretsToNamespace: $NS
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+	suite.XRD("v2", "Bottom", "size: {type: string}", "address: {type: string}", "scope: Namespaced") + "---" +
+	suite.Composition("top", "XTop", suite.PatchAndTransform(`
       - name: middle
         base: {apiVersion: $GROUP/v1alpha1, kind: Middle}
         patches:
@@ -42,66 +28,33 @@ spec:
         connectionDetails:
         - {name: password, type: FromFieldPath, fromFieldPath: status.address}
         - {name: hidden, type: FromFieldPath, fromFieldPath: status.address}
-  - step: ready
-    functionRef: {name: function-auto-ready}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-middle}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Middle}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`)+suite.AutoReady, "writeConnectionSecretsToNamespace: $NS") + "---" +
+	suite.Composition("middle", "Middle", suite.PatchAndTransform(`
       - name: bottom
         base: {apiVersion: $GROUP/v1alpha1, kind: Bottom}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.namespace, toFieldPath: metadata.namespace}
         - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: spec.size}
         - {type: ToCompositeFieldPath, fromFieldPath: status.address, toFieldPath: status.address}
-  - step: ready
-    functionRef: {name: function-auto-ready}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-bottom}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Bottom}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`)+suite.AutoReady) + "---" +
+	suite.Composition("bottom", "Bottom", suite.PatchAndTransform(`
       - name: leaf
         base: {apiVersion: v1, kind: ConfigMap}
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size}
         - {type: ToCompositeFieldPath, fromFieldPath: data.address, toFieldPath: status.address}
-  - step: ready
-    functionRef: {name: function-auto-ready}
-`
+`)+suite.AutoReady)
 
 // awaitLeaf waits for the ConfigMap at the bottom.
 func awaitLeaf(t *testing.T, s suite.Suite, composite string) *unstructured.Unstructured {
 	t.Helper()
 	var leaf *unstructured.Unstructured
-	err := testkit.AwaitList(t.Context(), s.Resource(t, suite.ConfigMap, s.NS), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite}, func(objects map[string]*unstructured.Unstructured) error {
+	s.AwaitList(t, suite.ConfigMap, s.NS, "crossplane.io/composite="+composite, func(objects map[string]*unstructured.Unstructured) error {
 		for _, leaf = range objects {
 			return nil
 		}
 		return errors.New("there is no leaf yet")
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return leaf
 }
 
@@ -168,8 +121,8 @@ spec: {size: small, writeConnectionSecretToRef: {name: shop-connection}}`)
 	s.Delete(t, top, s.NS, "shop")
 	s.AwaitGone(t, top, s.NS, "shop")
 	for kind, at := range map[string]string{"XTop": "", "Middle": "", "Bottom": s.NS} {
-		if list, err := s.Resource(t, s.Kind(kind), at).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-			t.Errorf("of %s there is left %v, %v", kind, list, err)
+		if list := s.List(t, s.Kind(kind), at, ""); len(list) > 0 {
+			t.Errorf("of %s there is left %v", kind, list)
 		}
 	}
 }

@@ -16,20 +16,8 @@ import (
 
 // app is a namespaced kind that is composed of two ConfigMaps, the second of which reads
 // the first.
-var app = suite.XRD("v2", "App", "size: {type: string}", "address: {type: string}", "scope: Namespaced") + `---
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-app}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: App}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+var app = suite.XRD("v2", "App", "size: {type: string}", "address: {type: string}", "scope: Namespaced") + "---" +
+	suite.Composition("app", "App", suite.PatchAndTransform(`
       - name: store
         base: {apiVersion: v1, kind: ConfigMap}
         patches:
@@ -41,9 +29,7 @@ spec:
         patches:
         - {type: FromCompositeFieldPath, fromFieldPath: status.address, toFieldPath: data.address, policy: {fromFieldPath: Required}}
         readinessChecks: [{type: None}]
-  - step: ready
-    functionRef: {name: function-auto-ready}
-`
+`)+suite.AutoReady)
 
 const shopText = `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: shop}, spec: {size: small}}`
 
@@ -93,13 +79,10 @@ func text(o *unstructured.Unstructured, path ...string) string {
 // composition.
 func composedConfigMaps(t *testing.T, s suite.Suite, composite string) map[string]*unstructured.Unstructured {
 	t.Helper()
-	list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := s.List(t, suite.ConfigMap, s.NS, "crossplane.io/composite="+composite)
 	out := map[string]*unstructured.Unstructured{}
-	for i := range list.Items {
-		out[list.Items[i].GetAnnotations()["crossplane.io/composition-resource-name"]] = &list.Items[i]
+	for i := range list {
+		out[list[i].GetAnnotations()["crossplane.io/composition-resource-name"]] = &list[i]
 	}
 	return out
 }

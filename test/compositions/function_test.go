@@ -14,7 +14,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -104,20 +103,12 @@ func callsIn(namespace string) int {
 
 // functionComposition is the composition of apps by one function in two steps.
 func functionComposition(function, input string) string {
-	step := `
-  - step: %s
+	step := `  - step: %s
     functionRef: {name: ` + function + `}
-    input: {apiVersion: example.org/v1, kind: Input, ` + input + `}`
+    input: {apiVersion: example.org/v1, kind: Input, ` + input + `}
+`
 	definition, _, _ := strings.Cut(app, "---")
-	return definition + `
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-app}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: App}
-  mode: Pipeline
-  pipeline:` + fmt.Sprintf(step, "first") + fmt.Sprintf(step, "second")
+	return definition + "---" + suite.Composition("app", "App", fmt.Sprintf(step, "first")+fmt.Sprintf(step, "second"))
 }
 
 // TestAKilledFunctionIsRestarted and what it has made stays meanwhile.
@@ -224,7 +215,7 @@ func TestExternalFunctionsAreCalledOnceForEachStepOfAPass(t *testing.T) {
 	testkit.Poll(t, "it is called again when its answer's time is over", func() bool { return callsIn(s.NS) >= from+6 })
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
-	if list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/composite"}); err != nil || len(list.Items) > 0 {
-		t.Errorf("left over: %v, %v", list, err)
+	if list := s.List(t, suite.ConfigMap, s.NS, "crossplane.io/composite"); len(list) > 0 {
+		t.Errorf("left over: %v", list)
 	}
 }

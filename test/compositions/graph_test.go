@@ -13,21 +13,13 @@ import (
 // graphComposition is the kind app, composed by a graph with the given spec.
 func graphComposition(spec string) string {
 	definition, _, _ := strings.Cut(app, "---")
-	return definition + `---
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-app}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: App}
-  mode: Pipeline
-  pipeline:
-  - step: graph
+	return definition + "---" + suite.Composition("app", "App", `  - step: graph
     functionRef: {name: function-graph}
     input:
       apiVersion: graph.fn.espalier.dev/v1alpha1
       kind: Graph
       spec:
-` + spec
+`+spec)
 }
 
 // many is the kind app, composed by a graph with a collection, a selector and a variable.

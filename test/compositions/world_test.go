@@ -55,8 +55,8 @@ func TestAnInvalidResourceBlocksNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	if list, err := s.Resource(t, widget, s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
-		t.Errorf("there is %v, %v", list, err)
+	if list := s.List(t, widget, s.NS, ""); len(list) != 1 {
+		t.Errorf("there is %v", list)
 	}
 	s.Delete(t, kind, s.NS, "shop")
 	s.AwaitGone(t, kind, s.NS, "shop")
@@ -81,10 +81,7 @@ func TestComposedResourcesMayBeOrphaned(t *testing.T) {
 	s := suite.New(t)
 	kind := createShop(t, s)
 	made := composedConfigMaps(t, s, "shop")
-	orphan := metav1.DeletePropagationOrphan
-	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, kind, s.NS, "shop", metav1.DeletePropagationOrphan)
 	s.AwaitGone(t, kind, s.NS, "shop")
 	for name, part := range made {
 		o := s.Get(t, suite.ConfigMap, s.NS, part.GetName())
@@ -97,10 +94,7 @@ func TestComposedResourcesMayBeOrphaned(t *testing.T) {
 func TestACompositeIsDeletedInTheForeground(t *testing.T) {
 	s := suite.New(t)
 	kind := createShop(t, s)
-	foreground := metav1.DeletePropagationForeground
-	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, kind, s.NS, "shop", metav1.DeletePropagationForeground)
 	s.AwaitGone(t, kind, s.NS, "shop")
 	if left := composedConfigMaps(t, s, "shop"); len(left) > 0 {
 		t.Errorf("there is left %v", left)
@@ -120,10 +114,7 @@ func TestAForegroundDeletionOfACompositeKeepsTheOrder(t *testing.T) {
 	made := composedConfigMaps(t, s, "shop")
 	first, second := made["first"].GetName(), made["second"].GetName()
 	mergePatch(t, s, suite.ConfigMap, s.NS, second, `{"metadata":{"finalizers":["example.com/guard"]}}`)
-	foreground := metav1.DeletePropagationForeground
-	if err := s.Resource(t, kind, s.NS).Delete(t.Context(), "shop", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, kind, s.NS, "shop", metav1.DeletePropagationForeground)
 	composite := s.Get(t, kind, s.NS, "shop")
 	s.Await(t, suite.ConfigMap, s.NS, second, func(o *unstructured.Unstructured) error {
 		if o.GetDeletionTimestamp() == nil {

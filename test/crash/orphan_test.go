@@ -29,9 +29,7 @@ func TestADeletionDuringDowntimeKeepsItsPolicy(t *testing.T) {
 	}
 	stop()
 	for at, policy := range map[string]metav1.DeletionPropagation{ns: metav1.DeletePropagationOrphan, elsewhere: metav1.DeletePropagationBackground} {
-		if err := w.Resource(t, steps.Kind("Chain"), at).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-			t.Fatal(err)
-		}
+		w.DeleteWith(t, steps.Kind("Chain"), at, "x", policy)
 		w.Await(t, steps.Kind("Chain"), at, "x", func(o *unstructured.Unstructured) error {
 			if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 				return errors.New("the garbage collector hasn't been here")
@@ -71,10 +69,7 @@ func TestOrphansAreKeptAfterLaterWrites(t *testing.T) {
 	steps.Apply(steps.Chain)(t, w, ns)
 	steps.AwaitReady(steps.Kind("Chain"), "one")(t, w, ns)
 	stop()
-	policy := metav1.DeletePropagationOrphan
-	if err := w.Resource(t, steps.Kind("Chain"), ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-		t.Fatal(err)
-	}
+	w.DeleteWith(t, steps.Kind("Chain"), ns, "x", metav1.DeletePropagationOrphan)
 	w.Await(t, steps.Kind("Chain"), ns, "x", func(o *unstructured.Unstructured) error {
 		if o.GetDeletionTimestamp() == nil || slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
 			return errors.New("the garbage collector hasn't been here")
@@ -123,13 +118,10 @@ func TestACompositeDeletionDuringDowntimeKeepsItsPolicy(t *testing.T) {
 	defer steps.Run(t, config)()
 	for policy, ns := range at {
 		w.AwaitGone(t, steps.Kind("Five"), ns, "x")
-		list, err := w.Resource(t, suite.ConfigMap, ns).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := w.List(t, suite.ConfigMap, ns, "")
 		left := 0
-		for i := range list.Items {
-			if o := &list.Items[i]; o.GetName() != "kube-root-ca.crt" {
+		for i := range list {
+			if o := &list[i]; o.GetName() != "kube-root-ca.crt" {
 				left++
 				if len(o.GetLabels())+len(o.GetAnnotations())+len(o.GetOwnerReferences()) > 0 {
 					t.Errorf("%s: %s is marked: %v", policy, o.GetName(), o.Object["metadata"])

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
@@ -110,7 +109,7 @@ func createComposites(t *testing.T, w *testkit.Cluster, ns, of, prefix string, n
 				of, prefix, i, ns, prefix, from, strings.ToLower(of))
 		}
 		w.Apply(t, text)
-		err := testkit.AwaitList(t.Context(), w.Resource(t, steps.Kind(of), ns), metav1.ListOptions{LabelSelector: fmt.Sprintf("batch=%s-%d", prefix, from)}, func(objects map[string]*unstructured.Unstructured) error {
+		w.AwaitList(t, steps.Kind(of), ns, fmt.Sprintf("batch=%s-%d", prefix, from), func(objects map[string]*unstructured.Unstructured) error {
 			if len(objects) < to-from {
 				return errors.New("not all are there")
 			}
@@ -121,9 +120,6 @@ func createComposites(t *testing.T, w *testkit.Cluster, ns, of, prefix string, n
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

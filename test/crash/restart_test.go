@@ -79,12 +79,9 @@ func recordClaims(t *testing.T, w *testkit.Cluster) (changed func(namespaces ...
 	was := map[types.UID]string{}
 	look := func(each func(o *unstructured.Unstructured)) {
 		for _, gvk := range kinds {
-			list, err := w.Resource(t, gvk, metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range list.Items {
-				each(&list.Items[i])
+			list := w.List(t, gvk, metav1.NamespaceDefault, "")
+			for i := range list {
+				each(&list[i])
 			}
 		}
 	}

@@ -14,18 +14,12 @@ import (
 )
 
 // earlyDefinition uses a kind that comes later, and then has another field than is written.
-const earlyDefinition = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-early}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP, spec: {value: string | default=one}, status: {value: "${sibling.data.a}"}}
-  resources:
+var earlyDefinition = suite.Graph("Early", `spec: {value: string | default=one}, status: {value: "${sibling.data.a}"}`, `
     - id: late
       template: {apiVersion: $GROUP/v1alpha1, kind: Late, metadata: {name: late}, spec: {colour: red}}
     - id: sibling
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: "${schema.spec.value}"}}
-`
+`)
 
 var laterKind = suite.CRDText("$GROUP", "v1alpha1", "Late", "{type: object, properties: {spec: {type: object, properties: {color: {type: string}}}}}")
 

@@ -193,23 +193,17 @@ func inventory(t *testing.T, w *testkit.Cluster, ns string) []string {
 	var found []*unstructured.Unstructured
 	inside := []schema.GroupVersionKind{suite.ConfigMap, suite.Secret, steps.Kind("Chain"), steps.Kind("Keeper"), steps.Kind("Low"), steps.Kind("Mid"), steps.Kind("Top"), steps.Kind("Five"), steps.Kind("Deep"), steps.Kind("Store"), steps.Kind("High")}
 	for _, gvk := range inside {
-		list, err := w.Resource(t, gvk, ns).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			if list.Items[i].GetName() != "kube-root-ca.crt" {
-				found = append(found, &list.Items[i])
+		list := w.List(t, gvk, ns, "")
+		for i := range list {
+			if list[i].GetName() != "kube-root-ca.crt" {
+				found = append(found, &list[i])
 			}
 		}
 	}
 	for _, gvk := range []schema.GroupVersionKind{steps.Kind("XStore"), steps.Kind("XHigh"), steps.Kind("Middle"), suite.Secret} {
-		list, err := w.Resource(t, gvk, metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{LabelSelector: "crossplane.io/claim-namespace=" + ns})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
+		list := w.List(t, gvk, metav1.NamespaceDefault, "crossplane.io/claim-namespace="+ns)
+		for i := range list {
+			found = append(found, &list[i])
 		}
 	}
 	same := replaceNames(found, ns)

@@ -95,15 +95,12 @@ func (j drawnGraph) sweep(t *testing.T, config *rest.Config, w *testkit.Cluster)
 	stop = steps.Run(t, config)
 	w.AwaitReady(t, j.kind(), ns, "x")
 	const differs = "back at the first spec the cluster differs (-of a new instance +of this one):\n%s"
-	err = testkit.AwaitList(t.Context(), w.Resource(t, suite.ConfigMap, ns), metav1.ListOptions{LabelSelector: "kro.run/owned"}, func(objects map[string]*unstructured.Unstructured) error {
+	w.AwaitList(t, suite.ConfigMap, ns, "kro.run/owned", func(objects map[string]*unstructured.Unstructured) error {
 		if diff := cmp.Diff(wantChildren, j.outcome(slices.Collect(maps.Values(objects))...)); diff != "" {
 			return fmt.Errorf(differs, diff)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The status follows the children: it still lists those whose deletion has just been observed.
 	w.Await(t, j.kind(), ns, "x", func(o *unstructured.Unstructured) error {
 		if diff := cmp.Diff(wantInstance, j.outcome(o)); diff != "" {
@@ -212,13 +209,10 @@ func (j drawnGraph) outcome(objects ...*unstructured.Unstructured) []string {
 
 func (j drawnGraph) children(t *testing.T, w *testkit.Cluster, ns string) []*unstructured.Unstructured {
 	t.Helper()
-	list, err := w.Resource(t, suite.ConfigMap, ns).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := w.List(t, suite.ConfigMap, ns, "kro.run/owned")
 	var out []*unstructured.Unstructured
-	for i := range list.Items {
-		out = append(out, &list.Items[i])
+	for i := range list {
+		out = append(out, &list[i])
 	}
 	return out
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestSweepACloudFullOfTrouble has many buckets made, changed and deleted side by
-// side in a cloud that throttles, is unavailable, loses answers, lets calls arrive
-// late and breaks operations, by chance; and the controllers die every second or so.
-func TestSweepACloudFullOfTrouble(t *testing.T) {
+// TestSweepACloudWithRandomFaults creates, changes and deletes many buckets concurrently in a cloud
+// that randomly throttles, is unavailable, loses responses, delays calls and breaks operations,
+// while the controllers crash about every second.
+func TestSweepACloudWithRandomFaults(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	many := testkit.Size(3, 60)
@@ -25,9 +25,9 @@ func TestSweepACloudFullOfTrouble(t *testing.T) {
 		t.Run(class, func(t *testing.T) {
 			seed++
 			t.Logf("seed %d", seed)
-			l := life{world: w, config: config, sky: newCloud(behaviour), policies: sets[0]}
-			l.sky.SetChance(chance(seed))
-			deaths := l.runCrashing(t, seed)
+			l := lifecycle{cluster: w, config: config, cloud: newCloud(behaviour), policies: sets[0]}
+			l.cloud.SetChance(randomFaults(seed))
+			stop := l.runCrashing(t, seed)
 			ns := testkit.Namespace(t, config)
 			for i := range many {
 				l.applyBucket(t, ns, nameOf(i, ns), false)
@@ -39,7 +39,7 @@ func TestSweepACloudFullOfTrouble(t *testing.T) {
 			for i := range many {
 				w.Await(t, bucket, ns, nameOf(i, ns), isSynced(2))
 				if r := l.onlyResource(t, nameOf(i, ns)); r == nil || !r.Properties.Versioning {
-					t.Errorf("of %s there is %+v", nameOf(i, ns), r)
+					t.Errorf("the bucket of %s is %+v", nameOf(i, ns), r)
 				}
 			}
 			if err := w.Resource(t, bucket, ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
@@ -48,12 +48,12 @@ func TestSweepACloudFullOfTrouble(t *testing.T) {
 			for i := range many {
 				w.AwaitGone(t, bucket, ns, nameOf(i, ns))
 			}
-			died := deaths()
-			if all := l.sky.Admin().Resources(); len(all) > 0 {
-				t.Errorf("%d are left over", len(all))
+			crashes := stop()
+			if all := l.cloud.Admin().Resources(); len(all) > 0 {
+				t.Errorf("%d buckets remain", len(all))
 			}
-			calls := l.sky.Journal().Select(changing)
-			testkit.Report(t, "creation: %d buckets of a cloud full of trouble, %s: %d calls that change something, %d faults, and the controllers died %d times", many, strings.ReplaceAll(class, ",", ""), len(calls), l.sky.Hits(), died)
+			calls := l.cloud.Journal().Select(changing)
+			testkit.Report(t, "creation: %d buckets in a cloud with random faults, %s: %d calls that change something, %d faults, %d crashes of the controllers", many, strings.ReplaceAll(class, ",", ""), len(calls), l.cloud.Hits(), crashes)
 			if len(calls) > 12*many {
 				t.Errorf("%d calls for %d buckets", len(calls), many)
 			}
@@ -61,13 +61,13 @@ func TestSweepACloudFullOfTrouble(t *testing.T) {
 	}
 }
 
-// chance throttles or refuses one call in twenty each, and loses the answer of one in ten;
-// of those that change something one in twenty each arrives late, and fails half way.
-func chance(seed uint64) func() cloud.Fault {
+// randomFaults throttles or refuses one call in twenty each, and loses the response of one in ten; of
+// the calls that change something, one in twenty each is delayed, and fails half way.
+func randomFaults(seed uint64) func() cloud.Fault {
 	const delay = 300 * time.Millisecond
-	luck := rand.New(rand.NewPCG(seed, 0))
+	random := rand.New(rand.NewPCG(seed, 0))
 	return func() cloud.Fault {
-		switch p := luck.IntN(100); {
+		switch p := random.IntN(100); {
 		case p < 5:
 			return cloud.Fault{Refuse: cloud.Throttled, RetryAfter: delay}
 		case p < 10:
@@ -75,7 +75,7 @@ func chance(seed uint64) func() cloud.Fault {
 		case p < 20:
 			return cloud.Fault{Lose: cloud.Timeout}
 		case p < 25:
-			return cloud.Fault{Late: 1 + time.Duration(luck.Float64()*float64(delay))}
+			return cloud.Fault{Late: 1 + time.Duration(random.Float64()*float64(delay))}
 		case p < 30:
 			return cloud.Fault{Break: true}
 		default:
@@ -86,27 +86,27 @@ func chance(seed uint64) func() cloud.Fault {
 
 func nameOf(i int, ns string) string { return fmt.Sprintf("b%d-%s", i, ns) }
 
-// runCrashing runs controllers that crash repeatedly, until end, which returns the number of
-// crashes.
-func (l life) runCrashing(t *testing.T, seed uint64) (end func() int) {
+// runCrashing runs controllers that crash repeatedly, until stop is called, which returns the number
+// of crashes.
+func (l lifecycle) runCrashing(t *testing.T, seed uint64) (stop func() int) {
 	t.Helper()
 	over, ended := make(chan struct{}), make(chan int)
 	go func() {
-		died := 0
-		luck := rand.New(rand.NewPCG(seed, 1))
+		crashes := 0
+		random := rand.New(rand.NewPCG(seed, 1))
 		for {
 			crash := testkit.NewCrash(0)
-			if died < 20 {
-				crash = testkit.NewCrash(1 + luck.IntN(40))
+			if crashes < 20 {
+				crash = testkit.NewCrash(1 + random.IntN(40))
 			}
-			stop := run(t, crash.Wrap(l.config), l.sky)
+			stop := run(t, crash.Wrap(l.config), l.cloud)
 			select {
 			case <-crash.Crashed():
-				died++
+				crashes++
 				stop()
 			case <-over:
 				stop()
-				ended <- died
+				ended <- crashes
 				return
 			}
 		}

@@ -13,54 +13,55 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestNothingIsReportedWithoutLeadership changes what is wanted while the
-// lease is about to end, because the last renewal takes its time, say: no call may be
-// begun, and so nobody is reported that the change has been seen to.
+// TestNothingIsReportedWithoutLeadership changes the spec when the lease is about to expire, for
+// example since its renewal is slow: no call may begin, so the status must not report the change as
+// done.
 func TestNothingIsReportedWithoutLeadership(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
-	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{}), policies: sets[0]}
-	var over atomic.Bool
-	rested := make(chan struct{})
+	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{}), policies: sets[0]}
+	var expired atomic.Bool
+	requeued := make(chan struct{})
 	stop := runWith(t, server.Options{
 		Config: config,
 		Until: func() time.Time {
-			if over.Load() {
+			if expired.Load() {
 				return time.Now()
 			}
 			return time.Time{}
 		},
 		Observe: func(p reconcile.Run) {
-			if over.Load() && p.Key.Kind == bucket.Kind && p.RequeueAfter > 0 && p.RequeueAfter < time.Second {
+			if expired.Load() && p.Key.Kind == bucket.Kind && p.RequeueAfter > 0 && p.RequeueAfter < time.Second {
 				select {
-				case rested <- struct{}{}:
+				case requeued <- struct{}{}:
 				default:
 				}
 			}
 		},
-	}, l.sky)
+	}, l.cloud)
 	defer stop()
 	ns := testkit.Namespace(t, config)
 	name := "b-" + ns
 	l.applyBucket(t, ns, name, false)
-	l.world.Await(t, bucket, ns, name, isSynced(1))
-	over.Store(true)
+	l.cluster.Await(t, bucket, ns, name, isSynced(1))
+	expired.Store(true)
 	l.applyBucket(t, ns, name, true)
-	<-rested
+	<-requeued
 	l.annotate(t, ns, name, "crossplane.io/reconcile-requested-at", "now")
-	<-rested
-	<-rested // that one began after the annotation
-	o := l.world.Get(t, bucket, ns, name)
+	<-requeued
+	<-requeued // this reconcile began after the annotation
+	o := l.cluster.Get(t, bucket, ns, name)
 	if err := isSynced(2)(o); err == nil || handled(o) != "" {
-		t.Errorf("it is said to be seen to: %s", testkit.JSON(o))
+		t.Errorf("the change is reported as done: %s", testkit.JSON(o))
 	}
-	over.Store(false)
-	o = l.world.Await(t, bucket, ns, name, isSynced(2))
+	expired.Store(false)
+	o = l.cluster.Await(t, bucket, ns, name, isSynced(2))
 	if r := l.onlyResource(t, name); r == nil || !r.Properties.Versioning || handled(o) != "now" {
-		t.Errorf("it is said to be seen to, and there is %+v: %s", r, testkit.JSON(o))
+		t.Errorf("the change is reported as done, and the bucket is %+v: %s", r, testkit.JSON(o))
 	}
 	l.deleteAndCheck(t, ns, name, 1)
 }
 
+// handled returns the last request for a reconcile that the status reports as handled.
 func handled(o *unstructured.Unstructured) string {
 	at, _, _ := unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt")
 	return at

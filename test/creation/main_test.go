@@ -1,8 +1,7 @@
-// Package creation proves that asynchronous creation survives any crash: the controllers of
-// managed resources stop after their first, second, … last write, and the calls that they
-// make go wrong, with the sandbox cloud behaving like one class of external API after the
-// other, and with a PostgreSQL server. The API server and what is outside have to end as
-// they would have without.
+// Package creation proves that the creation of external resources survives crashes: the controllers
+// of managed resources crash after their first, second, … last write, and their calls fail, with
+// the sandbox cloud behaving like several classes of external APIs, and with a PostgreSQL server.
+// The API server and the external resources end as they do without failures.
 package creation
 
 import (
@@ -22,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
+	manager.NewLogger(io.Discard, manager.LogText, 0) // it sets the global logger, before anything logs
 	os.Exit(testkit.Main(m))
 }
 
@@ -34,14 +33,14 @@ func newCloud(behaviour cloud.Behaviour) *cloud.Faulty {
 }
 
 // run starts the controllers and returns a function that stops them.
-func run(t *testing.T, config *rest.Config, sky *cloud.Faulty) (stop func()) {
+func run(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty) (stop func()) {
 	t.Helper()
-	return runWith(t, server.Options{Config: config}, sky)
+	return runWith(t, server.Options{Config: config}, fakeCloud)
 }
 
-func runWith(t *testing.T, o server.Options, sky *cloud.Faulty) (stop func()) {
+func runWith(t *testing.T, o server.Options, fakeCloud *cloud.Faulty) (stop func()) {
 	t.Helper()
-	o.Providers = []managed.Provider{sandbox.Provider(sky)}
+	o.Providers = []managed.Provider{sandbox.Provider(fakeCloud)}
 	return start(t, o)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -26,9 +25,9 @@ var (
 	database = v1alpha1.GroupVersion.WithKind("Database")
 )
 
-// TestSweepTheControllersDieAfterEveryWrite about a role whose password is rotated and about
-// a database.
-func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
+// TestSweepPostgreSQLControllersCrashAfterEveryWrite creates, changes and deletes a role, whose password is
+// rotated, and a database, with a crash after each write.
+func TestSweepPostgreSQLControllersCrashAfterEveryWrite(t *testing.T) {
 	pg, err := postgrestest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -39,21 +38,21 @@ func TestSweepTheControllersDieAfterEveryWrite(t *testing.T) {
 		}
 	})
 	config := testkit.ExclusiveServer(t)
-	l := login{world: testkit.NewCluster(t, config), config: config, pg: pg}
-	writes := l.live(t, 0)
-	lives := 1
+	l := login{cluster: testkit.NewCluster(t, config), config: config, pg: pg}
+	writes := l.exercise(t, 0)
+	runs := 1
 	for n := 1; n <= writes && !t.Failed(); n += testkit.Size(9, 1) {
-		l.live(t, n)
-		lives++
+		l.exercise(t, n)
+		runs++
 	}
-	testkit.Report(t, "postgresql: %d lives of a role and a database, the controllers dying after one of %d writes", lives, writes)
+	testkit.Report(t, "postgresql: %d lifecycles of a role and a database, with crashes after each of %d writes", runs, writes)
 }
 
 // login is a role, whose password is rotated, and a database of it.
 type login struct {
-	world  *testkit.Cluster
-	config *rest.Config
-	pg     *postgrestest.Server
+	cluster *testkit.Cluster
+	config  *rest.Config
+	pg      *postgrestest.Server
 }
 
 const loginText = `
@@ -83,8 +82,9 @@ spec:
   forProvider: {owner: %[1]s, connectionLimit: %[6]d}
 `
 
-// live creates, changes and deletes it, with a crash after the n-th write, and returns how many there were.
-func (l login) live(t *testing.T, n int) int {
+// exercise creates, changes and deletes both, with a crash after the n-th write, and returns the number
+// of writes.
+func (l login) exercise(t *testing.T, n int) int {
 	t.Helper()
 	name := testkit.Namespace(t, l.config)
 	crash := testkit.NewCrash(n)
@@ -93,38 +93,37 @@ func (l login) live(t *testing.T, n int) int {
 	})
 	defer stop()
 	for generation, token := range []string{"one", "two"} {
-		l.world.Apply(t, fmt.Sprintf(loginText, name, postgrestest.Superuser, postgrestest.Password, l.pg.Port, token, 5+generation))
-		l.world.Await(t, role, name, name, isUsable(generation+1))
-		l.world.Await(t, database, name, name, isUsable(generation+1))
+		l.cluster.Apply(t, fmt.Sprintf(loginText, name, postgrestest.Superuser, postgrestest.Password, l.pg.Port, token, 5+generation))
+		l.cluster.Await(t, role, name, name, isUsable(generation+1))
+		l.cluster.Await(t, database, name, name, isUsable(generation+1))
 		l.awaitLogin(t, n, name, token)
 	}
 	if got := l.query(t, `SELECT datconnlimit::text || (shobj_description(oid, 'pg_database') LIKE 'managed by espalier: %') FROM pg_database WHERE datname = $1`, name); got != "6true" {
 		t.Errorf("crash at %d: the database is %s", n, got)
 	}
 	for _, kind := range []schema.GroupVersionKind{database, role} {
-		l.world.Delete(t, kind, name, name)
-		l.world.AwaitGone(t, kind, name, name)
+		l.cluster.Delete(t, kind, name, name)
+		l.cluster.AwaitGone(t, kind, name, name)
 	}
 	if got := l.query(t, `SELECT ((SELECT count(*) FROM pg_database WHERE datname = $1) + (SELECT count(*) FROM pg_roles WHERE rolname = $1))::text`, name); got != "0" {
-		t.Errorf("crash at %d: %s things are left", n, got)
+		t.Errorf("crash at %d: %s databases and roles remain", n, got)
 	}
-	l.awaitCleared(t, name)
+	l.awaitNoBindings(t, name)
 	return crash.Writes()
 }
 
-// awaitLogin waits until the Secret has a password for a request to rotate, and checks
-// that it opens.
+// awaitLogin waits until the Secret has the password of a rotation request, and logs in with it.
 func (l login) awaitLogin(t *testing.T, n int, name, token string) {
 	t.Helper()
 	var password string
-	l.world.Await(t, suite.Secret, name, "connection", func(o *unstructured.Unstructured) error {
+	l.cluster.Await(t, suite.Secret, name, "connection", func(o *unstructured.Unstructured) error {
 		if o == nil {
 			return fmt.Errorf("does not exist")
 		}
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
-		asked, _ := base64.StdEncoding.DecodeString(data["passwordRotation"])
-		if data["nextPassword"] != "" || string(asked) != token {
-			return fmt.Errorf("the password was made for %q", asked)
+		rotation, _ := base64.StdEncoding.DecodeString(data["passwordRotation"])
+		if data["nextPassword"] != "" || string(rotation) != token {
+			return fmt.Errorf("the password is that of rotation %q", rotation)
 		}
 		raw, err := base64.StdEncoding.DecodeString(data["password"])
 		password = string(raw)
@@ -132,7 +131,7 @@ func (l login) awaitLogin(t *testing.T, n int, name, token string) {
 	})
 	conn, err := l.pg.Connect(t.Context(), name, password, "postgres")
 	if err != nil {
-		t.Fatalf("crash at %d: the password in the Secret does not open: %v", n, err)
+		t.Fatalf("crash at %d: login with the password in the Secret: %v", n, err)
 	}
 	conn.Close(context.Background())
 }
@@ -161,18 +160,15 @@ func isUsable(generation int) func(*unstructured.Unstructured) error {
 	}
 }
 
-// awaitCleared waits until no object is left on the API server.
-func (l login) awaitCleared(t *testing.T, name string) {
+// awaitNoBindings waits until no Binding of the role or the database exists.
+func (l login) awaitNoBindings(t *testing.T, name string) {
 	t.Helper()
-	err := testkit.AwaitList(t.Context(), l.world.Resource(t, binding, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	l.cluster.AwaitList(t, binding, "", "", func(objects map[string]*unstructured.Unstructured) error {
 		for key, o := range objects {
 			if owner, _, _ := unstructured.NestedString(o.Object, "spec", "owner", "name"); strings.HasPrefix(owner, name) {
-				return fmt.Errorf("Binding %s is left: %v", key, o.Object["spec"])
+				return fmt.Errorf("Binding %s remains: %v", key, o.Object["spec"])
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/serve"
 )
 
-// log is what a program prints, from several goroutines.
+// log collects the output of a program, from several goroutines.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,11 +31,11 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// TestAProviderIsAProgramOfItsOwn serves a provider by its flags alone, with no other
-// controllers, and hands over to another such program.
-func TestAProviderIsAProgramOfItsOwn(t *testing.T) {
+// TestAProviderRunsAsAProgramOfItsOwn runs a provider with its own flags, without the other
+// controllers, and then another process of it.
+func TestAProviderRunsAsAProgramOfItsOwn(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
-	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{}), policies: []string{"*"}}
+	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{}), policies: []string{"*"}}
 	ns := testkit.Namespace(t, config)
 	args := []string{
 		"--kubeconfig", testkit.Kubeconfig(t, config), "--leader-election-namespace", ns, "--leader-elect-lease-duration", "2s",
@@ -45,25 +45,25 @@ func TestAProviderIsAProgramOfItsOwn(t *testing.T) {
 	for _, name := range []string{"first-" + ns, "second-" + ns} {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- serve.Run(ctx, sandbox.Provider(l.sky), args, &out) }()
+		go func() { ended <- serve.Run(ctx, sandbox.Provider(l.cloud), args, &out) }()
 		l.applyBucket(t, ns, name, false)
-		l.world.Await(t, bucket, ns, name, isBound)
-		l.world.Delete(t, bucket, ns, name)
-		l.world.AwaitGone(t, bucket, ns, name)
-		l.awaitCleared(t, ns, name)
+		l.cluster.Await(t, bucket, ns, name, isBound)
+		l.cluster.Delete(t, bucket, ns, name)
+		l.cluster.AwaitGone(t, bucket, ns, name)
+		l.awaitNoBindings(t, ns, name)
 		stop()
 		if err := <-ended; err != nil {
-			t.Errorf("it ended with %v\n%s", err, out.String())
+			t.Errorf("the program ended with %v\n%s", err, out.String())
 		}
 	}
 }
 
-func TestAProviderRefusesWrongFlags(t *testing.T) {
+func TestAProviderRefusesInvalidFlags(t *testing.T) {
 	for args, words := range map[string]string{
-		"--workers 0":     "at least one worker",
+		"--workers 0":     "must be at least 1",
 		"--nothing-known": "not defined",
-		"something":       "takes flags only",
-		"--poll 10ms":     "once in a second",
+		"something":       "only flags are accepted",
+		"--poll 10ms":     "must be at least 1s",
 	} {
 		var out log
 		if err := serve.Run(t.Context(), sandbox.Provider(nil), strings.Fields(args), &out); err == nil || !strings.Contains(out.String(), words) {

@@ -22,15 +22,15 @@ import (
 // leaseDuration is short, so that a takeover does not take long.
 const leaseDuration = time.Second
 
-// freeze lets a process stand still at its n-th write, as one does whose machine is
-// suspended: its requests neither arrive nor come back, until it thaws.
+// freeze suspends a process at its n-th write, as the suspension of its machine does: neither
+// requests nor responses arrive until unfreeze.
 type freeze struct {
-	n    int
-	mu   sync.Mutex
-	seen int
-	cold chan struct{} // closed when it thaws; nil while it is warm
-	once sync.Once
-	// begun is closed when it has frozen.
+	n     int
+	mu    sync.Mutex
+	seen  int
+	until chan struct{} // closed by unfreeze; nil while the process is not frozen
+	once  sync.Once
+	// begun is closed when the process is frozen.
 	begun chan struct{}
 }
 
@@ -47,7 +47,7 @@ type frozen struct {
 	next http.RoundTripper
 }
 
-// RoundTrip lets the answer of the n-th write wait, and every request after it.
+// RoundTrip delays the response of the n-th write, and every request after it.
 func (f frozen) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.block(false)
 	answer, err := f.next.RoundTrip(r)
@@ -59,18 +59,18 @@ func (f *freeze) block(write bool) {
 	f.mu.Lock()
 	if write {
 		if f.seen++; f.seen == f.n {
-			f.cold = make(chan struct{})
+			f.until = make(chan struct{})
 			close(f.begun)
 		}
 	}
-	cold := f.cold
+	until := f.until
 	f.mu.Unlock()
-	if cold != nil {
-		<-cold
+	if until != nil {
+		<-until
 	}
 }
 
-// hasFrozen reports whether a process has been frozen.
+// hasFrozen reports whether the process has been frozen.
 func (f *freeze) hasFrozen() bool { return closed(f.begun) }
 
 func closed(c <-chan struct{}) bool {
@@ -86,25 +86,24 @@ func (f *freeze) unfreeze() {
 	f.once.Do(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if f.cold != nil {
-			close(f.cold)
-			f.cold = nil
+		if f.until != nil {
+			close(f.until)
+			f.until = nil
 		}
 		f.n = 0
 	})
 }
 
-// replica is a whole program, one of several that compete for the work.
+// replica is a process of the program, one of several that compete for the lease.
 type replica struct {
-	// led is closed once it has begun to work, and gone when it has ended for good.
+	// led is closed when it becomes the leader, and gone when it is not restarted any more.
 	led, gone chan struct{}
 	stop      func()
 }
 
-// launch runs a program, repeatedly like a cluster does: one that couldn't renew
-// its lease in time, on a busy machine say, ends by itself. It is not run again once that
-// is final.
-func launch(t *testing.T, config *rest.Config, sky *cloud.Faulty, namespace string, final func() bool) *replica {
+// launch runs the program, and restarts it like a kubelet: a process that cannot renew its lease in
+// time, for example on a busy machine, exits. It is not restarted once final returns true.
+func launch(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty, namespace string, final func() bool) *replica {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{led: make(chan struct{}), gone: make(chan struct{})}
@@ -119,75 +118,75 @@ func launch(t *testing.T, config *rest.Config, sky *cloud.Faulty, namespace stri
 					Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(io.Discard, manager.LogText, 0), HealthAddress: "0", MetricsAddress: "0",
 					LeaderElection: true, LeaderElectionNamespace: namespace, LeaseDuration: leaseDuration, Ready: ready,
 				},
-				Workers: 4, Providers: []managed.Provider{sandbox.Provider(sky)},
+				Workers: 4, Providers: []managed.Provider{sandbox.Provider(fakeCloud)},
 			})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			life, end := context.WithCancel(ctx)
+			running, end := context.WithCancel(ctx)
 			go func() {
 				select {
 				case <-ready:
 					once.Do(func() { close(r.led) })
-				case <-life.Done():
+				case <-running.Done():
 				}
 			}()
-			_ = m.Run(life) // that another has taken over is an error
+			_ = m.Run(running) // the loss of the lease is an error
 			end()
 		}
 	}()
 	return r
 }
 
-// TestSweepTheLeaderStandsStill lets two processes compete, and the one that leads
-// stand still after each of its writes until the other has taken over; then it goes
-// on, and finds out. It makes no call that it had only prepared.
+// TestSweepTheLeaderIsSuspended has two processes compete for the lease, and suspends the leader after
+// each of its writes until the other leads; then it resumes, and notices that. It makes no call that
+// it had only recorded.
 //
-// Where a mark alone tells what came of a creation, the one that was stored and not
-// begun takes some twenty seconds: a call that may be on its way is waited for, and
-// before the deletion so is a second one.
-func TestSweepTheLeaderStandsStill(t *testing.T) {
+// Where only a tag shows the outcome of a creation, a creation that was recorded and not begun takes
+// some twenty seconds: the controllers wait for a call that may be in flight, and before the deletion
+// for a second one.
+func TestSweepTheLeaderIsSuspended(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
-	frosts := 0
-	for _, class := range []string{"named by us", "named by it, with tokens", "named by it, found by a mark"} {
+	suspensions := 0
+	for _, class := range []string{"named by the client", "named by the cloud, with tokens", "named by the cloud, found by a tag"} {
 		t.Run(class, func(t *testing.T) {
-			l := life{world: w, config: config, sky: newCloud(classes[class]), policies: sets[0]}
-			l.live(t, trouble{name: "none"})
+			l := lifecycle{cluster: w, config: config, cloud: newCloud(classes[class]), policies: sets[0]}
+			l.exercise(t, failure{name: "none"})
 			step := testkit.Size(6, 1)
 			for n := 1; !t.Failed(); n += step {
 				f := newFreeze(n)
-				l.run = func(t *testing.T, config *rest.Config, sky *cloud.Faulty) func() {
-					return runReplicas(t, config, sky, f)
+				l.run = func(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty) func() {
+					return runReplicas(t, config, fakeCloud, f)
 				}
-				before := len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect))
-				name := fmt.Sprintf("the leader stands still after write %d", n)
-				l.live(t, trouble{name: name})
-				if made := len(l.sky.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect)) - before; made != 1 {
-					t.Errorf("%s: %d buckets were made", name, made)
+				before := len(l.cloud.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect))
+				name := fmt.Sprintf("the leader is suspended after write %d", n)
+				l.exercise(t, failure{name: name})
+				if made := len(l.cloud.Journal().Select(cloud.Did(cloud.VerbCreate), cloud.HadEffect)) - before; made != 1 {
+					t.Errorf("%s: %d buckets were created", name, made)
 				}
-				if all := l.sky.Admin().Resources(); len(all) > 0 {
-					t.Errorf("%s: in the end there is %+v", name, all)
+				if all := l.cloud.Admin().Resources(); len(all) > 0 {
+					t.Errorf("%s: after the deletion the buckets are %+v", name, all)
 				}
 				if !f.hasFrozen() {
-					break // a life takes fewer writes
+					break // a lifecycle takes fewer writes
 				}
-				frosts++
+				suspensions++
 			}
 		})
 	}
-	if frosts == 0 {
-		t.Error("no leader ever stood still")
+	if suspensions == 0 {
+		t.Error("no leader was suspended")
 	}
-	testkit.Report(t, "creation: %d times the leader stood still until another had taken over", frosts)
+	testkit.Report(t, "creation: the leader was suspended %d times until another process led", suspensions)
 }
 
-// runReplicas runs a process that freezes, and another that waits.
-func runReplicas(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *freeze) (stop func()) {
+// runReplicas runs a process that is frozen, and then another.
+func runReplicas(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty, f *freeze) (stop func()) {
 	t.Helper()
 	namespace := testkit.Namespace(t, config)
-	first := launch(t, f.wrap(config), sky, namespace, f.hasFrozen)
+	first := launch(t, f.wrap(config), fakeCloud, namespace, f.hasFrozen)
 	over := make(chan struct{})
 	var rest sync.WaitGroup
 	var second *replica
@@ -199,11 +198,11 @@ func runReplicas(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *freeze
 		case <-over:
 			return
 		}
-		second = launch(t, config, sky, namespace, func() bool { return false })
+		second = launch(t, config, fakeCloud, namespace, func() bool { return false })
 	})
 	rest.Go(func() {
 		<-started
-		timer := time.NewTimer(3 * leaseDuration) // long enough that it cannot lead any more, whatever it believes
+		timer := time.NewTimer(3 * leaseDuration) // the lease has expired by then
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -220,9 +219,9 @@ func runReplicas(t *testing.T, config *rest.Config, sky *cloud.Faulty, f *freeze
 		}
 		if second != nil && closed(second.led) {
 			select {
-			case <-first.gone: // it has found out that another leads
+			case <-first.gone: // it has noticed that another leads
 			case <-time.After(testkit.Timeout):
-				t.Error("the one that stood still continues, and another leads")
+				t.Error("the suspended process still runs, and another leads")
 			}
 		}
 		first.stop()

@@ -17,54 +17,54 @@ import (
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 )
 
-// TestAnIdentityIsKeptAsLongAsABindingKeepsIt takes a managed resource away by force,
-// and then, as its Binding asks people to, the Binding: nothing keeps the identity of
-// the external resource after that, and another can take it on.
-func TestAnIdentityIsKeptAsLongAsABindingKeepsIt(t *testing.T) {
+// TestABindingReservesAnIdentity removes the finalizer of a managed resource, which leaves its Binding
+// orphaned: the Binding reserves the identity of the external resource, which no other managed
+// resource can adopt, until a user deletes the Binding. Then its reservation is deleted too.
+func TestABindingReservesAnIdentity(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
-	l := life{world: testkit.NewCluster(t, config), config: config, sky: newCloud(cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour}), policies: sets[0]}
-	defer run(t, config, l.sky)()
+	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour}), policies: sets[0]}
+	defer run(t, config, l.cloud)()
 	ns := testkit.Namespace(t, config)
 	name := "b-" + ns
 	l.applyBucket(t, ns, name, false)
-	o := l.world.Await(t, bucket, ns, name, isBound)
+	o := l.cluster.Await(t, bucket, ns, name, isBound)
 	id := o.GetAnnotations()["crossplane.io/external-name"]
-	own, reservation := l.kept(t, ns)
+	own, reservation := l.bindingsOf(t, ns)
 	if shown := l.column(t, "RESERVATION"); shown[own] == "true" || shown[reservation] != "true" {
-		t.Errorf("kubectl cannot tell the Binding %s from the reservation %s: %v", own, reservation, shown)
+		t.Errorf("the column RESERVATION does not distinguish the Binding %s from the reservation %s: %v", own, reservation, shown)
 	}
-	l.annotate(t, ns, name, "crossplane.io/paused", "true") // so that it is not taken away in the usual way
-	l.world.Await(t, bucket, ns, name, syncedReason("ReconcilePaused"))
-	l.world.Delete(t, bucket, ns, name)
-	l.world.Patch(t, bucket, ns, name, `{"metadata":{"finalizers":null}}`)
-	l.world.AwaitGone(t, bucket, ns, name)
-	l.world.Await(t, binding, "", own, func(b *unstructured.Unstructured) error {
+	l.annotate(t, ns, name, "crossplane.io/paused", "true") // so that the controllers do not delete it
+	l.cluster.Await(t, bucket, ns, name, syncedReason("ReconcilePaused"))
+	l.cluster.Delete(t, bucket, ns, name)
+	l.cluster.Patch(t, bucket, ns, name, `{"metadata":{"finalizers":null}}`)
+	l.cluster.AwaitGone(t, bucket, ns, name)
+	l.cluster.Await(t, binding, "", own, func(b *unstructured.Unstructured) error {
 		if phase, _, _ := unstructured.NestedString(b.Object, "spec", "phase"); phase != string(espalier.BindingOrphaned) {
-			return fmt.Errorf("it is %s", phase)
+			return fmt.Errorf("its phase is %s", phase)
 		}
 		return nil
 	})
 
-	t.Log("another is refused what the Binding keeps")
-	heir := "heir-" + ns
-	l.world.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s, annotations: {crossplane.io/external-name: %s, espalier.dev/adopt: IfUnmarked}}\nspec: {forProvider: {}}\n", heir, ns, id))
+	t.Log("another managed resource cannot adopt the external resource")
+	other := "other-" + ns
+	l.cluster.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s, annotations: {crossplane.io/external-name: %s, espalier.dev/adopt: IfUnmarked}}\nspec: {forProvider: {}}\n", other, ns, id))
 	refused := func(o *unstructured.Unstructured) error {
 		if err := syncedReason("Conflict")(o); err == nil {
-			return nil // by its mark
+			return nil // by its tag
 		}
 		return syncedReason("NameReserved")(o)
 	}
-	l.world.Await(t, bucket, ns, heir, refused)
+	l.cluster.Await(t, bucket, ns, other, refused)
 
-	t.Log("nobody keeps it any more")
-	l.world.Delete(t, binding, "", own)
-	l.world.AwaitGone(t, binding, "", reservation)
-	l.world.Delete(t, bucket, ns, heir)
-	l.world.AwaitGone(t, bucket, ns, heir)
+	t.Log("the reservation is deleted with the Binding")
+	l.cluster.Delete(t, binding, "", own)
+	l.cluster.AwaitGone(t, binding, "", reservation)
+	l.cluster.Delete(t, bucket, ns, other)
+	l.cluster.AwaitGone(t, bucket, ns, other)
 }
 
-// column is a column of what 'kubectl get bindings' shows, by name.
-func (l life) column(t *testing.T, title string) map[string]string {
+// column returns a column of the table that 'kubectl get bindings' shows, by name.
+func (l lifecycle) column(t *testing.T, title string) map[string]string {
 	t.Helper()
 	client, err := rest.HTTPClientFor(l.config)
 	if err != nil {
@@ -95,16 +95,12 @@ func (l life) column(t *testing.T, title string) map[string]string {
 	return out
 }
 
-// kept are the Binding of a namespace's only bucket, and the one that keeps its
-// identity.
-func (l life) kept(t *testing.T, ns string) (own, reservation string) {
+// bindingsOf returns the Binding of a namespace's only bucket, and the one that reserves its identity.
+func (l lifecycle) bindingsOf(t *testing.T, ns string) (own, reservation string) {
 	t.Helper()
-	list, err := l.world.Resource(t, binding, "").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		b := &list.Items[i]
+	list := l.cluster.List(t, binding, "", "")
+	for i := range list {
+		b := &list[i]
 		of, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "namespace")
 		switch {
 		case of != ns:
@@ -115,7 +111,7 @@ func (l life) kept(t *testing.T, ns string) (own, reservation string) {
 		}
 	}
 	if own == "" || reservation == "" {
-		t.Fatal(errors.New("the bucket has no two Bindings"))
+		t.Fatal(errors.New("the bucket does not have two Bindings"))
 	}
 	return own, reservation
 }

@@ -14,18 +14,12 @@ import (
 
 func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-wrong}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Wrong, group: $GROUP, spec: {replicas: "integr | default=1", name: string}}
-  resources:
+	s.Apply(t, suite.Graph("Wrong", `spec: {replicas: "integr | default=1", name: string}`, `
     - id: first
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.nam}"}, data: {count: "${1 + 1}"}}
     - id: second
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {count: "${frist.data.count}"}}
-`)
+`))
 	s.Await(t, suite.RGD, "", s.Name("wrong"), suite.All(
 		suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 			"spec.schema.spec.replicas", `did you mean "integer"?`,
@@ -58,18 +52,12 @@ func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
 
 func TestAKindThatIsMissingHoldsBackOnlyItsOwnNodes(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-mixed}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Mixed, group: $GROUP, status: {id: "${late.status.id}"}}
-  resources:
+	s.Apply(t, suite.Graph("Mixed", `status: {id: "${late.status.id}"}`, `
     - id: late
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}}
     - id: sibling
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: b}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Mixed\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, suite.ConfigMap, s.NS, "sibling", suite.IsPresent)
 	s.Await(t, s.Kind("Mixed"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForKind", "late: ", "Subnet"), suite.HasField("IN_PROGRESS", "status", "state")))
@@ -119,13 +107,7 @@ func TestABreakingChangeIsRefusedUnlessAnnotated(t *testing.T) {
 
 func TestConditionsDecideWhichResourcesExist(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-choice}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Choice, group: $GROUP, spec: {extra: boolean | default=true}, status: {extra: "${second.data.a}"}}
-  resources:
+	s.Apply(t, suite.Graph("Choice", `spec: {extra: boolean | default=true}, status: {extra: "${second.data.a}"}`, `
     - id: first
       includeWhen: ["${schema.spec.extra}"]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {a: b}}
@@ -133,7 +115,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: "${first.data.a}"}}
     - id: third
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: third}, data: {a: b}}
-`)
+`))
 	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Choice\nmetadata: {name: x, namespace: $NS}\nspec: {extra: %v}\n"
 	s.Apply(t, fmt.Sprintf(instance, true))
 	s.Await(t, s.Kind("Choice"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("b", "status", "extra")))
@@ -150,18 +132,12 @@ spec:
 
 func TestAnExternalReferenceIsWatched(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-reader}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Reader, group: $GROUP, spec: {from: string}, status: {value: "${source.data.value}"}}
-  resources:
+	s.Apply(t, suite.Graph("Reader", `spec: {from: string}, status: {value: "${source.data.value}"}`, `
     - id: source
       externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.from}"}}
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy}, data: {value: "${source.data.value}"}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Reader\nmetadata: {name: x, namespace: $NS}\nspec: {from: theirs}\n")
 	s.Await(t, s.Kind("Reader"), s.NS, "x", suite.HasCondition("Ready", "False", "WaitingForExternal", "source waits for ConfigMap "+s.NS+"/theirs"))
 	source := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: $NS}\ndata: {value: %s}\n"
@@ -211,16 +187,10 @@ spec:
 
 func TestClusterScopedInstancesKeepNamespacedChildren(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-wide}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Wide, group: $GROUP, scope: Cluster, spec: {namespace: string}}
-  resources:
+	s.Apply(t, suite.Graph("Wide", "scope: Cluster, spec: {namespace: string}", `
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: "${schema.spec.namespace}"}, data: {a: b}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Wide\nmetadata: {name: x}\nspec: {namespace: $NS}\n")
 	s.Await(t, s.Kind("Wide"), "", "x", suite.All(testkit.IsReady, suite.HasField(s.NS, "metadata", "annotations", "applyset.kubernetes.io/additional-namespaces")))
 	s.Await(t, suite.ConfigMap, s.NS, "inside", suite.IsPresent)
@@ -233,20 +203,14 @@ spec:
 
 func TestAnIncompatibleNewKindIsReported(t *testing.T) {
 	s := suite.New(t)
-	definition := `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-early}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Early, group: $GROUP, spec: {value: string | default=one}, status: {id: "${late.status.id}", value: "${sibling.data.a}"}}
-  resources:
+	definition := suite.Graph("Early", `spec: {value: string | default=one}, status: {id: "${late.status.id}", value: "${sibling.data.a}"}`, `
     - id: late
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cdir: 10.0.0.0/8}}
     - id: sibling
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: sibling}, data: {a: "${schema.spec.value}"}}
     - id: reader
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: reader}, data: {a: "${late.status.id}"}}
-`
+`)
 	s.Apply(t, definition)
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Early\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, s.Kind("Early"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForKind"), suite.HasField("one", "status", "value")))
@@ -291,16 +255,10 @@ func TestADefinitionMayHaveALongName(t *testing.T) {
 
 func TestTheLastGoodGraphFollowsTheKindsThatItUses(t *testing.T) {
 	s := suite.New(t)
-	const late = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-late}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Late, group: $GROUP, status: {id: "${subnet.status.id}"}}
-  resources:
+	late := suite.Graph("Late", `status: {id: "${subnet.status.id}"}`, `
     - id: subnet
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}}
-`
+`)
 	s.Apply(t, late)
 	s.AwaitDefinitions(t, "late")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Late\nmetadata: {name: x, namespace: $NS}\n")

@@ -102,16 +102,10 @@ spec:
   schema: {apiVersion: v1alpha1, kind: Lower, group: $GROUP, status: {size: "${late.status.size}"}}
   resources: [{id: late, template: {apiVersion: $GROUP/v1, kind: Late, metadata: {name: "${schema.metadata.name}"}}}]
 `
-	const upper = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-upper}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Upper, group: $GROUP}
-  resources:
+	upper := suite.Graph("Upper", "", `
     - {id: lower, template: {apiVersion: $GROUP/v1alpha1, kind: Lower, metadata: {name: "${schema.metadata.name}"}}}
     - {id: content, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${%s}"}}}
-`
+`)
 	late := suite.CRDText("$GROUP", "v1", "Late", "{type: object, properties: {status: {type: object, properties: {size: {type: integer}}}}}")
 	s.Apply(t, lower)
 	s.AwaitDefinitions(t, "lower")

@@ -119,15 +119,9 @@ func TestTwoNodesAdoptNoForeignObject(t *testing.T) {
 
 func TestDeletionPoliciesAreForTemplates(t *testing.T) {
 	s := suite.New(t)
-	expectRefused(t, s, "a reference that is to be left in place", s.Expand(`
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-refused}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Refused, group: $GROUP}
-  resources:
+	expectRefused(t, s, "a reference that is to be left in place", s.Expand(suite.Graph("Refused", "", `
     - {id: there, deletionPolicy: Orphaned, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: there}}}
-`), "deletionPolicy is only supported on template resources")
+`)), "deletionPolicy is only supported on template resources")
 }
 
 var revisionOf = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
@@ -138,10 +132,7 @@ func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
 	s.AwaitDefinitions(t, "worded")
 	name := s.Name("worded") + "-r00001"
 	first := s.Get(t, revisionOf, "", name)
-	policy := metav1.DeletePropagationOrphan
-	if err := s.Resource(t, suite.RGD, "").Delete(t.Context(), s.Name("worded"), metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, suite.RGD, "", s.Name("worded"), metav1.DeletePropagationOrphan)
 	s.AwaitGone(t, suite.RGD, "", s.Name("worded"))
 	s.Await(t, revisionOf, "", name, func(o *unstructured.Unstructured) error {
 		switch {
@@ -164,13 +155,7 @@ func TestADeletionThatOrphansLeavesRevisions(t *testing.T) {
 
 func TestAFailedUpdateOfAnItemIsReported(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-fixed}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Fixed, group: $GROUP, spec: {value: string}}
-  resources:
+	s.Apply(t, suite.Graph("Fixed", "spec: {value: string}", `
     - id: parts
       forEach: [{slot: "${['a', 'b']}"}]
       template:
@@ -179,7 +164,7 @@ spec:
         metadata: {name: "${schema.metadata.name}-${slot}"}
         immutable: ${slot == 'a'}
         data: {value: "${schema.spec.value}"}
-`)
+`))
 	s.AwaitDefinitions(t, "fixed")
 	instance := "\napiVersion: $GROUP/v1alpha1\nkind: Fixed\nmetadata: {name: x, namespace: $NS}\nspec: {value: VALUE}\n"
 	s.Apply(t, strings.Replace(instance, "VALUE", "first", 1))

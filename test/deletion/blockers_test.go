@@ -16,21 +16,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestEachBlockerIsReportedOnEveryLayer deletes the top of a nest whose lowest object
-// does not go, waits until each layer reports why, removes the blocker, and waits until
-// everything is gone.
+// TestEachBlockerIsReportedOnEveryLayer deletes the top of a nest while the deletion of its lowest
+// object is blocked, waits until each layer reports why, removes the blocker, and waits until
+// everything is deleted.
 func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 	cases := map[string]struct {
 		reason report.Reason
 		words  []string
-		// about is the object of the cause; the leaf by default.
+		// about is the blocking object; the leaf by default.
 		about string
-		// block is put in the way and returns how to take it away.
+		// block blocks the deletion; clear unblocks it.
 		block func(t *testing.T, s suite.Suite) (clear func())
-		// rights replace those that a test usually gives the controllers.
+		// rights are the manifest of the permissions of the controllers; by default they have all.
 		rights string
 	}{
-		"a finalizer, with who put it on": {
+		"a finalizer, with its field manager": {
 			reason: report.HeldByFinalizer, words: []string{"example.com/guard", "somebody"},
 			block: func(t *testing.T, s suite.Suite) func() {
 				setFinalizers(t, s, leaf(s), "x-leaf", "example.com/guard")
@@ -40,20 +40,20 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 		"a webhook that refuses": {
 			reason: report.DeniedByWebhook, words: []string{"not today", "guard.example.com"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				return refuseDeletions(t, s, webhook(t, "not today"), "guard.example.com")
+				return refuseDeletions(t, s, webhook(t, "not today"))
 			},
 		},
 		"an admission policy that refuses": {
 			reason: report.DeniedByWebhook, words: []string{"not on a Friday"},
 			block: denyByPolicy,
 		},
-		"a webhook that doesn't answer": {
+		"a webhook that does not respond": {
 			reason: report.WebhookUnavailable, words: []string{"guard.example.com", "ValidatingWebhookConfiguration ", "-guard"},
 			block: func(t *testing.T, s suite.Suite) func() {
-				return refuseDeletions(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"}, "guard.example.com")
+				return refuseDeletions(t, s, map[string]any{"url": "https://127.0.0.1:1/refuse"})
 			},
 		},
-		"a right that is missing": {
+		"a missing permission": {
 			reason: report.Forbidden, words: []string{"cannot delete", "espalier-test"}, rights: withoutDelete,
 			block: func(t *testing.T, s suite.Suite) func() { return func() { s.Apply(t, granted) } },
 		},
@@ -74,7 +74,7 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 				return func() { setFinalizers(t, s, leaf(s), "x-leaf") }
 			},
 		},
-		"a kind that isn't served": {
+		"a kind that is not served": {
 			reason: report.KindUnavailable, about: "objects of kind Leaf", words: []string{"Leaf"},
 			block: func(t *testing.T, s suite.Suite) func() {
 				setServed(t, s, false)
@@ -95,7 +95,7 @@ func TestEachBlockerIsReportedOnEveryLayer(t *testing.T) {
 				for i, l := range nest.layers {
 					o := l.only(t, s)
 					if d := report.ReadDeletion(o); i > 0 && (d == nil || d.Blockers[0].Reason != report.ChildBlocked) {
-						t.Errorf("%s is not held by its child: %+v", l.kind, d)
+						t.Errorf("the deletion of %s is not blocked by its child: %+v", l.kind, d)
 					}
 					s.AwaitEventOn(t, o, "DeletionBlocked", tc.words[0])
 				}

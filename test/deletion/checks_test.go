@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,15 +17,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// awaitKindGone waits until the API server has taken the lowest kind away. It has five workers
-// for that, each of which waits up to a minute for objects of a kind that do not go: those of
-// other tests may hold it up for longer than anything of ours takes.
+// awaitKindGone waits until the API server has deleted the CustomResourceDefinition of the leaves.
+// Five workers of the API server do that, each of which waits up to a minute for objects that are
+// not deleted yet: kinds of other tests may delay it.
 func awaitKindGone(t *testing.T, s suite.Suite) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go testkit.TouchCRD(ctx, s.Resource(t, suite.CRD, ""), leafCRD(s))
-	testkit.PollFor(t, 5*time.Minute, "the kind is gone", func() bool { return s.Get(t, suite.CRD, "", leafCRD(s)) == nil })
+	testkit.PollFor(t, 5*time.Minute, "the CustomResourceDefinition of the leaves is deleted", func() bool { return s.Get(t, suite.CRD, "", leafCRD(s)) == nil })
 }
 
 func leafCRD(s suite.Suite) string { return "leafs.leaf." + s.Group }
@@ -49,15 +48,15 @@ func awaitNestGone(t *testing.T, s suite.Suite) {
 	}
 }
 
-// deleteNest deletes the top instance, waits until nothing is left of it, and checks what the
-// witness saw of the layers meanwhile.
-func deleteNest(t *testing.T, s suite.Suite, saw *witness) {
+// deleteNest deletes the top instance, waits until all objects of the nest are deleted, and checks
+// the revisions of the layers.
+func deleteNest(t *testing.T, s suite.Suite, watched *revisionChecker) {
 	t.Helper()
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	awaitNestGone(t, s)
 	awaitGone(t, s, leaf(s), "x-leaf")
 	awaitGone(t, s, leaf(s), "x-below")
-	saw.check(t)
+	watched.check(t)
 }
 
 // nestUIDs returns the UIDs of all objects of the nest.
@@ -65,22 +64,12 @@ func nestUIDs(t *testing.T, s suite.Suite) map[string]types.UID {
 	t.Helper()
 	out := map[string]types.UID{}
 	for _, gvk := range append(kindsOf(s, layers...), leaf(s)) {
-		list, err := s.Resource(t, gvk, s.NS).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range list.Items {
+		list := s.List(t, gvk, s.NS, "")
+		for _, o := range list {
 			out[o.GetName()+" "+gvk.Kind] = o.GetUID()
 		}
 	}
 	return out
-}
-
-func isPresent(o *unstructured.Unstructured) error {
-	if o == nil {
-		return errors.New("does not exist")
-	}
-	return nil
 }
 
 func isTerminating(o *unstructured.Unstructured) error {
@@ -94,13 +83,13 @@ func isTerminating(o *unstructured.Unstructured) error {
 func isRecreated(former *unstructured.Unstructured) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetUID() == former.GetUID() {
-			return errors.New("has not been made anew")
+			return errors.New("has not been recreated")
 		}
 		return nil
 	}
 }
 
-func labelled(key, value string) func(*unstructured.Unstructured) error {
+func hasLabel(key, value string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetLabels()[key] != value {
 			return fmt.Errorf("label %s is not %s", key, value)
@@ -109,32 +98,30 @@ func labelled(key, value string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// isWaiting checks that an instance is not ready for a reason, in words that contain
-// the given one.
+// isWaiting checks that Ready has the reason and that its message contains the word.
 func isWaiting(reason, word string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || testkit.ConditionReason(o, "Ready") != reason || !strings.Contains(testkit.ConditionMessage(o, "Ready"), word) {
-			return fmt.Errorf("does not wait because of %s %s", reason, word)
+			return fmt.Errorf("Ready does not have the reason %s with %q", reason, word)
 		}
 		return nil
 	}
 }
 
-// countsInstances checks that a deleted definition tells how many instances it waits for.
+// countsInstances checks that a terminating definition reports how many instances remain.
 func countsInstances(n int) func(*unstructured.Unstructured) error {
 	text := fmt.Sprintf("%d instance", n)
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || testkit.ConditionReason(o, "Ready") != "InstancesRemain" || !strings.HasPrefix(testkit.ConditionMessage(o, "Ready"), text) {
-			return fmt.Errorf("doesn't wait for %s", text)
+			return fmt.Errorf("does not report %s", text)
 		}
 		return nil
 	}
 }
 
-// isNotInError checks that an instance and its waits are not errors.
+// isNotInError checks that the state of an instance is not ERROR.
 func isNotInError(o *unstructured.Unstructured) error {
-	said := report.Read(o)
-	if said.State == "ERROR" {
+	if report.Read(o).State == "ERROR" {
 		return fmt.Errorf("is in state ERROR: %s", testkit.ConditionMessage(o, "Ready"))
 	}
 	return nil

@@ -14,71 +14,32 @@ import (
 )
 
 // composites is a nest of the composition dialect: a claim Top of an XTop of a Mid, both
-// in no namespace, of a Low in the claim's, which has two objects of a leaf kind, the
-// second on top of the first.
-var composites = leafKind + `
-` + "---" +
+// cluster-scoped, of a Low in the claim's namespace, which has two objects of a leaf kind, the
+// second of which depends on the first.
+var composites = leafKind + "---" +
 	suite.XRD("v1", "XTop", "", "", "claimNames: {kind: Top, plural: tops}") + "---" +
 	suite.XRD("v2", "Mid", "namespace: {type: string}", "", "scope: Cluster") + "---" +
-	suite.XRD("v2", "Low", "", "", "scope: Namespaced") + `---
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-top}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: XTop}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+	suite.XRD("v2", "Low", "", "", "scope: Namespaced") + "---" +
+	suite.Composition("top", "XTop", suite.PatchAndTransform(`
       - name: mid
         base: {apiVersion: $GROUP/v1alpha1, kind: Mid}
         patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.claimRef.namespace, toFieldPath: spec.namespace}]
-  - {step: ready, functionRef: {name: function-auto-ready}}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-mid}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Mid}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`)+suite.AutoReady) + "---" +
+	suite.Composition("mid", "Mid", suite.PatchAndTransform(`
       - name: low
         base: {apiVersion: $GROUP/v1alpha1, kind: Low, spec: {}}
         patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.namespace, toFieldPath: metadata.namespace}]
-  - {step: ready, functionRef: {name: function-auto-ready}}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: $ID-low}
-spec:
-  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: Low}
-  mode: Pipeline
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:
+`)+suite.AutoReady) + "---" +
+	suite.Composition("low", "Low", suite.PatchAndTransform(`
       - name: below
         base: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: x-below}, spec: {a: b}}
         readinessChecks: [{type: None}]
       - name: leaf
         base: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: x-leaf, annotations: {espalier.dev/depends-on: below}}, spec: {a: b}}
         readinessChecks: [{type: None}]
-`
+`))
 
-// unclaimed is a Mid of the nest that nobody has claimed, and what is below it.
+// unclaimed is a Mid of the nest that no claim refers to, and the layers below it.
 var unclaimed = layered{[]layer{{kind: "Low"}, {kind: "Mid", cluster: true}}, composeMid, reportsBlocker}
 
 func composeMid(t *testing.T, s suite.Suite) {
@@ -96,9 +57,9 @@ func compose(t *testing.T, s suite.Suite) {
 	s.AwaitReady(t, s.Kind("Top"), s.NS, "x")
 }
 
-// TestAClaimIsDeletedLastWithEachPolicy holds the leaf that goes first. What stands below it
-// stays, since a claim's composite is never asked to go in the foreground: the garbage
-// collector would take what it is composed of in no order.
+// TestAClaimIsDeletedLastWithEachPolicy blocks the leaf that is deleted first. The leaf that it
+// depends on is not deleted before it: the composite of a claim is never deleted in the
+// foreground, since the garbage collector would delete the composed resources in no order.
 func TestAClaimIsDeletedLastWithEachPolicy(t *testing.T) {
 	for _, policy := range []string{"Background", "Foreground"} {
 		t.Run(policy, func(t *testing.T) {
@@ -110,15 +71,15 @@ func TestAClaimIsDeletedLastWithEachPolicy(t *testing.T) {
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			nest.awaitEveryLayer(t, s, nest.blocked("x-leaf", report.HeldByFinalizer, "example.com/guard"))
 			if err := isNotTerminating(s.Get(t, leaf(s), s.NS, "x-below")); err != nil {
-				t.Errorf("what the held leaf stands on %v", err)
+				t.Errorf("x-below, on which the blocked leaf depends, %v", err)
 			}
 			nest.release(t, s, "x-leaf")
 		})
 	}
 }
 
-// TestOrphansOfACompositeHaveNoOwner deletes composites by the policy that leaves in place
-// what they are composed of: the garbage collector leaves it too.
+// TestOrphansOfACompositeHaveNoOwner deletes composites with the policy Orphan: the garbage
+// collector does not delete the composed resources either.
 func TestOrphansOfACompositeHaveNoOwner(t *testing.T) {
 	s := newSuite(t)
 	composeMid(t, s)
@@ -137,10 +98,10 @@ func TestOrphansOfACompositeHaveNoOwner(t *testing.T) {
 	name := lower.GetName()
 	s.AwaitReady(t, s.Kind("Low"), s.NS, name)
 	if lower.GetLabels()["applyset.kubernetes.io/part-of"] != "" || lower.GetAnnotations()["crossplane.io/composition-resource-name"] != "" || len(lower.GetOwnerReferences()) > 0 {
-		t.Errorf("it is somebody's: %v", lower.Object["metadata"])
+		t.Errorf("the orphan has labels, annotations or owners of its composite: %v", lower.Object["metadata"])
 	}
 	if lower.GetLabels()["applyset.kubernetes.io/id"] == "" || len(lower.GetFinalizers()) == 0 {
-		t.Errorf("it is no composite any more: %v", lower.Object["metadata"])
+		t.Errorf("the orphan is no composite any more: %v", lower.Object["metadata"])
 	}
 
 	policy := metav1.DeletePropagationOrphan
@@ -161,8 +122,8 @@ func TestOrphansOfACompositeHaveNoOwner(t *testing.T) {
 	}
 }
 
-// TestACompositeOutlivesItsOrphaningClaim deletes a claim by the policy that leaves its composite in
-// place, which continues for itself, and can be deleted.
+// TestACompositeOutlivesItsOrphaningClaim deletes a claim with the policy Orphan: its composite stays,
+// is still reconciled, and can be deleted.
 func TestACompositeOutlivesItsOrphaningClaim(t *testing.T) {
 	s := newSuite(t)
 	compose(t, s)
@@ -174,11 +135,11 @@ func TestACompositeOutlivesItsOrphaningClaim(t *testing.T) {
 	left := s.AwaitReady(t, s.Kind("XTop"), "", name)
 	for key := range left.GetLabels() {
 		if strings.HasPrefix(key, "crossplane.io/claim-") || key == "applyset.kubernetes.io/part-of" || key == "kro.run/node-id" {
-			t.Errorf("it has the label %s", key)
+			t.Errorf("the composite has the label %s", key)
 		}
 	}
 	if ref, claimed, _ := unstructured.NestedMap(left.Object, "spec", "claimRef"); claimed {
-		t.Errorf("it names a claim: %v", ref)
+		t.Errorf("the composite refers to a claim: %v", ref)
 	}
 	for _, name := range []string{"x-leaf", "x-below"} {
 		if err := isNotTerminating(s.Get(t, leaf(s), s.NS, name)); err != nil {
@@ -189,8 +150,8 @@ func TestACompositeOutlivesItsOrphaningClaim(t *testing.T) {
 	nests["composites"].awaitGone(t, s)
 }
 
-// awaitCollector waits until the garbage collector knows that an owner is gone: it has taken what
-// else says that it is the owner's.
+// awaitCollector waits until the garbage collector knows that an owner is deleted: until it has
+// deleted another object with a reference to that owner.
 func awaitCollector(t *testing.T, s suite.Suite, owner *unstructured.Unstructured) {
 	t.Helper()
 	s.Apply(t, fmt.Sprintf(`

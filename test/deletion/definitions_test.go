@@ -9,8 +9,8 @@ import (
 )
 
 // TestDefinitionsAreDeletedWhileTheNestIs deletes the definitions, in every order,
-// while the nest waits for a held leaf: nothing of them is needed any more, and
-// they wait until the last of their instances has gone.
+// while a finalizer of a leaf blocks the deletion of the nest: that deletion needs no definition, and
+// the definitions wait until their last instance is deleted.
 func TestDefinitionsAreDeletedWhileTheNestIs(t *testing.T) {
 	for _, order := range [][]string{
 		{"low", "mid", "top"}, {"low", "top", "mid"}, {"mid", "low", "top"}, {"mid", "top", "low"}, {"top", "low", "mid"}, {"top", "mid", "low"},
@@ -42,9 +42,9 @@ func TestDefinitionsAreDeletedWhileTheNestIs(t *testing.T) {
 
 const anotherTop = "apiVersion: $GROUP/v1alpha1\nkind: Top\nmetadata: {name: other, namespace: $NS}\n"
 
-// TestDefinitionsOfLivingInstancesWaitAndCountThem deletes the definitions of two
-// nests, which live on until a user deletes them.
-func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
+// TestDefinitionsWithInstancesWaitAndCountThem deletes the definitions of two
+// nests, which stay until a user deletes them.
+func TestDefinitionsWithInstancesWaitAndCountThem(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
 	s.Apply(t, anotherTop)
@@ -64,7 +64,7 @@ func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
 	after := nestUIDs(t, s)
 	for object, uid := range before {
 		if strings.HasPrefix(object, "x") && after[object] != uid {
-			t.Errorf("%s was %s and is %s", object, uid, after[object])
+			t.Errorf("the UID of %s was %s and is %s", object, uid, after[object])
 		}
 	}
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
@@ -77,10 +77,10 @@ func TestDefinitionsOfLivingInstancesWaitAndCountThem(t *testing.T) {
 	}
 }
 
-// TestDefinitionsThatComeBackFindTheirInstances deletes the definitions
-// of running instances, and of one that is being deleted, and creates them again.
-func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
-	leave := func(t *testing.T, s suite.Suite) {
+// TestRecreatedDefinitionsServeTheirInstances deletes the definitions
+// of instances, with and without a deletion timestamp, and recreates them.
+func TestRecreatedDefinitionsServeTheirInstances(t *testing.T) {
+	remove := func(t *testing.T, s suite.Suite) {
 		t.Helper()
 		for _, name := range []string{"top", "mid", "low"} {
 			patch := `{"metadata":{"annotations":{"kro.run/allow-orphans":"true"}}}`
@@ -91,56 +91,56 @@ func TestDefinitionsThatComeBackFindTheirInstances(t *testing.T) {
 			s.AwaitGone(t, suite.RGD, "", s.Name(name))
 		}
 	}
-	back := func(t *testing.T, s suite.Suite) {
+	recreate := func(t *testing.T, s suite.Suite) {
 		t.Helper()
 		s.Apply(t, nest)
 		s.AwaitDefinitions(t, "low", "mid", "top")
 	}
-	t.Run("alive, as they were", func(t *testing.T) {
+	t.Run("with unchanged instances", func(t *testing.T) {
 		s := newSuite(t)
 		build(t, s)
 		before := nestUIDs(t, s)
-		leave(t, s)
-		back(t, s)
+		remove(t, s)
+		recreate(t, s)
 		for i, kind := range layers {
 			definition := s.Get(t, suite.RGD, "", s.Name([]string{"low", "mid", "top"}[i]))
-			s.Await(t, s.Kind(kind), s.NS, "x", labelled("kro.run/resource-graph-definition-id", string(definition.GetUID())))
+			s.Await(t, s.Kind(kind), s.NS, "x", hasLabel("kro.run/resource-graph-definition-id", string(definition.GetUID())))
 			s.AwaitReady(t, s.Kind(kind), s.NS, "x")
 		}
 		after := nestUIDs(t, s)
 		for object, uid := range before {
 			if after[object] != uid {
-				t.Errorf("%s was %s and is %s", object, uid, after[object])
+				t.Errorf("the UID of %s was %s and is %s", object, uid, after[object])
 			}
 		}
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
 		awaitNestGone(t, s)
 		awaitGone(t, s, leaf(s), "x-below")
 	})
-	t.Run("deleted in the meantime", func(t *testing.T) {
+	t.Run("with instances that are deleted meanwhile", func(t *testing.T) {
 		s := newSuite(t)
 		build(t, s)
-		leave(t, s)
+		remove(t, s)
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
-		back(t, s)
+		recreate(t, s)
 		awaitNestGone(t, s)
 		awaitGone(t, s, leaf(s), "x-below")
 	})
-	t.Run("in the middle of a deletion", func(t *testing.T) {
+	t.Run("with instances whose deletion is blocked", func(t *testing.T) {
 		s := newSuite(t)
 		build(t, s)
 		setFinalizers(t, s, leaf(s), "x-leaf", guard)
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
 		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
 		since := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since
-		leave(t, s)
+		remove(t, s)
 		setFinalizers(t, s, leaf(s), "x-leaf")
 		awaitGone(t, s, leaf(s), "x-leaf")
 		setFinalizers(t, s, leaf(s), "x-below", guard)
-		back(t, s)
+		recreate(t, s)
 		awaitBlocked(t, s, "x-below", report.HeldByFinalizer, guard)
 		if now := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since; now.Before(since.Time) {
-			t.Errorf("Top is blocked since %s, and was since %s before", now, since)
+			t.Errorf("Top reports a blocker since %s, and before since %s", now, since)
 		}
 		setFinalizers(t, s, leaf(s), "x-below")
 		awaitNestGone(t, s)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -12,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestABlockerIsReleasedByName holds both leaves of a nest; a user names the one,
-// and then all.
+// TestABlockerIsReleasedByName blocks the deletion of both leaves of a nest; a user releases one by
+// name, and then all.
 func TestABlockerIsReleasedByName(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
@@ -38,13 +37,13 @@ func TestABlockerIsReleasedByName(t *testing.T) {
 	for _, name := range []string{"x-leaf", "x-below"} {
 		o := s.Get(t, leaf(s), s.NS, name)
 		if o == nil || len(o.GetFinalizers()) != 1 {
-			t.Errorf("%s was not left behind as it was: %s", name, testkit.JSON(o))
+			t.Errorf("%s was not left unchanged: %s", name, testkit.JSON(o))
 		}
 		setFinalizers(t, s, leaf(s), name)
 	}
 }
 
-// hasty is a definition with a limit after which it releases blockers.
+// hasty is a definition that releases blockers after two seconds.
 const hasty = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -57,13 +56,19 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-content"}}
 `
 
-// TestAfterAWhileTheDefinitionLetsGo has a limit of two seconds in the definition.
-func TestAfterAWhileTheDefinitionLetsGo(t *testing.T) {
+func createHasty(t *testing.T) suite.Suite {
+	t.Helper()
 	s := newSuite(t)
 	s.Apply(t, hasty)
 	s.AwaitDefinitions(t, "hasty")
 	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Hasty\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Hasty"), s.NS, "x")
+	return s
+}
+
+// TestForceAfterReleasesBlockers has forceAfter set to two seconds in the definition.
+func TestForceAfterReleasesBlockers(t *testing.T) {
+	s := createHasty(t)
 	setFinalizers(t, s, suite.ConfigMap, "x-content", "example.com/guard")
 	s.Delete(t, s.Kind("Hasty"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Hasty"), s.NS, "x")
@@ -82,15 +87,15 @@ func TestAForeignFinalizerIsReported(t *testing.T) {
 	for _, kind := range layers {
 		s.Await(t, s.Kind(kind), s.NS, "x", isBlocked("Low "+s.NS+"/x", report.HeldByFinalizer, "example.com/guard", "somebody"))
 	}
-	if list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("there are %d leaves: %v", len(list.Items), err)
+	if list := s.List(t, leaf(s), s.NS, ""); len(list) > 0 {
+		t.Errorf("there are %d leaves", len(list))
 	}
 	setFinalizers(t, s, s.Kind("Low"), "x")
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 }
 
-// TestATerminatingChildIsReportedAbove deletes the lowest instance by hand, and
-// holds it: those above, which are to stay, tell what their node waits for.
+// TestATerminatingChildIsReportedAbove deletes the lowest instance, whose deletion is blocked: the
+// instances above, which are not deleted, report what their node waits for.
 func TestATerminatingChildIsReportedAbove(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)

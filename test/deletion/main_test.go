@@ -1,6 +1,6 @@
-// Package deletion tests how instances are taken apart, on a real API server with
-// its garbage collector: what is reported for it, in which order it goes, and that it
-// ends. The controllers run as a user with as many rights as a test gives them.
+// Package deletion proves that the deletion of an instance ends, in the right order, and reports
+// what blocks it, on a real API server with its garbage collector. The controllers run as a user
+// with the permissions that a test grants.
 package deletion
 
 import (
@@ -19,11 +19,11 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, server.Options{Config: as}, func(t *testing.T, w *testkit.Cluster) { w.Apply(t, rights) }))
 }
 
-// requests counts those of the controllers.
+// requests counts the requests of the controllers.
 var requests testkit.Counter
 
-// rights are what the controllers need for the kinds that every test uses. The
-// rights on a test's own kinds are given by home.
+// rights are the permissions for the kinds that every test uses. newSuite grants those for the
+// test's own kinds.
 const rights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -40,8 +40,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: espalier
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
 `
 
-// granted gives the controllers all rights on the test's kinds, in its group and
-// in the one below it.
+// granted are all permissions for the kinds of the test's group and of the leaf group.
 const granted = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -55,7 +54,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-gran
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: espalier-test}]
 `
 
-// newSuite returns a Suite in whose namespace the controllers have all permissions.
+// newSuite returns a Suite; the controllers have all permissions for its kinds.
 func newSuite(t *testing.T) suite.Suite {
 	t.Helper()
 	s := suite.New(t)
@@ -63,7 +62,7 @@ func newSuite(t *testing.T) suite.Suite {
 	return s
 }
 
-// newSerialSuite is home for a test that measures.
+// newSerialSuite is newSuite for a test that measures.
 func newSerialSuite(t *testing.T) suite.Suite {
 	t.Helper()
 	s := suite.NewSerial(t)

@@ -13,32 +13,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestANamespaceIsDeletedWithItsInstances deletes the namespace that everything is in.
-// All is deleted at once, in no order, and nothing new can be made.
+// TestANamespaceIsDeletedWithItsInstances deletes the namespace of a nest: the API server deletes
+// all objects at once, in no order, and refuses to create others.
 func TestANamespaceIsDeletedWithItsInstances(t *testing.T) {
 	namespace := suite.ConfigMap
 	namespace.Kind = "Namespace"
-	t.Run("with nothing in the way", func(t *testing.T) {
+	t.Run("with no blocker", func(t *testing.T) {
 		s := newSuite(t)
 		build(t, s)
-		saw := watchLayers(t, s, isNotInError)
+		watched := watchLayers(t, s, isNotInError)
 		s.Delete(t, namespace, "", s.NS)
 		awaitNestGone(t, s)
 		s.AwaitGone(t, namespace, "", s.NS)
-		saw.check(t)
+		watched.check(t)
 	})
 	for _, held := range []string{"x-leaf", "x-below"} {
-		t.Run("with "+held+" held", func(t *testing.T) {
+		t.Run("with a finalizer of "+held, func(t *testing.T) {
 			s := newSuite(t)
 			build(t, s)
 			setFinalizers(t, s, leaf(s), held, guard)
-			saw := watchLayers(t, s, isNotInError)
+			watched := watchLayers(t, s, isNotInError)
 			s.Delete(t, namespace, "", s.NS)
 			awaitBlocked(t, s, held, report.HeldByFinalizer, guard)
 			setFinalizers(t, s, leaf(s), held)
 			awaitNestGone(t, s)
 			s.AwaitGone(t, namespace, "", s.NS)
-			saw.check(t)
+			watched.check(t)
 		})
 	}
 	t.Run("with an instance that is protected", func(t *testing.T) {
@@ -55,32 +55,26 @@ func TestANamespaceIsDeletedWithItsInstances(t *testing.T) {
 	})
 }
 
-// guest keeps two objects in a namespace that is not its own.
-const guest = `
+// guest has two children in another namespace.
+var guest = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: $ID-other}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-guest}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Guest, group: $GROUP}
-  resources:
+---` + suite.Graph("Guest", "", `
     - id: held
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: $ID-other}, data: {a: b}}
     - id: beside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: beside, namespace: $ID-other}, data: {a: b}}
     - id: home
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: home}, data: {a: "${beside.data.a}"}}
-`
+`)
 
 // TestANamespaceWithAChildIsDeleted deletes a namespace in which an instance of another
-// one has objects.
+// namespace has children.
 func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 	namespace := suite.ConfigMap
 	namespace.Kind = "Namespace"
-	settle := func(t *testing.T, s suite.Suite) (hold, release func()) {
+	create := func(t *testing.T, s suite.Suite) (hold, release func()) {
 		t.Helper()
 		s.Apply(t, guest)
 		s.AwaitDefinitions(t, "guest")
@@ -96,11 +90,11 @@ func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 		})
 		return func() { set(`["` + guard + `"]`) }, func() { set("null") }
 	}
-	t.Run("and comes back", func(t *testing.T) {
+	t.Run("and is recreated", func(t *testing.T) {
 		s := newSuite(t)
-		hold, release := settle(t, s)
+		hold, release := create(t, s)
 		hold()
-		saw := watchAll(t, s, s.Kind("Guest"), func(o *unstructured.Unstructured) error {
+		watched := watchAll(t, s, s.Kind("Guest"), func(o *unstructured.Unstructured) error {
 			if reason := testkit.ConditionReason(o, "Ready"); reason == "Forbidden" || reason == "Unavailable" || reason == "Rejected" {
 				return fmt.Errorf("is not ready because of %s: %s", reason, testkit.ConditionMessage(o, "Ready"))
 			}
@@ -114,15 +108,15 @@ func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 		s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-other}\n")
 		s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 		for _, name := range []string{"held", "beside"} {
-			s.Await(t, suite.ConfigMap, s.Name("other"), name, isPresent)
+			s.Await(t, suite.ConfigMap, s.Name("other"), name, suite.IsPresent)
 		}
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
 		s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
-		saw.check(t)
+		watched.check(t)
 	})
 	t.Run("while its instance is being deleted", func(t *testing.T) {
 		s := newSuite(t)
-		hold, release := settle(t, s)
+		hold, release := create(t, s)
 		hold()
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
 		s.Await(t, s.Kind("Guest"), s.NS, "x", isBlocked("held", report.HeldByFinalizer, guard))
@@ -134,7 +128,7 @@ func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 	})
 	t.Run("and its instance after it", func(t *testing.T) {
 		s := newSuite(t)
-		_, _ = settle(t, s)
+		_, _ = create(t, s)
 		s.Delete(t, namespace, "", s.Name("other"))
 		s.AwaitGone(t, namespace, "", s.Name("other"))
 		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))

@@ -20,38 +20,19 @@ import (
 )
 
 // nest is three layers: a Top of a Mid of a Low, which has two objects of a leaf
-// kind, the second on top of the first.
-var nest = leafKind + `
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-low}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Low, group: $GROUP}
-  resources:
+// kind, the second of which depends on the first.
+var nest = leafKind + "---" + suite.Graph("Low", "", `
     - id: below
       template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-below"}, spec: {a: b}}
     - id: leaf
       template: {apiVersion: leaf.$GROUP/v1, kind: Leaf, metadata: {name: "${schema.metadata.name}-leaf"}, spec: {a: "${below.spec.a}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-mid}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Mid, group: $GROUP}
-  resources:
+`) + "---" + suite.Graph("Mid", "", `
     - id: low
       template: {apiVersion: $GROUP/v1alpha1, kind: Low, metadata: {name: "${schema.metadata.name}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-top}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Top, group: $GROUP}
-  resources:
+`) + "---" + suite.Graph("Top", "", `
     - id: mid
       template: {apiVersion: $GROUP/v1alpha1, kind: Mid, metadata: {name: "${schema.metadata.name}"}}
-`
+`)
 
 var leafKind = suite.CRDText("leaf.$GROUP", "v1", "Leaf", "{type: object, x-kubernetes-preserve-unknown-fields: true}")
 
@@ -65,7 +46,7 @@ func leaf(s suite.Suite) schema.GroupVersionKind {
 var layers = []string{"Low", "Mid", "Top"}
 
 // layered is a nest of either dialect: layers of instances, each the only one of its
-// kind, on top of the leaves x-leaf and x-below.
+// kind, above the leaves x-leaf and x-below.
 type layered struct {
 	// layers are from the bottom up.
 	layers []layer
@@ -74,7 +55,7 @@ type layered struct {
 	blocked func(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error
 }
 
-// layer are the instances of a kind, which are in no namespace if it is cluster-scoped.
+// layer is a kind of instances.
 type layer struct {
 	kind    string
 	cluster bool
@@ -91,12 +72,12 @@ func (l layer) client(t *testing.T, s suite.Suite) dynamic.ResourceInterface {
 	return s.Resource(t, s.Kind(l.kind), s.NS)
 }
 
-// only is the only one of the layer's instances; nil if there is none.
+// only returns the only instance of the layer; nil if there is none.
 func (l layer) only(t *testing.T, s suite.Suite) *unstructured.Unstructured {
 	t.Helper()
 	list, err := l.client(t, s).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) > 1 {
-		t.Fatalf("of %s there is %v: %v", l.kind, list, err)
+		t.Fatalf("the instances of %s are %v: %v", l.kind, list, err)
 	}
 	for i := range list.Items {
 		return &list.Items[i]
@@ -107,13 +88,13 @@ func (l layer) only(t *testing.T, s suite.Suite) *unstructured.Unstructured {
 // top is the kind at the top.
 func (n layered) top() layer { return n.layers[len(n.layers)-1] }
 
-// awaitGone waits until no layer has an instance, and no leaf is left.
+// awaitGone waits until no layer has an instance, and no leaf exists.
 func (n layered) awaitGone(t *testing.T, s suite.Suite) {
 	t.Helper()
 	for _, l := range n.layers {
 		err := testkit.AwaitList(t.Context(), l.client(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 			if len(objects) > 0 {
-				return fmt.Errorf("there are %d of %s", len(objects), l.kind)
+				return fmt.Errorf("%d instances of %s exist", len(objects), l.kind)
 			}
 			return nil
 		})
@@ -153,12 +134,12 @@ func annotate(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name, ke
 	patch(t, s, gvk, name, map[string]any{"annotations": map[string]any{key: value}})
 }
 
-func setFinalizers(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string, setFinalizers ...string) {
+func setFinalizers(t *testing.T, s suite.Suite, gvk schema.GroupVersionKind, name string, finalizers ...string) {
 	t.Helper()
-	patch(t, s, gvk, name, map[string]any{"finalizers": setFinalizers})
+	patch(t, s, gvk, name, map[string]any{"finalizers": finalizers})
 }
 
-// isBlocked is reported for instances of graphs, which have a state as well.
+// isBlocked is reportsBlocker for instances of graphs, which have a state as well.
 func isBlocked(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
 	check := reportsBlocker(object, reason, words...)
 	return func(o *unstructured.Unstructured) error {
@@ -172,35 +153,35 @@ func isBlocked(object string, reason report.Reason, words ...string) func(*unstr
 	}
 }
 
-// reportsBlocker checks that an instance tells, as its deepest cause, of an object and a
-// reason, in words that contain the given ones, in its conditions as well.
+// reportsBlocker checks that an instance reports a blocker with a root cause of the given object and
+// reason, and that its message and that of Ready contain the words.
 func reportsBlocker(object string, reason report.Reason, words ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
-			return errors.New("is gone")
+			return errors.New("is deleted")
 		}
-		said := report.Read(o)
-		if said.Deletion == nil {
-			return errors.New("doesn't tell of its deletion")
+		status := report.Read(o)
+		if status.Deletion == nil {
+			return errors.New("does not report its deletion")
 		}
-		i := slices.IndexFunc(said.Deletion.Blockers, func(b report.Blocker) bool {
+		i := slices.IndexFunc(status.Deletion.Blockers, func(b report.Blocker) bool {
 			return b.RootCause().Reason == reason && strings.HasSuffix(b.RootCause().Object.String(), object)
 		})
 		if i < 0 {
-			return fmt.Errorf("doesn't tell of %s %s: %+v", object, reason, said.Deletion.Blockers)
+			return fmt.Errorf("does not report %s %s: %+v", object, reason, status.Deletion.Blockers)
 		}
-		deepest := said.Deletion.Blockers[i].RootCause()
-		ready, _ := said.Conditions.Get("Ready")
+		cause := status.Deletion.Blockers[i].RootCause()
+		ready, _ := status.Conditions.Get("Ready")
 		for _, word := range words {
-			if !strings.Contains(deepest.Message, word) {
-				return fmt.Errorf("the cause doesn't say %q: %s", word, deepest.Message)
+			if !strings.Contains(cause.Message, word) {
+				return fmt.Errorf("the message of the cause does not contain %q: %s", word, cause.Message)
 			}
 			if !strings.Contains(ready.Message, word) {
-				return fmt.Errorf("Ready doesn't say %q: %s", word, ready.Message)
+				return fmt.Errorf("the message of Ready does not contain %q: %s", word, ready.Message)
 			}
 		}
-		if ready.Status != "False" || ready.Reason != "Deleting" || deepest.Since.IsZero() {
-			return fmt.Errorf("Ready %s because of %s, since %s", ready.Status, ready.Reason, deepest.Since)
+		if ready.Status != "False" || ready.Reason != "Deleting" || cause.Since.IsZero() {
+			return fmt.Errorf("Ready is %s with reason %s, the blocker since %s", ready.Status, ready.Reason, cause.Since)
 		}
 		return nil
 	}
@@ -210,7 +191,7 @@ func reportsBlocker(object string, reason report.Reason, words ...string) func(*
 func containsAll(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
-			return fmt.Errorf("doesn't say %q: %s", word, text)
+			return fmt.Errorf("does not contain %q: %s", word, text)
 		}
 	}
 	return nil

@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestWhatTheCollectorDoesInTheForeground is about Kubernetes, and why children refer to
-// something beside their instance: of an owner that goes in the foreground the garbage
-// collector deletes all dependents, whether they block or not, while the owner is kept;
-// but what has another owner only loses the reference.
-func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
+// TestForegroundDeletionByTheGarbageCollector shows why children have a second owner beside their
+// instance. When an owner is deleted in the foreground, the garbage collector deletes all
+// dependents before the owner, whether they have blockOwnerDeletion or not; from a dependent with
+// another owner it only removes the reference.
+func TestForegroundDeletionByTheGarbageCollector(t *testing.T) {
 	s := newSuite(t)
 	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: anchor}}")
 	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: owner, finalizers: [example.com/guard]}}")
@@ -31,10 +31,7 @@ func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
 	} {
 		s.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: %s, ownerReferences: [%s]}}", name, refs))
 	}
-	policy := metav1.DeletePropagationForeground
-	if err := s.Resource(t, suite.ConfigMap, s.NS).Delete(t.Context(), "owner", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, suite.ConfigMap, s.NS, "owner", metav1.DeletePropagationForeground)
 	for _, name := range []string{"plain", "blocking", "free"} {
 		s.AwaitGone(t, suite.ConfigMap, s.NS, name)
 	}
@@ -43,7 +40,7 @@ func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
 			return err
 		}
 		if refs := o.GetOwnerReferences(); len(refs) != 1 || refs[0].Name != "anchor" {
-			return fmt.Errorf("it refers to %v", refs)
+			return fmt.Errorf("has the owner references %v", refs)
 		}
 		return nil
 	})
@@ -51,14 +48,8 @@ func TestWhatTheCollectorDoesInTheForeground(t *testing.T) {
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "owner")
 }
 
-// orderly is a definition whose second object stands on its first.
-const orderly = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-ordered}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Ordered, group: $GROUP}
-  resources:
+// orderly is a definition whose second node depends on its first.
+var orderly = suite.Graph("Ordered", "", `
     - id: first
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-first"}}
     - id: second
@@ -66,7 +57,7 @@ spec:
     - id: kept
       deletionPolicy: Retain
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-kept"}}
-`
+`)
 
 // isOrphaned checks that an object stays, without an owner reference to the owner.
 func isOrphaned(owner *unstructured.Unstructured) func(*unstructured.Unstructured) error {
@@ -76,44 +67,44 @@ func isOrphaned(owner *unstructured.Unstructured) func(*unstructured.Unstructure
 		}
 		for _, ref := range o.GetOwnerReferences() {
 			if ref.UID == owner.GetUID() {
-				return errors.New("it refers to its instance still")
+				return errors.New("has an owner reference to its instance")
 			}
 		}
 		return nil
 	}
 }
 
-// TestTheOrderHoldsInTheForegroundToo deletes an instance in the foreground while what goes
-// first is held: what goes later stays, although the garbage collector has looked at it.
-func TestTheOrderHoldsInTheForegroundToo(t *testing.T) {
+// TestForegroundDeletionKeepsTheOrder deletes an instance in the foreground, while a finalizer blocks
+// the child that is deleted first: the garbage collector does not delete the other one before it.
+func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	s := newSuite(t)
 	s.Apply(t, orderly)
 	s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
 	instance := s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
 	if refs := s.Get(t, suite.ConfigMap, s.NS, "x-kept").GetOwnerReferences(); len(refs) > 0 {
-		t.Errorf("what is to stay refers to %v", refs)
+		t.Errorf("the retained child has the owner references %v", refs)
 	}
 	setFinalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
 	deleteWith(t, s, "Ordered", metav1.DeletePropagationForeground)
 	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-second", report.HeldByFinalizer, "example.com/guard"))
-	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance)) // the collector was there
+	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance)) // the garbage collector has processed it
 	setFinalizers(t, s, suite.ConfigMap, "x-second")
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-first")
 
-	t.Log("what is retained stays, also when the kind goes")
+	t.Log("the retained child stays, also when the kind is deleted")
 	kind := s.Get(t, suite.CRD, "", "ordereds."+s.Group)
 	s.Delete(t, suite.RGD, "", s.Name("ordered"))
 	s.AwaitGone(t, suite.RGD, "", s.Name("ordered"))
 	s.AwaitGone(t, suite.CRD, "", "ordereds."+s.Group)
-	awaitCollector(t, s, kind) // of a kind that is gone it may never find out that the owner is
+	awaitCollector(t, s, kind) // of a deleted kind the collector may not notice that the owner is deleted
 	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-kept")); err != nil {
 		t.Errorf("x-kept %v", err)
 	}
 }
 
-// TestAnInstanceWithoutItsFinalizerOrphansItsChildren removes the finalizer by hand, as
-// a user in a hurry does: the garbage collector takes off what refers to it, and no more.
+// TestAnInstanceWithoutItsFinalizerOrphansItsChildren removes the finalizer as a user may: the garbage
+// collector removes the references to the instance, and deletes no child.
 func TestAnInstanceWithoutItsFinalizerOrphansItsChildren(t *testing.T) {
 	s := newSuite(t)
 	s.Apply(t, orderly)
@@ -126,13 +117,13 @@ func TestAnInstanceWithoutItsFinalizerOrphansItsChildren(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
 	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance))
 
-	t.Log("another instance of the name takes it on")
+	t.Log("another instance of the name adopts it")
 	before := s.Get(t, suite.ConfigMap, s.NS, "x-first")
 	setFinalizers(t, s, suite.ConfigMap, "x-second")
 	s.Apply(t, "{apiVersion: $GROUP/v1alpha1, kind: Ordered, metadata: {name: x, namespace: $NS}}")
 	next := s.AwaitReady(t, s.Kind("Ordered"), s.NS, "x")
 	after := s.Get(t, suite.ConfigMap, s.NS, "x-first")
 	if after.GetUID() != before.GetUID() || len(after.GetOwnerReferences()) != 2 || isOrphaned(next)(after) == nil {
-		t.Errorf("it is not taken on: %v", after.Object["metadata"])
+		t.Errorf("x-first is not adopted: %v", after.Object["metadata"])
 	}
 }

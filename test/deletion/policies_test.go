@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// keeper has a node of each policy, and limits.
+// keeper has a node of each deletion policy, and a timeout.
 const keeper = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -50,7 +50,8 @@ func isNotTerminating(o *unstructured.Unstructured) error {
 	return nil
 }
 
-func TestEachNodeHasItsPolicy(t *testing.T) {
+// TestEachNodeHasItsDeletionPolicy deletes an instance with a node of each policy.
+func TestEachNodeHasItsDeletionPolicy(t *testing.T) {
 	s := createKeeper(t)
 	retained := s.Get(t, suite.ConfigMap, s.NS, "x-retained")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
@@ -60,14 +61,14 @@ func TestEachNodeHasItsPolicy(t *testing.T) {
 		t.Errorf("the orphan %v", err)
 	}
 	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isNotTerminating); o.GetLabels()["kro.run/node-id"] != "retained" {
-		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
+		t.Errorf("the retained child has lost its labels: %v", o.GetLabels())
 	}
 
-	t.Log("another instance of the name takes on what was retained, and not what was orphaned")
+	t.Log("another instance of the name adopts the retained child, and not the orphan")
 	s.Apply(t, keeperInstance)
 	s.Await(t, s.Kind("Keeper"), s.NS, "x", notReadyBecause("NotOwned", "x-orphan"))
 	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isOwned(s, t)); o.GetUID() != retained.GetUID() {
-		t.Error("what was retained was recreated")
+		t.Error("the retained child was recreated")
 	}
 }
 
@@ -76,7 +77,7 @@ func isOwned(s suite.Suite, t *testing.T) func(*unstructured.Unstructured) error
 	uid := string(s.Get(t, s.Kind("Keeper"), s.NS, "x").GetUID())
 	return func(o *unstructured.Unstructured) error {
 		if o == nil || o.GetLabels()["kro.run/instance-id"] != uid {
-			return errors.New("isn't the instance's")
+			return errors.New("is not owned by the instance")
 		}
 		return nil
 	}
@@ -90,13 +91,14 @@ func notReadyBecause(reason string, words ...string) func(*unstructured.Unstruct
 		}
 		ready, _ := report.Read(o).Conditions.Get("Ready")
 		if ready.Reason != reason {
-			return errors.New("Ready because of " + ready.Reason + ": " + ready.Message)
+			return errors.New("Ready has the reason " + ready.Reason + ": " + ready.Message)
 		}
 		return containsAll(ready.Message, words...)
 	}
 }
 
-func TestThePoliciesHoldForPrunesAsWell(t *testing.T) {
+// TestPrunesFollowDeletionPolicies leaves out a node of each policy.
+func TestPrunesFollowDeletionPolicies(t *testing.T) {
 	s := createKeeper(t)
 	s.Apply(t, keeperInstance+"spec: {all: false}\n")
 	s.Await(t, suite.ConfigMap, s.NS, "x-orphan", func(o *unstructured.Unstructured) error {
@@ -107,11 +109,12 @@ func TestThePoliciesHoldForPrunesAsWell(t *testing.T) {
 	})
 	s.AwaitReady(t, s.Kind("Keeper"), s.NS, "x")
 	if o := s.Await(t, suite.ConfigMap, s.NS, "x-retained", isNotTerminating); o.GetLabels()["kro.run/node-id"] != "retained" {
-		t.Errorf("what is retained has lost its labels: %v", o.GetLabels())
+		t.Errorf("the retained child has lost its labels: %v", o.GetLabels())
 	}
 }
 
-func TestAnInstanceHasItsOwnSay(t *testing.T) {
+// TestAnInstanceOverridesDeletionPolicies sets policies in an annotation of the instance.
+func TestAnInstanceOverridesDeletionPolicies(t *testing.T) {
 	s := createKeeper(t)
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "Orphan, retained=Delete")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
@@ -124,9 +127,9 @@ func TestAnInstanceHasItsOwnSay(t *testing.T) {
 	}
 }
 
-// TestNothingIsTouchedBeforeAPolicyCanBeRead has a mistake in the annotation by
-// which an instance says what is to stay.
-func TestNothingIsTouchedBeforeAPolicyCanBeRead(t *testing.T) {
+// TestAnInvalidDeletionPolicyBlocksTheDeletion has an invalid policy in the annotation of an instance:
+// no child is deleted until it is corrected.
+func TestAnInvalidDeletionPolicyBlocksTheDeletion(t *testing.T) {
 	s := createKeeper(t)
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "gone=Keep")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
@@ -138,12 +141,12 @@ func TestNothingIsTouchedBeforeAPolicyCanBeRead(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")
 	o := s.Await(t, suite.ConfigMap, s.NS, "x-gone", isNotTerminating)
 	if o.GetLabels()["kro.run/node-id"] != "gone" || o.GetAnnotations()["espalier.dev/retained-from"] == "" {
-		t.Errorf("what its instance alone retains is not marked so: %v", o.GetAnnotations())
+		t.Errorf("a child that only the annotation retains is not annotated: %v", o.GetAnnotations())
 	}
 }
 
-// TestASlowDeletionIsStalledAndContinues has a definition with a limit of
-// a second, and an instance with an annotation that cannot be read.
+// TestASlowDeletionIsStalledAndContinues has a definition with a timeout of a second, and a finalizer
+// that blocks a child for longer.
 func TestASlowDeletionIsStalledAndContinues(t *testing.T) {
 	s := createKeeper(t)
 	setFinalizers(t, s, suite.ConfigMap, "x-gone", "example.com/guard")
@@ -151,7 +154,7 @@ func TestASlowDeletionIsStalledAndContinues(t *testing.T) {
 	s.Await(t, s.Kind("Keeper"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		stalled, _ := report.Read(o).Conditions.Get("Stalled")
 		if stalled.Status != "True" || stalled.Reason != "DeletionTimeout" {
-			return errors.New("isn't stalled")
+			return errors.New("is not stalled")
 		}
 		return containsAll(stalled.Message, "example.com/guard", "x-gone")
 	})

@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestTheInstanceIsDeletedLast deletes a nest by the policies that delete children too,
-// while its lowest object is held: each layer stays until all below has gone. What a
-// composite is composed of the garbage collector takes too, in the foreground.
+// TestTheInstanceIsDeletedLast deletes a nest in the background and in the foreground, while a
+// finalizer blocks its lowest object: each layer stays until all layers below it are deleted, also
+// where the garbage collector deletes composed resources in the foreground.
 func TestTheInstanceIsDeletedLast(t *testing.T) {
 	tops := map[string]layered{"graphs": nests["graphs"], "composites": nests["composites"], "composites without a claim": unclaimed}
 	for dialect, nest := range tops {
@@ -34,12 +34,12 @@ func TestTheInstanceIsDeletedLast(t *testing.T) {
 	}
 }
 
-// release removes the finalizer a leaf and watches the layers go: when the top has gone
-// nothing is left below.
+// release removes the finalizer of a leaf, and checks that no layer below the top exists when the
+// top is deleted.
 func (n layered) release(t *testing.T, s suite.Suite, held string) {
 	t.Helper()
 	order := make(chan error, 1)
-	go func() { order <- n.goneInOrder(t, s) }()
+	go func() { order <- n.deletedInOrder(t, s) }()
 	setFinalizers(t, s, leaf(s), held)
 	if err := <-order; err != nil {
 		t.Error(err)
@@ -47,7 +47,8 @@ func (n layered) release(t *testing.T, s suite.Suite, held string) {
 	n.awaitGone(t, s)
 }
 
-func (n layered) goneInOrder(t *testing.T, s suite.Suite) error {
+// deletedInOrder waits until the top is deleted, and checks that nothing below it exists then.
+func (n layered) deletedInOrder(t *testing.T, s suite.Suite) error {
 	return testkit.AwaitList(t.Context(), n.top().client(t, s), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) > 0 {
 			return errors.New("the top is still there")
@@ -55,33 +56,31 @@ func (n layered) goneInOrder(t *testing.T, s suite.Suite) error {
 		for _, l := range n.layers[:len(n.layers)-1] {
 			list, err := l.client(t, s).List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(list.Items) > 0 {
-				t.Errorf("the top is gone before %s: %v", l.kind, err)
+				t.Errorf("the top is deleted before %s: %v", l.kind, err)
 			}
 		}
 		list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) > 0 {
-			t.Errorf("the top is gone before its leaves: %v", err)
+			t.Errorf("the top is deleted before its leaves: %v", err)
 		}
 		return nil
 	})
 }
 
+// deleteWith deletes the object x of one of the test's kinds with a propagation policy.
 func deleteWith(t *testing.T, s suite.Suite, kind string, policy metav1.DeletionPropagation) {
 	t.Helper()
-	if err := s.Resource(t, s.Kind(kind), s.NS).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-		t.Fatal(err)
-	}
+	s.DeleteWith(t, s.Kind(kind), s.NS, "x", policy)
 }
 
-// TestOrphanedChildrenStayWithoutOurLabels deletes an instance by the policy that
-// leaves its children in place.
-func TestOrphanedChildrenStayWithoutOurLabels(t *testing.T) {
+// TestOrphanedChildrenLoseOurLabels deletes an instance with the policy Orphan.
+func TestOrphanedChildrenLoseOurLabels(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
 	before := s.Get(t, leaf(s), s.NS, "x-leaf")
 	deleteWith(t, s, "Low", metav1.DeletePropagationOrphan)
 	s.AwaitEvent(t, "x", "Orphaned", "x-leaf", "x-below")
-	// The nest makes its Low again, which finds its leaves to be nobody's.
+	// The nest recreates its Low, which does not own the orphaned leaves.
 	for _, name := range []string{"x-leaf", "x-below"} {
 		s.Await(t, leaf(s), s.NS, name, func(o *unstructured.Unstructured) error {
 			if o == nil || o.GetDeletionTimestamp() != nil {
@@ -113,8 +112,8 @@ func isUnlabelled(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// TestAnOrphanedInstanceIsReconciled orphans the middle of a nest: what it leaves is an
-// instance itself, with children of its own, and nobody's child.
+// TestAnOrphanedInstanceIsReconciled deletes the top of a nest with the policy Orphan: the orphan is
+// an instance with children of its own, and no child of another instance.
 func TestAnOrphanedInstanceIsReconciled(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
@@ -122,10 +121,10 @@ func TestAnOrphanedInstanceIsReconciled(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
 	mid := s.AwaitReady(t, s.Kind("Mid"), s.NS, "x")
 	if mid.GetLabels()["applyset.kubernetes.io/part-of"] != "" || mid.GetLabels()["kro.run/node-id"] != "" {
-		t.Errorf("it is somebody's: %v", mid.GetLabels())
+		t.Errorf("the orphan has labels of a child: %v", mid.GetLabels())
 	}
 	if mid.GetLabels()["applyset.kubernetes.io/id"] == "" || mid.GetLabels()["kro.run/owned"] != "true" {
-		t.Errorf("it is no instance any more: %v", mid.GetLabels())
+		t.Errorf("the orphan is no instance any more: %v", mid.GetLabels())
 	}
 	s.Delete(t, s.Kind("Mid"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Mid"), s.NS, "x")

@@ -1,7 +1,6 @@
 package deletion
 
 import (
-	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestAProtectedInstanceKeepsAllOfItsChildren marks each layer in turn; as long as
-// the mark is there nothing below it is touched.
+// TestAProtectedInstanceKeepsAllOfItsChildren protects each layer in turn: while it is protected, no
+// object below it is deleted.
 func TestAProtectedInstanceKeepsAllOfItsChildren(t *testing.T) {
 	for i, kind := range layers {
 		t.Run(kind, func(t *testing.T) {
@@ -36,14 +35,8 @@ func TestAProtectedInstanceKeepsAllOfItsChildren(t *testing.T) {
 	}
 }
 
-// ordered has two nodes that data do not order, and a third on top of one of them.
-const ordered = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-ordered}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Ordered, group: $GROUP}
-  resources:
+// ordered has two independent nodes, and a third that depends on one of them.
+var ordered = suite.Graph("Ordered", "", `
     - id: network
       deleteAfter: [database]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-network"}}
@@ -51,8 +44,9 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-database"}}
     - id: user
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-user"}, data: {of: "${database.metadata.name}"}}
-`
+`)
 
+// TestDeleteAfterOrdersIndependentNodes has a network that is deleted after the database.
 func TestDeleteAfterOrdersIndependentNodes(t *testing.T) {
 	s := newSuite(t)
 	s.Apply(t, ordered)
@@ -66,12 +60,12 @@ func TestDeleteAfterOrdersIndependentNodes(t *testing.T) {
 	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-user", report.HeldByFinalizer))
 	for _, name := range []string{"x-database", "x-network"} {
 		if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, name)); err != nil {
-			t.Errorf("%s %v before what is on top of it", name, err)
+			t.Errorf("%s %v before the node that depends on it", name, err)
 		}
 	}
 	setFinalizers(t, s, suite.ConfigMap, "x-user")
-	told := s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-database", report.HeldByFinalizer))
-	if d := report.ReadDeletion(told); d.Progress != "1/3" || d.Percent != 33 || d.Wave != 2 || d.Waves != 3 || d.Remaining != 2 {
+	blocked := s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-database", report.HeldByFinalizer))
+	if d := report.ReadDeletion(blocked); d.Progress != "1/3" || d.Percent != 33 || d.Wave != 2 || d.Waves != 3 || d.Remaining != 2 {
 		t.Errorf("progress: %+v", d)
 	}
 	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-network")); err != nil {
@@ -82,9 +76,9 @@ func TestDeleteAfterOrdersIndependentNodes(t *testing.T) {
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-network")
 }
 
-// TestTheFirstActIsToTell watches an instance and its children from before it is
-// deleted: it says so before any child is touched, and never again anything else.
-func TestTheFirstActIsToTell(t *testing.T) {
+// TestADeletionIsReportedBeforeChildrenAreDeleted watches an instance and its children: Ready gets the
+// reason Deleting before any child is deleted, and keeps it.
+func TestADeletionIsReportedBeforeChildrenAreDeleted(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
 	instances, err := s.Resource(t, s.Kind("Low"), s.NS).Watch(t.Context(), metav1.ListOptions{})
@@ -94,32 +88,32 @@ func TestTheFirstActIsToTell(t *testing.T) {
 	defer instances.Stop()
 	s.Delete(t, s.Kind("Top"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Top"), s.NS, "x")
-	told := ""
+	reported := ""
 	for event := range instances.ResultChan() {
 		o, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
 			t.Fatalf("the watch ended: %v", event)
 		}
-		if o.GetDeletionTimestamp() != nil && told == "" && testkit.ConditionReason(o, "Ready") == "Deleting" {
-			told = o.GetResourceVersion()
-			list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{ResourceVersion: told, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		if o.GetDeletionTimestamp() != nil && reported == "" && testkit.ConditionReason(o, "Ready") == "Deleting" {
+			reported = o.GetResourceVersion()
+			list, err := s.Resource(t, leaf(s), s.NS).List(t.Context(), metav1.ListOptions{ResourceVersion: reported, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 			if err != nil || len(list.Items) != 2 {
-				t.Errorf("when it was told there were %d children: %v", len(list.Items), err)
+				t.Errorf("when the deletion was reported there were %d children: %v", len(list.Items), err)
 			}
 			for i := range list.Items {
 				if list.Items[i].GetDeletionTimestamp() != nil {
-					t.Errorf("%s was touched before it was told", list.Items[i].GetName())
+					t.Errorf("%s was deleted before the deletion was reported", list.Items[i].GetName())
 				}
 			}
 		}
-		if told != "" && testkit.ConditionReason(o, "Ready") != "Deleting" {
-			t.Errorf("then got %s", testkit.ConditionReason(o, "Ready"))
+		if reported != "" && testkit.ConditionReason(o, "Ready") != "Deleting" {
+			t.Errorf("after Deleting the reason is %s", testkit.ConditionReason(o, "Ready"))
 		}
 		if event.Type == "DELETED" {
 			break
 		}
 	}
-	if told == "" {
-		t.Error(errors.New("it never told"))
+	if reported == "" {
+		t.Error("the deletion was never reported")
 	}
 }

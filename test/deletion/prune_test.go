@@ -13,14 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// parts has two chains that can be left out, and one that cannot.
-const parts = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-parts}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Parts, group: $GROUP, spec: {one: boolean | default=true, two: boolean | default=true, value: string | default=a}}
-  resources:
+// parts has two optional chains of nodes, and one node that is always included.
+var parts = suite.Graph("Parts", "spec: {one: boolean | default=true, two: boolean | default=true, value: string | default=a}", `
     - id: base
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-base"}, data: {value: "${schema.spec.value}"}}
     - id: oneBelow
@@ -33,12 +27,22 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-two-below"}}
     - id: twoAbove
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-two-above"}, data: {of: "${twoBelow.metadata.name}"}}
-`
+`)
 
 const partsInstance = "apiVersion: $GROUP/v1alpha1\nkind: Parts\nmetadata: {name: x, namespace: $NS}\nspec: {one: %t, two: %t, value: %s}\n"
 
-// reportsPruning checks what the status reports objects that nothing wants, by name and
-// reason, while the instance is ready.
+// createParts creates the instance x with all its children.
+func createParts(t *testing.T) suite.Suite {
+	t.Helper()
+	s := newSuite(t)
+	s.Apply(t, parts)
+	s.AwaitDefinitions(t, "parts")
+	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
+	s.AwaitReady(t, s.Kind("Parts"), s.NS, "x")
+	return s
+}
+
+// reportsPruning checks which objects a ready instance reports as being pruned, by name and reason.
 func reportsPruning(want map[string]report.Reason) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if err := testkit.IsReady(o); err != nil {
@@ -49,26 +53,22 @@ func reportsPruning(want map[string]report.Reason) func(*unstructured.Unstructur
 			got[b.Object.Name] = b.Reason
 		}
 		if len(got) != len(want) {
-			return fmt.Errorf("tells of %v", got)
+			return fmt.Errorf("reports %v", got)
 		}
 		for name, reason := range want {
 			if got[name] != reason {
-				return fmt.Errorf("tells of %v", got)
+				return fmt.Errorf("reports %v", got)
 			}
 		}
 		return nil
 	}
 }
 
-// TestAPruneIsReportedUntilItEnds leaves out two chains, one of which is
-// held: the other goes, the instance stays ready and continues, and what is held
-// is reported until it has gone.
+// TestAPruneIsReportedUntilItEnds leaves out two chains, while a finalizer blocks the deletion of
+// one: the other is deleted, the instance stays ready and is reconciled, and the blocked objects are
+// reported until they are deleted.
 func TestAPruneIsReportedUntilItEnds(t *testing.T) {
-	s := newSuite(t)
-	s.Apply(t, parts)
-	s.AwaitDefinitions(t, "parts")
-	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
-	s.AwaitReady(t, s.Kind("Parts"), s.NS, "x")
+	s := createParts(t)
 	setFinalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
 	s.Apply(t, fmt.Sprintf(partsInstance, false, false, "a"))
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-two-above")
@@ -77,10 +77,10 @@ func TestAPruneIsReportedUntilItEnds(t *testing.T) {
 	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(held))
 	s.AwaitEvent(t, "x", "PruneBlocked", "example.com/guard", "somebody")
 	if err := isNotTerminating(s.Get(t, suite.ConfigMap, s.NS, "x-one-below")); err != nil {
-		t.Errorf("what is held stands on an object that %v", err)
+		t.Errorf("x-one-below, on which the blocked object depends, %v", err)
 	}
 
-	t.Log("meanwhile the instance continues, and what is left out comes back beside it")
+	t.Log("meanwhile the instance is reconciled, and the other chain is included again")
 	s.Apply(t, fmt.Sprintf(partsInstance, false, true, "b"))
 	s.Await(t, suite.ConfigMap, s.NS, "x-two-above", isNotTerminating)
 	s.Await(t, suite.ConfigMap, s.NS, "x-base", func(o *unstructured.Unstructured) error {
@@ -96,14 +96,10 @@ func TestAPruneIsReportedUntilItEnds(t *testing.T) {
 	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(nil))
 }
 
-// TestAChildThatIsWantedDuringItsPruneIsRecreated wants an object back that is held on
-// its way: the node says so, and the object is recreated.
+// TestAChildThatIsWantedDuringItsPruneIsRecreated includes a node again while its object is
+// terminating: the node reports that, and the object is recreated.
 func TestAChildThatIsWantedDuringItsPruneIsRecreated(t *testing.T) {
-	s := newSuite(t)
-	s.Apply(t, parts)
-	s.AwaitDefinitions(t, "parts")
-	s.Apply(t, fmt.Sprintf(partsInstance, true, true, "a"))
-	s.AwaitReady(t, s.Kind("Parts"), s.NS, "x")
+	s := createParts(t)
 	setFinalizers(t, s, suite.ConfigMap, "x-one-above", "example.com/guard")
 	was := s.Get(t, suite.ConfigMap, s.NS, "x-one-above").GetUID()
 	s.Apply(t, fmt.Sprintf(partsInstance, false, true, "a"))
@@ -113,35 +109,29 @@ func TestAChildThatIsWantedDuringItsPruneIsRecreated(t *testing.T) {
 	setFinalizers(t, s, suite.ConfigMap, "x-one-above")
 	s.Await(t, s.Kind("Parts"), s.NS, "x", reportsPruning(nil))
 	if o := s.Get(t, suite.ConfigMap, s.NS, "x-one-above"); o == nil || o.GetUID() == was {
-		t.Error("it is not a new one")
+		t.Error("x-one-above was not recreated")
 	}
 }
 
-// TestAPrunedInstanceReportsItsBlocker leaves an instance out of another, and
-// holds what it consists of.
+// TestAPrunedInstanceReportsItsBlocker prunes a nested instance, while a finalizer blocks the
+// deletion of its leaf.
 func TestAPrunedInstanceReportsItsBlocker(t *testing.T) {
 	s := newSuite(t)
 	build(t, s)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-outer}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Outer, group: $GROUP, spec: {inner: boolean | default=true}}
-  resources:
+	s.Apply(t, suite.Graph("Outer", "spec: {inner: boolean | default=true}", `
     - id: inner
       includeWhen: ["${schema.spec.inner}"]
       template: {apiVersion: $GROUP/v1alpha1, kind: Mid, metadata: {name: other}}
-`)
+`))
 	s.AwaitDefinitions(t, "outer")
 	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Outer"), s.NS, "other")
 	setFinalizers(t, s, leaf(s), "other-leaf", "example.com/guard")
 	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Outer\nmetadata: {name: other, namespace: $NS}\nspec: {inner: false}\n")
 	s.Await(t, s.Kind("Outer"), s.NS, "other", func(o *unstructured.Unstructured) error {
-		told := report.ReadPruning(o)
-		if i := slices.IndexFunc(told, func(b report.Blocker) bool { return b.Reason == report.ChildBlocked }); i < 0 || told[i].RootCause().Object.Name != "other-leaf" {
-			return fmt.Errorf("tells of %+v", told)
+		pruning := report.ReadPruning(o)
+		if i := slices.IndexFunc(pruning, func(b report.Blocker) bool { return b.Reason == report.ChildBlocked }); i < 0 || pruning[i].RootCause().Object.Name != "other-leaf" {
+			return fmt.Errorf("reports %+v", pruning)
 		}
 		return testkit.IsReady(o)
 	})

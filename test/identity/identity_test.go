@@ -21,6 +21,16 @@ func releaseDefinition(t *testing.T, s suite.Suite, name string) {
 	s.AwaitGone(t, suite.RGD, "", s.Name(name))
 }
 
+// deleteBeforeInstance deletes the definition box, which waits for its only instance, and then that.
+func deleteBeforeInstance(t *testing.T, s suite.Suite) {
+	t.Helper()
+	s.Delete(t, suite.RGD, "", s.Name("box"))
+	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
+	s.Delete(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
+	s.AwaitGone(t, suite.RGD, "", s.Name("box"))
+}
+
 // unreadable turns the box into a definition whose spec cannot be decoded.
 func unreadable(definition string) string {
 	return strings.Replace(definition, "- id: content\n", "- id: content\n      waitFor: {x: {fields: [5]}}\n", 1)
@@ -104,11 +114,7 @@ func TestADefinitionThatCantBeReadStillWaitsForItsInstances(t *testing.T) {
 	s.Apply(t, suite.BoxInstance+"spec: {value: changed}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasField("changed", "status", "value"))
 
-	s.Delete(t, suite.RGD, "", s.Name("box"))
-	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
-	s.Delete(t, s.Kind("Box"), s.NS, "x")
-	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
-	s.AwaitGone(t, suite.RGD, "", s.Name("box"))
+	deleteBeforeInstance(t, s)
 }
 
 func TestARecreatedDefinitionServesExistingInstances(t *testing.T) {
@@ -122,9 +128,5 @@ func TestARecreatedDefinitionServesExistingInstances(t *testing.T) {
 	s.Apply(t, suite.BoxInstance+"spec: {value: changed}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasField("changed", "status", "value"))
 
-	s.Delete(t, suite.RGD, "", s.Name("box"))
-	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("Ready", "False", "InstancesRemain", "1 instance of Box remains"))
-	s.Delete(t, s.Kind("Box"), s.NS, "x")
-	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
-	s.AwaitGone(t, suite.RGD, "", s.Name("box"))
+	deleteBeforeInstance(t, s)
 }

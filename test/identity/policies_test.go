@@ -100,13 +100,7 @@ func TestDriftIsOnlyReportedOnRequest(t *testing.T) {
 	s.AwaitEvent(t, "x", "DriftEnded")
 }
 
-const deployment = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-web}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Web, group: $GROUP, spec: {image: 'string | default="one"', replicas: "integer | default=1"}, status: {image: "${server.spec.template.spec.containers[0].image}"}}
-  resources:
+var deployment = suite.Graph("Web", `spec: {image: 'string | default="one"', replicas: "integer | default=1"}, status: {image: "${server.spec.template.spec.containers[0].image}"}`, `
     - id: server
       driftPolicy: Ignore
       driftPaths: [spec.replicas, 'metadata.annotations["example.com/note"]']
@@ -118,7 +112,7 @@ spec:
           replicas: ${schema.spec.replicas}
           selector: {matchLabels: {app: "${schema.metadata.name}"}}
           template: {metadata: {labels: {app: "${schema.metadata.name}"}}, spec: {containers: [{name: web, image: "${schema.spec.image}"}]}}
-`
+`)
 
 // TestAnAutoscalerMayHaveTheReplicas scales a Deployment as an autoscaler does.
 func TestAnAutoscalerMayHaveTheReplicas(t *testing.T) {

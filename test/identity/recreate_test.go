@@ -18,13 +18,7 @@ var jobKind = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"
 func task(t *testing.T, more string) (s suite.Suite, put func(image string)) {
 	t.Helper()
 	s = suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-task}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Task, group: $GROUP, spec: {image: string}, status: {image: "${job.spec.template.spec.containers[0].image}"}}
-  resources:
+	s.Apply(t, suite.Graph("Task", `spec: {image: string}, status: {image: "${job.spec.template.spec.containers[0].image}"}`, `
     - id: job
       readyWhen: ["${job.metadata.name != ''}"]
       template:
@@ -32,7 +26,7 @@ spec:
         kind: Job
         metadata: {name: "${schema.metadata.name}"}
         spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: main, image: "${schema.spec.image}"}]}}}
-`+more)
+`)+more)
 	return s, func(image string) {
 		t.Helper()
 		s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Task\nmetadata: {name: x, namespace: $NS}\nspec: {image: "+image+"}\n")

@@ -91,8 +91,8 @@ func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
 	s.Apply(t, fmt.Sprintf(instance, "one"))
 	s.Apply(t, ofInstancesOnly)
 	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
-	if list, err := s.Resource(t, suite.ConfigMap, s.NS).List(t.Context(), metav1.ListOptions{LabelSelector: "kro.run/owned"}); err != nil || len(list.Items) > 0 {
-		t.Errorf("somebody has made its page, by rights of his own: %v, %v", list, err)
+	if list := s.List(t, suite.ConfigMap, s.NS, "kro.run/owned"); len(list) > 0 {
+		t.Errorf("somebody has made its page, by rights of his own: %v", list)
 	}
 
 	s.Apply(t, printed(t, s, s.Name("site")))

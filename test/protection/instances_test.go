@@ -18,20 +18,14 @@ import (
 func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 
 // app is an instance of two, which USES says more about.
-const app = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-app}
-spec:
-  schema: {apiVersion: v1alpha1, kind: App, group: $GROUP, spec: {extra: boolean | default=true}}
-  resources:
+var app = suite.Graph("App", "spec: {extra: boolean | default=true}", `
     - id: database
       includeWhen: ["${schema.spec.extra}"]
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-database"}}
     - id: client
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-client"}}
 USES
-`
+`)
 
 const instance = `
 ---

@@ -14,28 +14,16 @@ import (
 
 // Two layers above a bucket: the lower waits for it to be ready, or for a value of it,
 // and the upper for the lower.
-const layers = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-store}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Store, group: $GROUP, spec: {}, status: {url: "${bucket.status.atProvider.url}"}}
-  resources:
+var layers = suite.Graph("Store", `spec: {}, status: {url: "${bucket.status.atProvider.url}"}`, `
     - id: bucket
       template: {apiVersion: sandbox.espalier.dev/v1alpha1, kind: Bucket, metadata: {name: "${schema.metadata.name}"}, spec: {forProvider: {versioning: true}}}
       $READY
     - id: note
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {url: "${bucket.status.atProvider.url}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-shop}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Shop, group: $GROUP, spec: {}, status: {url: "${store.status.url}"}}
-  resources:
+`) + "---" + suite.Graph("Shop", `spec: {}, status: {url: "${store.status.url}"}`, `
     - id: store
       template: {apiVersion: $GROUP/v1alpha1, kind: Store, metadata: {name: "${schema.metadata.name}"}}
----
+`) + `---
 `
 
 // TestExternalErrorsAreReportedAtTheTop has the name of a bucket taken by a user, and

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -39,17 +38,24 @@ func inCloud(t *testing.T, name string) *cloud.Resource {
 	return &r
 }
 
+// deleteBucket deletes a bucket, and checks that it is deleted in the cloud as well.
+func deleteBucket(t *testing.T, s suite.Suite, name string) {
+	t.Helper()
+	s.Delete(t, bucket, s.NS, name)
+	s.AwaitGone(t, bucket, s.NS, name)
+	if left := inCloud(t, name); left != nil {
+		t.Errorf("the bucket is left in the cloud: %+v", left)
+	}
+}
+
 // bindings lists what is left of a test's managed resources.
 func bindings(t *testing.T, s suite.Suite) []string {
 	t.Helper()
-	list, err := s.Resource(t, binding, "").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := s.List(t, binding, "", "")
 	var out []string
-	for i := range list.Items {
-		if ns, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "owner", "namespace"); ns == s.NS {
-			out = append(out, list.Items[i].GetName())
+	for i := range list {
+		if ns, _, _ := unstructured.NestedString(list[i].Object, "spec", "owner", "namespace"); ns == s.NS {
+			out = append(out, list[i].GetName())
 		}
 	}
 	return out
@@ -88,20 +94,13 @@ func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
 		t.Errorf("another bucket was made: %+v", again)
 	}
 
-	s.Delete(t, bucket, s.NS, name)
-	s.AwaitGone(t, bucket, s.NS, name)
-	if left := inCloud(t, name); left != nil {
-		t.Errorf("it is left in the cloud: %+v", left)
-	}
-	err := testkit.AwaitList(t.Context(), s.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	deleteBucket(t, s, name)
+	s.AwaitList(t, binding, "", "", func(map[string]*unstructured.Unstructured) error {
 		if left := bindings(t, s); len(left) > 0 {
 			return fmt.Errorf("bindings are left: %v", left)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // TestATwinWaitsForTheNameAndThenHasIt makes a second managed resource for one

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -65,11 +64,7 @@ func TestTheExternalNameIsPutBack(t *testing.T) {
 		s.Await(t, bucket, s.NS, name, isNamed(name))
 	}
 	s.AwaitEvent(t, name, "ExternalNameRestored", "another", name)
-	s.Delete(t, bucket, s.NS, name)
-	s.AwaitGone(t, bucket, s.NS, name)
-	if left := inCloud(t, name); left != nil {
-		t.Errorf("it is left in the cloud: %+v", left)
-	}
+	deleteBucket(t, s, name)
 }
 
 func TestALostBindingIsRebuilt(t *testing.T) {
@@ -82,24 +77,17 @@ func TestALostBindingIsRebuilt(t *testing.T) {
 		s.Delete(t, binding, "", lost)
 	}
 	applyBucket(t, s, name, "", ", managementPolicies: [Observe, Create, Update, Delete]")
-	err := testkit.AwaitList(t.Context(), s.Resource(t, binding, ""), metav1.ListOptions{}, func(map[string]*unstructured.Unstructured) error {
+	s.AwaitList(t, binding, "", "", func(map[string]*unstructured.Unstructured) error {
 		if len(bindings(t, s)) == 0 {
 			return errors.New("there is no Binding")
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	s.Await(t, bucket, s.NS, name, isNamed(name))
 	if after := inCloud(t, name); after == nil || after.Serial != before.Serial {
 		t.Errorf("another bucket was made: %+v", after)
 	}
-	s.Delete(t, bucket, s.NS, name)
-	s.AwaitGone(t, bucket, s.NS, name)
-	if left := inCloud(t, name); left != nil {
-		t.Errorf("it is left in the cloud: %+v", left)
-	}
+	deleteBucket(t, s, name)
 }
 
 func TestExistingResourcesAreAdoptedOnlyOnRequest(t *testing.T) {

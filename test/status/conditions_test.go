@@ -103,22 +103,12 @@ func TestAnAuthorsConditionsTakeThePlaceOfTheEngines(t *testing.T) {
 
 func TestAMissingKindShowsBesideTheAuthorsConditions(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-site}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Site
-    group: $GROUP
-    status: {conditions: ["${runtime.newCondition({type: 'Mine', status: 'True'})}"]}
-  resources:
+	s.Apply(t, suite.Graph("Site", `status: {conditions: ["${runtime.newCondition({type: 'Mine', status: 'True'})}"]}`, `
     - id: cache
       template: {apiVersion: cache.$GROUP/v1, kind: Redis, metadata: {name: "${schema.metadata.name}"}}
     - id: reader
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${cache.metadata.name}"}}
-`)
+`))
 	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Site"), s.NS, "x", suite.All(conditionsEqual("Mine=True"), suite.HasProblem("cache", `no matches for kind "Redis"`)))
 	if waiting, _, _ := unstructured.NestedSlice(o.Object, "status", "waiting"); len(waiting) == 0 {
@@ -131,18 +121,12 @@ func TestAnEnclosingDefinitionUsesTheAuthorsReady(t *testing.T) {
 	s.Apply(t, site)
 	s.Apply(t, strings.NewReplacer("$ID-site", "$ID-plain", "kind: Site", "kind: Plain", "type: 'Ready'", "type: 'Usable'", "part-", "plain-").Replace(site))
 	s.AwaitDefinitions(t, "site", "plain")
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-above}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Above, group: $GROUP, status: {site: "${site.status.zones}", plain: "${plain.status.zones}"}}
-  resources:
+	s.Apply(t, suite.Graph("Above", `status: {site: "${site.status.zones}", plain: "${plain.status.zones}"}`, `
     - id: site
       template: {apiVersion: $GROUP/v1alpha1, kind: Site, metadata: {name: below}, spec: {zones: [a]}}
     - id: plain
       template: {apiVersion: $GROUP/v1alpha1, kind: Plain, metadata: {name: below}, spec: {zones: [b, c]}}
-`)
+`))
 	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: switch, namespace: $NS}\ndata: {\"on\": \"no\"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Above\nmetadata: {name: a, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Above"), s.NS, "a", suite.All(suite.HasCondition("ResourcesReady", "False", "NotReady", "site is not ready"), suite.HasField(1, "status", "site"), suite.HasField(2, "status", "plain")))

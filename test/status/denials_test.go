@@ -18,21 +18,12 @@ import (
 )
 
 // rules are an admission policy that refuses one value.
-const rules = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: $ID-rules}
-spec:
+var rules = suite.AdmissionPolicy("rules", `
   failurePolicy: Fail
   matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: ["*"], resources: [configmaps], operations: [CREATE, UPDATE]}]}
   matchConditions: [{name: here, expression: "request.namespace == '$NS'"}]
   validations: [{expression: "!has(object.data) || !('value' in object.data) || object.data.value != 'ours'", message: that is against the rules}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: $ID-rules}
-spec: {policyName: $ID-rules, validationActions: [Deny]}
-`
+`)
 
 func TestAdmissionDenialsAreReportedAndRetried(t *testing.T) {
 	s := suite.New(t)

@@ -14,20 +14,14 @@ import (
 // the whole template as its program holds it, and only then with the reason.
 func TestTheReasonOfARefusalIsReported(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-task}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Task, group: $GROUP, spec: {image: string}}
-  resources:
+	s.Apply(t, suite.Graph("Task", "spec: {image: string}", `
     - id: job
       template:
         apiVersion: batch/v1
         kind: Job
         metadata: {name: "${schema.metadata.name}"}
         spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: "${schema.spec.image}", env: [{name: TOKEN, value: hunter2}]}]}}}
-`)
+`))
 	task := func(image string) string {
 		return "apiVersion: $GROUP/v1alpha1\nkind: Task\nmetadata: {name: x, namespace: $NS}\nspec: {image: " + image + "}\n"
 	}

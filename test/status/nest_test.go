@@ -12,55 +12,25 @@ import (
 )
 
 // The three layers of the example in small, above a foreign kind.
-const (
-	low = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-vpc}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Vpc
-    group: $GROUP
-    spec: {cidr: 'string | default="10.0.0.0/16"'}
-    status: {privateSubnet1ID: "${subnet.status.id}"}
-  resources:
+var (
+	low = suite.Graph("Vpc", `spec: {cidr: 'string | default="10.0.0.0/16"'}, status: {privateSubnet1ID: "${subnet.status.id}"}`, `
     - id: subnet
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: "${schema.metadata.name}"}, spec: {cidr: "${schema.spec.cidr}"}}
-`
-	middle = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-eks}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Eks
-    group: $GROUP
-    spec: {subnetID: string}
-    status: {subnet: "${record.data.subnet}"}
-  resources:
+`)
+	middle = suite.Graph("Eks", `spec: {subnetID: string}, status: {subnet: "${record.data.subnet}"}`, `
     - id: record
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-eks"}, data: {subnet: "${schema.spec.subnetID}"}}
-`
-	both = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-both}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Both
-    group: $GROUP
-    spec: {name: string}
-    status: {subnet: "${eks.status.subnet}"}
-  resources:
+`)
+	both = suite.Graph("Both", `spec: {name: string}, status: {subnet: "${eks.status.subnet}"}`, `
     - id: vpc
       template: {apiVersion: $GROUP/v1alpha1, kind: Vpc, metadata: {name: "${schema.spec.name}"}}
     - id: eks
 $WAITFOR
       template: {apiVersion: $GROUP/v1alpha1, kind: Eks, metadata: {name: "${schema.spec.name}"}, spec: {subnetID: "${vpc.status.privateSubnet1ID}"}}
-`
+`)
+)
+
+const (
 	bothInstance = `
 apiVersion: $GROUP/v1alpha1
 kind: Both

@@ -14,16 +14,10 @@ import (
 func TestAKindThatCantBeReadStaysInTheInventory(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.SubnetCRD)
-	maker := `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-maker}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Maker, group: $GROUP}
-  resources:
+	maker := suite.Graph("Maker", "", `
     - id: made
       template: {apiVersion: %s, metadata: {name: x}}
-`
+`)
 	s.Apply(t, fmt.Sprintf(maker, "$GROUP/v1alpha1, kind: Subnet"))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Maker\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, s.Kind("Subnet"), s.NS, "x", suite.IsPresent)
@@ -43,16 +37,10 @@ spec:
 
 func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-guest}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Guest, group: $GROUP}
-  resources:
+	s.Apply(t, suite.Graph("Guest", "", `
     - id: inside
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: $ID-later}, data: {a: b}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, s.Kind("Guest"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.Name("later")), suite.HasField("IN_PROGRESS", "status", "state")))
 	s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
@@ -63,19 +51,13 @@ spec:
 
 func TestLimitsHoldAlsoWhereTheStatusHasNoRoom(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-busy}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Busy, group: $GROUP, status: {waiting: "${first.data.a}"}}
-  resources:
+	s.Apply(t, suite.Graph("Busy", `status: {waiting: "${first.data.a}"}`, `
     - id: first
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {a: b}}
     - id: second
       waitFor: {first: {fields: [data.never], timeout: 2s}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: second}, data: {a: b}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Busy\nmetadata: {name: x, namespace: $NS}\n")
 	s.Await(t, s.Kind("Busy"), s.NS, "x", suite.All(suite.HasField("b", "status", "waiting"), suite.HasCondition("Stalled", "True", "WaitTimeout", "second waits for first.data.never")))
 }
@@ -83,16 +65,10 @@ spec:
 func TestFieldsThatTheServerIgnoresAreNoDrift(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.SubnetCRD)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-eager}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Eager, group: $GROUP}
-  resources:
+	s.Apply(t, suite.Graph("Eager", "", `
     - id: made
       template: {apiVersion: $GROUP/v1alpha1, kind: Subnet, metadata: {name: x}, spec: {cidr: 10.0.0.0/8}, status: {id: mine}}
-`)
+`))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Eager\nmetadata: {name: x, namespace: $NS}\n")
 	s.AwaitReady(t, s.Kind("Eager"), s.NS, "x")
 	before := s.Get(t, s.Kind("Subnet"), s.NS, "x")

@@ -13,13 +13,7 @@ func TestSecretValuesAreNeverReported(t *testing.T) {
 	const password = "Hunter2IsNotAName!"
 	encoded := base64.StdEncoding.EncodeToString([]byte(password))
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-discreet}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Discreet, group: $GROUP}
-  resources:
+	s.Apply(t, suite.Graph("Discreet", "", `
     - id: secret
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: patterned
@@ -31,7 +25,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(secret.data.password)}"}}, data: {a: b}}
     - id: encoded
       template: {apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {password: "${string(secret.data.password)}"}}
-`)
+`))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", suite.All(
@@ -46,13 +40,7 @@ spec:
 func TestValuesRenderedFromSecretsAreNotReported(t *testing.T) {
 	const password = "Hunter2!"
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-carrier}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Carrier, group: $GROUP, status: {number: "${int(string(credentials.data.password))}"}}
-  resources:
+	s.Apply(t, suite.Graph("Carrier", `status: {number: "${int(string(credentials.data.password))}"}`, `
     - id: credentials
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: carrier
@@ -60,7 +48,7 @@ spec:
     - id: one
       waitFor: {carrier: {fields: [{path: metadata.annotations.a, pattern: ^never}]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
-`)
+`))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", suite.All(
@@ -74,13 +62,7 @@ spec:
 func TestNamesFromSecretsAreNotReported(t *testing.T) {
 	const password = "hunter2-is-no-name"
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-named}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Named, group: $GROUP}
-  resources:
+	s.Apply(t, suite.Graph("Named", "", `
     - id: credentials
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: word
@@ -95,7 +77,7 @@ spec:
       template: {apiVersion: v1, kind: Secret, metadata: {name: "${one}", labels: {invalid: "a b"}}}
     - id: misnamed
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${word}!"}}
-`)
+`))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Named"), s.NS, "x", suite.HasCondition("ResourcesReady", "False", "",

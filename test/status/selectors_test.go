@@ -97,16 +97,10 @@ spec:
 
 func TestAClusterScopedInstanceSelectsToo(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-census}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Census, group: $GROUP, scope: Cluster, spec: {label: string}, status: {names: "${all.map(c, c.metadata.name)}"}}
-  resources:
+	s.Apply(t, suite.Graph("Census", `scope: Cluster, spec: {label: string}, status: {names: "${all.map(c, c.metadata.name)}"}`, `
     - id: all
       externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {selector: {matchExpressions: [{key: "${schema.spec.label}", operator: Exists}]}}}
-`)
+`))
 	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: counted, namespace: $NS, labels: {$ID-counted: \"\"}}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Census\nmetadata: {name: $ID-all}\nspec: {label: $ID-counted}\n")
 	s.Await(t, s.Kind("Census"), "", s.Name("all"), suite.All(testkit.IsReady, suite.HasField("[counted]", "status", "names")))

@@ -13,13 +13,7 @@ import (
 
 func TestAConditionOnAnotherResourceIsVisible(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-choosy}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Choosy, group: $GROUP, spec: {mode: string}, status: {leaf: "${leaf.metadata.name}"}}
-  resources:
+	s.Apply(t, suite.Graph("Choosy", `spec: {mode: string}, status: {leaf: "${leaf.metadata.name}"}`, `
     - id: settings
       externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}
     - id: optional
@@ -27,7 +21,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: optional}}
     - id: leaf
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: leaf}, data: {from: "${optional.metadata.name}"}}
-`)
+`))
 	set := func(data string) {
 		t.Helper()
 		s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: $NS}\ndata: "+data+"\n")

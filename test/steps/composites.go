@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -64,29 +63,14 @@ func XRD(kind, scope, claim string) string {
 		more = append(more, fmt.Sprintf("claimNames: {kind: %s, plural: %ss}", claim, strings.ToLower(claim)), "connectionSecretKeys: [password]")
 	}
 	text := suite.XRD(version, kind, "value: {type: string}", "value: {type: string}", more...)
-	return "---" + strings.ReplaceAll(text, "$GROUP", "sweep.example.com")
+	return "---" + expand(text)
 }
 
 // Composition is a composition of a kind, with resources for function-patch-and-transform.
 func Composition(name, kind, resources string) string {
-	return fmt.Sprintf(`
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: sweep-%s}
-spec:
-  compositeTypeRef: {apiVersion: sweep.example.com/v1alpha1, kind: %s}
-  mode: Pipeline
-  writeConnectionSecretsToNamespace: default
-  pipeline:
-  - step: render
-    functionRef: {name: function-patch-and-transform}
-    input:
-      apiVersion: pt.fn.crossplane.io/v1beta1
-      kind: Resources
-      resources:%s
-  - {step: ready, functionRef: {name: function-auto-ready}}
-`, name, kind, resources)
+	steps := suite.PatchAndTransform(resources+"\n") + suite.AutoReady
+	text := suite.Composition(name, kind, steps, "writeConnectionSecretsToNamespace: default")
+	return "---" + expand(text)
 }
 
 // ComposedConfigMap is a composed ConfigMap with the composite's value.
@@ -115,15 +99,12 @@ func awaitComposites(t *testing.T, w *testkit.Cluster) {
 			return nil
 		})
 	}
-	err := testkit.AwaitList(t.Context(), w.Resource(t, compositionRevisionKind, ""), metav1.ListOptions{}, func(objects map[string]*unstructured.Unstructured) error {
+	w.AwaitList(t, compositionRevisionKind, "", "", func(objects map[string]*unstructured.Unstructured) error {
 		if len(objects) < 7 {
 			return fmt.Errorf("there are %d revisions", len(objects))
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // AwaitComposed waits until the Five x has a value in its status and the given numbers of
@@ -140,15 +121,12 @@ func AwaitComposed(value string, configMaps, secrets int) Step {
 			return testkit.IsReady(o)
 		})
 		for gvk, want := range map[schema.GroupVersionKind]int{suite.ConfigMap: configMaps, suite.Secret: secrets} {
-			err := testkit.AwaitList(t.Context(), w.Resource(t, gvk, ns), metav1.ListOptions{LabelSelector: "crossplane.io/composite=x"}, func(objects map[string]*unstructured.Unstructured) error {
+			w.AwaitList(t, gvk, ns, "crossplane.io/composite=x", func(objects map[string]*unstructured.Unstructured) error {
 				if len(objects) != want {
 					return fmt.Errorf("%d objects of kind %s, not %d", len(objects), gvk.Kind, want)
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 }

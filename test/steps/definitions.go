@@ -15,18 +15,7 @@ import (
 // definitions are a chain of five children in three layers, a graph whose children stay after a
 // deletion, one of immutable children, and a nest of three whose lowest value comes from a
 // ConfigMap that is created late.
-const definitions = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-chain}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Chain
-    group: sweep.example.com
-    spec: {value: string, extra: boolean | default=true}
-    status: {shown: "${e.data.value}"}
-  resources:
+var definitions = expand(suite.Graph("Chain", `spec: {value: string, extra: boolean | default=true}, status: {shown: "${e.data.value}"}`, `
     - id: a
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-a"}, data: {value: "${schema.spec.value}"}}
     - id: b
@@ -38,13 +27,8 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-d"}, data: {value: "${b.data.value}"}}
     - id: e
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-e"}, data: {value: "${b.data.value}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-keeper}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Keeper, group: sweep.example.com}
-  resources:
+`) + "---" +
+	suite.Graph("Keeper", "", `
     - id: orphan
       deletionPolicy: Orphan
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-orphan"}, data: {value: one}}
@@ -55,74 +39,39 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-below"}, data: {value: one}}
     - id: above
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-above"}, data: {value: "${below.data.value}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-fixed}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Fixed
-    group: sweep.example.com
-    spec: {value: string}
-    status: {value: "${above.data.value}"}
-  resources:
+`) + "---" +
+	suite.Graph("Fixed", `spec: {value: string}, status: {value: "${above.data.value}"}`, `
     - id: below
       onConflict: Recreate
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-below"}, immutable: true, data: {value: "${schema.spec.value}"}}
     - id: above
       onConflict: Recreate
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-above"}, immutable: true, data: {value: "${below.data.value}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-low}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Low
-    group: sweep.example.com
-    spec: {source: string}
-    status: {value: "${source.data.value}"}
-  resources:
+`) + "---" +
+	suite.Graph("Low", `spec: {source: string}, status: {value: "${source.data.value}"}`, `
     - id: source
       externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.source}"}}
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-low"}, data: {value: "${source.data.value}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-mid}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Mid
-    group: sweep.example.com
-    spec: {source: string}
-    status: {value: "${low.status.value}"}
-  resources:
+`) + "---" +
+	suite.Graph("Mid", `spec: {source: string}, status: {value: "${low.status.value}"}`, `
     - id: low
-      template: {apiVersion: sweep.example.com/v1alpha1, kind: Low, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
+      template: {apiVersion: $GROUP/v1alpha1, kind: Low, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
     - id: copy
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-mid"}, data: {value: "${low.status.value}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: sweep-top}
-spec:
-  schema:
-    apiVersion: v1alpha1
-    kind: Top
-    group: sweep.example.com
-    spec: {source: string}
-    status: {value: "${mid.status.value}"}
-  resources:
+`) + "---" +
+	suite.Graph("Top", `spec: {source: string}, status: {value: "${mid.status.value}"}`, `
     - id: mid
-      template: {apiVersion: sweep.example.com/v1alpha1, kind: Mid, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
+      template: {apiVersion: $GROUP/v1alpha1, kind: Mid, metadata: {name: "${schema.metadata.name}"}, spec: {source: "${schema.spec.source}"}}
     - id: copy
       waitFor: {mid: {fields: [status.value]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-top"}, data: {value: "${mid.status.value}"}}
-`
+`))
+
+// expand replaces $GROUP by the group of the definitions, and $ID by a prefix of their names.
+func expand(text string) string {
+	return strings.NewReplacer("$GROUP", "sweep.example.com", "$ID", "sweep").Replace(text)
+}
 
 // Kind is a kind of the definitions.
 func Kind(name string) schema.GroupVersionKind {

@@ -56,9 +56,7 @@ func Apply(text string) Step {
 func Delete(gvk schema.GroupVersionKind, policy metav1.DeletionPropagation) Step {
 	return func(t *testing.T, w *testkit.Cluster, ns string) {
 		t.Helper()
-		if err := w.Resource(t, gvk, ns).Delete(t.Context(), "x", metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-			t.Fatal(err)
-		}
+		w.DeleteWith(t, gvk, ns, "x", policy)
 	}
 }
 

@@ -100,13 +100,10 @@ func TestAllIsInstalledOrNothing(t *testing.T) {
 // crds are the names of all CustomResourceDefinitions.
 func crds(t *testing.T, w *testkit.Cluster) []string {
 	t.Helper()
-	list, err := w.Resource(t, suite.CRD, "").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := w.List(t, suite.CRD, "", "")
 	var out []string
-	for i := range list.Items {
-		out = append(out, list.Items[i].GetName())
+	for i := range list {
+		out = append(out, list[i].GetName())
 	}
 	return out
 }

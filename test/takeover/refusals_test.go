@@ -17,25 +17,13 @@ import (
 // another client's, and a definition that does not compile.
 func TestThePlanReportsWhatIsNotTakenOver(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-clash}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Clash, group: $GROUP, spec: {name: string}}
-  resources:
+	s.Apply(t, suite.Graph("Clash", "spec: {name: string}", `
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.name}"}}
----
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-mistaken}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Mistaken, group: $GROUP, spec: {name: string}}
-  resources:
+`)+"---"+suite.Graph("Mistaken", "spec: {name: string}", `
     - id: settings
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.nothing}"}}
----
+`)+`---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: others, namespace: $NS}

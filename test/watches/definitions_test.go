@@ -16,9 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestSweepDefinitionsComeAndGo makes many definitions, each of a kind of its own
-// with an instance, and takes them away again.
-func TestSweepDefinitionsComeAndGo(t *testing.T) {
+// TestSweepDefinitionsAreCreatedAndDeleted creates many definitions, each of a kind of its own with an
+// instance, and deletes them: afterwards the controllers use no more than before.
+func TestSweepDefinitionsAreCreatedAndDeleted(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -40,27 +40,27 @@ func TestSweepDefinitionsComeAndGo(t *testing.T) {
 	if err := concurrently(all[1:], func(p *simpleKind) error { return p.create(t.Context(), t) }); err != nil {
 		t.Fatal(err)
 	}
-	made := time.Since(began)
+	created := time.Since(began)
 	most := counter.count(t)
 	began = time.Now()
 	if err := concurrently(all[1:], func(p *simpleKind) error { return p.remove(t.Context()) }); err != nil {
 		t.Fatal(err)
 	}
-	ended := time.Since(began)
+	deleted := time.Since(began)
 	after := counter.awaitBaseline(t, base)
-	testkit.Report(t, "churn: %d definitions with an instance each, made in %.1f s and deleted in %.1f s; before %s; with all %s; after %s",
-		len(all)-1, made.Seconds(), ended.Seconds(), base, most, after)
+	testkit.Report(t, "watches: %d definitions with an instance each, created in %.1f s and deleted in %.1f s; before %s; with all %s; after %s",
+		len(all)-1, created.Seconds(), deleted.Seconds(), base, most, after)
 }
 
 // concurrently calls do for all, with limited concurrency.
 func concurrently[T any](all []T, do func(T) error) error {
 	errs := make([]error, len(all))
-	places := make(chan struct{}, 16)
+	slots := make(chan struct{}, 16)
 	var busy sync.WaitGroup
 	for i, one := range all {
-		places <- struct{}{}
+		slots <- struct{}{}
 		busy.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			errs[i] = do(one)
 		})
 	}
@@ -119,5 +119,5 @@ func (p *simpleKind) remove(ctx context.Context) error {
 	if err := p.objects().Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return gone(ctx, p.client.Resource(definitions), p.definition(), anyIncarnation)
+	return gone(ctx, p.client.Resource(definitions), p.definition(), sameName)
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// rights are all that controllers need to serve the healthy kinds, and to write
-// the forbidden ones without reading them.
+// rights are all permissions of the controllers but to list and watch the barred kind.
 const rights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -33,6 +32,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-cont
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $ID-user}]
 `
 
+// lacking are the missing permissions.
 const lacking = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -48,23 +48,17 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: $ID-user}]
 
 var barredKind = suite.CRDText("barred.$GROUP", "v1", "EksCluster", "{type: object, x-kubernetes-preserve-unknown-fields: true}")
 
-// mixed composes a kind that may not be listed beside one that may.
-const mixed = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-mixed}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Mixed, group: $GROUP, spec: {value: string | default=one}}
-  resources:
+// mixed has a child of a kind that the controllers may not list, and another.
+var mixed = suite.Graph("Mixed", "spec: {value: string | default=one}", `
     - id: cluster
       template: {apiVersion: barred.$GROUP/v1, kind: EksCluster, metadata: {name: "${schema.metadata.name}"}, spec: {a: b}}
     - id: note
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-mixed"}, data: {value: "${schema.spec.value}"}}
-`
+`)
 
-// TestAKindThatMayNotBeListedHoldsUpNothingElse gives the controllers all rights
-// but to list one kind, changes healthy instances beside it, and then grants it.
-func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
+// TestAForbiddenKindBlocksNoOtherKind gives the controllers all permissions but to list and watch one
+// kind, changes instances of other kinds meanwhile, and then grants the missing permissions.
+func TestAForbiddenKindBlocksNoOtherKind(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -86,7 +80,7 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 	c := run(t, config)
 	t.Cleanup(func() { p.clear(t) })
 
-	noError(t, "healthy instances", p.create(ctx, t, "a"))
+	noError(t, "instances of another kind", p.create(ctx, t, "a"))
 	noError(t, "a kind", p.apply(ctx, t, client.Resource(crds), barredKind))
 	noError(t, "a definition", p.apply(ctx, t, client.Resource(definitions), mixed))
 	noError(t, "a definition", await(ctx, client.Resource(definitions), p.expand("$ID-mixed"), testkit.IsReady))
@@ -96,27 +90,27 @@ func TestAKindThatMayNotBeListedHoldsUpNothingElse(t *testing.T) {
 	}
 	for i := range 20 {
 		name := fmt.Sprint("m", i)
-		noError(t, "the node that can", await(ctx, p.notes(), name+"-mixed", exists))
-		noError(t, "what is lacking", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
+		noError(t, "the allowed node", await(ctx, p.notes(), name+"-mixed", exists))
+		noError(t, "the missing permission", await(ctx, mixes, name, reason("Forbidden", "list eksclusters.barred."+p.group)))
 	}
 	for i := range 5 {
-		noError(t, "a change of a healthy instance", p.setStatus(ctx, "a", fmt.Sprint("beside-", i)))
+		noError(t, "a change of an instance of another kind", p.setStatus(ctx, "a", fmt.Sprint("beside-", i)))
 	}
-	// Roles are watched, so that a new one is noticed by its event.
+	// The controllers retry on the event of a role.
 	noError(t, "roles are watched", c.await(ctx, c.watchesRoles))
 	grant(lacking)
 	for i := range 20 {
-		noError(t, "healed by the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
+		noError(t, "ready with the role", await(ctx, mixes, fmt.Sprint("m", i), testkit.IsReady))
 	}
 }
 
-// watchesRoles checks that a user watches roles.
+// watchesRoles checks that the controllers watch roles.
 func (c *controllers) watchesRoles() error {
 	watched := slices.ContainsFunc(c.Hub.Stats(), func(s watch.KindStats) bool {
 		return s.Kind.Group == "rbac.authorization.k8s.io" && s.Subscribers > 0
 	})
 	if !watched {
-		return errors.New("nobody watches roles")
+		return errors.New("the controllers do not watch roles")
 	}
 	return nil
 }

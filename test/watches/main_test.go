@@ -1,6 +1,6 @@
-// Package watches proves that watches start and stop cleanly: kinds, definitions and
-// instances come and go, by the hundred and in every order, and what is left of them is
-// counted: goroutines, watches here and as the API server counts them, and memory.
+// Package watches proves that watches start and stop without leaks: tests create and delete hundreds
+// of kinds, definitions and instances, in every order, and count goroutines, watches here and as
+// the API server counts them, and memory.
 package watches
 
 import (
@@ -27,12 +27,11 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 type controllers struct {
 	*server.Controllers
 	stop func()
-	// failures counts passes that ended with an error.
+	// failures counts reconciles that ended with an error.
 	failures atomic.Int64
 }
 
-// run starts controllers that act with the given configuration, and stops them
-// with the test.
+// run starts controllers, and stops them at the end of the test.
 func run(t *testing.T, config *rest.Config) *controllers {
 	t.Helper()
 	c := &controllers{}
@@ -61,9 +60,9 @@ func run(t *testing.T, config *rest.Config) *controllers {
 	return c
 }
 
-// await waits for something of the controllers' own, which no watch reports.
+// await waits for a state of the controllers, which no watch reports.
 func (c *controllers) await(ctx context.Context, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, settling)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

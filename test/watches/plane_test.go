@@ -9,14 +9,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 )
 
-// plane is an API server that a test has for itself, to restart it or to leave
-// behind on it what would take long to remove.
+// plane is an API server of one test, which restarts it, or leaves objects on it whose deletion would
+// take long.
 type plane struct {
 	*embedded.ControlPlane
 	options embedded.Options
 }
 
-// ownPlane starts one, which ends with the test.
+// ownPlane starts an API server, and stops it at the end of the test.
 func ownPlane(t *testing.T) *plane {
 	t.Helper()
 	p := &plane{options: embedded.Options{DataDir: filepath.Join(t.TempDir(), "data"), NoFsync: true}}

@@ -25,15 +25,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestTheAPIServerRestartsInTheMiddle lives many lives concurrently while their
-// API server is stopped and started again, and again. What a person does is
-// repeated until it is accepted, as a user does; the controllers are left alone.
-func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
+// TestChangesContinueAfterTheAPIServerRestarts changes instances while the API server restarts
+// repeatedly. The test retries its own requests, as a user does; the controllers keep running.
+func TestChangesContinueAfterTheAPIServerRestarts(t *testing.T) {
 	restarts := testkit.Size(1, 3)
 	plane := ownPlane(t)
 	config := plane.Config()
 	c := run(t, config)
-	defer c.stop() // before its API server
+	defer c.stop() // before the API server
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -44,28 +43,28 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	}
 
 	var changes atomic.Int64
-	ctx, enough := context.WithCancel(t.Context())
+	ctx, stopChanges := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
 	for _, name := range []string{"a", "b"} {
 		busy.Go(func() {
-			// What fails while there is no API server is tried again: in moments, so as
-			// not to keep the processor from those that are to resume.
-			again := time.NewTicker(20 * time.Millisecond)
-			defer again.Stop()
+			// Requests fail while no API server runs. The pause leaves the processor to the
+			// controllers.
+			pause := time.NewTicker(20 * time.Millisecond)
+			defer pause.Stop()
 			for i := 0; ctx.Err() == nil; i++ {
-				if p.setStatus(ctx, name, fmt.Sprint(name, " says ", i)) == nil {
+				if p.setStatus(ctx, name, fmt.Sprint(name, "-", i)) == nil {
 					changes.Add(1)
 				}
-				<-again.C
+				<-pause.C
 			}
 		})
 	}
-	goesOn := func() {
+	awaitChanges := func() {
 		t.Helper()
 		before := changes.Load()
 		if err := c.await(t.Context(), func() error {
 			if changes.Load() < before+10 {
-				return errors.New("nothing goes on")
+				return errors.New("the instances do not change")
 			}
 			return nil
 		}); err != nil {
@@ -73,20 +72,20 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 		}
 	}
 	for range restarts {
-		goesOn()
+		awaitChanges()
 		plane.stop(t)
 		plane.start(t)
 	}
 	if plane.Config().Host != config.Host {
-		t.Fatalf("it listens on %s now, not on %s", plane.Config().Host, config.Host)
+		t.Fatalf("the API server listens on %s now, not on %s", plane.Config().Host, config.Host)
 	}
 	began := time.Now()
-	goesOn()
+	awaitChanges()
 	resumed := time.Since(began)
-	enough()
+	stopChanges()
 	busy.Wait()
 	for i, name := range []string{"a", "b"} {
-		if err := p.setStatus(t.Context(), name, fmt.Sprint("after all ", i)); err != nil {
+		if err := p.setStatus(t.Context(), name, fmt.Sprint("last-", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,17 +95,16 @@ func TestTheAPIServerRestartsInTheMiddle(t *testing.T) {
 	if err := p.awaitGone(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Report(t, "churn: the API server restarted %d times in the middle of %d changes, the last 10 of them within %.1f s of its return",
+	testkit.Report(t, "watches: the API server restarted %d times during %d changes, the last 10 of them within %.1f s of its start",
 		restarts, changes.Load(), resumed.Seconds())
 }
 
-// TestTheWatchSetIsRebuiltFromWhatInstancesRecorded restarts controllers whose
-// definition can no longer be compiled, with the leaf's kind there and with it
-// gone: no composer says what instances consist of.
-func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
-	for name, there := range map[string]bool{"with the kind there": true, "with the kind gone": false} {
+// TestWatchesAreRebuiltFromInventories restarts controllers whose definition no longer compiles, with
+// and without the leaf's kind: only the inventories of the instances list what to watch.
+func TestWatchesAreRebuiltFromInventories(t *testing.T) {
+	for name, installed := range map[string]bool{"with the leaf kind": true, "without the leaf kind": false} {
 		t.Run(name, func(t *testing.T) {
-			p, c := home(t)
+			p, c := start(t)
 			ctx := t.Context()
 			if err := p.create(ctx, t, "a", "b"); err != nil {
 				t.Fatal(err)
@@ -121,7 +119,7 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			noError(t, "no revision to fall back to", p.forgetRevisions(ctx))
-			if !there {
+			if !installed {
 				if err := remove(ctx, p.client.Resource(crds), p.leafName(), true); err != nil {
 					t.Fatal(err)
 				}
@@ -130,8 +128,8 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 			config := testkit.ExclusiveServer(t)
 			c = run(t, config)
 			wanted := map[string]int{"ConfigMap": 2, "Subnet": 2}
-			if !there {
-				delete(wanted, "Subnet") // its objects are gone with it
+			if !installed {
+				delete(wanted, "Subnet") // its objects are deleted with it
 			}
 			err := c.await(ctx, func() error {
 				got := map[string]int{}
@@ -141,14 +139,14 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 					}
 				}
 				if fmt.Sprint(got) != fmt.Sprint(wanted) {
-					return fmt.Errorf("watched are %v, not %v", got, wanted)
+					return fmt.Errorf("the watches are %v, not %v", got, wanted)
 				}
 				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !there {
+			if !installed {
 				if err := p.apply(ctx, t, p.client.Resource(crds), leafKind); err != nil {
 					t.Fatal(err)
 				}
@@ -171,11 +169,11 @@ func TestTheWatchSetIsRebuiltFromWhatInstancesRecorded(t *testing.T) {
 	}
 }
 
-// TestAKindThatCannotComeIsRefusedFromTheBeginning starts controllers beside a definition of
-// a kind that the API server is not built with: that this one cannot come has to be known
-// before the definition is looked at, or it would be accepted for a moment, and published.
-func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
-	p, c := home(t)
+// TestAnUnknownCoreKindIsRefusedFromTheStart starts controllers when a definition with a misspelt core
+// kind exists. A core kind cannot be installed later. The controllers must know the API groups before
+// they reconcile the definition, or they would accept it for a moment and publish its kind.
+func TestAnUnknownCoreKindIsRefusedFromTheStart(t *testing.T) {
+	p, c := start(t)
 	c.stop()
 	misspelt := strings.NewReplacer("leaf.$GROUP/v1alpha1", "v1", "Subnet", "ConfgMap").Replace(vpcDefinition)
 	if err := p.apply(t.Context(), t, p.client.Resource(definitions), misspelt); err != nil {
@@ -187,20 +185,20 @@ func TestAKindThatCannotComeIsRefusedFromTheBeginning(t *testing.T) {
 	run(t, slow)
 	o := testkit.NewCluster(t, config).Await(t, v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), "", p.definitionName(), func(o *unstructured.Unstructured) error {
 		if c, _ := condition.Read(o).Get(v1alpha1.DefinitionGraphAccepted); c.Status != condition.False || !strings.Contains(c.Message, `did you mean "ConfigMap"?`) {
-			return fmt.Errorf("it isn't refused: %+v", c)
+			return fmt.Errorf("GraphAccepted is %+v", c)
 		}
 		return nil
 	})
-	if issued, there, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); there && issued > 0 {
+	if issued, found, _ := unstructured.NestedInt64(o.Object, "status", "lastIssuedRevision"); found && issued > 0 {
 		t.Errorf("revision %d of it was issued", issued)
 	}
 	if _, err := p.client.Resource(crds).Get(t.Context(), p.kindName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("its kind was published: %v", err)
+		t.Errorf("the kind was published: %v", err)
 	}
-	noError(t, "it goes", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
+	noError(t, "delete the definition", remove(t.Context(), p.client.Resource(definitions), p.definitionName(), true))
 }
 
-// lateAPIServices has the controllers wait for what the API server says of its groups.
+// lateAPIServices delays the responses about APIServices by a second.
 type lateAPIServices struct{ next http.RoundTripper }
 
 func (l lateAPIServices) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -216,8 +214,8 @@ func (l lateAPIServices) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// forgetRevisions deletes the revisions of the place's definitions, while nobody runs who
-// could make others.
+// forgetRevisions deletes the revisions of the definitions, while no controller runs that would
+// create others.
 func (p *lifecycle) forgetRevisions(ctx context.Context) error {
 	revisions := p.client.Resource(schema.GroupVersionResource{Group: "internal.kro.run", Version: "v1alpha1", Resource: "graphrevisions"})
 	list, err := revisions.List(ctx, metav1.ListOptions{})

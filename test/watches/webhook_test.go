@@ -9,26 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// converted composes the leaf in a version that a webhook converts to.
-const converted = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-converted}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Converted, group: $GROUP}
-  resources:
+// converted has a leaf in a version that a webhook converts to.
+var converted = suite.Graph("Converted", "", `
     - id: subnet
       template: {apiVersion: leaf.$GROUP/v2, kind: Subnet, metadata: {name: "${schema.metadata.name}-v2"}, spec: {cidr: 10.1.0.0/16}}
     - id: note
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-converted"}, data: {a: b}}
-`
+`)
 
-// TestAConversionThatFailsHoldsUpOneVersionAlone has a kind whose second version
-// cannot be read, since the webhook that converts to it does not answer.
-func TestAConversionThatFailsHoldsUpOneVersionAlone(t *testing.T) {
-	p, _ := home(t)
+// TestAFailingConversionBlocksOneVersionOnly has a kind whose second version cannot be read, since
+// its conversion webhook does not respond.
+func TestAFailingConversionBlocksOneVersionOnly(t *testing.T) {
+	p, _ := start(t)
 	ctx := t.Context()
 	noError(t, "instances of the stored version", p.create(ctx, t, "a"))
 	const stored = "    - name: v1alpha1\n"
@@ -45,15 +40,15 @@ func TestAConversionThatFailsHoldsUpOneVersionAlone(t *testing.T) {
 	instances := p.client.Resource(schema.GroupVersionResource{Group: p.group, Version: "v1alpha1", Resource: "converteds"}).Namespace(p.ns)
 	noError(t, "an instance", p.apply(ctx, t, instances, "apiVersion: $GROUP/v1alpha1\nkind: Converted\nmetadata: {name: b, namespace: $NS}\n"))
 	noError(t, "its other node", await(ctx, p.notes(), "b-converted", exists))
-	noError(t, "what it waits for", await(ctx, instances, "b", reason("Unavailable", "subnet", "conversion webhook")))
+	noError(t, "the reported reason", await(ctx, instances, "b", reason("Unavailable", "subnet", "conversion webhook")))
 	for _, id := range []string{"one", "two"} {
-		noError(t, "the stored version goes on", p.setStatus(ctx, "a", id))
+		noError(t, "a change in the stored version", p.setStatus(ctx, "a", id))
 	}
 
 	t.Log("the webhook is no longer needed")
 	none := `[{"op":"replace","path":"/spec/conversion","value":{"strategy":"None"}}]`
 	_, err := p.client.Resource(crds).Patch(ctx, p.leafName(), types.JSONPatchType, []byte(none), metav1.PatchOptions{})
 	noError(t, "repair", err)
-	noError(t, "healed", await(ctx, instances, "b", testkit.IsReady))
-	noError(t, "the stored version goes on", p.setStatus(ctx, "a", "three"))
+	noError(t, "ready without the webhook", await(ctx, instances, "b", testkit.IsReady))
+	noError(t, "a change in the stored version", p.setStatus(ctx, "a", "three"))
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Labels of a revision.
+// Labels of a CompositionRevision.
 const (
-	// CompositionNameLabel is the name of the revision's composition.
+	// CompositionNameLabel has the name of the revision's composition.
 	CompositionNameLabel = "crossplane.io/composition-name"
-	// CompositionHashLabel is a digest of the composition's spec.
+	// CompositionHashLabel has a digest of the composition's spec.
 	CompositionHashLabel = "crossplane.io/composition-hash"
 )
 
-// CompositionRevision is a snapshot of a composition. Only the controllers write it.
+// CompositionRevision is a snapshot of a Composition's spec. Only the controllers write it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -69,19 +69,20 @@ type CompositionRevisionSpec struct {
 	WriteConnectionSecretsToNamespace *string `json:"writeConnectionSecretsToNamespace,omitempty"`
 
 	// PublishConnectionDetailsWithStoreConfigRef has no effect: secret stores
-	// are not supported. Older manifests have it.
+	// are not supported. It is accepted since manifests for older versions of Crossplane have it.
 	//
 	// +optional
 	PublishConnectionDetailsWithStoreConfigRef *StoreConfigReference `json:"publishConnectionDetailsWithStoreConfigRef,omitempty"`
 
-	// Revision is higher for newer revisions. It increases when a composition is reverted to
-	// the content of an older revision, which becomes the newest.
+	// Revision is the number of the revision: the newest revision of a composition has the
+	// highest one. If a composition is reverted to the spec of an older revision, that
+	// revision becomes the newest, and its number is raised.
 	Revision int64 `json:"revision"`
 }
 
 // CompositionRevisionStatus is the status of a revision.
 type CompositionRevisionStatus struct {
-	// Conditions are ValidPipeline.
+	// Conditions has the type ValidPipeline.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -89,8 +90,8 @@ type CompositionRevisionStatus struct {
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 }
 
-// Composition returns the spec of the revision's composition.
-func (s *CompositionRevisionSpec) Composition() CompositionSpec {
+// CompositionSpec returns the composition's spec, which is the revision's without its number.
+func (s *CompositionRevisionSpec) CompositionSpec() CompositionSpec {
 	return CompositionSpec{
 		CompositeTypeRef: s.CompositeTypeRef, Mode: s.Mode, Pipeline: s.Pipeline,
 		WriteConnectionSecretsToNamespace:          s.WriteConnectionSecretsToNamespace,

@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Usage protects an object from deletion while another object in the usage's namespace uses
-// it.
+// Usage protects an object from deletion, either while an object in the usage's namespace
+// uses it, or, for a reason alone, until the usage is deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -33,7 +33,8 @@ type UsageList struct {
 	Items           []Usage `json:"items"`
 }
 
-// ClusterUsage protects a cluster-scoped object from deletion while another one uses it.
+// ClusterUsage protects a cluster-scoped object from deletion, either while another one uses
+// it, or, for a reason alone, until the usage is deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -59,57 +60,59 @@ type ClusterUsageList struct {
 	Items           []ClusterUsage `json:"items"`
 }
 
-// UsageSpec is the protected object, and its user or a reason.
+// UsageSpec has the protected object, and the object that uses it, a reason, or both.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
-// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)",message="\"spec.by\" must be specified if \"spec.of.resourceRef.namespace\" is: nobody keeps another namespace's objects for a reason alone."
-// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__)",message="\"spec.by\" must be specified if \"spec.of.resourceSelector.namespace\" is: nobody keeps another namespace's objects for a reason alone."
+// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)",message="\"spec.by\" must be specified with \"spec.of.resourceRef.namespace\": a reason alone does not protect an object in another namespace."
+// +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__)",message="\"spec.by\" must be specified with \"spec.of.resourceSelector.namespace\": a reason alone does not protect an object in another namespace."
 type UsageSpec struct {
-	// Of is the object that is used. It may be in another namespace.
+	// Of is the object that is used and protected. It may be in another namespace.
 	//
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	Of NamespacedResource `json:"of"`
 
-	// By is the object that uses it. Without one, the usage protects until it is
+	// By is the object that uses it. Without one, the protection lasts until the usage is
 	// deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	By *Resource `json:"by,omitempty"`
 
-	// Reason is in the error of a deletion that is refused.
+	// Reason is shown in the error when a deletion is refused.
 	//
 	// +optional
 	Reason *string `json:"reason,omitempty"`
 
-	// ReplayDeletion repeats a refused deletion once the usage is gone.
+	// ReplayDeletion makes the controllers delete the protected object once the usage is gone,
+	// if a deletion of it was refused before.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
 }
 
-// ClusterUsageSpec is the protected object, and its user or a reason.
+// ClusterUsageSpec has the protected object, and the object that uses it, a reason, or both.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.by) || has(self.reason)",message="either \"spec.by\" or \"spec.reason\" must be specified."
 type ClusterUsageSpec struct {
-	// Of is the object that is used.
+	// Of is the object that is used and protected.
 	//
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	Of Resource `json:"of"`
 
-	// By is the object that uses it. Without one, the usage protects until it is
+	// By is the object that uses it. Without one, the protection lasts until the usage is
 	// deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	By *Resource `json:"by,omitempty"`
 
-	// Reason is in the error of a deletion that is refused.
+	// Reason is shown in the error when a deletion is refused.
 	//
 	// +optional
 	Reason *string `json:"reason,omitempty"`
 
-	// ReplayDeletion repeats a refused deletion once the usage is gone.
+	// ReplayDeletion makes the controllers delete the protected object once the usage is gone,
+	// if a deletion of it was refused before.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
@@ -150,7 +153,8 @@ type ResourceRef struct {
 type ResourceSelector struct {
 	// MatchLabels are labels that the object has.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// MatchControllerRef requires the same controller as that of the usage.
+	// MatchControllerRef selects only objects with the same controller owner reference as the
+	// usage's.
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
 }
 
@@ -183,7 +187,8 @@ type NamespacedResourceRef struct {
 type NamespacedResourceSelector struct {
 	// MatchLabels are labels that the object has.
 	MatchLabels map[string]string `json:"matchLabels,omitempty"`
-	// MatchControllerRef requires the same controller as that of the usage.
+	// MatchControllerRef selects only objects with the same controller owner reference as the
+	// usage's.
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
 	// Namespace defaults to the usage's namespace.
 	//

@@ -2,8 +2,8 @@ package v1alpha1
 
 import "embed"
 
-// CRDs holds the generated CustomResourceDefinitions of this package's kinds, one YAML
-// document a file.
+// CRDs holds the generated CustomResourceDefinitions of this package's kinds, a file for
+// each.
 //
 //go:embed crds/*.yaml
 var CRDs embed.FS

@@ -6,7 +6,17 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// GraphRevision is an immutable snapshot of a graph definition.
+// HashLabel has a digest of the snapshot's spec.
+const HashLabel = v1alpha1.Prefix + "graph-revision-hash"
+
+// Types of conditions on revisions.
+const (
+	Ready         = "Ready"
+	GraphVerified = "GraphVerified"
+)
+
+// GraphRevision is an immutable snapshot of a ResourceGraphDefinition or ResourceGroup. Only
+// the controllers write it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -36,7 +46,7 @@ type GraphRevisionList struct {
 	Items           []GraphRevision `json:"items"`
 }
 
-// GraphRevisionSpec is a definition's content and the number of the revision.
+// GraphRevisionSpec is a snapshot of a definition with the number of the revision.
 type GraphRevisionSpec struct {
 	// Revision is the number of the revision among those of one definition, from 1. No
 	// number is used twice.
@@ -45,22 +55,22 @@ type GraphRevisionSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	Revision int64 `json:"revision"`
 
-	// Snapshot is the content of the definition.
+	// Snapshot is the definition as it was when the revision was created.
 	//
 	// +kubebuilder:validation:Required
 	Snapshot Snapshot `json:"snapshot"`
 }
 
-// Snapshot is the content of a definition at one generation.
+// Snapshot is a definition as it was at one generation.
 type Snapshot struct {
-	// Name is the name of the definition. It ties the revision to the definition, also after
-	// the definition is deleted and created again.
+	// Name is the name of the definition. The revision belongs to the definition of this name,
+	// also after the definition is deleted and created again.
 	//
 	// +kubebuilder:validation:Required
 	Name string `json:"name"`
 
-	// Namespace is the namespace of the definition; empty unless it is a ResourceGroup. It
-	// is an addition of Espalier's.
+	// Namespace is the namespace of the definition; empty unless it is a ResourceGroup. kro
+	// does not have this field.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
@@ -79,25 +89,16 @@ type Snapshot struct {
 
 // GraphRevisionStatus is the status of a revision.
 type GraphRevisionStatus struct {
-	// TopologicalOrder lists the nodes in an order in which each comes after those that it
-	// reads.
+	// TopologicalOrder lists the ids of the nodes, each after those of the nodes that it
+	// depends on.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions are Ready and GraphVerified, which Ready follows from.
+	// Conditions has the types GraphVerified and Ready, which is derived from GraphVerified.
 	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []v1alpha1.Condition `json:"conditions,omitempty"`
 
-	// Resources lists the nodes that read others.
+	// Resources lists the nodes that depend on others, each with its dependencies.
 	Resources []v1alpha1.ResourceInformation `json:"resources,omitempty"`
 }
-
-// HashLabel is a digest of the revision's content.
-const HashLabel = v1alpha1.Prefix + "graph-revision-hash"
-
-// Types of conditions on revisions.
-const (
-	Ready         = "Ready"
-	GraphVerified = "GraphVerified"
-)

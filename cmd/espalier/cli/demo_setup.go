@@ -57,7 +57,7 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 // startControllers starts what `espalier run` runs, in this process, and a small cloud
 // for it.
 func (s *demoStory) startControllers(ctx context.Context) (string, error) {
-	s.cloud = cloud.New(cloud.Options{Behaviours: sandbox.Usual()})
+	s.cloud = cloud.New(cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
 		Options: manager.Options{

@@ -33,8 +33,8 @@ func TestAProviderNewCompilesAndConforms(t *testing.T) {
 		return string(out)
 	}
 	goes("vet", "./...")
-	if out := goes("test", "-v", "-run=TestConformance", "."); !strings.Contains(out, "lives") {
-		t.Errorf("it doesn't say how many lives were played: %s", out)
+	if out := goes("test", "-v", "-run=TestConformance", "."); !strings.Contains(out, "scenarios") {
+		t.Errorf("the output does not have the count of scenarios: %s", out)
 	} else {
 		t.Log(out)
 	}

@@ -101,7 +101,7 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 		managed.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook"))}
 	}
 	if withSandbox {
-		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.Usual()})
+		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
 		if err != nil {
 			return fmt.Errorf("open the sandbox cloud: %w", err)
 		}

@@ -34,17 +34,17 @@ type Header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Format     int    `json:"format"`
-	// ID names this export for good.
+	// ID identifies this export permanently.
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// Installation is the control plane that was read, by the UID of its namespace
-	// kube-system. Marks on external resources name it.
+	// Installation identifies the exported control plane by the UID of its namespace kube-system.
+	// Marks on external resources have it.
 	Installation string `json:"installation"`
 	Version      string `json:"version"`
-	// Selection is what was asked for; empty for everything.
+	// Selection is the requested selection; empty for all objects.
 	Selection Selection `json:"selection,omitzero"`
 	// Counts are the numbers of objects of each kind that follow. They show whether a stream
-	// was cut off.
+	// was truncated.
 	Counts map[string]int `json:"counts"`
 	// Requires are the kinds that the export's definitions compose and do not define. They
 	// have to be installed before an import.
@@ -53,24 +53,24 @@ type Header struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Kind is a kind in a version.
+// Kind is a kind with its API version.
 type Kind struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 }
 
-// GVK is the kind as others write it.
+// GVK returns the kind as a schema.GroupVersionKind.
 func (k Kind) GVK() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(k.APIVersion, k.Kind)
 }
 
-// KindOf is a kind as it stands in a header.
+// KindOf returns the kind as a header has it.
 func KindOf(gvk schema.GroupVersionKind) Kind {
 	v, k := gvk.ToAPIVersionAndKind()
 	return Kind{v, k}
 }
 
-// NewHeader begins a header.
+// NewHeader returns a header without counts and notes.
 func NewHeader(id string, at time.Time, installation, version string) Header {
 	return Header{
 		APIVersion: espalier.GroupVersion.String(), Kind: HeaderKind, Format: Format,
@@ -86,7 +86,7 @@ type Section int
 const (
 	Namespaces Section = iota
 	Functions
-	Revisions // before their compositions and definitions, which would make others
+	Revisions // before their compositions and definitions, whose controllers would create others
 	Compositions
 	Definitions
 	Configs
@@ -94,7 +94,7 @@ const (
 	Managed
 	Bindings
 	Instances
-	Usages // what is deleted again would be kept by them
+	Usages // last, since they would block deletions that an import repeats
 )
 
 // AllSections are the sections in their order.
@@ -102,7 +102,7 @@ var AllSections = []Section{
 	Namespaces, Functions, Revisions, Compositions, Definitions, Configs, Secrets, Managed, Bindings, Instances, Usages,
 }
 
-// String is the section in words.
+// String returns the section's name for messages.
 func (s Section) String() string {
 	return [...]string{
 		"namespaces", "functions", "revisions of compositions and definitions", "compositions", "definitions", "provider configurations",
@@ -124,24 +124,23 @@ var (
 	environmentKind         = v1beta1.GroupVersion.WithKind(v1beta1.EnvironmentConfigKind).GroupKind()
 )
 
-// IsDefinition says whether a kind is one of definitions, of either dialect.
+// IsDefinition reports whether a kind is one of definitions, of either dialect.
 func IsDefinition(gk schema.GroupKind) bool {
 	return gk == compositeDefinitionKind || gk.Group == v1alpha1.GroupVersion.Group && (gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
 }
 
-// IsConfig says whether a kind configures providers.
+// IsConfig reports whether a kind configures providers.
 func IsConfig(gk schema.GroupKind) bool {
 	return gk.Kind == "ProviderConfig" || gk.Kind == "ClusterProviderConfig"
 }
 
-// Configures says whether a kind configures the provider of managed resources of a
-// group: it is in the group itself, or in one above it.
+// Configures reports whether a kind configures the provider of a group's managed resources: its
+// own group is that group or a parent domain of it.
 func Configures(gk schema.GroupKind, group string) bool {
 	return IsConfig(gk) && (gk.Group == group || strings.HasSuffix(group, "."+gk.Group))
 }
 
-// sectionOf says where an object belongs, when these kinds are defined by
-// definitions.
+// sectionOf returns the section of a kind, given the kinds that definitions define.
 func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 	switch {
 	case gk == namespaceKind:
@@ -150,7 +149,7 @@ func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 		return Secrets
 	case gk == bindingKind:
 		return Bindings
-	case gk == functionKind, gk == environmentKind: // what functions read
+	case gk == functionKind, gk == environmentKind: // functions read EnvironmentConfigs
 		return Functions
 	case gk == revisionKind, gk == graphRevisionKind:
 		return Revisions
@@ -168,11 +167,10 @@ func sectionOf(gk schema.GroupKind, defined map[schema.GroupKind]bool) Section {
 	return Managed
 }
 
-// CountName is how a kind is called where objects are counted.
+// CountName is a kind's name in Header.Counts.
 func CountName(gk schema.GroupKind) string { return gk.String() }
 
-// Sort brings objects of a section into the order of their keys; definitions have an
-// order of their own.
+// Sort sorts the objects of a section by key. Order sorts definitions.
 func Sort(objects []*unstructured.Unstructured) {
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
 		return object.KeyOf(a).Compare(object.KeyOf(b))

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// parse reads the one object of a text.
+// parse decodes an object.
 func parse(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	o, err := DecodeObject([]byte(text))
@@ -25,18 +25,18 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// TestGolden exports and imports the objects of each file: what a server has, what is
-// written, and what another server gets.
+// TestGolden exports and imports the object of each file: the live object, its exported form,
+// and the form in which an import creates it.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txtar", func(t *testing.T, a *golden.Archive) {
 		live := parse(t, a.Input["live"])
 		exported := Strip(live)
 		if live.GetKind() == "Stall" {
-			exported = StripButStatus(live)
+			exported = StripExceptStatus(live)
 		}
 		imported := Imported(exported, "import-x/uid-of-hold")
 		if exported.GetKind() == "Binding" {
-			imported = For(imported, "new-uid")
+			imported = ForOwner(imported, "new-uid")
 		}
 		a.Record("exported", encoded(t, exported))
 		a.Record("imported", encoded(t, imported))
@@ -52,7 +52,7 @@ func encoded(t *testing.T, o *unstructured.Unstructured) string {
 	return strings.TrimPrefix(string(raw), "---\n")
 }
 
-// definition is one of a kind that composes others.
+// definition returns a definition of a kind that composes others.
 func definition(t *testing.T, name, kind string, composes ...string) *unstructured.Unstructured {
 	t.Helper()
 	text := "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: " + name + "}\nspec:\n  schema: {apiVersion: v1, kind: " + kind + "}\n  resources:\n"
@@ -70,7 +70,7 @@ func names(objects []*unstructured.Unstructured) string {
 	return strings.Join(out, " ")
 }
 
-func TestDefinitionsGoAfterThoseWhoseKindsTheyCompose(t *testing.T) {
+func TestOrderPutsDefinitionsAfterTheDefinitionsOfKindsTheyCompose(t *testing.T) {
 	cases := map[string]struct {
 		definitions []*unstructured.Unstructured
 		want        string
@@ -86,11 +86,11 @@ func TestDefinitionsGoAfterThoseWhoseKindsTheyCompose(t *testing.T) {
 	}
 }
 
-func TestAChosenDefinitionBringsWhatItNeeds(t *testing.T) {
+func TestWithDependencies(t *testing.T) {
 	all := []*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C", "Leaf"), definition(t, "c", "C"), definition(t, "d", "D", "A")}
-	chosen, unknown := With(all, []string{"a", "z"}, nil)
+	chosen, unknown := WithDependencies(all, []string{"a", "z"}, nil)
 	if got := names(chosen); got != "a b c" || !slices.Equal(unknown, []string{"z"}) {
-		t.Errorf("chosen are %s, unknown %v", got, unknown)
+		t.Errorf("chosen: %s, unknown: %v", got, unknown)
 	}
 	if diff := cmp.Diff([]Kind{{"kro.run/v1", "Leaf"}}, Requires(chosen)); diff != "" {
 		t.Errorf("required, -want +got:\n%s", diff)
@@ -103,15 +103,15 @@ func TestDifferences(t *testing.T) {
 		there string
 		want  []string
 	}{
-		"The same has none":             {wanted, nil},
-		"A status is none":              {wanted + "status: {x: 1}\n", nil},
-		"Labels of others are none":     {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
-		"Identities that pass are none": {strings.Replace(wanted, "old", "new", 1), nil},
-		"An empty object is nothing":    {strings.Replace(wanted, ", empty: {}", "", 1), nil},
-		"A label that is lacking":       {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
-		"A value, by its path":          {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
-		"A field more":                  {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
-		"A field less":                  {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
+		"The same has none":                             {wanted, nil},
+		"A status is none":                              {wanted + "status: {x: 1}\n", nil},
+		"Labels of others are none":                     {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
+		"UIDs that controllers update are not compared": {strings.Replace(wanted, "old", "new", 1), nil},
+		"An empty object is nothing":                    {strings.Replace(wanted, ", empty: {}", "", 1), nil},
+		"A label that is lacking":                       {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
+		"A value, by its path":                          {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
+		"A field more":                                  {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
+		"A field less":                                  {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
 	}
 	for name, tc := range cases {
 		if diff := cmp.Diff(tc.want, Differences(parse(t, wanted), parse(t, tc.there))); diff != "" {
@@ -145,7 +145,7 @@ func header(t *testing.T, counts map[string]int) string {
 
 var counted = map[string]int{"Bucket.sandbox.espalier.dev": 1, "Binding.espalier.dev": 1}
 
-func TestAStreamIsReadInTheOrderOfItsRestoration(t *testing.T) {
+func TestDecodeSortsIntoSections(t *testing.T) {
 	bindingFirst := "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2] + "---\n" + strings.TrimSuffix(strings.SplitAfter(bucketAndBinding, "---\n")[1], "---\n")
 	f, err := Decode(strings.NewReader(header(t, counted) + bindingFirst))
 	if err != nil {
@@ -162,21 +162,21 @@ func TestAStreamIsReadInTheOrderOfItsRestoration(t *testing.T) {
 		t.Errorf("a number became %d", size)
 	}
 	if problems := f.Check(); len(problems) > 0 {
-		t.Errorf("there are problems: %q", problems)
+		t.Errorf("unexpected problems: %q", problems)
 	}
 }
 
-func TestWhatIsWrongWithAStreamIsTold(t *testing.T) {
+func TestCheckReportsProblems(t *testing.T) {
 	cases := map[string]struct {
 		text string
 		want []string
 	}{
-		"it was cut off": {header(t, counted) + strings.SplitAfter(bucketAndBinding, "12345678901}}\n")[0],
-			[]string{"there are 0 of Binding.espalier.dev, and the header says 1: the file was cut off or changed"}},
+		"a truncated file": {header(t, counted) + strings.SplitAfter(bucketAndBinding, "12345678901}}\n")[0],
+			[]string{"0 objects of Binding.espalier.dev, but the header counts 1: the file was truncated or changed"}},
 		"a Binding is of nobody": {header(t, map[string]int{"Binding.espalier.dev": 1}) + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2],
-			[]string{"Binding k-1 is of Bucket prod/a, which isn't there"}},
-		"something is there twice": {header(t, map[string]int{"Bucket.sandbox.espalier.dev": 2, "Binding.espalier.dev": 1}) + bucketAndBinding + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[1],
-			[]string{"Bucket prod/a is there twice"}},
+			[]string{"Binding k-1 belongs to Bucket prod/a, which is not in the export"}},
+		"an object that appears twice": {header(t, map[string]int{"Bucket.sandbox.espalier.dev": 2, "Binding.espalier.dev": 1}) + bucketAndBinding + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[1],
+			[]string{"Bucket prod/a appears twice"}},
 	}
 	for name, tc := range cases {
 		f, err := Decode(strings.NewReader(tc.text))
@@ -189,33 +189,33 @@ func TestWhatIsWrongWithAStreamIsTold(t *testing.T) {
 	}
 	for name, text := range map[string]string{"nothing": "", "something else": bucketAndBinding} {
 		if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrNotAnExport) {
-			t.Errorf("%s is read with: %v", name, err)
+			t.Errorf("%s: Decode returned %v", name, err)
 		}
 	}
 	later := strings.Replace(header(t, counted), "format: 2", "format: 3", 1)
-	if _, err := Decode(strings.NewReader(later)); err == nil || !strings.Contains(err.Error(), "of format 3") {
-		t.Errorf("a later format is read with: %v", err)
+	if _, err := Decode(strings.NewReader(later)); err == nil || !strings.Contains(err.Error(), "has format 3") {
+		t.Errorf("a later format: Decode returned %v", err)
 	}
 }
 
-func TestABindingIsWrittenForAnotherIncarnation(t *testing.T) {
+func TestForOwnerRenamesABindingNamedByUID(t *testing.T) {
 	cases := map[string]struct{ name, want string }{
 		"named by its managed resource's UID": {"u-old", "u-new"},
 		"named by its place":                  {"k-1", "k-1"},
 	}
 	for name, tc := range cases {
 		b := parse(t, strings.Replace(strings.SplitAfter(bucketAndBinding, "---\n")[2], "k-1", tc.name, 1))
-		got := For(b, "new")
+		got := ForOwner(b, "new")
 		if _, uid := Owner(got); got.GetName() != tc.want || uid != "new" {
 			t.Errorf("%s: got %s of %s", name, got.GetName(), uid)
 		}
 		if _, uid := Owner(b); uid != "old" {
-			t.Errorf("%s: what was given has changed", name)
+			t.Errorf("%s: the argument was modified", name)
 		}
 	}
 }
 
-func TestADeletionIsKept(t *testing.T) {
+func TestAnExportRecordsADeletion(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC))
 	for finalizer, want := range map[string]metav1.DeletionPropagation{"kro.run/finalizer": metav1.DeletePropagationBackground, "orphan": metav1.DeletePropagationOrphan} {
 		o := parse(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\n")
@@ -226,12 +226,12 @@ func TestADeletionIsKept(t *testing.T) {
 			t.Errorf("%s: got %q, %t", finalizer, policy, deleting)
 		}
 		if _, deleting := Deleting(Imported(exported, "x/y")); deleting {
-			t.Errorf("%s: it is written on what is imported", finalizer)
+			t.Errorf("%s: the imported object has the annotation", finalizer)
 		}
 	}
 }
 
-func TestSecretsOfAConfigurationAreFound(t *testing.T) {
+func TestSecretsOfAConfiguration(t *testing.T) {
 	o := parse(t, "apiVersion: x.dev/v1\nkind: ProviderConfig\nmetadata: {name: a, namespace: ns}\nspec: {credentials: {source: Secret, secretRef: {name: s, namespace: other, key: k}}, more: [{secretKeyRef: {name: t}}]}\n")
 	if diff := cmp.Diff([][2]string{{"other", "s"}, {"ns", "t"}}, SecretsOf(o)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

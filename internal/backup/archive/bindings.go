@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Owner is the managed resource that a Binding belongs to, and the incarnation of it.
+// Owner returns the managed resource that a Binding belongs to, with its UID.
 func Owner(b *unstructured.Unstructured) (key object.Key, uid types.UID) {
 	owner, _, _ := unstructured.NestedMap(b.Object, "spec", "owner")
 	text := func(field string) string {
@@ -22,22 +22,22 @@ func Owner(b *unstructured.Unstructured) (key object.Key, uid types.UID) {
 	return object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: text("namespace"), Name: text("name")}, types.UID(text("uid"))
 }
 
-// OwnerKind is the kind of the managed resource, in its version.
+// OwnerKind returns the kind of the managed resource.
 func OwnerKind(b *unstructured.Unstructured) schema.GroupVersionKind {
 	version, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "apiVersion")
 	kind, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "kind")
 	return schema.FromAPIVersionAndKind(version, kind)
 }
 
-// Phase is the phase of a Binding.
+// Phase returns the phase of a Binding.
 func Phase(b *unstructured.Unstructured) espalier.BindingPhase {
 	phase, _, _ := unstructured.NestedString(b.Object, "spec", "phase")
 	return espalier.BindingPhase(phase)
 }
 
-// KeepsKey reports whether a Binding without a managed resource still reserves its key, so that
+// ReservesKey reports whether a Binding without a managed resource still reserves its key, so that
 // it is exported anyway.
-func KeepsKey(b *unstructured.Unstructured) bool {
+func ReservesKey(b *unstructured.Unstructured) bool {
 	switch Phase(b) {
 	case espalier.BindingReserved, espalier.BindingReleased:
 		return false
@@ -46,8 +46,8 @@ func KeepsKey(b *unstructured.Unstructured) bool {
 	}
 }
 
-// Ends reports whether the managed resource of a Binding is being deleted, or was deleted.
-func Ends(b *unstructured.Unstructured) bool {
+// IsOwnerDeleted reports whether the managed resource of a Binding is being deleted, or was deleted.
+func IsOwnerDeleted(b *unstructured.Unstructured) bool {
 	switch Phase(b) {
 	case espalier.BindingDeleting, espalier.BindingTombstone, espalier.BindingReleased:
 		return true
@@ -56,30 +56,32 @@ func Ends(b *unstructured.Unstructured) bool {
 	}
 }
 
-// ofUID begins the names of Bindings that are named by their managed resource's UID.
-const ofUID = "u-"
+// uidPrefix is the prefix of Bindings' names that derive from their managed resource's UID.
+const uidPrefix = "u-"
 
-// For returns the Binding for another incarnation of its managed resource: named by
-// that, where it was named by the former one.
-func For(b *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured {
+// ForOwner returns the Binding for a managed resource that was created again with another UID. A
+// name that derives from the former UID changes.
+func ForOwner(b *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured {
 	out := b.DeepCopy()
-	_, was := Owner(b)
-	if b.GetName() == ofUID+string(was) {
-		out.SetName(ofUID + string(uid))
+	_, former := Owner(b)
+	if b.GetName() == uidPrefix+string(former) {
+		out.SetName(uidPrefix + string(uid))
 	}
-	_ = unstructured.SetNestedField(out.Object, string(uid), "spec", "owner", "uid") // it has an owner: Check has seen to that
+	_ = unstructured.SetNestedField(out.Object, string(uid), "spec", "owner", "uid") // Check makes sure that it has an owner
 	return out
 }
 
 // IsNamedByUID reports whether a Binding's name derives from its managed resource's UID.
-func IsNamedByUID(b *unstructured.Unstructured) bool { return strings.HasPrefix(b.GetName(), ofUID) }
+func IsNamedByUID(b *unstructured.Unstructured) bool {
+	return strings.HasPrefix(b.GetName(), uidPrefix)
+}
 
-// Agree reports whether an existing Binding has the same owner as an imported one and, if both
+// SameExternal reports whether an existing Binding has the same owner as an imported one and, if both
 // have an identity, the same identity.
-func Agree(there, wanted *unstructured.Unstructured) bool {
-	a, _ := Owner(there)
+func SameExternal(live, wanted *unstructured.Unstructured) bool {
+	a, _ := Owner(live)
 	b, _ := Owner(wanted)
-	is, _, _ := unstructured.NestedString(there.Object, "spec", "ref")
-	want, _, _ := unstructured.NestedString(wanted.Object, "spec", "ref")
-	return a == b && (is == want || is == "" || want == "")
+	ref, _, _ := unstructured.NestedString(live.Object, "spec", "ref")
+	wantedRef, _, _ := unstructured.NestedString(wanted.Object, "spec", "ref")
+	return a == b && (ref == wantedRef || ref == "" || wantedRef == "")
 }

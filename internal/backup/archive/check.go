@@ -21,7 +21,7 @@ func (f File) Check() []string {
 		case key.Kind == "" || key.Name == "" || o.GetAPIVersion() == "":
 			out = append(out, fmt.Sprintf("a document has no apiVersion, kind or name: %q", key))
 		case seen[key]:
-			out = append(out, fmt.Sprintf("%s is there twice", key))
+			out = append(out, fmt.Sprintf("%s appears twice", key))
 		}
 		seen[key] = true
 	}
@@ -31,23 +31,22 @@ func (f File) Check() []string {
 	}
 	maps.Copy(names, counts)
 	for _, kind := range slices.Sorted(maps.Keys(names)) {
-		if want, is := f.Header.Counts[kind], counts[kind]; want != is {
-			out = append(out, fmt.Sprintf("there are %d of %s, and the header says %d: the file was cut off or changed", is, kind, want))
+		if want, got := f.Header.Counts[kind], counts[kind]; want != got {
+			out = append(out, fmt.Sprintf("%d objects of %s, but the header counts %d: the file was truncated or changed", got, kind, want))
 		}
 	}
 	for _, b := range f.Sections[Bindings] {
 		if owner, uid := Owner(b); owner.Name == "" || uid == "" {
-			out = append(out, fmt.Sprintf("%s doesn't say whose it is", object.KeyOf(b)))
-		} else if !seen[owner] && !KeepsKey(b) {
-			out = append(out, fmt.Sprintf("%s is of %s, which isn't there", object.KeyOf(b), owner))
+			out = append(out, fmt.Sprintf("%s has no spec.owner with name and uid", object.KeyOf(b)))
+		} else if !seen[owner] && !ReservesKey(b) {
+			out = append(out, fmt.Sprintf("%s belongs to %s, which is not in the export", object.KeyOf(b), owner))
 		}
 	}
 	return out
 }
 
-// SecretsOf names the Secrets that a provider's configuration refers to, or that a
-// composition gives to functions, as namespace and name; without a namespace it is the
-// configuration's own.
+// SecretsOf returns the Secrets that a provider configuration refers to, or that a composition
+// passes to functions, as namespace and name. The default is the configuration's namespace.
 func SecretsOf(config *unstructured.Unstructured) [][2]string {
 	if isComposition(config) {
 		return credentials(config)

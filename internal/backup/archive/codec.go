@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Encode writes an object as a document of a stream.
+// Encode encodes an object as a document of the stream.
 func Encode(o *unstructured.Unstructured) ([]byte, error) {
 	raw, err := yaml.Marshal(o.Object)
 	if err != nil {
@@ -23,7 +23,7 @@ func Encode(o *unstructured.Unstructured) ([]byte, error) {
 	return append([]byte("---\n"), raw...), nil
 }
 
-// Encode writes the header as a stream's first document.
+// Encode encodes the header as the first document of the stream.
 func (h Header) Encode() ([]byte, error) {
 	raw, err := yaml.Marshal(h)
 	if err != nil {
@@ -32,13 +32,13 @@ func (h Header) Encode() ([]byte, error) {
 	return raw, nil
 }
 
-// File is an export as it was read.
+// File is a decoded export.
 type File struct {
 	Header   Header
 	Sections map[Section][]*unstructured.Unstructured
 }
 
-// Objects are all objects in the order in which they are restored.
+// Objects returns all objects in the order in which an import restores them.
 func (f File) Objects() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, s := range AllSections {
@@ -48,7 +48,7 @@ func (f File) Objects() []*unstructured.Unstructured {
 }
 
 // ErrNotAnExport is returned for a stream that does not begin with an export's header.
-var ErrNotAnExport = errors.New("this is not an export of espalier's: it doesn't begin with a document of kind Export")
+var ErrNotAnExport = errors.New("not an export of Espalier: the first document must be of kind Export")
 
 // Decode reads an export. It returns an error if the stream is no valid export; Check finds
 // problems of its content.
@@ -66,7 +66,7 @@ func Decode(r io.Reader) (File, error) {
 		return f, ErrNotAnExport
 	}
 	if f.Header.Format > Format {
-		return f, fmt.Errorf("the export is of format %d, and this program reads up to %d: import it with version %s or later", f.Header.Format, Format, f.Header.Version)
+		return f, fmt.Errorf("the export has format %d, and this program reads formats up to %d: import it with version %s or later", f.Header.Format, Format, f.Header.Version)
 	}
 	var all []*unstructured.Unstructured
 	for n := 2; ; n++ {
@@ -79,7 +79,7 @@ func Decode(r io.Reader) (File, error) {
 		}
 		o, err := DecodeObject(raw)
 		if err != nil {
-			return f, fmt.Errorf("document %d of the export can't be read: %w", n, err)
+			return f, fmt.Errorf("decode document %d of the export: %w", n, err)
 		}
 		if len(o.Object) > 0 {
 			all = append(all, o)
@@ -89,8 +89,8 @@ func Decode(r io.Reader) (File, error) {
 	return f, nil
 }
 
-// DecodeObject reads a document of a stream with its whole numbers whole, as the API's own decoder
-// does.
+// DecodeObject decodes a document of the stream. Integers become int64, as in the decoder of the
+// API.
 func DecodeObject(raw []byte) (*unstructured.Unstructured, error) {
 	text, err := yaml.YAMLToJSON(raw)
 	if err != nil {
@@ -100,7 +100,7 @@ func DecodeObject(raw []byte) (*unstructured.Unstructured, error) {
 	return o, json.Unmarshal(text, &o.Object)
 }
 
-// sort puts objects into their sections and orders.
+// sort sorts objects into their sections, and each section.
 func (f *File) sort(all []*unstructured.Unstructured) {
 	defined := Defined(definitionsOf(all))
 	for _, o := range all {

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 )
 
-// Composed says of which kinds objects of a kind are composed, as far as that is known.
+// Composed are the known kinds of composed resources, by the kind of the composite.
 type Composed map[schema.GroupKind]map[schema.GroupKind]bool
 
-// Add notes that objects of a kind are composed of others.
+// Add records that objects of a kind are composed of objects of others.
 func (c Composed) Add(kind schema.GroupKind, of ...schema.GroupVersionKind) {
 	if c[kind] == nil {
 		c[kind] = map[schema.GroupKind]bool{}
@@ -31,24 +31,24 @@ func isComposition(o *unstructured.Unstructured) bool {
 	return gk == compositionKind || gk == revisionKind
 }
 
-// pipeline is what a composition, or a revision of one, says.
+// pipeline returns the spec of a composition or a revision; a zero spec if it cannot be decoded.
 func pipeline(o *unstructured.Unstructured) v1.CompositionSpec {
 	if o.GroupVersionKind().GroupKind() == revisionKind {
 		var r v1.CompositionRevision
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r) // what can't be read says nothing
-		return r.Spec.Composition()
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &r)
+		return r.Spec.CompositionSpec()
 	}
 	var c v1.Composition
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c) // what can't be read says nothing
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c)
 	return c.Spec
 }
 
-// ComposesFor is the kind that a composition, or a revision of one, composes.
+// ComposesFor returns the composite kind of a composition or a revision.
 func ComposesFor(o *unstructured.Unstructured) schema.GroupKind {
 	return pipeline(o).CompositeTypeRef.GroupVersionKind().GroupKind()
 }
 
-// FunctionsOf are the functions that a composition, or a revision of one, names.
+// FunctionsOf returns the names of the functions in the pipeline of a composition or a revision.
 func FunctionsOf(o *unstructured.Unstructured) []string {
 	var out []string
 	for _, step := range pipeline(o).Pipeline {
@@ -57,9 +57,9 @@ func FunctionsOf(o *unstructured.Unstructured) []string {
 	return out
 }
 
-// Bases are the kinds that a composition, or a revision of one, composes, as far as its
-// functions' inputs list them as those of the functions do that are part of the program.
-func Bases(o *unstructured.Unstructured) []schema.GroupVersionKind {
+// TemplateKinds returns the kinds of the resource templates in a composition or a revision. It
+// knows the inputs of the built-in functions, and inputs of the same form.
+func TemplateKinds(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, step := range pipeline(o).Pipeline {
 		var input struct {
@@ -79,9 +79,9 @@ func Bases(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	return out
 }
 
-// NamesByUID says whether a composition, or a revision of one, speaks of UIDs: what is
-// named after one is named otherwise when it has been imported.
-func NamesByUID(o *unstructured.Unstructured) bool {
+// ReadsUID reports whether a composition or a revision mentions metadata.uid. Names that derive
+// from a UID change with an import.
+func ReadsUID(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(pipeline(o).Pipeline, func(step v1.PipelineStep) bool {
 		return step.Input != nil && bytes.Contains(step.Input.Raw, []byte("metadata.uid"))
 	})
@@ -99,9 +99,9 @@ func credentials(composition *unstructured.Unstructured) [][2]string {
 	return out
 }
 
-// Settled says whether the newest revision of each composition is what the composition
-// is: nothing has changed while they were read.
-func Settled(compositions, revisions []*unstructured.Unstructured) bool {
+// RevisionsMatch reports whether the newest revision of each composition has the composition's
+// spec, so that none changed while they were read.
+func RevisionsMatch(compositions, revisions []*unstructured.Unstructured) bool {
 	var history []*v1.CompositionRevision
 	for _, o := range revisions {
 		var r v1.CompositionRevision
@@ -116,7 +116,7 @@ func Settled(compositions, revisions []*unstructured.Unstructured) bool {
 	})
 }
 
-// Number is which revision of its composition a revision is.
+// Number returns the number of a CompositionRevision.
 func Number(revision *unstructured.Unstructured) int64 {
 	n, _, _ := unstructured.NestedInt64(revision.Object, "spec", "revision")
 	return n

@@ -64,22 +64,22 @@ func TestACompositionTellsWhatItNeeds(t *testing.T) {
 		t.Errorf("Secrets, -want +got:\n%s", diff)
 	}
 	var kinds []string
-	for _, gvk := range Bases(c) {
+	for _, gvk := range TemplateKinds(c) {
 		kinds = append(kinds, gvk.Kind)
 	}
 	if diff := cmp.Diff([]string{"Bucket", "A", "Network"}, kinds); diff != "" {
 		t.Errorf("kinds, -want +got:\n%s", diff)
 	}
-	if ComposesFor(c) != (schema.GroupKind{Group: "example.com", Kind: "XShop"}) || !NamesByUID(c) {
+	if ComposesFor(c) != (schema.GroupKind{Group: "example.com", Kind: "XShop"}) || !ReadsUID(c) {
 		t.Errorf("it composes %s", ComposesFor(c))
 	}
 }
 
 func TestADefinitionOfCompositesBringsWhatTheyAreComposedOf(t *testing.T) {
 	composed := Composed{}
-	composed.Add(ComposesFor(parse(t, shopComposition)), Bases(parse(t, shopComposition))...)
+	composed.Add(ComposesFor(parse(t, shopComposition)), TemplateKinds(parse(t, shopComposition))...)
 	all := []*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B"), definition(t, "c", "C"), parse(t, shopDefinition)}
-	chosen, _ := With(all, []string{"xshops.example.com"}, composed)
+	chosen, _ := WithDependencies(all, []string{"xshops.example.com"}, composed)
 	if got := names(chosen); got != "xshops.example.com a b" {
 		t.Errorf("chosen are %s", got)
 	}
@@ -98,11 +98,11 @@ func TestAnImportedCompositionHasTheRevisionThatItHad(t *testing.T) {
 		}
 		history := []*unstructured.Unstructured{Imported(Strip(&unstructured.Unstructured{Object: raw}), "import-x/uid")}
 		again := Imported(Strip(o), "import-x/uid")
-		if again.GetAnnotations()[espalier.ImportAnnotation] == "" || !Settled([]*unstructured.Unstructured{again}, history) {
+		if again.GetAnnotations()[espalier.ImportAnnotation] == "" || !RevisionsMatch([]*unstructured.Unstructured{again}, history) {
 			t.Errorf("%s: another revision would be made", name)
 		}
 		again.SetLabels(map[string]string{"team": "a"})
-		if Settled([]*unstructured.Unstructured{again}, history) {
+		if RevisionsMatch([]*unstructured.Unstructured{again}, history) {
 			t.Errorf("%s: no revision would be made of what has changed", name)
 		}
 	}
@@ -137,11 +137,11 @@ func TestWhatAnInstanceIsComposedOfGoesWithIt(t *testing.T) {
 	claim, composite, below, other := key("Shop", "prod"), key("XShop", ""), key("Shelf", "shelves"), key("XShop", "")
 	other.Name = "b"
 	all := map[object.Key]Parent{claim: {}, composite: {claim}, below: {composite}, other: {key("Shop", "test")}}
-	got := Selection{Namespaces: []string{"prod"}}.Part(all)
+	got := Selection{Namespaces: []string{"prod"}}.SelectInstances(all)
 	if diff := cmp.Diff(map[object.Key]Parent{claim: {}, composite: {claim}, below: {composite}}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if len(all) != 4 || len(Selection{}.Part(all)) != 4 {
+	if len(all) != 4 || len(Selection{}.SelectInstances(all)) != 4 {
 		t.Error("without namespaces it isn't all")
 	}
 	kinds := map[schema.GroupKind]bool{composite.GroupKind(): true}
@@ -151,7 +151,7 @@ func TestWhatAnInstanceIsComposedOfGoesWithIt(t *testing.T) {
 		}
 	}
 	all[claim] = Parent{below} // as labels may say
-	if len(Selection{Namespaces: []string{"none"}}.Part(all)) != 0 {
+	if len(Selection{Namespaces: []string{"none"}}.SelectInstances(all)) != 0 {
 		t.Error("what is in no namespace that was chosen is taken")
 	}
 }
@@ -173,7 +173,7 @@ func TestUsagesGoWithWhatTheyAreAbout(t *testing.T) {
 		"it is in no namespace, and about what is none": {Selection{Namespaces: []string{"prod"}}, none, false},
 	}
 	for name, tc := range cases {
-		if got := tc.selection.TakesUsage(parse(t, about), nil, tc.has); got != tc.want {
+		if got := tc.selection.IncludesUsage(parse(t, about), nil, tc.has); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

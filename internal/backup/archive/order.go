@@ -18,27 +18,27 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// specOf reads a definition. Both spellings have the same spec.
+// specOf decodes the spec of a ResourceGraphDefinition or ResourceGroup.
 func specOf(o *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, error) {
 	var d v1alpha1.ResourceGraphDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-		return nil, fmt.Errorf("%s can't be read: %w", object.KeyOf(o), err)
+		return nil, fmt.Errorf("decode %s: %w", object.KeyOf(o), err)
 	}
 	return &d.Spec, nil
 }
 
-// Defines are the kinds that a definition defines: one, or that of composites and that of
-// their claims. None can be told of a definition that makes no sense.
+// Defines returns the kinds that a definition defines: one, or those of composites and claims.
+// An invalid definition defines none.
 func Defines(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	if o.GroupVersionKind().GroupKind() == compositeDefinitionKind {
-		return composites(o)
+		return compositeKinds(o)
 	}
 	s, _, _ := unstructured.NestedMap(o.Object, "spec", "schema")
-	text := func(field, otherwise string) string {
+	text := func(field, fallback string) string {
 		if t, _ := s[field].(string); t != "" {
 			return t
 		}
-		return otherwise
+		return fallback
 	}
 	gvk := schema.GroupVersionKind{Group: text("group", v1alpha1.GroupVersion.Group), Version: text("apiVersion", ""), Kind: text("kind", "")}
 	if gvk.Kind == "" || gvk.Version == "" {
@@ -47,8 +47,8 @@ func Defines(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{gvk}
 }
 
-// composites are the kinds that a definition of the composition dialect defines.
-func composites(o *unstructured.Unstructured) []schema.GroupVersionKind {
+// compositeKinds returns the kinds that a CompositeResourceDefinition defines.
+func compositeKinds(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	d, err := xrd.Read(o)
 	if err != nil || d.Spec.Names.Kind == "" {
 		return nil
@@ -60,7 +60,7 @@ func composites(o *unstructured.Unstructured) []schema.GroupVersionKind {
 	return out
 }
 
-// Defined are the kinds that definitions define.
+// Defined returns the kinds that definitions define.
 func Defined(definitions []*unstructured.Unstructured) map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for _, d := range definitions {
@@ -71,22 +71,22 @@ func Defined(definitions []*unstructured.Unstructured) map[schema.GroupKind]bool
 	return out
 }
 
-// Order brings definitions into an order in which each goes after those whose kinds
-// it composes; those of one rank are sorted. What composes itself in a circle can't
-// be ordered, and is sorted by name: its kinds are served all the same.
+// Order sorts definitions topologically, each after the definitions of the kinds that it
+// composes, and by name otherwise. If they form a cycle, all are sorted by name: their kinds are
+// served in any order.
 func Order(definitions []*unstructured.Unstructured) []*unstructured.Unstructured {
-	byName, by := map[string]*unstructured.Unstructured{}, map[schema.GroupKind]string{}
+	byName, definedBy := map[string]*unstructured.Unstructured{}, map[schema.GroupKind]string{}
 	for _, d := range definitions {
 		name := object.KeyOf(d).String()
 		byName[name] = d
 		for _, gvk := range Defines(d) {
-			by[gvk.GroupKind()] = name
+			definedBy[gvk.GroupKind()] = name
 		}
 	}
 	g := dag.New(slices.Collect(maps.Keys(byName))...)
 	for name, d := range byName {
-		for _, gvk := range uses(d) {
-			if other, ok := by[gvk.GroupKind()]; ok && other != name {
+		for _, gvk := range usedKinds(d) {
+			if other, ok := definedBy[gvk.GroupKind()]; ok && other != name {
 				g.Connect(name, other)
 			}
 		}
@@ -102,9 +102,9 @@ func Order(definitions []*unstructured.Unstructured) []*unstructured.Unstructure
 	return out
 }
 
-// uses are the kinds that a definition composes; none if it can't be read. What composites
-// are composed of, their definition doesn't say.
-func uses(d *unstructured.Unstructured) []schema.GroupVersionKind {
+// usedKinds returns the kinds that a definition composes; none if it cannot be decoded, or if it
+// is a CompositeResourceDefinition, which has no resources.
+func usedKinds(d *unstructured.Unstructured) []schema.GroupVersionKind {
 	if d.GroupVersionKind().GroupKind() == compositeDefinitionKind {
 		return nil
 	}
@@ -115,12 +115,12 @@ func uses(d *unstructured.Unstructured) []schema.GroupVersionKind {
 	return graph.UsedKinds(spec)
 }
 
-// Requires are the kinds that definitions compose, and those that composites are known to
-// be composed of, as far as the definitions don't define them themselves; sorted.
+// Requires returns the kinds that definitions compose, and the known kinds of composed
+// resources, without the kinds that the definitions define. The result is sorted.
 func Requires(definitions []*unstructured.Unstructured, known ...schema.GroupVersionKind) []Kind {
 	defined, seen := Defined(definitions), map[schema.GroupVersionKind]bool{}
 	for _, d := range definitions {
-		known = append(known, uses(d)...)
+		known = append(known, usedKinds(d)...)
 	}
 	for _, gvk := range known {
 		if !defined[gvk.GroupKind()] {
@@ -137,44 +137,44 @@ func Requires(definitions []*unstructured.Unstructured, known ...schema.GroupVer
 	return out
 }
 
-// Composing are the definitions that compose a kind, in their order.
+// Composing returns the definitions that compose a kind, in their order.
 func Composing(definitions []*unstructured.Unstructured, kind schema.GroupVersionKind) []object.Key {
 	var out []object.Key
 	for _, d := range definitions {
-		if slices.Contains(uses(d), kind) {
+		if slices.Contains(usedKinds(d), kind) {
 			out = append(out, object.KeyOf(d))
 		}
 	}
 	return out
 }
 
-// With are the named definitions and all those whose kinds they compose, however
-// deep; of composites it has to be told what they are composed of. It returns the names
-// that no definition has.
-func With(definitions []*unstructured.Unstructured, names []string, composed Composed) (chosen []*unstructured.Unstructured, unknown []string) {
+// WithDependencies returns the named definitions and, transitively, the definitions of the kinds
+// that they compose. Those of composites are in composed. It also returns the names that no
+// definition has.
+func WithDependencies(definitions []*unstructured.Unstructured, names []string, composed Composed) (chosen []*unstructured.Unstructured, unknown []string) {
 	by := map[schema.GroupKind][]*unstructured.Unstructured{}
 	for _, d := range definitions {
 		for _, gvk := range Defines(d) {
 			by[gvk.GroupKind()] = append(by[gvk.GroupKind()], d)
 		}
 	}
-	taken := map[object.Key]bool{}
-	var take func(d *unstructured.Unstructured)
-	take = func(d *unstructured.Unstructured) {
-		if taken[object.KeyOf(d)] {
+	added := map[object.Key]bool{}
+	var add func(d *unstructured.Unstructured)
+	add = func(d *unstructured.Unstructured) {
+		if added[object.KeyOf(d)] {
 			return
 		}
-		taken[object.KeyOf(d)] = true
+		added[object.KeyOf(d)] = true
 		chosen = append(chosen, d)
-		for _, gvk := range uses(d) {
+		for _, gvk := range usedKinds(d) {
 			for _, other := range by[gvk.GroupKind()] {
-				take(other)
+				add(other)
 			}
 		}
 		for _, gvk := range Defines(d) {
 			for gk := range composed[gvk.GroupKind()] {
 				for _, other := range by[gk] {
-					take(other)
+					add(other)
 				}
 			}
 		}
@@ -184,7 +184,7 @@ func With(definitions []*unstructured.Unstructured, names []string, composed Com
 		for _, d := range definitions {
 			if d.GetName() == name {
 				found = true
-				take(d)
+				add(d)
 			}
 		}
 		if !found {

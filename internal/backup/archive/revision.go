@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// IsRenumbered says whether a revision of a kind takes on a higher number when what it is a
-// revision of has become again what it was; others never change.
+// IsRenumbered reports whether revisions of a kind get a higher number when their composition
+// returns to an earlier state. Other revisions never change.
 func IsRenumbered(gk schema.GroupKind) bool { return gk == revisionKind }
 
-// Snapshotted is the definition that a revision is of.
-func Snapshotted(revision *unstructured.Unstructured) object.Key {
+// DefinitionOf returns the definition of a GraphRevision.
+func DefinitionOf(revision *unstructured.Unstructured) object.Key {
 	name, _, _ := unstructured.NestedString(revision.Object, "spec", "snapshot", "name")
 	namespace, _, _ := unstructured.NestedString(revision.Object, "spec", "snapshot", "namespace")
 	key := object.Key{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: namespace, Name: name}
@@ -25,19 +25,19 @@ func Snapshotted(revision *unstructured.Unstructured) object.Key {
 	return key
 }
 
-// served are the fields of a definition's status that can't be found out again: which of its
-// revisions have been given out, which one serves, and how far another has come. Without
-// them the newest would reach all instances at once.
-var served = []string{"lastIssuedRevision", "servingRevision", "rollout"}
+// keptFields are the fields of a definition's status that cannot be computed again: the last
+// issued revision, the serving revision, and the progress of a rollout. Without them, the newest
+// revision would reach all instances at once.
+var keptFields = []string{"lastIssuedRevision", "servingRevision", "rollout"}
 
-// servedBy is what of a definition's status is exported, as the annotation has it; "" if
-// there is nothing. A status couldn't be restored in one write with the definition, and its
-// controller doesn't wait for another.
-func servedBy(definition *unstructured.Unstructured) string {
-	was, _, _ := unstructured.NestedMap(definition.Object, "status") // a copy
+// servedStatus returns the exported part of a definition's status as the value of an annotation;
+// "" if there is none. A status cannot be restored in the same write as the definition, and the
+// controller does not wait for a second write.
+func servedStatus(definition *unstructured.Unstructured) string {
+	status, _, _ := unstructured.NestedMap(definition.Object, "status") // a copy
 	out := map[string]any{}
-	for _, field := range served {
-		if value, told := was[field]; told {
+	for _, field := range keptFields {
+		if value, ok := status[field]; ok {
 			out[field] = value
 		}
 	}
@@ -46,7 +46,7 @@ func servedBy(definition *unstructured.Unstructured) string {
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
-		return "" // can't be: it was decoded from JSON
+		return "" // unreachable: the status was decoded from JSON
 	}
 	return string(text)
 }

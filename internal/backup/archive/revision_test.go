@@ -51,7 +51,7 @@ func TestWhoseARevisionIs(t *testing.T) {
 	for want, snapshot := range map[string]map[string]any{
 		"ResourceGraphDefinition box": {"name": "box"}, "ResourceGroup team/box": {"name": "box", "namespace": "team"},
 	} {
-		if got := archive.Snapshotted(revision(snapshot)).String(); got != want {
+		if got := archive.DefinitionOf(revision(snapshot)).String(); got != want {
 			t.Errorf("got %s, not %s", got, want)
 		}
 	}

@@ -9,30 +9,30 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Selection is which objects are exported. The zero Selection is all.
+// Selection selects the objects that are exported. The zero Selection selects all.
 type Selection struct {
-	// Namespaces are those whose objects are exported, with what these are composed of
-	// elsewhere; without any, all, and what is in none.
+	// Namespaces are the namespaces whose objects are exported, with children in other namespaces.
+	// If it is empty, all namespaces and cluster-scoped objects are exported.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Definitions are those that are exported, with those whose kinds they compose
-	// and the instances of all these; without any, all, and also managed resources
+	// Definitions are the definitions that are exported, with those of the kinds that they compose
+	// and the instances of all of them. If it is empty, all are exported, and managed resources
 	// that belong to no instance.
 	Definitions []string `json:"definitions,omitempty"`
 }
 
-// In says whether objects of a namespace are exported; it is empty for what is in
-// none.
-func (s Selection) In(namespace string) bool {
+// IncludesNamespace reports whether objects of a namespace are exported; the namespace of
+// cluster-scoped objects is empty.
+func (s Selection) IncludesNamespace(namespace string) bool {
 	return len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, namespace)
 }
 
-// TakesManaged says whether a managed resource is exported, where these instances
-// are: what an exported instance would make anew is taken wherever it is.
-func (s Selection) TakesManaged(o *unstructured.Unstructured, instances map[object.Key]Parent) bool {
+// IncludesManaged reports whether a managed resource is exported, given the exported instances.
+// Their children are exported from all namespaces, since they would be created again otherwise.
+func (s Selection) IncludesManaged(o *unstructured.Unstructured, instances map[object.Key]Parent) bool {
 	if key, _, ok := inventory.InstanceOf(o); ok {
-		if _, taken := instances[key]; taken {
+		if _, selected := instances[key]; selected {
 			return true
 		}
 	}
-	return len(s.Definitions) == 0 && s.In(o.GetNamespace())
+	return len(s.Definitions) == 0 && s.IncludesNamespace(o.GetNamespace())
 }

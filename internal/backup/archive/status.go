@@ -8,45 +8,47 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// StripButStatus is Strip for composites, claims, and all that they are composed of: what
-// functions want follows from what they see. One that sees a bucket without its address
-// wants no role for it, and the role would be deleted, or changed, before the bucket has
-// told its address again.
-func StripButStatus(o *unstructured.Unstructured) *unstructured.Unstructured { return strip(o, true) }
+// StripExceptStatus is Strip for composites, claims and composed resources: functions compute
+// the desired resources from observed statuses. A function that reads a bucket without an
+// address may return no role for it, and the role would be deleted before the bucket's status
+// has the address again.
+func StripExceptStatus(o *unstructured.Unstructured) *unstructured.Unstructured {
+	return strip(o, true)
+}
 
-// firstGeneration is what the API server gives to what it creates.
+// firstGeneration is metadata.generation of an object that was just created.
 const firstGeneration = int64(1)
 
-// passingOn is the status of an object as its next incarnation has it: without what the
-// engine says of the course of things, which begins anew, and told of the generation that
-// the incarnation begins with, as far as it was told of the present one.
-func passingOn(o *unstructured.Unstructured) map[string]any {
-	was, _, _ := unstructured.NestedMap(o.Object, "status") // a copy
+// portableStatus returns the status for the object that an import creates: without the engine's
+// fields of progress, which begin again, and with the first generation as observedGeneration if
+// the current generation was observed.
+func portableStatus(o *unstructured.Unstructured) map[string]any {
+	status, _, _ := unstructured.NestedMap(o.Object, "status") // a copy
 	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
-		delete(was, field)
+		delete(status, field)
 	}
-	renew := func(in map[string]any) {
+	resetGeneration := func(in map[string]any) {
 		const field = "observedGeneration"
-		if of, told := in[field].(int64); told && of == o.GetGeneration() {
+		if observed, ok := in[field].(int64); ok && observed == o.GetGeneration() {
 			in[field] = firstGeneration
-		} else if told {
+		} else if ok {
 			in[field] = int64(0)
 		}
 	}
-	renew(was)
-	conditions, _ := was[report.ConditionsField].([]any)
+	resetGeneration(status)
+	conditions, _ := status[report.ConditionsField].([]any)
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok {
-			renew(c)
+			resetGeneration(c)
 		}
 	}
-	return was
+	return status
 }
 
-// HasStatus says whether an object has told anything.
+// HasStatus reports whether an object has a status that is not empty.
 func HasStatus(o *unstructured.Unstructured) bool { return len(Status(o)) > 0 }
 
-// Status is a copy of an object's status; nil if it has none.
+// Status returns a copy of an object's status; nil if it has none.
 func Status(o *unstructured.Unstructured) map[string]any {
 	status, _ := o.Object["status"].(map[string]any)
 	return maps.Clone(status)

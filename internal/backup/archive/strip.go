@@ -12,24 +12,24 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// deletingAnnotation is on an exported object that was being deleted, and says what
-// was to become of its dependents. An import deletes it again.
+// deletingAnnotation is set on an exported object that was being deleted. Its value is the
+// propagation policy. An import deletes the object again.
 const deletingAnnotation = "espalier.dev/export-deleting"
 
-// orphanFinalizer is the API server's on an object whose dependents are to stay.
+// orphanFinalizer is the API server's finalizer for the propagation policy Orphan.
 const orphanFinalizer = "orphan"
 
-// Strip returns the object as it is exported: without what its server gave it and
-// another server gives anew, and without its status, all of which is found out again.
-// (StripButStatus is for what functions see.) Who owns which field is kept, so that fields
-// can be taken away again by those who have put them there. Owner references name objects by
-// identities that no other server has; nothing of ours rests on them.
+// Strip returns the object as it is exported: without the fields that an API server sets, and
+// without its status, which controllers compute again. StripExceptStatus is for objects that
+// functions read. The managed fields stay, so that their managers can remove fields later. Owner
+// references are removed, since their UIDs exist on no other server; the controllers do not need
+// them.
 func Strip(o *unstructured.Unstructured) *unstructured.Unstructured { return strip(o, false) }
 
 func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstructured {
 	out := o.DeepCopy()
 	delete(out.Object, "status")
-	if status := passingOn(o); keepStatus && len(status) > 0 {
+	if status := portableStatus(o); keepStatus && len(status) > 0 {
 		out.Object["status"] = status
 	}
 	deleting, policy := out.GetDeletionTimestamp() != nil, deletionPolicy(o)
@@ -42,7 +42,7 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 		delete(metadata, field)
 	}
 	out.SetFinalizers(slices.DeleteFunc(out.GetFinalizers(), func(f string) bool {
-		return f == orphanFinalizer || f == metav1.FinalizerDeleteDependents // the API server's own, put on with a deletion
+		return f == orphanFinalizer || f == metav1.FinalizerDeleteDependents // the API server sets them with a deletion
 	}))
 	if len(fields) > 0 {
 		out.SetManagedFields(fields)
@@ -51,14 +51,14 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 	annotate(out, deletingAnnotation, "")
 	annotate(out, v1beta1.UserAnnotation, "")
 	if gk := o.GroupVersionKind().GroupKind(); IsDefinition(gk) && gk != compositeDefinitionKind {
-		annotate(out, v1alpha1.ServedAnnotation, servedBy(o))
+		annotate(out, v1alpha1.ServedAnnotation, servedStatus(o))
 	}
 	if deleting {
 		annotate(out, deletingAnnotation, policy)
 	}
 	switch sectionOf(out.GroupVersionKind().GroupKind(), nil) {
 	case Namespaces:
-		delete(out.Object, "spec") // its finalizers, which are the server's
+		delete(out.Object, "spec") // only the API server's own finalizers
 		out.SetManagedFields(nil)
 	case Bindings:
 		out.SetManagedFields(nil)
@@ -67,27 +67,27 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 	return out
 }
 
-// managedFields are who owns which field, but for subresources that aren't exported.
+// managedFields returns the managed fields without those of subresources that are not exported.
 func managedFields(o *unstructured.Unstructured, withStatus bool) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource != "" && !(withStatus && e.Subresource == "status")
 	})
 }
 
-// deletionPolicy is what was asked for when an object was deleted.
+// deletionPolicy returns the propagation policy of an object's deletion.
 func deletionPolicy(o *unstructured.Unstructured) string {
-	said := report.ReadDeletion(o)
-	if slices.Contains(o.GetFinalizers(), orphanFinalizer) || said != nil && said.Policy == report.Orphan {
+	status := report.ReadDeletion(o)
+	if slices.Contains(o.GetFinalizers(), orphanFinalizer) || status != nil && status.Policy == report.Orphan {
 		return string(metav1.DeletePropagationOrphan)
 	}
 	return string(metav1.DeletePropagationBackground)
 }
 
-// annotate sets an annotation, or takes it off if the value is empty.
+// annotate sets an annotation, or removes it if the value is empty.
 func annotate(o *unstructured.Unstructured, key, value string) {
 	annotations := o.GetAnnotations()
 	if value == "" {
-		if _, there := annotations[key]; !there {
+		if _, ok := annotations[key]; !ok {
 			return
 		}
 		delete(annotations, key)
@@ -103,9 +103,8 @@ func annotate(o *unstructured.Unstructured, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// Imported returns the object as an import writes it: named as the import's, and
-// without what is written on its own afterwards: its status, who owns its fields, and that
-// it is being deleted.
+// Imported returns the object as an import creates it: with the import's annotation, and
+// without status, managed fields and deletion, which it restores separately.
 func Imported(o *unstructured.Unstructured, by string) *unstructured.Unstructured {
 	out := o.DeepCopy()
 	delete(out.Object, "status")
@@ -115,8 +114,8 @@ func Imported(o *unstructured.Unstructured, by string) *unstructured.Unstructure
 	return out
 }
 
-// Deleting says that an exported object was being deleted, and what was to become of
-// its dependents.
+// Deleting reports whether an exported object was being deleted, and with which propagation
+// policy.
 func Deleting(o *unstructured.Unstructured) (policy metav1.DeletionPropagation, deleting bool) {
 	text := o.GetAnnotations()[deletingAnnotation]
 	return metav1.DeletionPropagation(text), text != ""

@@ -100,7 +100,7 @@ func update[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind
 		return
 	}
 	l.mu.Lock()
-	o, _ := l.hub.Served(gvk, key.Namespace, key.Name)
+	o, _ := l.hub.GetCached(gvk, key.Namespace, key.Name)
 	affected := s.put(key.Name, o)
 	l.mu.Unlock()
 	for _, gk := range affected {

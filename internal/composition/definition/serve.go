@@ -40,7 +40,7 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 	}
 	if r.setCompositions(m, d, mark) {
 		for _, o := range r.Hub.Select(kind, "", labels.Everything()) {
-			m.Wake(object.KeyOf(o), watch.Background)
+			m.Enqueue(object.KeyOf(o), watch.Background)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type reconcileState struct {
 // most one revision number per reconcile, after it has read all numbers, so that no two
 // revisions get the same number and a crash leaves no partial state.
 func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	raw, ok := r.Hub.Served(CompositionKind, key.Namespace, key.Name)
+	raw, ok := r.Hub.GetCached(CompositionKind, key.Namespace, key.Name)
 	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector deletes its revisions
 		r.recorded.Delete(key)
 		r.Hub.Forget(watch.Subscriber{Key: key})
@@ -161,7 +161,7 @@ func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured
 func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision *v1.CompositionRevision) reconcile.Result {
 	at := slices.IndexFunc(v.read, func(o *unstructured.Unstructured) bool { return o.GetUID() == revision.UID })
 	o := v.read[at]
-	if newer, ok := r.Hub.Served(RevisionKind, "", o.GetName()); ok && newer.GetUID() == o.GetUID() {
+	if newer, ok := r.Hub.GetCached(RevisionKind, "", o.GetName()); ok && newer.GetUID() == o.GetUID() {
 		o = newer // the version after adopt
 	}
 	_, err := r.revisions().Write(v.key, o, func() (*unstructured.Unstructured, error) {

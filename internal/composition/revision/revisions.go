@@ -37,7 +37,7 @@ const (
 // enqueue the revision again.
 func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	subscriber := watch.Subscriber{Key: key}
-	raw, ok := r.Hub.Served(RevisionKind, key.Namespace, key.Name)
+	raw, ok := r.Hub.GetCached(RevisionKind, key.Namespace, key.Name)
 	if !ok || raw.GetDeletionTimestamp() != nil {
 		r.Hub.Forget(subscriber)
 		return reconcile.Done()
@@ -48,7 +48,7 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	}
 	lease := r.Hub.Begin(subscriber)
 	defer lease.Commit()
-	c := &v1.Composition{Spec: revision.Spec.Composition()}
+	c := &v1.Composition{Spec: revision.Spec.CompositionSpec()}
 	c.Name = revision.Labels[v1.CompositionNameLabel]
 	functions, syncing := r.readFunctions(lease, c)
 	if syncing {

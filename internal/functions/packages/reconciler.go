@@ -31,7 +31,7 @@ type Reconciler struct {
 
 // Reconcile reconciles one Function.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	o, ok := r.Hub.Served(FunctionKind, "", key.Name)
+	o, ok := r.Hub.GetCached(FunctionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}
@@ -43,7 +43,7 @@ type Revisions struct{ Reconciler }
 
 // Reconcile reconciles one FunctionRevision.
 func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	o, ok := r.Hub.Served(RevisionKind, "", key.Name)
+	o, ok := r.Hub.GetCached(RevisionKind, "", key.Name)
 	if !ok || o.GetDeletionTimestamp() != nil {
 		return reconcile.Done()
 	}

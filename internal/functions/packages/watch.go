@@ -63,7 +63,7 @@ func (c *Registry) refreshFunction(name string) {
 // readFunctionObject reads a Function from the hub. The caller holds the lock.
 func (c *Registry) readFunctionObject(name string) {
 	delete(c.functions, name)
-	if o, ok := c.hub.Served(FunctionKind, "", name); ok {
+	if o, ok := c.hub.GetCached(FunctionKind, "", name); ok {
 		c.functions[name] = readFunction(o)
 	}
 }
@@ -72,7 +72,7 @@ func (c *Registry) refreshRevision(name string) {
 	c.mu.Lock()
 	affected := []string{c.revisions[name].function}
 	delete(c.revisions, name)
-	if o, ok := c.hub.Served(RevisionKind, "", name); ok {
+	if o, ok := c.hub.GetCached(RevisionKind, "", name); ok {
 		c.revisions[name] = readRevision(o)
 		affected = append(affected, c.revisions[name].function)
 	}

@@ -34,7 +34,7 @@ func BenchmarkTurn(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				l.Add(keys[n%names], watch.Priority(n%int(classes)))
+				l.Add(keys[n%names], watch.Priority(n%int(priorities)))
 				next, _ := q.Get()
 				next.Done()
 			}

@@ -46,9 +46,9 @@ func (e *Engine) Kinds() []schema.GroupVersionKind {
 	e.queue.mu.Lock()
 	defer e.queue.mu.Unlock()
 	var out []schema.GroupVersionKind
-	for l := range e.queue.kinds {
-		if !slices.Contains(out, l.controller.Kind) {
-			out = append(out, l.controller.Kind)
+	for k := range e.queue.kinds {
+		if !slices.Contains(out, k.controller.Kind) {
+			out = append(out, k.controller.Kind)
 		}
 	}
 	return out
@@ -63,10 +63,10 @@ func (q *workQueue) counts() map[schema.GroupKind]kindCounts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	out := map[schema.GroupKind]kindCounts{}
-	for l := range q.kinds {
-		kind := l.controller.Kind.GroupKind()
+	for k := range q.kinds {
+		kind := k.controller.Kind.GroupKind()
 		n := out[kind]
-		out[kind] = kindCounts{n.depth + l.depth, n.active + l.active, n.failing + l.failing}
+		out[kind] = kindCounts{n.depth + k.depth, n.active + k.active, n.failing + k.failing}
 	}
 	return out
 }

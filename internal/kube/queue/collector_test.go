@@ -47,12 +47,12 @@ func TestMetricsSumUpTheQueuesOfAKind(t *testing.T) {
 			}
 			return reconcile.Done()
 		}), nil)
-		parts.Wake(key("good"), watch.Normal)
-		parts.Wake(key("bad"), watch.Normal)
+		parts.Enqueue(key("good"), watch.Normal)
+		parts.Enqueue(key("bad"), watch.Normal)
 		synctest.Wait()
 		go e.Start(widget, &witness{}, nil) // has a lane already, and waits for the passes of the first
 		synctest.Wait()
-		e.running[widget.GroupKind()].Wake(widgetKey(0), watch.Normal) // too late
+		e.running[widget.GroupKind()].Enqueue(widgetKey(0), watch.Normal) // too late
 		want := map[string]float64{
 			"espalier_queue_active test.dev Widget": 3, "espalier_queue_depth test.dev Widget": 0, "espalier_queue_retries test.dev Widget": 0,
 			"espalier_queue_active test.dev Part": 0, "espalier_queue_depth test.dev Part": 0, "espalier_queue_retries test.dev Part": 1,
@@ -70,8 +70,8 @@ func TestMetricsCountWaitingItems(t *testing.T) {
 		e := engineOver(newWorld(0), Config{})
 		c := e.Start(widget, &witness{}, nil)
 		for n := range 7 {
-			c.Wake(widgetKey(n), watch.Priority(n%3))
-			c.Wake(widgetKey(n), watch.Urgent)
+			c.Enqueue(widgetKey(n), watch.Priority(n%3))
+			c.Enqueue(widgetKey(n), watch.Urgent)
 		}
 		if got := metrics(t, e.Collector())["espalier_queue_depth test.dev Widget"]; got != 7 {
 			t.Errorf("7 objects wait, not %v", got)

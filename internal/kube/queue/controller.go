@@ -24,17 +24,17 @@ type Controller struct {
 	queue      *kindQueue
 	reconciler Reconciler
 
-	// life is the context of its reconciles.
-	life context.Context
-	end  context.CancelFunc
+	// ctx is the context of its reconciles.
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	stopping atomic.Bool
 	stopped  chan struct{}
 
-	// started is closed once serving is there: a controller can be found, and
+	// started is closed once kindWatch is set: a controller can be found, and
 	// stopped, a moment before.
-	started chan struct{}
-	serving *watch.KindWatch
+	started   chan struct{}
+	kindWatch *watch.KindWatch
 }
 
 // Start serves a kind with a reconciler, in place of the controller that served it before. That is stopped first, as by
@@ -45,15 +45,15 @@ type Controller struct {
 // Start returns, and once more after a stop.
 func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func()) *Controller {
 	c := &Controller{Kind: kind, engine: e, reconciler: r, started: make(chan struct{}), stopped: make(chan struct{})}
-	c.life, c.end = context.WithCancel(e.life)
+	c.ctx, c.cancel = context.WithCancel(e.ctx)
 	c.queue = e.queue.open(c)
 	for previous := e.register(c); previous != nil; previous = e.register(c) {
 		previous.Stop()
 	}
-	c.serving = e.Hub.WatchKind(kind, func(key object.Key, cause watch.Cause) {
+	c.kindWatch = e.Hub.WatchKind(kind, func(key object.Key, cause watch.Cause) {
 		switch {
 		case key.Name != "":
-			c.Wake(key, cause.Priority)
+			c.Enqueue(key, cause.Priority)
 		case changed != nil:
 			changed()
 		}
@@ -74,13 +74,13 @@ func (e *Engine) register(c *Controller) (previous *Controller) {
 	return previous
 }
 
-// Wake enqueues an object.
-func (c *Controller) Wake(key object.Key, p watch.Priority) { c.queue.Add(key, p) }
+// Enqueue enqueues an object.
+func (c *Controller) Enqueue(key object.Key, p watch.Priority) { c.queue.Add(key, p) }
 
 // State is the state of the kind's watch.
 func (c *Controller) State() watch.State {
 	<-c.started
-	return c.serving.State()
+	return c.kindWatch.State()
 }
 
 // Stop stops serving the kind. It returns once the reconciles in flight have ended, by themselves or, after stopGrace,
@@ -93,7 +93,7 @@ func (c *Controller) Stop() {
 	}
 	defer close(c.stopped)
 	<-c.started
-	c.serving.Stop()
+	c.kindWatch.Stop()
 	c.awaitDrained(c.queue.Close())
 	// The queue dropped the reconciles that would have released the watches of deleted instances, so they are released
 	// here. A successor reconciles every object and watches again. It may start only now, also because it works on the
@@ -106,13 +106,13 @@ func (c *Controller) Stop() {
 
 // awaitDrained waits until the reconciles in flight have ended, and ends their context after stopGrace.
 func (c *Controller) awaitDrained(over <-chan struct{}) {
-	defer c.end()
+	defer c.cancel()
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
 	case <-over:
 	case <-grace.C:
-		c.end()
+		c.cancel()
 		<-over
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Reconciler makes one object true. It is called for one key at a time, and for
-// different keys at once.
+// Reconciler reconciles objects of one kind. It may be called concurrently for different
+// keys, and is not called concurrently for one key.
 type Reconciler interface {
 	Reconcile(ctx context.Context, key object.Key) reconcile.Result
 }
@@ -40,10 +40,10 @@ type Engine struct {
 	Config
 	queue *workQueue
 
-	// life is the context of all reconciles. It exists before Run, which ends it:
+	// ctx is the context of all reconciles. It exists before Run, which ends it:
 	// controllers may be started earlier, and each derives its own.
-	life context.Context
-	end  context.CancelFunc
+	ctx    context.Context
+	cancel context.CancelFunc
 
 	mu sync.Mutex
 	// running has a kind's controller from its start until its last reconcile has ended.
@@ -59,7 +59,7 @@ func New(c Config) *Engine {
 		c.Timeout = time.Minute
 	}
 	e := &Engine{Config: c, queue: newWorkQueue(c.Workers), running: map[schema.GroupKind]*Controller{}}
-	e.life, e.end = context.WithCancel(context.Background())
+	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		workers.Go(e.worker)
 	}
 	<-ctx.Done()
-	e.end()
+	e.cancel()
 	e.queue.ShutDown()
 	workers.Wait()
 	return nil
@@ -82,6 +82,6 @@ func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
 	c := e.running[s.GroupKind()]
 	e.mu.Unlock()
 	if c != nil {
-		c.Wake(s.Key, cause.Priority)
+		c.Enqueue(s.Key, cause.Priority)
 	}
 }

@@ -2,10 +2,10 @@ package queue
 
 import "github.com/espalier-dev/espalier/internal/kube/watch"
 
-// The most urgent work goes first, whichever kind it is of: a person waits for it. But while there is urgent work without
-// end, the rest must go on, if slowly. One key in four, a quarter of the workers' time, is what a person hardly notices and
-// what finishes ten thousand instances in good time. One in sixteen is for the lowest priority, so that it goes on also if
-// the one above it has work without end.
+// The most urgent work goes first, whichever kind it is of: a person waits for it. Lower priorities must progress all the
+// same while there is always urgent work. One key in four, a quarter of the workers' time, hardly delays a person and
+// finishes ten thousand instances in good time. One in sixteen is of the lowest priority, so that it progresses also while
+// there is always work of the middle one.
 const (
 	lowerEvery  = 4
 	lowestEvery = 16
@@ -22,65 +22,66 @@ func reservedWorkers(workers int) int {
 }
 
 // mayRun says whether a kind may use another worker, given that one is free.
-func (q *workQueue) mayRun(l *kindQueue) bool { return l.active == 0 || q.free > q.reserved }
+func (q *workQueue) mayRun(k *kindQueue) bool { return k.active == 0 || q.free > q.reserved }
 
-// selectNext returns the next kind in the round robin, and its priority class; nil if
-// nothing may run now.
-func (q *workQueue) selectNext() (l *kindQueue, class watch.Priority) {
-	lower := 0 // how many nonempty classes to pass over
+// selectNext returns the kind whose key is next, and its priority; nil if nothing may run
+// now.
+func (q *workQueue) selectNext() (k *kindQueue, priority watch.Priority) {
+	lower := 0 // how many priorities with runnable kinds to pass over, if there is a lower one
 	switch n := q.popped + 1; {
 	case n%lowestEvery == 0:
-		lower = int(classes)
+		lower = int(priorities)
 	case n%lowerEvery == 0:
 		lower = 1
 	}
 	for p := int(watch.Urgent); p >= 0 && lower >= 0; p-- {
 		if first := q.firstRunnable(watch.Priority(p)); first != nil {
-			l, class = first, watch.Priority(p)
+			k, priority = first, watch.Priority(p)
 			lower--
 		}
 	}
-	return l, class
+	return k, priority
 }
 
 // firstRunnable is the kind whose round it is in a priority. Kinds at their bound are skipped and keep their place. They
-// have reconciles in flight, so there are never more of them to look at than there are workers.
-func (q *workQueue) firstRunnable(class watch.Priority) *kindQueue {
-	for l := range q.rounds[class].all() {
-		if q.mayRun(l) {
-			return l
+// have reconciles in flight, so there are never more of them than workers.
+func (q *workQueue) firstRunnable(priority watch.Priority) *kindQueue {
+	for k := range q.rounds[priority].all() {
+		if q.mayRun(k) {
+			return k
 		}
 	}
 	return nil
 }
 
-// pop removes a key of the kind from a class and gives it to a worker.
-func (l *kindQueue) pop(class watch.Priority) work {
-	l.rounds[class].unlink()
-	l.parent.rounds[class].pushBack(&l.rounds[class])
-	class = l.starved(class)
-	it := l.waiting[class].front()
-	l.remove(it, class)
+// pop removes a waiting key of the kind, of the priority or of a starved one, and gives it to a worker.
+func (k *kindQueue) pop(priority watch.Priority) work {
+	k.rounds[priority].unlink()
+	k.parent.rounds[priority].pushBack(&k.rounds[priority])
+	priority = k.starvedOr(priority)
+	it := k.waiting[priority].front()
+	k.remove(it, priority)
 	it.requested, it.active = false, true
-	l.active++
-	l.parent.popped++
-	l.parent.free--
-	l.skipped[class] = 0
-	for other := range classes {
-		if other != class && !l.waiting[other].empty() {
-			l.skipped[other]++
+	k.active++
+	k.parent.popped++
+	k.parent.free--
+	k.skipped[priority] = 0
+	for other := range priorities {
+		if other != priority && !k.waiting[other].empty() {
+			k.skipped[other]++
 		}
 	}
-	return work{l, it, it.request}
+	return work{k, it, it.request}
 }
 
-// starved replaces a priority by another that has been skipped for too long. It happens where chance, or reconciles that
-// take equally long, have the kind at its bound whenever that priority has its round.
-func (l *kindQueue) starved(class watch.Priority) watch.Priority {
-	for other := range classes {
-		if l.skipped[other] >= lowestEvery {
+// starvedOr returns the priority of the kind that was skipped too often, or else the given one. A priority is skipped that
+// often if the kind is at its bound each time the priority has its round, by chance or since all reconciles take equally
+// long.
+func (k *kindQueue) starvedOr(priority watch.Priority) watch.Priority {
+	for other := range priorities {
+		if k.skipped[other] >= lowestEvery {
 			return other
 		}
 	}
-	return class
+	return priority
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// flood is work without end: a few lanes, each with keys in some classes, more of
+// flood is work without end: a few lanes, each with keys in some priorities, more of
 // which come as soon as they are handed out; and workers that end their passes in
 // whatever order hurts most. Passes of lanes that hang never end.
 type flood struct {
@@ -21,14 +21,14 @@ type flood struct {
 }
 
 type stream struct {
-	lane    *kindQueue
-	classes []watch.Priority
-	hangs   bool
-	keys    int
+	lane       *kindQueue
+	priorities []watch.Priority
+	hangs      bool
+	keys       int
 	// idle counts the hand-outs to others since the lane had a pass in flight.
 	idle int
-	// passed counts, by class, the lane's hand-outs since its last in the class.
-	passed [classes]int
+	// passed counts, by priority, the lane's hand-outs since its last in the priority.
+	passed [priorities]int
 	active int
 }
 
@@ -37,7 +37,7 @@ func (s *stream) add(p watch.Priority) {
 	s.lane.Add(key(fmt.Sprint(s.keys)), p)
 }
 
-// TestNobodyStarves: however passes take their time, every class of every kind
+// TestNobodyStarves: however passes take their time, every priority of every kind
 // goes on, and a kind that hangs holds up itself alone.
 func TestNobodyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,11 +45,11 @@ func TestNobodyStarves(t *testing.T) {
 		f.q = newWorkQueue(f.workers)
 		for n := range rapid.IntRange(1, 5).Draw(t, "lanes") {
 			s := &stream{lane: f.q.open(nil)}
-			s.classes = rapid.SliceOfNDistinct(rapid.SampledFrom([]watch.Priority{watch.Background, watch.Normal, watch.Urgent}), 1, 3, rapid.ID).Draw(t, "classes")
+			s.priorities = rapid.SliceOfNDistinct(rapid.SampledFrom([]watch.Priority{watch.Background, watch.Normal, watch.Urgent}), 1, 3, rapid.ID).Draw(t, "priorities")
 			// One that hangs has all workers but those kept, others one each of these, and
 			// one must be left.
 			s.hangs = n < reservedWorkers(f.workers) && rapid.Bool().Draw(t, "hangs")
-			for _, p := range s.classes {
+			for _, p := range s.priorities {
 				s.add(p)
 				s.add(p)
 			}
@@ -83,7 +83,7 @@ func (f *flood) handOut(t *rapid.T) bool {
 		if s.active > 0 {
 			s.idle = 0
 		}
-		for _, p := range s.classes {
+		for _, p := range s.priorities {
 			if mine {
 				s.passed[p]++
 			}
@@ -97,14 +97,14 @@ func (f *flood) handOut(t *rapid.T) bool {
 }
 
 func (f *flood) check(t *rapid.T, s *stream) {
-	// Each class has one hand-out in sixteen at least, and each lane its turn in it.
+	// Each priority has one hand-out in sixteen at least, and each lane its turn in it.
 	if s.idle > lowestEvery*len(f.lanes) {
-		t.Fatalf("a lane with work in %v has had none of %d hand-outs, and no pass in flight", s.classes, s.idle)
+		t.Fatalf("a lane with work in %v has had none of %d hand-outs, and no pass in flight", s.priorities, s.idle)
 	}
-	for _, p := range s.classes {
-		// All other classes but one may be owed a hand-out before it.
-		if s.passed[p] > lowestEvery+int(classes)-2 {
-			t.Fatalf("a lane had %d hand-outs, and none of them in class %d", s.passed[p], p)
+	for _, p := range s.priorities {
+		// All other priorities but one may be owed a hand-out before it.
+		if s.passed[p] > lowestEvery+int(priorities)-2 {
+			t.Fatalf("a lane had %d hand-outs, and none of them in priority %d", s.passed[p], p)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // many is more keys than a test's hand-outs.
 const many = 1000
 
-// crowded returns a lane in which many keys wait in a class.
+// crowded returns a lane in which many keys wait in a priority.
 func crowded(q *workQueue, name string, p watch.Priority) *kindQueue {
 	l := q.open(nil)
 	for i := range many {
@@ -62,11 +62,11 @@ func TestLowerClassesGoOn(t *testing.T) {
 		waiting []watch.Priority
 		want    string
 	}{
-		"One hand-out in four for the next class, one in sixteen for the lowest": {
+		"One hand-out in four for the next priority, one in sixteen for the lowest": {
 			waiting: []watch.Priority{watch.Urgent, watch.Normal, watch.Background},
 			want:    "UUUnUUUnUUUnUUUbUUUnUUUn",
 		},
-		"Of two classes the lower one is next, and lowest": {
+		"Of two priorities the lower one is next, and lowest": {
 			waiting: []watch.Priority{watch.Urgent, watch.Background},
 			want:    "UUUbUUUbUUUbUUUbUUUbUUUb",
 		},
@@ -107,21 +107,21 @@ func TestLowerClassesGoOn(t *testing.T) {
 }
 
 // TestAClassIsNotAlwaysPassedOver has two kinds with a worker each, whose passes
-// take equally long: one of them is always at its bound when a lower class has
+// take equally long: one of them is always at its bound when a lower priority has
 // its turn.
 func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
 	q := newWorkQueue(2)
 	for _, name := range []string{"a", "b"} {
 		l := q.open(nil)
-		for p := range classes {
+		for p := range priorities {
 			for i := range many {
 				l.Add(key(fmt.Sprint(name, p, "-", i)), p)
 			}
 		}
 	}
-	passed := map[*kindQueue]*[classes]int{}
+	passed := map[*kindQueue]*[priorities]int{}
 	for l := range q.kinds {
-		passed[l] = &[classes]int{}
+		passed[l] = &[priorities]int{}
 	}
 	before, _ := q.Get()
 	for range many {
@@ -132,7 +132,7 @@ func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
 		}
 		of[next.request.priority] = 0
 		if most := max(of[0], of[1], of[2]); most > lowestEvery+1 {
-			t.Fatalf("a lane's hand-outs: %v since each class had one", of)
+			t.Fatalf("a lane's hand-outs: %v since each priority had one", of)
 		}
 		before.Done()
 		before = next

@@ -11,15 +11,15 @@ import (
 type kindQueue struct {
 	parent     *workQueue
 	controller *Controller
-	// items are the keys of which there is something to remember.
+	// items has the keys that wait, are being reconciled, are delayed or have failed.
 	items map[object.Key]*item
-	// waiting are those that wait to be reconciled, by priority, and rounds the kind's own elements in the rounds of
-	// the work queue.
-	waiting [classes]list[*item]
-	rounds  [classes]element[*kindQueue]
+	// waiting are those that wait to be reconciled, by priority, and rounds the elements of this queue in the lists
+	// parent.rounds.
+	waiting [priorities]list[*item]
+	rounds  [priorities]element[*kindQueue]
 	// skipped counts, for a priority with keys waiting, how many keys of other priorities were popped since its own
 	// last.
-	skipped [classes]int
+	skipped [priorities]int
 	// depth, active and failing count the items that wait, that are being reconciled, and whose last reconcile failed.
 	depth, active, failing int
 	closed                 bool
@@ -56,113 +56,113 @@ func (a request) merge(other request) request {
 
 // open adds a queue for a controller.
 func (q *workQueue) open(of *Controller) *kindQueue {
-	l := &kindQueue{parent: q, controller: of, items: map[object.Key]*item{}, drained: make(chan struct{})}
-	for class := range l.rounds {
-		l.rounds[class].value = l
+	k := &kindQueue{parent: q, controller: of, items: map[object.Key]*item{}, drained: make(chan struct{})}
+	for priority := range k.rounds {
+		k.rounds[priority].value = k
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.kinds[l] = struct{}{}
-	return l
+	q.kinds[k] = struct{}{}
+	return k
 }
 
 // Close drops the waiting keys and takes no more. The channel is closed once no reconcile is in flight.
-func (l *kindQueue) Close() (over <-chan struct{}) {
-	stopTimers(l.clear()) // without the lock: there may be ten thousand, and others have work to do
-	return l.drained
+func (k *kindQueue) Close() (over <-chan struct{}) {
+	stopTimers(k.clear()) // without the lock: there may be ten thousand, and others have work to do
+	return k.drained
 }
 
 // clear empties the queue at once, however much there is in it.
-func (l *kindQueue) clear() (dropped map[object.Key]*item) {
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	if l.closed {
+func (k *kindQueue) clear() (dropped map[object.Key]*item) {
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	if k.closed {
 		return nil
 	}
-	l.closed = true
-	for class := range l.rounds {
-		l.rounds[class].unlink()
+	k.closed = true
+	for priority := range k.rounds {
+		k.rounds[priority].unlink()
 	}
-	dropped, l.items = l.items, nil
-	l.waiting, l.depth, l.failing = [classes]list[*item]{}, 0, 0
-	l.markDrained()
+	dropped, k.items = k.items, nil
+	k.waiting, k.depth, k.failing = [priorities]list[*item]{}, 0, 0
+	k.markDrained()
 	return dropped
 }
 
-func (l *kindQueue) markDrained() {
-	if l.closed && l.active == 0 {
-		close(l.drained)
-		delete(l.parent.kinds, l)
+func (k *kindQueue) markDrained() {
+	if k.closed && k.active == 0 {
+		close(k.drained)
+		delete(k.parent.kinds, k)
 	}
 }
 
-// Add asks for the key to be worked on.
-func (l *kindQueue) Add(key object.Key, p watch.Priority) {
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	if !l.isClosed() {
-		l.request(l.item(key), request{p, time.Now()})
+// Add requests a reconcile of the key.
+func (k *kindQueue) Add(key object.Key, p watch.Priority) {
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	if !k.isClosed() {
+		k.request(k.item(key), request{p, time.Now()})
 	}
 }
 
-func (l *kindQueue) isClosed() bool { return l.closed || l.parent.closed }
+func (k *kindQueue) isClosed() bool { return k.closed || k.parent.closed }
 
-// item finds what is remembered of a key, or begins to remember it.
-func (l *kindQueue) item(key object.Key) *item {
-	it, ok := l.items[key]
+// item returns the item of a key, and creates it if there is none.
+func (k *kindQueue) item(key object.Key) *item {
+	it, ok := k.items[key]
 	if !ok {
 		it = &item{key: key}
 		it.element.value = it
-		l.items[key] = it
+		k.items[key] = it
 	}
 	return it
 }
 
-// forgetIdle forgets an item of which nothing is left to remember.
-func (l *kindQueue) forgetIdle(it *item) {
+// forgetIdle drops an item that has no state left.
+func (k *kindQueue) forgetIdle(it *item) {
 	if !it.requested && !it.active && it.failures == 0 && it.delayed == nil {
-		delete(l.items, it.key)
+		delete(k.items, it.key)
 	}
 }
 
-// request notes that an item is requested. One that becomes more urgent moves; it never waits twice.
-func (l *kindQueue) request(it *item, a request) {
+// request requests an item. One that waits already, and becomes more urgent, moves to the other priority.
+func (k *kindQueue) request(it *item, a request) {
 	if it.requested {
 		had := it.request
 		it.request = had.merge(a)
 		if it.active || it.request.priority == had.priority {
 			return
 		}
-		l.remove(it, had.priority)
-		l.push(it)
+		k.remove(it, had.priority)
+		k.push(it)
 		return
 	}
 	it.requested, it.request = true, a
 	if !it.active {
-		l.push(it)
+		k.push(it)
 	}
 }
 
-// push lets an item wait in the priority of its request.
-func (l *kindQueue) push(it *item) {
-	if l.isClosed() {
+// push adds an item to the waiting ones of its priority.
+func (k *kindQueue) push(it *item) {
+	if k.isClosed() {
 		return
 	}
-	class := it.request.priority
-	l.waiting[class].pushBack(&it.element)
-	l.depth++
-	if t := &l.rounds[class]; !t.isLinked() {
-		l.parent.rounds[class].pushBack(t)
+	priority := it.request.priority
+	k.waiting[priority].pushBack(&it.element)
+	k.depth++
+	if round := &k.rounds[priority]; !round.isLinked() {
+		k.parent.rounds[priority].pushBack(round)
 	}
-	l.parent.available.Signal()
+	k.parent.available.Signal()
 }
 
-// remove takes an item out of a class.
-func (l *kindQueue) remove(it *item, class watch.Priority) {
+// remove removes an item from the waiting ones of a priority.
+func (k *kindQueue) remove(it *item, priority watch.Priority) {
 	it.element.unlink()
-	l.depth--
-	if l.waiting[class].empty() {
-		l.rounds[class].unlink()
-		l.skipped[class] = 0
+	k.depth--
+	if k.waiting[priority].empty() {
+		k.rounds[priority].unlink()
+		k.skipped[priority] = 0
 	}
 }

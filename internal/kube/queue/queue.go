@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// classes is how many priorities there are, and each is a class of work.
-const classes = watch.Urgent + 1
+// priorities is the number of priorities.
+const priorities = watch.Urgent + 1
 
 // workQueue gives workers keys, from one queue for each controller. Equal keys coalesce, one key is never worked on twice
 // at a time, and none is dropped while its queue is open. Which key goes first is decided in fairness.go. It is safe for
@@ -20,7 +20,7 @@ type workQueue struct {
 	available *sync.Cond
 	kinds     map[*kindQueue]struct{}
 	// rounds are, for each priority, the kinds that have keys waiting in it, in the order of their rounds.
-	rounds [classes]list[*kindQueue]
+	rounds [priorities]list[*kindQueue]
 	// popped counts the keys that were popped.
 	popped uint64
 	// free is how many workers are idle, and reserved how many of them are kept for kinds without a reconcile in
@@ -37,7 +37,7 @@ type work struct {
 	request request
 }
 
-func (t work) key() object.Key { return t.item.key }
+func (w work) key() object.Key { return w.item.key }
 
 func newWorkQueue(workers int) *workQueue {
 	q := &workQueue{kinds: map[*kindQueue]struct{}{}, free: workers, reserved: reservedWorkers(workers)}
@@ -51,37 +51,37 @@ func (q *workQueue) Get() (work, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.closed {
-		if l, class := q.selectNext(); l != nil {
-			return l.pop(class), true
+		if k, priority := q.selectNext(); k != nil {
+			return k.pop(priority), true
 		}
 		q.available.Wait()
 	}
 	return work{}, false
 }
 
-// Done says that the work on a key is over.
-func (t work) Done() {
-	l, it := t.kind, t.item
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	l.parent.free++
-	l.active--
+// Done ends the reconcile of a key. A key that was requested meanwhile waits again.
+func (w work) Done() {
+	k, it := w.kind, w.item
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	k.parent.free++
+	k.active--
 	it.active = false
 	if it.requested {
-		l.push(it)
+		k.push(it)
 	} else {
-		l.forgetIdle(it)
+		k.forgetIdle(it)
 	}
-	l.markDrained()
+	k.markDrained()
 }
 
-// ShutDown ends the queue: nothing is handed out any more, nor taken.
+// ShutDown ends the queue: Get returns false, and keys that are added are ignored.
 func (q *workQueue) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for l := range q.kinds {
-		stopTimers(l.items)
+	for k := range q.kinds {
+		stopTimers(k.items)
 	}
 	q.available.Broadcast()
 }

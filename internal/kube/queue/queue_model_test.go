@@ -29,16 +29,16 @@ type laneModel struct {
 	// being worked on.
 	waiting, again map[object.Key]askModel
 	active         map[object.Key]work
-	// passed counts, for each class with keys waiting, the hand-outs to others in
-	// the class that the lane had to let go while it might have had one itself.
-	passed [classes]int
-	// owed counts, for each class with keys waiting, the lane's hand-outs in others.
-	owed [classes]int
+	// passed counts, for each priority with keys waiting, the hand-outs to others in
+	// the priority that the lane had to let go while it might have had one itself.
+	passed [priorities]int
+	// owed counts, for each priority with keys waiting, the lane's hand-outs in others.
+	owed [priorities]int
 }
 
-func (l *laneModel) waitsIn(class watch.Priority) bool {
+func (l *laneModel) waitsIn(priority watch.Priority) bool {
 	for _, a := range l.waiting {
-		if a.Priority == class {
+		if a.Priority == priority {
 			return true
 		}
 	}
@@ -46,7 +46,7 @@ func (l *laneModel) waitsIn(class watch.Priority) bool {
 }
 
 // askModel is how urgently a key was asked for, and which place it has among those
-// of its class.
+// of its priority.
 type askModel struct {
 	watch.Priority
 	order int
@@ -102,8 +102,8 @@ func (m *model) may(l *laneModel) bool {
 	return m.free > 0 && (len(l.active) == 0 || m.free > m.reserve)
 }
 
-// classes are those that have work which may be done now.
-func (m *model) classes() (out [classes]bool) {
+// priorities are those that have work which may be done now.
+func (m *model) priorities() (out [priorities]bool) {
 	for _, l := range m.lanes {
 		for _, a := range l.waiting {
 			out[a.Priority] = out[a.Priority] || m.may(l)
@@ -113,8 +113,8 @@ func (m *model) classes() (out [classes]bool) {
 }
 
 func (m *model) get(t *rapid.T) {
-	possible := m.classes()
-	if possible == ([classes]bool{}) {
+	possible := m.priorities()
+	if possible == ([priorities]bool{}) {
 		if l, _ := m.q.selectNext(); l != nil && m.free > 0 {
 			t.Fatal("it hands out what may not be done now")
 		}
@@ -135,13 +135,13 @@ func (m *model) get(t *rapid.T) {
 		t.Fatalf("a lane with %d passes in flight gets one of %d free workers; %d are kept", len(l.active), m.free, m.reserve)
 	}
 	m.checkKey(t, l, next)
-	class := next.request.priority
-	if l.owed[class] < lowestEvery { // else the lane's turn in another class went to it
-		m.checkClass(t, class, possible)
-		m.checkTurns(t, l, class)
+	priority := next.request.priority
+	if l.owed[priority] < lowestEvery { // else the lane's turn in another priority went to it
+		m.checkClass(t, priority, possible)
+		m.checkTurns(t, l, priority)
 	}
-	for p := range classes {
-		if l.owed[p]++; p == class || !l.waitsIn(p) {
+	for p := range priorities {
+		if l.owed[p]++; p == priority || !l.waitsIn(p) {
 			l.owed[p] = 0
 		}
 	}
@@ -151,7 +151,7 @@ func (m *model) get(t *rapid.T) {
 }
 
 // checkKey: a key is worked on by one at a time, and has waited the longest of
-// its lane and class.
+// its lane and priority.
 func (m *model) checkKey(t *rapid.T, l *laneModel, next work) {
 	a, waited := l.waiting[next.key()]
 	_, working := l.active[next.key()]
@@ -166,13 +166,13 @@ func (m *model) checkKey(t *rapid.T, l *laneModel, next work) {
 }
 
 // checkClass: the most urgent goes first but for one hand-out in four.
-func (m *model) checkClass(t *rapid.T, class watch.Priority, possible [classes]bool) {
+func (m *model) checkClass(t *rapid.T, priority watch.Priority, possible [priorities]bool) {
 	var below, above int
 	for p, has := range possible {
 		switch {
-		case has && p > int(class):
+		case has && p > int(priority):
 			above++
-		case has && p < int(class):
+		case has && p < int(priority):
 			below++
 		}
 	}
@@ -184,22 +184,22 @@ func (m *model) checkClass(t *rapid.T, class watch.Priority, possible [classes]b
 		wrong = above > 1 || above == 0 && below > 0
 	}
 	if wrong {
-		t.Fatalf("hand-out %d goes to class %d; there is work in %v", m.handed, class, possible)
+		t.Fatalf("hand-out %d goes to priority %d; there is work in %v", m.handed, priority, possible)
 	}
 }
 
-// checkTurns: between two hand-outs to a lane in a class, every other that may
+// checkTurns: between two hand-outs to a lane in a priority, every other that may
 // have one has one.
-func (m *model) checkTurns(t *rapid.T, l *laneModel, class watch.Priority) {
+func (m *model) checkTurns(t *rapid.T, l *laneModel, priority watch.Priority) {
 	for _, other := range m.lanes {
 		switch {
-		case other == l, !other.waitsIn(class):
-			other.passed[class] = 0
+		case other == l, !other.waitsIn(priority):
+			other.passed[priority] = 0
 		case m.may(other):
-			other.passed[class]++
+			other.passed[priority]++
 		}
-		if other.passed[class] >= mostLanes {
-			t.Fatalf("a lane has waited for %d turns in class %d", other.passed[class], class)
+		if other.passed[priority] >= mostLanes {
+			t.Fatalf("a lane has waited for %d turns in priority %d", other.passed[priority], priority)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func (m *model) check(t *rapid.T) {
 		t.Fatalf("%d workers are free, want %d; %d lanes are open, want %d", m.q.free, m.free, len(m.q.kinds), len(m.lanes))
 	}
 	for i, l := range m.lanes {
-		var want, got [classes]int
+		var want, got [priorities]int
 		for _, a := range l.waiting {
 			want[a.Priority]++
 		}
@@ -268,7 +268,7 @@ func (m *model) check(t *rapid.T) {
 				}
 			}
 			if turns != min(1, want[p]) {
-				t.Fatalf("lane %d has %d keys in class %d, and %d turns", i, want[p], p, turns)
+				t.Fatalf("lane %d has %d keys in priority %d, and %d turns", i, want[p], p, turns)
 			}
 		}
 		if got != want || l.lane.depth != len(l.waiting) || l.lane.active != len(l.active) {

@@ -112,7 +112,7 @@ func TestAKeyHasOnePlace(t *testing.T) {
 	q := newWorkQueue(1)
 	l := q.open(nil)
 	for range 1000 {
-		for p := range classes {
+		for p := range priorities {
 			l.Add(key("a"), p)
 		}
 		next, _ := q.Get()
@@ -120,9 +120,9 @@ func TestAKeyHasOnePlace(t *testing.T) {
 			t.Fatalf("it is handed out as %d", p)
 		}
 		next.Done()
-		for p := range classes {
+		for p := range priorities {
 			if !l.waiting[p].empty() || l.rounds[p].isLinked() {
-				t.Fatalf("it waits in class %d still", p)
+				t.Fatalf("it waits in priority %d still", p)
 			}
 		}
 		if len(l.items) > 0 {

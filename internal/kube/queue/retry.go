@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// A failed item is retried after a delay that doubles, with jitter so that items
-// that failed together do not return together. It is never dropped.
+// A failed key is retried after a delay that doubles, with jitter so that keys that failed
+// together are not retried together. It is never dropped.
 const (
 	firstDelay   = 100 * time.Millisecond
 	longestDelay = 2 * time.Minute
@@ -23,20 +23,20 @@ type delayedRequest struct {
 }
 
 // AddRateLimited requests the key again after a delay that grows with each failure, with the priority that it had: what was
-// urgent still has to be done. The delay is at least atLeast, whatever was requested before this failure; 0 for no bound.
-func (t work) AddRateLimited(atLeast time.Duration) {
-	l, it := t.kind, t.item
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	if l.isClosed() {
+// urgent still has to be done. The delay is at least atLeast, unless that is 0; an earlier delayed request waits as long.
+func (w work) AddRateLimited(atLeast time.Duration) {
+	k, it := w.kind, w.item
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	if k.isClosed() {
 		return
 	}
 	delay := min(firstDelay<<min(it.failures, 20), longestDelay)
 	if it.failures == 0 {
-		l.failing++
+		k.failing++
 	}
 	it.failures++
-	delay, priority := delay/2+rand.N(delay/2+1), t.request.priority
+	delay, priority := delay/2+rand.N(delay/2+1), w.request.priority
 	if atLeast > 0 {
 		delay = max(delay, atLeast+rand.N(atLeast/10+1))
 		if had := it.delayed; had != nil {
@@ -44,40 +44,37 @@ func (t work) AddRateLimited(atLeast time.Duration) {
 			it.delayed, priority = nil, max(priority, had.priority)
 		}
 	}
-	l.delay(it, delay, priority)
+	k.delay(it, delay, priority)
 }
 
-// Forget forgets the failures of the key, and requests it again after a delay, 0 for never, when there is nothing more
-// urgent.
-func (t work) Forget(after time.Duration) {
-	l, it := t.kind, t.item
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	if l.isClosed() {
+// Forget forgets the failures of the key. A delayed request of it loses its priority: what was urgent is done.
+func (w work) Forget() {
+	k, it := w.kind, w.item
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	if k.isClosed() {
 		return
 	}
 	if it.failures > 0 {
-		l.failing--
+		k.failing--
 		it.failures = 0
 	}
 	if it.delayed != nil {
-		it.delayed.priority = watch.Background // what was urgent is done
-	}
-	if after > 0 {
-		l.delay(it, after, watch.Background)
+		it.delayed.priority = watch.Background
 	}
 }
 
 // AddAfter requests the key after a delay. Of several requests the earliest time and the highest priority count.
-func (l *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priority) {
-	l.parent.mu.Lock()
-	defer l.parent.mu.Unlock()
-	if !l.isClosed() {
-		l.delay(l.item(key), delay, p)
+func (k *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priority) {
+	k.parent.mu.Lock()
+	defer k.parent.mu.Unlock()
+	if !k.isClosed() {
+		k.delay(k.item(key), delay, p)
 	}
 }
 
-func (l *kindQueue) delay(it *item, delay time.Duration, p watch.Priority) {
+// delay requests an item after a delay, or advances the request that is delayed already.
+func (k *kindQueue) delay(it *item, delay time.Duration, p watch.Priority) {
 	d := &delayedRequest{due: time.Now().Add(delay), priority: p}
 	if had := it.delayed; had != nil {
 		had.priority = max(had.priority, p)
@@ -89,16 +86,16 @@ func (l *kindQueue) delay(it *item, delay time.Duration, p watch.Priority) {
 	}
 	it.delayed = d
 	d.timer = time.AfterFunc(delay, func() {
-		l.parent.mu.Lock()
-		defer l.parent.mu.Unlock()
-		if it.delayed == d && !l.isClosed() {
+		k.parent.mu.Lock()
+		defer k.parent.mu.Unlock()
+		if it.delayed == d && !k.isClosed() {
 			it.delayed = nil
-			l.request(it, request{d.priority, time.Now()})
+			k.request(it, request{d.priority, time.Now()})
 		}
 	})
 }
 
-// stopTimers stops the delayed requests of a queue that takes no more.
+// stopTimers stops the delayed requests of a closed queue.
 func stopTimers(items map[object.Key]*item) {
 	for _, it := range items {
 		if it.delayed != nil {

@@ -68,11 +68,11 @@ func TestFailedItemsAreRetriedWithBackoff(t *testing.T) {
 		if last < longestDelay/2 {
 			t.Errorf("after a hundred failures it comes back after %s", last)
 		}
-		next.Forget(0)
+		next.Forget()
 		if took := again(); took > firstDelay {
 			t.Errorf("what has succeeded starts anew, not after %s", took)
 		}
-		next.Forget(0)
+		next.Forget()
 		next.Done()
 		if len(l.items) > 0 || l.failing != 0 {
 			t.Errorf("%d keys are remembered, %d as failing", len(l.items), l.failing)
@@ -89,7 +89,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		next, _ := q.Get()
 		for failures := range 30 {
 			began := time.Now()
-			next.Forget(time.Second) // a look that is due before
+			next.kind.AddAfter(next.key(), time.Second, watch.Background) // due before
 			for range failures {
 				next.AddRateLimited(0)
 			}
@@ -100,7 +100,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 				t.Errorf("after %d failures it came back after %s", failures+1, took)
 			}
 		}
-		next.Forget(0)
+		next.Forget()
 		next.Done()
 	})
 }
@@ -131,14 +131,17 @@ func TestARetryKeepsThePriority(t *testing.T) {
 			reason: "what comes then is but one look too many",
 			play: func(person work) {
 				person.AddRateLimited(0)
-				person.Forget(0)
+				person.Forget()
 			},
 			want: watch.Background,
 		},
 		"A wait": {
 			reason: "nothing changed",
-			play:   func(person work) { person.Forget(time.Second) },
-			want:   watch.Background,
+			play: func(person work) {
+				person.Forget()
+				person.kind.AddAfter(person.key(), time.Second, watch.Background)
+			},
+			want: watch.Background,
 		},
 	}
 	for name, tc := range cases {

@@ -111,7 +111,7 @@ func TestAHangingKindLeavesWorkersToOthers(t *testing.T) {
 		for range 20 {
 			<-time.After(7 * time.Second)
 			asked = time.Now()
-			other.Wake(key("a"), watch.Urgent)
+			other.Enqueue(key("a"), watch.Urgent)
 			synctest.Wait()
 		}
 		if n := looks.Load(); n != 20 {

@@ -94,7 +94,7 @@ func TestAControllerMayStopBeforeTheEngineRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOver(newWorld(3), Config{Workers: 4})
 		first := e.Start(widget, &witness{pass: func(object.Key) { t.Error("a stopped controller works") }}, nil)
-		first.Wake(widgetKey(0), watch.Urgent)
+		first.Enqueue(widgetKey(0), watch.Urgent)
 		first.Stop()
 		w := &witness{}
 		e.Start(widget, w, nil)
@@ -117,7 +117,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 			return reconcile.Done()
 		}), nil)
 		synctest.Wait()
-		e.end()
+		e.cancel()
 		e.queue.ShutDown() // as Run does
 		c.Stop()
 		if n := ended.Load(); n != 3 {
@@ -131,7 +131,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 // instances does.
 func leases(hub *watch.Hub, took time.Duration) reconciles {
 	return func(_ context.Context, key object.Key) reconcile.Result {
-		if _, ok := hub.Served(widget, key.Namespace, key.Name); !ok {
+		if _, ok := hub.GetCached(widget, key.Namespace, key.Name); !ok {
 			hub.Forget(watch.Subscriber{Key: key})
 			return reconcile.Done()
 		}
@@ -157,7 +157,7 @@ func TestNoLeaseOutlivesItsController(t *testing.T) {
 			c := e.Start(widget, leases(e.Hub, time.Second), nil)
 			<-time.After(time.Minute)
 			for n := range 4 {
-				c.Wake(widgetKey(n), watch.Urgent)
+				c.Enqueue(widgetKey(n), watch.Urgent)
 			}
 			synctest.Wait()
 			w.dropKind()
@@ -169,7 +169,7 @@ func TestNoLeaseOutlivesItsController(t *testing.T) {
 			old := e.Start(widget, leases(e.Hub, time.Second), nil)
 			<-time.After(time.Minute)
 			for n := range 4 {
-				old.Wake(widgetKey(n), watch.Urgent)
+				old.Enqueue(widgetKey(n), watch.Urgent)
 			}
 			synctest.Wait()
 			w.remove(widgets - 1)
@@ -208,12 +208,12 @@ func BenchmarkStop(b *testing.B) {
 		e.Start(part, reconciles(func(ctx context.Context, k object.Key) reconcile.Result {
 			close(busy)
 			return hangs(ctx, k)
-		}), nil).Wake(key("slow"), watch.Urgent)
+		}), nil).Enqueue(key("slow"), watch.Urgent)
 		<-busy
 		c := e.Start(widget, &witness{}, nil)
 		for n := range objects {
 			k := widgetKey(n)
-			c.Wake(k, watch.Priority(n%3))
+			c.Enqueue(k, watch.Priority(n%3))
 			c.queue.AddAfter(k, time.Hour, watch.Background)
 		}
 		b.StartTimer()

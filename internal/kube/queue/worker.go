@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
@@ -20,17 +21,17 @@ func (e *Engine) worker() {
 		if !ok {
 			return
 		}
-		if t.kind.controller.life.Err() == nil {
+		if t.kind.controller.ctx.Err() == nil {
 			e.reconcile(t)
 		}
 		t.Done()
 	}
 }
 
-// reconcile calls the reconciler and turns its outcome into what comes next.
+// reconcile calls the reconciler, and requests the key again as the result says.
 func (e *Engine) reconcile(t work) {
 	c, key := t.kind.controller, t.key()
-	ctx, cancel := context.WithTimeout(c.life, e.Timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)
 	defer cancel()
 	log := e.Log.WithValues("kind", key.Kind, "namespace", key.Namespace, "name", key.Name)
 	ctx = logr.NewContext(ctx, log)
@@ -42,7 +43,10 @@ func (e *Engine) reconcile(t work) {
 		})
 	}
 	if out.Err == nil {
-		t.Forget(out.RequeueAfter)
+		t.Forget()
+		if out.RequeueAfter > 0 {
+			t.kind.AddAfter(key, out.RequeueAfter, watch.Background)
+		}
 		return
 	}
 	if !c.isStopping() {
@@ -53,7 +57,7 @@ func (e *Engine) reconcile(t work) {
 
 // isStopping says whether the controller or the whole engine is being stopped. Failures do
 // not matter then: the reconcile was cancelled, or a successor meets them again.
-func (c *Controller) isStopping() bool { return c.stopping.Load() || c.life.Err() != nil }
+func (c *Controller) isStopping() bool { return c.stopping.Load() || c.ctx.Err() != nil }
 
 // recoverPanics turns a panic into a failure: a bug in the reconcile of one object must not
 // stop all others.

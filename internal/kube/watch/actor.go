@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// actor watches one selection of a kind. Only its goroutine (run) uses the informer: it
+// actor watches one selection of a kind. Only its goroutine (run) uses the reflector: it
 // resolves the kind, lists, watches, and starts over with backoff when that ends. Other
 // goroutines never wait for it: they read its state and its store, subscribe to it, and
 // make it retry now.
@@ -45,11 +45,11 @@ type actor struct {
 	cancel context.CancelFunc
 }
 
-func newActor(w *environment, k *kind, s Selection) *actor {
+func newActor(env *environment, k *kind, s Selection) *actor {
 	now := time.Now()
 	return &actor{
-		kind: k, selection: s, filter: parsed(s.labels), env: w,
-		store:     newStore(w.OwnerLabel),
+		kind: k, selection: s, filter: parsed(s.labels), env: env,
+		store:     newStore(env.OwnerLabel),
 		retryNow:  make(chan struct{}, 1),
 		state:     State{Phase: Syncing, Since: now},
 		createdAt: now,
@@ -94,13 +94,14 @@ func (a *actor) run(ctx context.Context) {
 // errKindGone ends an attempt that found the kind deleted.
 var errKindGone = errors.New("kind deleted")
 
-// watch watches until that fails. It returns the session that the next attempt continues.
+// watch makes one attempt: it lists and watches until that fails. It returns the session that
+// the next attempt continues.
 func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	if a.takeKindGone() {
 		a.markKindGone(&UnavailableError{Reason: WaitingForKind, Message: "the CustomResourceDefinition of " + a.gvk.Kind + " was deleted", Gone: true})
 		return nil, errKindGone
 	}
-	s, err := a.resume(ctx, s)
+	s, err := a.nextSession(ctx, s)
 	if err != nil {
 		return s, err
 	}
@@ -111,9 +112,9 @@ func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	return s, err
 }
 
-// resume returns the session to run: the previous one, so that the watch continues from its
-// revision, or a new one if the kind is now served elsewhere.
-func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
+// nextSession returns the session to run: the previous one, so that the watch continues from
+// its revision, or a new one if there is none or another resource serves the kind now.
+func (a *actor) nextSession(ctx context.Context, s *session) (*session, error) {
 	resource, err := a.env.Resolve(ctx, a.gvk)
 	if ctx.Err() != nil {
 		return s, ctx.Err()
@@ -124,7 +125,7 @@ func (a *actor) resume(ctx context.Context, s *session) (*session, error) {
 			a.markKindGone(why)
 			return nil, err
 		}
-		notified := a.updateProgress(func(p *progress) { p.failed(why, time.Now()) })
+		notified := a.updateProgress(func(p *progress) { p.recordFailure(why, time.Now()) })
 		if a.takeRefresh() && !notified {
 			a.notify() // the kind changed and still fails; it may be served differently
 		}
@@ -144,9 +145,9 @@ func (a *actor) markKindGone(why *UnavailableError) {
 	gone := a.store.clear()
 	a.updateProgress(func(p *progress) {
 		*p = progress{}
-		p.failed(why, time.Now())
+		p.recordFailure(why, time.Now())
 	})
-	a.emit(gone, Subscriber{})
+	a.emit(gone, noWriter)
 }
 
 // startGeneration increments the state's generation.
@@ -235,7 +236,7 @@ func (a *actor) scheduleSecondList() {
 }
 
 // takeSyncedDuration returns for how long the attempt that ended was in sync, and whether
-// it was.
+// it was, and resets that for the next attempt.
 func (a *actor) takeSyncedDuration(now time.Time) (synced time.Duration, wasSynced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -244,6 +245,7 @@ func (a *actor) takeSyncedDuration(now time.Time) (synced time.Duration, wasSync
 	return now.Sub(since), !since.IsZero()
 }
 
+// takeRefresh returns whether the kind's definition changed, and resets that.
 func (a *actor) takeRefresh() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,6 +254,7 @@ func (a *actor) takeRefresh() bool {
 	return refresh
 }
 
+// takeKindGone returns whether the kind's definition was deleted, and resets that.
 func (a *actor) takeKindGone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -204,7 +204,7 @@ func TestServedReadsTheStoreOfTheKindWatch(t *testing.T) {
 		var found []bool
 		s.WatchKind(vpc, func(k object.Key, c Cause) {
 			if k.Name != "" {
-				_, ok := s.Served(vpc, k.Namespace, k.Name)
+				_, ok := s.GetCached(vpc, k.Namespace, k.Name)
 				found = append(found, ok)
 			}
 		})

@@ -93,8 +93,8 @@ type identity struct {
 	labels labelSet
 }
 
-// find adds to out the subscribers of an object. A change is looked up in its old and its
-// new form, since an object that stops matching is an event too.
+// find adds to out the subscribers of an object. The caller looks up both the old and the new
+// form of a changed object: one that stops matching is an event too.
 func (x *index[S]) find(at identity, out *uniqueSet[S]) {
 	out.addAll(x.names[at.objectName])
 	if len(x.owners) > 0 {
@@ -107,16 +107,17 @@ func (x *index[S]) find(at identity, out *uniqueSet[S]) {
 		if !ok {
 			continue
 		}
-		matching(filed[bucket{at.namespace, value}], at, out)
-		matching(filed[bucket{"", value}], at, out)
+		addMatching(filed[bucket{at.namespace, value}], at, out)
+		addMatching(filed[bucket{"", value}], at, out)
 	}
 	if len(x.scanned) > 0 {
-		matching(x.scanned[at.namespace], at, out)
-		matching(x.scanned[""], at, out)
+		addMatching(x.scanned[at.namespace], at, out)
+		addMatching(x.scanned[""], at, out)
 	}
 }
 
-func matching[S comparable](groups map[*group[S]]struct{}, at identity, out *uniqueSet[S]) {
+// addMatching adds to out the subscribers of the groups whose selectors match the object.
+func addMatching[S comparable](groups map[*group[S]]struct{}, at identity, out *uniqueSet[S]) {
 	for g := range groups {
 		// A cluster-scoped object has the namespace that stands for all, so its
 		// groups come twice; uniqueSet keeps one of each.

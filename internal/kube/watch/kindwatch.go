@@ -14,10 +14,10 @@ import (
 // KindWatch is the watch of a whole kind by the controller that reconciles it. It is its
 // own identity: of two KindWatches of a kind, stopping one leaves the other running.
 type KindWatch struct {
-	hub   *Hub
-	actor *actor
-	event func(object.Key, Cause)
-	stop  sync.Once
+	hub     *Hub
+	actor   *actor
+	onEvent func(object.Key, Cause)
+	stop    sync.Once
 }
 
 // WatchKind reports every object of a kind to onEvent, the existing ones and each change
@@ -26,11 +26,13 @@ type KindWatch struct {
 func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)) *KindWatch {
 	h.mu.Lock()
 	a := h.acquire(gvk, All())
-	s := &KindWatch{hub: h, actor: a, event: onEvent}
+	w := &KindWatch{hub: h, actor: a, onEvent: onEvent}
 	a.mu.Lock()
-	a.watchers = append(slices.Clip(a.watchers), s)
+	a.watchers = append(slices.Clip(a.watchers), w)
 	a.mu.Unlock()
-	// A watch that begins only now reports all that it finds by itself.
+	// The first list reports the objects that the store does not have. If the watch begins only
+	// now, the objects that the store does have, from answers to writes, are read before, so
+	// that none is reported twice.
 	begins := a.cancel == nil
 	var existing []*unstructured.Unstructured
 	if begins {
@@ -42,26 +44,26 @@ func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Ca
 		existing, _ = a.store.list(everything)
 	}
 	for _, o := range existing {
-		s.report(Cause{Object: object.KeyOf(o), Change: Resync, Old: metadataFrom(o), New: metadataFrom(o), ObservedAt: time.Now()})
+		w.report(Cause{Object: object.KeyOf(o), Change: Resync, Old: metadataFrom(o), New: metadataFrom(o), ObservedAt: time.Now()})
 	}
-	return s
+	return w
 }
 
 func everything(identity) bool { return true }
 
-func (s *KindWatch) report(c Cause) { s.event(c.Object, c) }
+func (w *KindWatch) report(c Cause) { w.onEvent(c.Object, c) }
 
 // State returns the state of the kind's watch.
-func (s *KindWatch) State() State { return s.actor.current() }
+func (w *KindWatch) State() State { return w.actor.current() }
 
 // Stop ends the reports; one that is in flight may still come. It starts nothing, waits for
 // nothing, and does nothing the second time.
-func (s *KindWatch) Stop() {
-	s.stop.Do(func() {
-		h, a := s.hub, s.actor
+func (w *KindWatch) Stop() {
+	w.stop.Do(func() {
+		h, a := w.hub, w.actor
 		h.mu.Lock()
 		a.mu.Lock()
-		a.watchers = slices.DeleteFunc(slices.Clone(a.watchers), func(o *KindWatch) bool { return o == s })
+		a.watchers = slices.DeleteFunc(slices.Clone(a.watchers), func(o *KindWatch) bool { return o == w })
 		a.mu.Unlock()
 		displaced := h.release(a, All())
 		h.mu.Unlock()

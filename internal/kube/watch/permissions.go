@@ -39,8 +39,8 @@ func (r *permissionWatcher) addForbidden(kind schema.GroupVersionKind, by int) {
 			r.watches = append(r.watches, hub.WatchKind(gvk, r.changed))
 		}
 	case r.count == 0:
-		for _, s := range r.watches {
-			s.Stop()
+		for _, w := range r.watches {
+			w.Stop()
 		}
 		r.watches = nil
 	}

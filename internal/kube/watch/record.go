@@ -9,13 +9,13 @@ import (
 
 // Record stores the answer to a write, so that reads see it before the watch delivers it,
 // and wakes all subscribers concerned except the writer. The watch's echo wakes no
-// subscriber: the store already has its revision. If the echo may come before the answer,
-// use BeginWrite. An answer older than what the hub has changes nothing. The object is
-// copied.
+// subscriber: the store already has its revision. Where the echo may come before the answer,
+// use Write or BeginWrite. An answer older than what the hub has changes nothing. The object
+// is copied.
 func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 	at := identityOf(o)
 	for _, a := range h.actorsHolding(o.GroupVersionKind(), One(at.namespace, at.name)) {
-		a.writes.addAnswer(at.objectName, writer, incarnation{uidOf(o), revisionOf(o)})
+		a.writes.addAnswer(at.objectName, writer, objectVersion{uidOf(o), revisionOf(o)})
 		a.emit(a.store.recordWrite(a.compactor.compact(o), a.selects(at), time.Now()), writer)
 	}
 }
@@ -25,7 +25,7 @@ func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 // are still in flight do not bring it back.
 func (h *Hub) RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer Subscriber) {
 	for _, a := range h.actorsHolding(gvk, One(namespace, name)) {
-		a.writes.addAnswer(objectName{namespace, name}, writer, incarnation{uid, forever})
+		a.writes.addAnswer(objectName{namespace, name}, writer, objectVersion{uid, forever})
 		a.emit(a.store.recordDeletion(objectName{namespace, name}, uid, time.Now()), writer)
 	}
 }

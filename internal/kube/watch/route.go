@@ -53,16 +53,20 @@ func (r *router) listenersOf(t transition) []*listener {
 	return out.list
 }
 
-// emit routes changes to the subscribers they concern, except to the writer, which has the
-// answer already or is about to get it.
+// noWriter stands for a change that is not the answer to a write of a subscriber.
+var noWriter Subscriber
+
+// emit routes changes to the subscribers and KindWatches that they concern, except to the
+// writer, which has the answer already or is about to get it. An event of an object to which
+// a subscriber has a write in flight is withheld from that subscriber.
 func (a *actor) emit(changes []transition, writer Subscriber) {
 	if len(changes) == 0 {
 		return
 	}
 	a.addEvents(len(changes))
-	now, servings := time.Now(), a.kindWatches()
+	now, kindWatches := time.Now(), a.kindWatches()
 	for _, t := range changes {
-		event := withheldEvent{incarnation: stateOf(t), cause: t.cause(now)}
+		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now)}
 		name := nameOf(t.object())
 		send := func(to Subscriber, wake func(Cause)) {
 			event.wake = wake
@@ -73,8 +77,10 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 		for _, l := range a.router.listenersOf(t) {
 			send(l.subscriber, l.wake)
 		}
-		for _, s := range servings {
-			send(Subscriber{event.cause.Object}, s.report)
+		for _, w := range kindWatches {
+			// The subscriber of a KindWatch's event is the object itself: its reconcile may have
+			// written it.
+			send(Subscriber{event.cause.Object}, w.report)
 		}
 	}
 }
@@ -83,12 +89,12 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 // are notified of the kind once.
 func (a *actor) replay(changes []transition) {
 	a.addEvents(len(changes))
-	now, servings := time.Now(), a.kindWatches()
+	now, kindWatches := time.Now(), a.kindWatches()
 	for _, t := range changes {
 		t.replay = true
 		cause := t.cause(now)
-		for _, s := range servings {
-			s.report(cause)
+		for _, w := range kindWatches {
+			w.report(cause)
 		}
 	}
 }
@@ -104,8 +110,8 @@ func (a *actor) notify() {
 	for _, l := range all.list {
 		l.wake(cause)
 	}
-	for _, s := range a.kindWatches() {
-		s.report(cause)
+	for _, w := range a.kindWatches() {
+		w.report(cause)
 	}
 }
 

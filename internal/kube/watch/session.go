@@ -15,8 +15,8 @@ import (
 // errInterrupted ends a session that has to start over.
 var errInterrupted = errors.New("interrupted")
 
-// session is the informer of an actor for as long as its kind is served in one place. After
-// it ended it can be run again, and then continues from its revision.
+// session is the reflector of an actor, for one resource. When a run of it has ended, it can
+// be run again, and continues from the last revision.
 type session struct {
 	actor     *actor
 	resource  Resource
@@ -25,8 +25,8 @@ type session struct {
 
 func newSession(a *actor, r Resource) *session {
 	s := &session{actor: a, resource: r}
-	listWatch := withoutContext{requests{a.env.open(r, a.selection), s.requested}}
-	s.reflector = cache.NewReflectorWithOptions(listWatch, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
+	requests := listerWatcher{reportingSource{a.env.open(r, a.selection), s.recordOutcome}}
+	s.reflector = cache.NewReflectorWithOptions(requests, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
 		Logger:          &a.env.Logger,
 		Name:            "watch",
 		TypeDescription: r.GVR.String(),
@@ -43,20 +43,20 @@ func (s *session) run(ctx context.Context) error {
 	a := s.actor
 	inner, cancel := context.WithCancel(logr.NewContext(ctx, a.env.Logger))
 	defer cancel()
-	if !a.interruptible(cancel, s.resource.GVR) {
+	if !a.setInterrupt(cancel, s.resource.GVR) {
 		return errInterrupted
 	}
 	err := s.reflector.ListAndWatchWithContext(inner)
-	a.interruptible(nil, s.resource.GVR)
+	a.setInterrupt(nil, s.resource.GVR)
 	if ctx.Err() == nil && inner.Err() != nil {
 		return errInterrupted
 	}
 	return err
 }
 
-// interruptible records how to interrupt a session that begins, or, with nil, that it
-// ended. It returns false if the session must not begin.
-func (a *actor) interruptible(interrupt context.CancelFunc, resource schema.GroupVersionResource) bool {
+// setInterrupt sets the function that interrupts the session that begins now, or nil when it
+// has ended. It returns false if the session must not begin: the kind is gone.
+func (a *actor) setInterrupt(interrupt context.CancelFunc, resource schema.GroupVersionResource) (mayBegin bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.interrupt, a.resource = nil, resource
@@ -67,8 +67,8 @@ func (a *actor) interruptible(interrupt context.CancelFunc, resource schema.Grou
 	return !a.kindGone
 }
 
-// requested records the outcome of a request.
-func (s *session) requested(ctx context.Context, o outcome) {
+// recordOutcome records the outcome of a list or watch request.
+func (s *session) recordOutcome(ctx context.Context, o outcome) {
 	if o.err != nil && isExpired(o.err) {
 		return
 	}
@@ -77,15 +77,15 @@ func (s *session) requested(ctx context.Context, o outcome) {
 			return // the session is over; a reflector may leave a list running
 		}
 		if o.err != nil {
-			p.failed(classify(s.actor.gvk, o.err), time.Now())
+			p.recordFailure(classify(s.actor.gvk, o.err), time.Now())
 			return
 		}
 		p.watching = o.watching
-		p.advanced()
+		p.recordSuccess()
 	})
 }
 
-// sink adapts an actor's store to the reflector.
+// sink is the store that the reflector fills: it adapts the actor's store to the reflector.
 type sink struct{ *actor }
 
 var (
@@ -98,69 +98,69 @@ type compactObject struct{ unstructured.Unstructured }
 
 // Transformer makes objects compact as they arrive, so that a large first list is never in
 // memory in full size.
-func (k sink) Transformer() cache.TransformFunc {
+func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			return &compactObject{*k.compactor.compact(u)}, nil
+			return &compactObject{*s.compactor.compact(u)}, nil
 		}
 		return o, nil
 	}
 }
 
-func (k sink) compacted(o any) (*unstructured.Unstructured, bool) {
+func (s sink) compacted(o any) (*unstructured.Unstructured, bool) {
 	switch o := o.(type) {
 	case *compactObject:
 		return &o.Unstructured, true
 	case *unstructured.Unstructured:
-		return k.compactor.compact(o), true
+		return s.compactor.compact(o), true
 	default:
 		return nil, false
 	}
 }
 
 // Add handles an event of the watch.
-func (k sink) Add(o any) error { return k.Update(o) }
+func (s sink) Add(o any) error { return s.Update(o) }
 
 // Update handles an event of the watch.
-func (k sink) Update(o any) error {
-	if u, ok := k.compacted(o); ok {
-		k.emit(k.store.observe(u), Subscriber{})
+func (s sink) Update(o any) error {
+	if u, ok := s.compacted(o); ok {
+		s.emit(s.store.observe(u), noWriter)
 	}
 	return nil
 }
 
 // Delete handles an event of the watch.
-func (k sink) Delete(o any) error {
+func (s sink) Delete(o any) error {
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		k.emit(k.store.observeDeletion(u), Subscriber{})
+		s.emit(s.store.observeDeletion(u), noWriter)
 	}
 	return nil
 }
 
-// Bookmark records how far the watch has come.
-func (k sink) Bookmark(revision string) error {
-	k.store.bookmarked(parseRevision(revision))
+// Bookmark records the revision of a bookmark event.
+func (s sink) Bookmark(revision string) error {
+	s.store.recordBookmark(parseRevision(revision))
 	return nil
 }
 
-// Replace handles a complete list.
-func (k sink) Replace(items []any, revision string) error {
+// Replace handles the complete list that precedes a watch.
+func (s sink) Replace(items []any, revision string) error {
 	objects := make([]*unstructured.Unstructured, 0, len(items))
 	for _, item := range items {
-		if u, ok := k.compacted(item); ok {
+		if u, ok := s.compacted(item); ok {
 			objects = append(objects, u)
 		}
 	}
-	k.listed(objects, parseRevision(revision))
+	s.storeList(objects, parseRevision(revision))
 	return nil
 }
 
-// Resync is never called.
-func (k sink) Resync() error { return nil }
+// Resync implements cache.Store. It is never called, since the reflector has no resync period.
+func (s sink) Resync() error { return nil }
 
-// listed stores a complete list and routes the changes. Subscribers are notified of the
+// storeList stores a complete list and routes the changes. Subscribers are notified of the
 // first list once, about the kind, not for each object.
-func (a *actor) listed(objects []*unstructured.Unstructured, revision uint64) {
+func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64) {
 	a.mu.Lock()
 	first, refresh := !a.progress.complete, a.refresh
 	a.refresh = false
@@ -173,11 +173,11 @@ func (a *actor) listed(objects []*unstructured.Unstructured, revision uint64) {
 	if first {
 		a.replay(changes)
 	} else {
-		a.emit(changes, Subscriber{})
+		a.emit(changes, noWriter)
 	}
 	a.updateProgress(func(p *progress) {
 		p.listed = true
-		p.advanced()
+		p.recordSuccess()
 	})
 	if refresh && !first {
 		a.notify()
@@ -191,6 +191,6 @@ func (a *actor) expire() {
 	healthy := a.progress.watching && a.progress.failure == nil
 	a.mu.Unlock()
 	if healthy {
-		a.emit(a.store.expire(time.Now()), Subscriber{})
+		a.emit(a.store.expire(time.Now()), noWriter)
 	}
 }

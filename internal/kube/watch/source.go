@@ -62,9 +62,9 @@ func (n selectedSource) Watch(ctx context.Context, options metav1.ListOptions) (
 	return n.ResourceInterface.Watch(ctx, n.narrow(options))
 }
 
-// requests is a source that reports the outcome of each request, since the reflector does
-// not return all failures.
-type requests struct {
+// reportingSource is a source that reports the outcome of each request, since the reflector
+// does not return all failures.
+type reportingSource struct {
 	source
 	onOutcome func(context.Context, outcome)
 }
@@ -75,10 +75,10 @@ type outcome struct {
 	err      error
 }
 
-var _ cache.ListerWatcherWithContext = requests{}
+var _ cache.ListerWatcherWithContext = reportingSource{}
 
 // ListWithContext implements cache.ListerWithContext.
-func (r requests) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (r reportingSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := r.List(ctx, options)
 	if err != nil {
 		err = &requestError{"list", err}
@@ -90,7 +90,7 @@ func (r requests) ListWithContext(ctx context.Context, options metav1.ListOption
 }
 
 // WatchWithContext implements cache.WatcherWithContext.
-func (r requests) WatchWithContext(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+func (r reportingSource) WatchWithContext(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	w, err := r.Watch(ctx, options)
 	switch {
 	case err == nil:
@@ -114,16 +114,17 @@ func hideRetryable(err error) error {
 	return err
 }
 
-// withoutContext satisfies the interface that a reflector requires. The reflector prefers
-// the methods with a context, so these are not called.
-type withoutContext struct{ requests }
+// listerWatcher is a reportingSource with the methods without a context, which
+// cache.ListerWatcher requires. The reflector prefers those with a context and does not call
+// these.
+type listerWatcher struct{ reportingSource }
 
 // List implements cache.Lister.
-func (c withoutContext) List(options metav1.ListOptions) (runtime.Object, error) {
-	return c.ListWithContext(context.Background(), options)
+func (l listerWatcher) List(options metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.Watcher.
-func (c withoutContext) Watch(options metav1.ListOptions) (apiwatch.Interface, error) {
-	return c.WatchWithContext(context.Background(), options)
+func (l listerWatcher) Watch(options metav1.ListOptions) (apiwatch.Interface, error) {
+	return l.WatchWithContext(context.Background(), options)
 }

@@ -103,7 +103,7 @@ const (
 	startingGrace = 3 * time.Second
 )
 
-// progress is the actor's record of its watch.
+// progress is what an actor knows of its watch; state derives what subscribers see of it.
 type progress struct {
 	listed, watching bool // since watching began
 	complete         bool // the store was complete once, and the kind not gone since
@@ -111,7 +111,8 @@ type progress struct {
 	failingSince     time.Time
 }
 
-func (p *progress) failed(why *UnavailableError, now time.Time) {
+// recordFailure records a list or watch that failed, or a kind that could not be resolved.
+func (p *progress) recordFailure(why *UnavailableError, now time.Time) {
 	p.watching = false
 	if p.failure == nil || p.failure.Reason != why.Reason || p.failure.starting != why.starting {
 		p.failingSince = now
@@ -122,9 +123,9 @@ func (p *progress) failed(why *UnavailableError, now time.Time) {
 // gone says that the kind does not exist, so neither do its objects.
 func (p *progress) gone() bool { return p.failure != nil && p.failure.Gone }
 
-// advanced records a list or a watch that succeeded. The watch is healthy only if both do:
+// recordSuccess records a list or a watch that succeeded. The watch is healthy only if both do:
 // if one is forbidden, the other succeeds again with each attempt.
-func (p *progress) advanced() {
+func (p *progress) recordSuccess() {
 	if p.listed && p.watching {
 		p.complete, p.failure = true, nil
 	}

@@ -237,8 +237,8 @@ func (s *store) advanceRevision(revision uint64) {
 	s.observedRevision = max(s.observedRevision, revision)
 }
 
-// bookmarked is advanceRevision for a revision without an object.
-func (s *store) bookmarked(revision uint64) {
+// recordBookmark handles a bookmark event of the watch: a revision without an object.
+func (s *store) recordBookmark(revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advanceRevision(revision)

@@ -17,8 +17,8 @@ type Selection struct {
 // All selects every object of a kind, as a controller of the kind needs.
 func All() Selection { return Selection{} }
 
-// Managed selects the objects that carry the hub's Config.Managed label: the
-// children of all instances.
+// Managed selects the objects that have the label Config.ManagedLabel: the children of all
+// instances.
 func Managed() Selection { return Selection{managed: true} }
 
 // One selects a single object, which costs one cached object whatever the size of its kind.

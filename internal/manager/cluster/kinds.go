@@ -106,7 +106,7 @@ func (k *Cluster) followGroups() (serving *watch.KindWatch, known <-chan struct{
 			return
 		}
 		gv := kube.GroupVersionOf(key.Name)
-		if service, exists := k.Hub.Served(apiServices, "", key.Name); exists {
+		if service, exists := k.Hub.GetCached(apiServices, "", key.Name); exists {
 			if !k.Kinds.ObserveGroup(gv, kube.ServerOf(service)) {
 				return
 			}

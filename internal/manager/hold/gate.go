@@ -39,7 +39,7 @@ type Cluster interface {
 // Watches are the caches of Holds and of reconciled objects; *watch.Hub implements it.
 type Watches interface {
 	WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, watch.Cause)) *watch.KindWatch
-	Served(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured
 	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
 }
@@ -215,7 +215,7 @@ func (g *Gate) leave() {
 // isHeldByImport reports whether an object belongs to an import whose Hold has not been
 // observed yet. It reads the Hold from the API server, once for each import that is over.
 func (g *Gate) isHeldByImport(ctx context.Context, kind schema.GroupVersionKind, key object.Key) (bool, error) {
-	o, exists := g.Hub.Served(kind, key.Namespace, key.Name)
+	o, exists := g.Hub.GetCached(kind, key.Namespace, key.Name)
 	if !exists {
 		return false, nil
 	}

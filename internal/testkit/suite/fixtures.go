@@ -5,6 +5,22 @@ import (
 	"testing"
 )
 
+// Graph is a ResourceGraphDefinition of a kind in the test's group, in version v1alpha1. Its name
+// is $ID- and the kind in lower case. Fields are the schema's other fields, in one line;
+// resources are a YAML list.
+func Graph(kind, fields, resources string) string {
+	if fields != "" {
+		fields = ", " + fields
+	}
+	return `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-` + strings.ToLower(kind) + `}
+spec:
+  schema: {apiVersion: v1alpha1, kind: ` + kind + `, group: $GROUP` + fields + `}
+  resources:` + resources
+}
+
 // Box is the smallest definition: its instances consist of one ConfigMap.
 const Box = `
 apiVersion: kro.run/v1alpha1
@@ -64,6 +80,37 @@ spec:
           status: {type: object, properties: {` + status + `}}
 `
 }
+
+// Composition is the Composition $ID-name for composites of a kind in the test's group, with the
+// given steps. More are further lines of its spec.
+func Composition(name, kind, steps string, more ...string) string {
+	lines := ""
+	for _, line := range more {
+		lines += "  " + line + "\n"
+	}
+	return `
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-` + name + `}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1alpha1, kind: ` + kind + `}
+  mode: Pipeline
+` + lines + `  pipeline:
+` + steps
+}
+
+// PatchAndTransform is a step of function-patch-and-transform with the given resources, a YAML list.
+func PatchAndTransform(resources string) string {
+	return `  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:` + resources
+}
+
+// AutoReady is a step of function-auto-ready.
+const AutoReady = "  - {step: ready, functionRef: {name: function-auto-ready}}\n"
 
 // CRDText is a CustomResourceDefinition of a namespaced kind with a status subresource and
 // the given schema.

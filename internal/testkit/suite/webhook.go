@@ -63,3 +63,26 @@ webhooks:
 	testkit.Poll(t, "the webhook is called", refused)
 	return func() { s.Delete(t, webhookConfiguration, "", o.GetName()) }
 }
+
+// AdmissionPolicy is a ValidatingAdmissionPolicy $ID-name with the given lines as its spec, and a
+// binding that denies what it does not allow.
+func AdmissionPolicy(name, spec string) string {
+	return `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: $ID-` + name + `}
+spec:` + spec + `---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: $ID-` + name + `}
+spec: {policyName: $ID-` + name + `, validationActions: [Deny]}
+`
+}
+
+// DeleteAdmissionPolicy deletes an AdmissionPolicy.
+func (s Suite) DeleteAdmissionPolicy(t *testing.T, name string) {
+	t.Helper()
+	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name(name))
+	}
+}

@@ -6,18 +6,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/certificate"
 )
 
-// certify makes an authority, and a certificate of it for the server, by its name alone.
-func (s *Server) certify() error {
+// writeCertificate creates a CA, and a server certificate for the name localhost.
+func (s *Server) writeCertificate() error {
 	authority, err := certificate.NewAuthority()
 	if err != nil {
 		return err
 	}
-	own, key, err := authority.Issue("localhost")
+	cert, key, err := authority.Issue("localhost")
 	if err != nil {
 		return err
 	}
 	s.CA = authority.PEM
-	if err := s.write(filepath.Join(s.Dir, "server.crt"), own); err != nil {
+	if err := s.write(filepath.Join(s.Dir, "server.crt"), cert); err != nil {
 		return err
 	}
 	return s.write(filepath.Join(s.Dir, "server.key"), key)

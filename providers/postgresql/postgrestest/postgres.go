@@ -1,5 +1,5 @@
-// Package postgrestest runs a PostgreSQL server of a test's own: from Debian's package,
-// on loopback and a socket in a directory of its own, and gone with the test.
+// Package postgrestest runs PostgreSQL servers for tests, with the programs of Debian's package.
+// A server listens on loopback and on a socket, and its data is in a temporary directory.
 package postgrestest
 
 import (
@@ -20,22 +20,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Superuser is the role that may do everything, and Password what it logs in with.
+// Superuser and Password are the credentials of the superuser.
 const (
 	Superuser = "postgres"
 	Password  = "of-the-tests' superuser"
 )
 
-// startLimit is how long a server may take until it answers.
-const startLimit = 30 * time.Second
+// startTimeout limits the start of a server.
+const startTimeout = 30 * time.Second
 
-// Server is a server of its own.
+// Server is a server for tests.
 type Server struct {
-	// Dir holds all of it; Port is that on 127.0.0.1.
+	// Dir has all its files. Port is its port on 127.0.0.1.
 	Dir  string
 	Port int
-	// CA is the certificate, as PEM, of who has signed the server's, which is for
-	// localhost.
+	// CA is the CA certificate, as PEM, for the server's certificate, which is for localhost.
 	CA []byte
 
 	bin  string
@@ -44,22 +43,22 @@ type Server struct {
 	done chan struct{}
 }
 
-// Start makes a cluster and starts its server. Where the package isn't installed it
-// says so: a test that needs a server doesn't pass without.
+// Start creates a database cluster and starts its server. It returns an error if the package is
+// not installed.
 func Start() (*Server, error) {
-	bin, err := binaries()
+	bin, err := findBinaries()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{bin: bin}
-	if s.as, err = another(); err != nil {
+	if s.as, err = serverUser(); err != nil {
 		return nil, err
 	}
-	// Not below a directory of a test's, which nobody else may enter.
+	// A directory of testing.T would not be accessible to the server's user.
 	if s.Dir, err = os.MkdirTemp("", "espalier-pg-"); err != nil {
 		return nil, err
 	}
-	if err := s.make(); err != nil {
+	if err := s.initialize(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.Dir))
 	}
 	if err := s.Run(); err != nil {
@@ -68,36 +67,37 @@ func Start() (*Server, error) {
 	return s, nil
 }
 
-// binaries is where the newest version's programs are.
-func binaries() (string, error) {
+// findBinaries returns the directory of the newest version's programs.
+func findBinaries() (string, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	found = slices.DeleteFunc(found, func(dir string) bool { _, err := os.Stat(filepath.Join(dir, "initdb")); return err != nil })
 	if len(found) == 0 {
-		return "", errors.New("there is no PostgreSQL server below /usr/lib/postgresql: install Debian's package postgresql (apt-get install --no-install-recommends postgresql)")
+		return "", errors.New("no PostgreSQL server in /usr/lib/postgresql: install Debian's package postgresql (apt-get install --no-install-recommends postgresql)")
 	}
 	version := func(dir string) int { n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir))); return n }
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
 	return found[0], nil
 }
 
-// another is as whom the server runs: it refuses to run as root.
-func another() (*syscall.Credential, error) {
+// serverUser returns the user of the server, which refuses to run as root; nil for the current
+// user.
+func serverUser() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("as whom should the server run? %w", err)
+		return nil, fmt.Errorf("the server cannot run as root: %w", err)
 	}
 	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// make lays the cluster out: with SCRAM for everybody, TLS for who asks for it, and
-// every statement in the log.
-func (s *Server) make() error {
-	if err := s.own(s.Dir); err != nil {
+// initialize creates the database cluster: with SCRAM, optional TLS, and a log of every
+// statement.
+func (s *Server) initialize() error {
+	if err := s.chown(s.Dir); err != nil {
 		return err
 	}
 	secret := filepath.Join(s.Dir, "password")
@@ -115,7 +115,7 @@ func (s *Server) make() error {
 	}
 	s.Port = listen.Addr().(*net.TCPAddr).Port
 	listen.Close()
-	if err := s.certify(); err != nil {
+	if err := s.writeCertificate(); err != nil {
 		return err
 	}
 	config := fmt.Sprintf(`
@@ -137,11 +137,10 @@ ssl_key_file = '%[2]s/server.key'
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// Log is what the server has logged so far.
+// Log returns the log of the server.
 func (s *Server) Log() ([]byte, error) { return os.ReadFile(filepath.Join(s.Dir, "log")) }
 
-// command is one of the server's programs, as whom it runs. It ends with this
-// process, however that ends.
+// command returns a command of one of the server's programs, which runs as the server's user.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.Dir
@@ -150,8 +149,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// own gives a file to the server's user.
-func (s *Server) own(path string) error {
+// chown makes the server's user the owner of a file.
+func (s *Server) chown(path string) error {
 	if s.as == nil {
 		return nil
 	}
@@ -162,50 +161,50 @@ func (s *Server) write(path string, content []byte) error {
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		return err
 	}
-	return s.own(path)
+	return s.chown(path)
 }
 
-// watchdog runs a server for as long as its standard input stays open, which is that
-// of the test: when that has died, however it did, the pipe closes, and the server is
-// told to stop at once, and what there was of it is removed.
+// watchdog runs a server as long as descriptor 3 is open, a pipe from the test's process. When
+// that process ends, even by a crash, the pipe closes: the server is stopped, and its directory
+// is removed.
 const watchdog = `"$@" & server=$!
 ( read -r _; trap '' TERM; kill -QUIT $server; while kill -0 $server; do sleep 0.1; done; rm -rf "$DIR" ) <&3 2>/dev/null & dog=$!
 wait $server
 kill $dog`
 
-// Run starts the server, and waits until it answers. It is for one that was killed,
-// too, which is then as after a crash of its machine.
+// Run starts the server, and waits until it accepts connections. After Kill, it starts the server
+// as after a crash of its machine.
 func (s *Server) Run() error {
 	log, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	alive, ours, err := os.Pipe()
+	reader, writer, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer alive.Close()
+	defer reader.Close()
 	cmd := s.command("postgres")
 	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", watchdog, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data()}
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{alive}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = log, log, []*os.File{reader}
 	if err := cmd.Start(); err != nil {
-		ours.Close()
+		writer.Close()
 		return fmt.Errorf("start postgres: %w", err)
 	}
 	done := make(chan struct{})
 	s.proc, s.done = cmd, done
 	go func() {
 		defer close(done)
-		_ = cmd.Wait() // how it ended is in its log
-		ours.Close()
+		_ = cmd.Wait() // the log has the reason
+		writer.Close()
 	}()
-	return s.await()
+	return s.awaitReady()
 }
 
-// await waits until the server answers.
-func (s *Server) await() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+// awaitReady waits until the server accepts connections.
+func (s *Server) awaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -217,10 +216,10 @@ func (s *Server) await() error {
 		select {
 		case <-tick.C:
 		case <-s.done:
-			said, _ := s.Log()
-			return fmt.Errorf("postgres has ended: %s", said[max(0, len(said)-2000):])
+			log, _ := s.Log()
+			return fmt.Errorf("postgres has ended: %s", log[max(0, len(log)-2000):])
 		case <-ctx.Done():
-			return fmt.Errorf("postgres doesn't answer: %w", err)
+			return fmt.Errorf("postgres does not accept connections: %w", err)
 		}
 	}
 }
@@ -235,7 +234,7 @@ func (s *Server) Connect(ctx context.Context, user, password, database string) (
 	return pgx.ConnectConfig(ctx, c)
 }
 
-// pid is the server's process.
+// pid returns the process ID of the server.
 func (s *Server) pid() (int, error) {
 	raw, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
@@ -245,23 +244,23 @@ func (s *Server) pid() (int, error) {
 	return strconv.Atoi(first)
 }
 
-// Kill kills the server and all its processes at once, as a failure of power would:
-// those of its sessions would go on with what they are doing otherwise.
+// Kill kills the server and its session processes at once, as a power failure would. Sessions
+// would otherwise complete their statements.
 func (s *Server) Kill() error {
 	pid, err := s.pid()
 	if err != nil {
 		return err
 	}
-	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it has no more children than are found
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // so that it starts no more children
 	for _, child := range children(pid) {
 		_ = syscall.Kill(child, syscall.SIGKILL)
 	}
 	err = syscall.Kill(pid, syscall.SIGKILL)
-	<-s.done // the shell above it has heard of it, so that no trace of it is left
+	<-s.done // wait until the shell has reaped it
 	return err
 }
 
-// children are the processes that a process has started.
+// children returns the child processes of a process.
 func children(of int) []int {
 	var out []int
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -281,17 +280,17 @@ func children(of int) []int {
 	return out
 }
 
-// Stop ends the server, and removes all that there was of it.
+// Stop stops the server, and removes its directory.
 func (s *Server) Stop() error {
 	if s.proc != nil {
 		if pid, err := s.pid(); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGINT) // it may be gone
+			_ = syscall.Kill(pid, syscall.SIGINT) // it may have ended
 		}
 		select {
 		case <-s.done:
 		case <-time.After(10 * time.Second):
 		}
-		_ = syscall.Kill(-s.proc.Process.Pid, syscall.SIGKILL) // the watchdog, and whoever is left
+		_ = syscall.Kill(-s.proc.Process.Pid, syscall.SIGKILL) // the watchdog and remaining processes
 		<-s.done
 	}
 	return os.RemoveAll(s.Dir)

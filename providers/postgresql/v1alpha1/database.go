@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Database is a database of a PostgreSQL server. Its name is that of the
-// annotation crossplane.io/external-name, or its own.
+// Database is a database of a PostgreSQL server. Its name on the server is that of
+// the annotation crossplane.io/external-name, or else metadata.name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,19 +33,19 @@ type DatabaseList struct {
 	Items           []Database `json:"items"`
 }
 
-// DatabaseSpec is what a Database is to be.
+// DatabaseSpec is the desired state of a Database.
 type DatabaseSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider DatabaseParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider DatabaseParameters `json:"initProvider,omitempty"`
 }
 
-// DatabaseStatus is what a Database is.
+// DatabaseStatus is the observed state of a Database.
 type DatabaseStatus struct {
 	resource.Status `json:",inline"`
 
@@ -53,7 +53,7 @@ type DatabaseStatus struct {
 	AtProvider DatabaseObservation `json:"atProvider,omitempty"`
 }
 
-// DatabaseObservation is what was seen of a database.
+// DatabaseObservation is the database as observed on the server.
 type DatabaseObservation struct {
 	// +optional
 	OID int64 `json:"oid,omitempty"`
@@ -77,9 +77,9 @@ type DatabaseObservation struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// DatabaseParameters are what can be said of a database.
+// DatabaseParameters are the properties of a database.
 type DatabaseParameters struct {
-	// Owner is the role that owns it.
+	// Owner is the role that owns the database.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -93,62 +93,61 @@ type DatabaseParameters struct {
 	//
 	// +optional
 	OwnerSelector *resource.Selector `json:"ownerSelector,omitempty"`
-	// Encoding is how it holds texts, such as UTF8. It can't be changed once there is
-	// one.
+	// Encoding is the character set, such as UTF8. It cannot be changed after the
+	// creation.
 	//
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-]{1,63}$`
 	Encoding *string `json:"encoding,omitempty"`
-	// LCCollate is how it sorts. It can't be changed once there is one.
+	// LCCollate is the collation order. It cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LCCollate *string `json:"lcCollate,omitempty"`
-	// LCCType is how it tells letters apart. It can't be changed once there is one.
+	// LCCType is the character classification. It cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LCCType *string `json:"lcCType,omitempty"`
-	// Template is the database that it is copied from; it counts at creation only.
+	// Template is the database that is copied. It is used at creation only.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Template *string `json:"template,omitempty"`
-	// Tablespace is where it is kept.
+	// Tablespace is the default tablespace of the database.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Tablespace *string `json:"tablespace,omitempty"`
-	// AllowConnections lets anybody connect at all.
+	// AllowConnections allows connections to the database.
 	//
 	// +optional
 	AllowConnections *bool `json:"allowConnections,omitempty"`
-	// ConnectionLimit is how many connections it may have at a time; -1 for any
-	// number.
+	// ConnectionLimit limits concurrent connections; -1 for no limit.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
-	// IsTemplate lets it be copied by whoever may make databases, and keeps it from
-	// being deleted.
+	// IsTemplate lets every role with CREATEDB copy the database. The server does not
+	// delete a template.
 	//
 	// +optional
 	IsTemplate *bool `json:"isTemplate,omitempty"`
-	// OnDelete says what becomes of sessions in it when it is deleted: Refuse, the
-	// default, leaves it while there are any; Force ends them.
+	// OnDelete decides about open sessions at deletion: with Refuse, the default, the
+	// database is not deleted while there are any; Force terminates them.
 	//
 	// +optional
 	OnDelete DatabaseDeletion `json:"onDelete,omitempty"`
 }
 
-// DatabaseDeletion is what becomes of sessions in a database that is deleted.
+// DatabaseDeletion decides about open sessions in a database that is deleted.
 //
 // +kubebuilder:validation:Enum=Refuse;Force
 type DatabaseDeletion string
 
-// What becomes of sessions in a database that is deleted.
+// Values of DatabaseDeletion.
 const (
 	DatabaseRefuse DatabaseDeletion = "Refuse"
 	DatabaseForce  DatabaseDeletion = "Force"

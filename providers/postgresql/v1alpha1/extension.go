@@ -32,19 +32,19 @@ type ExtensionList struct {
 	Items           []Extension `json:"items"`
 }
 
-// ExtensionSpec is what a Extension is to be.
+// ExtensionSpec is the desired state of an Extension.
 type ExtensionSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider ExtensionParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider ExtensionParameters `json:"initProvider,omitempty"`
 }
 
-// ExtensionStatus is what a Extension is.
+// ExtensionStatus is the observed state of an Extension.
 type ExtensionStatus struct {
 	resource.Status `json:",inline"`
 
@@ -52,7 +52,7 @@ type ExtensionStatus struct {
 	AtProvider ExtensionObservation `json:"atProvider,omitempty"`
 }
 
-// ExtensionObservation is what was seen of an extension.
+// ExtensionObservation is the extension as observed on the server.
 type ExtensionObservation struct {
 	// +optional
 	OID int64 `json:"oid,omitempty"`
@@ -66,9 +66,9 @@ type ExtensionObservation struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// ExtensionParameters are what can be said of an extension.
+// ExtensionParameters are the properties of an extension.
 type ExtensionParameters struct {
-	// Database is the one that it is in. It can't be changed once there is one.
+	// Database is the database of the extension. It cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -82,20 +82,20 @@ type ExtensionParameters struct {
 	//
 	// +optional
 	DatabaseSelector *resource.Selector `json:"databaseSelector,omitempty"`
-	// Name is the extension's. Left out, it is that of the annotation
-	// crossplane.io/external-name, or that of this object. It can't be changed once
-	// there is one.
+	// Name is the name of the extension. The default is that of the annotation
+	// crossplane.io/external-name, or else metadata.name. It cannot be changed after
+	// the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name *string `json:"name,omitempty"`
-	// Version is the one to have; at creation the default one if it is left out.
+	// Version is the version. If unset, the server's default is used at creation.
 	//
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.+-]{1,63}$`
 	Version *string `json:"version,omitempty"`
-	// Schema is where its objects are.
+	// Schema is the schema of the extension's objects.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -109,12 +109,12 @@ type ExtensionParameters struct {
 	//
 	// +optional
 	SchemaSelector *resource.Selector `json:"schemaSelector,omitempty"`
-	// Cascade makes the extensions with it that it requires.
+	// Cascade also creates the extensions that it requires, at creation.
 	//
 	// +optional
 	Cascade *bool `json:"cascade,omitempty"`
-	// OnDelete says what becomes of what uses it when it is deleted: Refuse, the
-	// default, leaves it while anything does; Cascade deletes that with it.
+	// OnDelete decides about dependent objects at deletion: with Refuse, the default,
+	// the extension is not deleted while there are any; Cascade deletes them with it.
 	//
 	// +optional
 	OnDelete Dependents `json:"onDelete,omitempty"`

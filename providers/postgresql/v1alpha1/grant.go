@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Grant is what a role may do with a database, with a schema, or with what a schema
-// has, or that it is a member of another role. It has all of that for itself: for one
-// role and one thing there is one Grant.
+// Grant grants a role privileges on a database, a schema or objects of a schema, or the
+// membership in another role. It owns all privileges of the role on its target: only one
+// Grant may exist for a role and a target.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -34,19 +34,19 @@ type GrantList struct {
 	Items           []Grant `json:"items"`
 }
 
-// GrantSpec is what a Grant is to be.
+// GrantSpec is the desired state of a Grant.
 type GrantSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider GrantParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider GrantParameters `json:"initProvider,omitempty"`
 }
 
-// GrantStatus is what a Grant is.
+// GrantStatus is the observed state of a Grant.
 type GrantStatus struct {
 	resource.Status `json:",inline"`
 
@@ -54,7 +54,7 @@ type GrantStatus struct {
 	AtProvider GrantObservation `json:"atProvider,omitempty"`
 }
 
-// GrantObservation is what was seen of a grant.
+// GrantObservation is the grant as observed on the server.
 type GrantObservation struct {
 	// +optional
 	Role string `json:"role,omitempty"`
@@ -68,9 +68,10 @@ type GrantObservation struct {
 	Objects int64 `json:"objects,omitempty"`
 }
 
-// GrantParameters are what can be said of a grant.
+// GrantParameters are the properties of a grant.
 type GrantParameters struct {
-	// Role is who is granted something. It can't be changed once there is one.
+	// Role is the role that is granted privileges. It cannot be changed after the
+	// creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -84,9 +85,8 @@ type GrantParameters struct {
 	//
 	// +optional
 	RoleSelector *resource.Selector `json:"roleSelector,omitempty"`
-	// MemberOf is the role that role becomes a member of; it stands for itself,
-	// without any of the fields below but withOption. It can't be changed once there
-	// is one.
+	// MemberOf is the role that role becomes a member of. Of the fields below, only
+	// withOption may be set with it. It cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -100,8 +100,8 @@ type GrantParameters struct {
 	//
 	// +optional
 	MemberOfSelector *resource.Selector `json:"memberOfSelector,omitempty"`
-	// Database is the one that is granted, or that has what is granted. It can't be
-	// changed once there is one.
+	// Database is the target, or the database of the target. It cannot be changed after
+	// the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -115,13 +115,13 @@ type GrantParameters struct {
 	//
 	// +optional
 	DatabaseSelector *resource.Selector `json:"databaseSelector,omitempty"`
-	// ObjectType is what is granted: Database, the default, Schema, or Tables, Sequences or
-	// Functions of the schema. It can't be changed once there is one.
+	// ObjectType is the type of the target: Database, the default, Schema, or Tables,
+	// Sequences or Functions of the schema. It cannot be changed after the creation.
 	//
 	// +optional
 	ObjectType ObjectType `json:"objectType,omitempty"`
-	// Schema is the one that is granted, or that has what is granted. It can't be
-	// changed once there is one.
+	// Schema is the target, or the schema of the target. It cannot be changed after the
+	// creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -135,33 +135,33 @@ type GrantParameters struct {
 	//
 	// +optional
 	SchemaSelector *resource.Selector `json:"schemaSelector,omitempty"`
-	// Objects are the tables, sequences or functions that are meant; left out they are
-	// all that the schema has, also those that come later. A function's name means all
-	// of the name. It can't be changed once there is one.
+	// Objects are names of tables, sequences or functions. The default is all of the
+	// schema, including those that are created later. A function's name stands for all
+	// overloads. The list cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	Objects []string `json:"objects,omitempty"`
-	// Privileges are what the role may do: exactly those. ALL stands for all that
-	// there are.
+	// Privileges are exactly the privileges that the role has. ALL stands for all of
+	// the object type.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
 	Privileges []Privilege `json:"privileges,omitempty"`
-	// WithOption lets the role grant what it was granted, or make others members.
+	// WithOption is the grant option, or the admin option of a membership.
 	//
 	// +optional
 	WithOption *bool `json:"withOption,omitempty"`
 }
 
-// ObjectType is what a grant is about.
+// ObjectType is the type of a grant's target.
 //
 // +kubebuilder:validation:Enum=Database;Schema;Tables;Sequences;Functions
 type ObjectType string
 
-// What a grant can be about.
+// Types of targets.
 const (
 	OnDatabase  ObjectType = "Database"
 	OnSchema    ObjectType = "Schema"
@@ -170,7 +170,7 @@ const (
 	OnFunctions ObjectType = "Functions"
 )
 
-// Privilege is something that a role may do.
+// Privilege is a privilege in PostgreSQL's words.
 //
 // +kubebuilder:validation:Enum=ALL;CONNECT;CREATE;TEMPORARY;USAGE;SELECT;INSERT;UPDATE;DELETE;TRUNCATE;REFERENCES;TRIGGER;EXECUTE;MAINTAIN
 type Privilege string

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ProviderConfig says how to reach a PostgreSQL server, and as whom, for the
-// managed resources of its namespace that name it with kind ProviderConfig.
+// ProviderConfig is the address of a PostgreSQL server and the credentials for it, for
+// managed resources of its namespace that refer to it with kind ProviderConfig.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -30,9 +30,9 @@ type ProviderConfigList struct {
 	Items           []ProviderConfig `json:"items"`
 }
 
-// ClusterProviderConfig says how to reach a PostgreSQL server, and as whom, for the
-// managed resources of all namespaces. It is what providerConfigRef means when it
-// gives no kind.
+// ClusterProviderConfig is the address of a PostgreSQL server and the credentials for
+// it, for managed resources of all namespaces. A providerConfigRef without a kind refers
+// to one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -57,28 +57,30 @@ type ClusterProviderConfigList struct {
 	Items           []ClusterProviderConfig `json:"items"`
 }
 
-// ProviderConfigSpec is how to reach a server, and as whom.
+// ProviderConfigSpec is the address of a server and the credentials for it.
 type ProviderConfigSpec struct {
-	// Host is the server's name or address, or the directory of its socket. Left
-	// out, it is the key "endpoint" of the credentials' Secret.
+	// Host is the server's name or address, or the directory of its socket. The default
+	// is the key "endpoint" of the credentials' Secret.
 	//
-	// What is managed is known by host and port: two ClusterProviderConfigs with the
-	// same ones are the same server, as are two ProviderConfigs of one namespace; one
-	// server under two names, or of two namespaces, is taken for two. A ProviderConfig's
-	// server can't be on the machine on which Espalier runs, unless that was allowed.
+	// Host and port identify the server: two ClusterProviderConfigs with the same host
+	// and port are the same server, and so are two ProviderConfigs of one namespace. One
+	// server with two names, or configured in two namespaces, counts as two. The server of
+	// a ProviderConfig cannot be on the machine on which Espalier runs, unless the
+	// operator allows that.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_./:-]*$`
 	Host string `json:"host,omitempty"`
-	// Port is the server's; left out, it is the key "port" of the credentials'
+	// Port is the server's port. The default is the key "port" of the credentials'
 	// Secret, or else 5432.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
-	// Database is the one to connect to for what belongs to no database.
+	// Database is the database to connect to for objects of the whole server, such as
+	// roles.
 	//
 	// +optional
 	// +kubebuilder:default=postgres
@@ -87,33 +89,33 @@ type ProviderConfigSpec struct {
 	Database string `json:"database,omitempty"`
 
 	Credentials Credentials `json:"credentials"`
-	// TLS is how the connection is kept from others; by default the server has to
-	// prove its name.
+	// TLS configures encryption. By default, the server's certificate and name are
+	// verified.
 	//
 	// +optional
 	// +kubebuilder:default={"mode": "verify-full"}
 	TLS TLS `json:"tls,omitempty"`
 
-	// MaxConnections bounds how many connections are open at a time.
+	// MaxConnections limits how many connections are open at a time.
 	//
 	// +optional
 	// +kubebuilder:default=4
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	MaxConnections int32 `json:"maxConnections,omitempty"`
-	// StatementTimeout is how long a statement may take on the server. The creation
-	// of a database from a large template may need more.
+	// StatementTimeout limits a statement on the server. The creation of a database
+	// from a large template may need more than the default.
 	//
 	// +optional
 	// +kubebuilder:default="1m"
 	StatementTimeout *metav1.Duration `json:"statementTimeout,omitempty"`
 }
 
-// Credentials are as whom to connect.
+// Credentials are the user name and password to connect with.
 type Credentials struct {
-	// SecretRef names a Secret with the keys "username" and "password"; without a
-	// password the server has to be content with the user's name or with a client
-	// certificate. A connection secret of a database server fits as it is.
+	// SecretRef names a Secret with the keys "username" and "password". Without a
+	// password, the server has to accept the user name alone or a client certificate.
+	// The connection secret of a database server has these keys.
 	SecretRef SecretReference `json:"secretRef"`
 }
 
@@ -122,8 +124,8 @@ type SecretReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// Namespace is for a ClusterProviderConfig, which needs it; a ProviderConfig's
-	// Secrets are in its own namespace.
+	// Namespace is required in a ClusterProviderConfig. Secrets of a ProviderConfig
+	// are in its own namespace.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -138,50 +140,48 @@ type SecretKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// TLSMode is what is asked of the connection.
+// TLSMode is the sslmode of PostgreSQL's clients.
 //
 // +kubebuilder:validation:Enum=disable;require;verify-ca;verify-full
 type TLSMode string
 
-// Modes of TLS, in the words of PostgreSQL.
+// Modes of TLS.
 const (
-	// TLSDisable sends everything in the clear: for a socket, for loopback, or where
-	// the network itself encrypts.
+	// TLSDisable does not encrypt: for a socket, loopback, or a network that encrypts.
 	TLSDisable TLSMode = "disable"
-	// TLSRequire encrypts, and doesn't ask to whom.
+	// TLSRequire encrypts, and verifies no certificate.
 	TLSRequire TLSMode = "require"
-	// TLSVerifyCA asks for a certificate of the CA.
+	// TLSVerifyCA also verifies that the CA has signed the certificate.
 	TLSVerifyCA TLSMode = "verify-ca"
-	// TLSVerifyFull asks for a certificate of the CA for the server's name.
+	// TLSVerifyFull also verifies the server's name.
 	TLSVerifyFull TLSMode = "verify-full"
 )
 
-// TLS is how the connection is kept from others.
+// TLS configures the encryption of connections.
 type TLS struct {
 	// +optional
 	// +kubebuilder:default=verify-full
 	Mode TLSMode `json:"mode,omitempty"`
-	// CASecretRef names the certificates of the authorities that the server's is to
-	// be of, as PEM, by default under the key ca.crt; without it they are the
-	// system's.
+	// CASecretRef names the CA certificates for the server's certificate, as PEM, by
+	// default under the key ca.crt. Without it, the system's are used.
 	//
 	// +optional
 	CASecretRef *SecretKeyReference `json:"caSecretRef,omitempty"`
-	// ClientCertificateSecretRef names a Secret of type kubernetes.io/tls whose
-	// certificate is shown to the server.
+	// ClientCertificateSecretRef names a Secret of type kubernetes.io/tls with the
+	// client certificate.
 	//
 	// +optional
 	ClientCertificateSecretRef *SecretReference `json:"clientCertificateSecretRef,omitempty"`
-	// ServerName is the name that verify-full asks for, if it isn't the host.
+	// ServerName is the name that verify-full verifies. The default is the host.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 }
 
-// ProviderConfigStatus says what keeps a configuration that is being deleted.
+// ProviderConfigStatus reports what blocks the deletion of a configuration.
 type ProviderConfigStatus struct {
-	// Users is how many managed resources name it.
+	// Users counts the managed resources that refer to the configuration.
 	//
 	// +optional
 	Users int64 `json:"users,omitempty"`

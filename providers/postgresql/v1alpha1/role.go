@@ -7,7 +7,8 @@ import (
 )
 
 // Role is a role of a PostgreSQL server: a user, if it may log in, or else a group.
-// Its name is that of the annotation crossplane.io/external-name, or its own.
+// Its name on the server is that of the annotation crossplane.io/external-name, or else
+// metadata.name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,19 +34,19 @@ type RoleList struct {
 	Items           []Role `json:"items"`
 }
 
-// RoleSpec is what a Role is to be.
+// RoleSpec is the desired state of a Role.
 type RoleSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider RoleParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider RoleParameters `json:"initProvider,omitempty"`
 }
 
-// RoleStatus is what a Role is.
+// RoleStatus is the observed state of a Role.
 type RoleStatus struct {
 	resource.Status `json:",inline"`
 
@@ -53,7 +54,7 @@ type RoleStatus struct {
 	AtProvider RoleObservation `json:"atProvider,omitempty"`
 }
 
-// RoleObservation is what was seen of a role.
+// RoleObservation is the role as observed on the server.
 type RoleObservation struct {
 	// +optional
 	OID int64 `json:"oid,omitempty"`
@@ -85,48 +86,47 @@ type RoleObservation struct {
 	PasswordSetAt string `json:"passwordSetAt,omitempty"`
 }
 
-// RoleParameters are what can be said of a role.
+// RoleParameters are the properties of a role.
 type RoleParameters struct {
-	// Login lets it log in.
+	// Login allows the role to log in.
 	//
 	// +optional
 	Login *bool `json:"login,omitempty"`
-	// Superuser lets it do everything.
+	// Superuser bypasses all permission checks.
 	//
 	// +optional
 	Superuser *bool `json:"superuser,omitempty"`
-	// CreateDB lets it make databases.
+	// CreateDB allows the role to create databases.
 	//
 	// +optional
 	CreateDB *bool `json:"createDB,omitempty"`
-	// CreateRole lets it make roles.
+	// CreateRole allows the role to create roles.
 	//
 	// +optional
 	CreateRole *bool `json:"createRole,omitempty"`
-	// Replication lets it stream.
+	// Replication allows streaming replication.
 	//
 	// +optional
 	Replication *bool `json:"replication,omitempty"`
-	// BypassRLS lets it past row security.
+	// BypassRLS bypasses row-level security.
 	//
 	// +optional
 	BypassRLS *bool `json:"bypassRLS,omitempty"`
-	// Inherit gives it what the roles have that it is a member of.
+	// Inherit gives the role the privileges of the roles that it is a member of.
 	//
 	// +optional
 	Inherit *bool `json:"inherit,omitempty"`
-	// ConnectionLimit is how many connections it may have at a time; -1 for any
-	// number.
+	// ConnectionLimit limits concurrent connections; -1 for no limit.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
-	// ValidUntil is when its password ends.
+	// ValidUntil is when the password expires.
 	//
 	// +optional
 	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
-	// MemberOf lists the roles that it is a member of: exactly those, where the list
-	// is given. Without it memberships are left alone, and single ones are a Grant.
+	// MemberOf lists exactly the roles that the role is a member of. If it is unset,
+	// memberships are not changed; a Grant adds a single one.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
@@ -141,24 +141,23 @@ type RoleParameters struct {
 	//
 	// +optional
 	MemberOfSelector *resource.Selector `json:"memberOfSelector,omitempty"`
-	// Configuration are parameters that its sessions begin with: exactly those, where
-	// it is given.
+	// Configuration are exactly the parameters that are set for sessions of the role. If
+	// it is unset, they are not changed.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	Configuration map[string]string `json:"configuration,omitempty"`
-	// PasswordSecretRef names a password of the user's own, in the namespace, by
-	// default under the key password. Without it, a role with a connection secret is
-	// given a random one.
+	// PasswordSecretRef names a Secret of the namespace with the password, by default
+	// under the key password. Without it, a role with a connection secret gets a random
+	// password.
 	//
 	// +optional
 	PasswordSecretRef *LocalSecretKeyReference `json:"passwordSecretRef,omitempty"`
-	// PasswordRotation says when a generated password is replaced.
+	// PasswordRotation configures when a generated password is replaced.
 	//
 	// +optional
 	PasswordRotation *PasswordRotation `json:"passwordRotation,omitempty"`
-	// Database is the one that the connection secret tells to connect to; nothing else
-	// follows from it.
+	// Database is the database in the connection secret. It has no other effect.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -172,9 +171,9 @@ type RoleParameters struct {
 	//
 	// +optional
 	DatabaseSelector *resource.Selector `json:"databaseSelector,omitempty"`
-	// ReassignOwnedTo is the role that is given what this one owns, when this one is
-	// deleted; what it was granted is revoked then, in every database. Without it a
-	// role that owns something, or was granted something, is not deleted.
+	// ReassignOwnedTo is the role that becomes the owner of this role's objects at
+	// deletion; all privileges of this role are revoked then, in every database. Without
+	// it, a role that owns objects or has privileges is not deleted.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -200,13 +199,13 @@ type LocalSecretKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// PasswordRotation says when a generated password is replaced by another.
+// PasswordRotation configures when a generated password is replaced.
 type PasswordRotation struct {
-	// Every is how old a password may become.
+	// Every is the maximum age of a password.
 	//
 	// +optional
 	Every *metav1.Duration `json:"every,omitempty"`
-	// Token asks for another password whenever its value is a new one.
+	// Token requests a new password each time its value changes.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=128

@@ -6,8 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Schema is a schema of a database. Its name is that of the annotation
-// crossplane.io/external-name, or its own.
+// Schema is a schema of a database. Its name on the server is that of the annotation
+// crossplane.io/external-name, or else metadata.name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,19 +33,19 @@ type SchemaList struct {
 	Items           []Schema `json:"items"`
 }
 
-// SchemaSpec is what a Schema is to be.
+// SchemaSpec is the desired state of a Schema.
 type SchemaSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider SchemaParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider SchemaParameters `json:"initProvider,omitempty"`
 }
 
-// SchemaStatus is what a Schema is.
+// SchemaStatus is the observed state of a Schema.
 type SchemaStatus struct {
 	resource.Status `json:",inline"`
 
@@ -53,7 +53,7 @@ type SchemaStatus struct {
 	AtProvider SchemaObservation `json:"atProvider,omitempty"`
 }
 
-// SchemaObservation is what was seen of a schema.
+// SchemaObservation is the schema as observed on the server.
 type SchemaObservation struct {
 	// +optional
 	OID int64 `json:"oid,omitempty"`
@@ -65,9 +65,9 @@ type SchemaObservation struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// SchemaParameters are what can be said of a schema.
+// SchemaParameters are the properties of a schema.
 type SchemaParameters struct {
-	// Database is the one that it is in. It can't be changed once there is one.
+	// Database is the database of the schema. It cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -81,7 +81,7 @@ type SchemaParameters struct {
 	//
 	// +optional
 	DatabaseSelector *resource.Selector `json:"databaseSelector,omitempty"`
-	// Owner is the role that owns it.
+	// Owner is the role that owns the schema.
 	//
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -95,19 +95,20 @@ type SchemaParameters struct {
 	//
 	// +optional
 	OwnerSelector *resource.Selector `json:"ownerSelector,omitempty"`
-	// OnDelete says what becomes of what is in it when it is deleted: Refuse, the
-	// default, leaves it while there is anything; Cascade deletes that with it.
+	// OnDelete decides about objects in the schema at deletion: with Refuse, the
+	// default, the schema is not deleted while there are any; Cascade deletes them with
+	// it.
 	//
 	// +optional
 	OnDelete Dependents `json:"onDelete,omitempty"`
 }
 
-// Dependents is what becomes of what stands on something that is deleted.
+// Dependents decides about objects that depend on one that is deleted.
 //
 // +kubebuilder:validation:Enum=Refuse;Cascade
 type Dependents string
 
-// What becomes of dependents.
+// Values of Dependents.
 const (
 	DependentsRefuse  Dependents = "Refuse"
 	DependentsCascade Dependents = "Cascade"

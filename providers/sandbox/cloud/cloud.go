@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Options are how a cloud is. The zero value will do.
+// Options configure a cloud. The zero value is valid.
 type Options struct {
 	// Now is the clock; nil is time.Now. It must not call the cloud.
 	Now func() time.Time
-	// Behaviours are those of the types; others have the zero Behaviour.
+	// Behaviours are the behaviours of types. The default is the zero Behaviour.
 	Behaviours map[Type]Behaviour
-	// Journal is where the calls are noted; nil notes none.
+	// Journal records the calls; it may be nil.
 	Journal *Journal
 }
 
-// Cloud is a cloud. It is safe for concurrent use: each call is one step, and they
-// follow one another. The errors of calls are of type [*Error] throughout.
+// Cloud is a simulated cloud. It is safe for concurrent use: calls are serialized. All errors
+// of calls are of type [*Error].
 type Cloud struct {
 	now     func() time.Time
 	journal *Journal
-	// file is where the contents are stored; empty for nowhere.
+	// file is where the contents are stored; empty for memory only.
 	file string
 
 	mu         sync.Mutex
@@ -35,7 +35,7 @@ type Cloud struct {
 	changed    bool // since it was stored
 }
 
-// contents are everything that there is, in the order in which it was made.
+// contents is the stored state, in the order of creation.
 type contents struct {
 	Serial     int64     `json:"serial"`
 	Resources  []*record `json:"resources,omitempty"`
@@ -43,23 +43,23 @@ type contents struct {
 	Operations []*job    `json:"operations,omitempty"`
 }
 
-// record is a resource as the cloud keeps it, for a while longer than it exists.
+// record is a stored resource. It is kept for a while after the deletion.
 type record struct {
 	Resource
-	// Visible is when reads begin to show it, and Hidden when they cease to: some time
-	// after it is gone.
+	// Visible is when reads begin to return it, Gone when it is deleted, and Hidden when reads
+	// stop returning it.
 	Visible time.Time `json:"visible"`
 	Gone    time.Time `json:"gone,omitzero"`
 	Hidden  time.Time `json:"hidden,omitzero"`
-	// Free is when another may have its name.
+	// Free is when its name can be used again.
 	Free time.Time `json:"free,omitzero"`
 }
 
-func (r *record) shown(now time.Time) bool {
+func (r *record) isVisible(now time.Time) bool {
 	return !now.Before(r.Visible) && (r.Gone.IsZero() || now.Before(r.Hidden))
 }
 
-// New makes an empty cloud, which lives in memory.
+// New returns an empty cloud in memory.
 func New(o Options) *Cloud {
 	c := &Cloud{now: o.Now, journal: o.Journal, behaviours: map[Type]Behaviour{}}
 	if c.now == nil {
@@ -71,9 +71,9 @@ func New(o Options) *Cloud {
 	return c
 }
 
-// Open opens the cloud that a file holds, or makes an empty one. The file has all that
-// was answered, so there is nothing to close. Work under way goes on while nobody has the
-// cloud open. One process at a time may have it.
+// Open opens the cloud that is stored in a file, or returns an empty one. Each call stores its
+// changes before it returns, so there is nothing to close. Running operations continue by the
+// clock while no process has the file open. Only one process at a time may use a file.
 func Open(file string, o Options) (*Cloud, error) {
 	c := New(o)
 	c.file = file
@@ -90,8 +90,7 @@ func Open(file string, o Options) (*Cloud, error) {
 	return c, nil
 }
 
-// store writes the contents down if they have changed: the old file or the new one is there,
-// whole.
+// store writes the contents to the file if they have changed. The file is replaced atomically.
 func (c *Cloud) store() error {
 	if !c.changed || c.file == "" {
 		return nil
@@ -110,42 +109,41 @@ func (c *Cloud) store() error {
 	return nil
 }
 
-// Journal is where the cloud notes its calls; nil if it notes none.
+// Journal returns the journal of the cloud; nil if it has none.
 func (c *Cloud) Journal() *Journal { return c.journal }
 
-// Behaviour is how the cloud treats a type now.
+// Behaviour returns the current behaviour for a type.
 func (c *Cloud) Behaviour(t Type) Behaviour {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.behaviours[t]
 }
 
-// SetBehaviour says how the cloud treats a type from now on.
+// SetBehaviour sets the behaviour for a type.
 func (c *Cloud) SetBehaviour(t Type, b Behaviour) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.behaviours[t] = b
 }
 
-// step is what all calls are: time goes on, something is done, and what has changed is
-// stored before it is told.
-func (c *Cloud) step(work func(now time.Time) error) error { return c.stepAt(c.now(), work) }
+// step executes a call: it ends operations that are due, calls do, and stores the changes.
+func (c *Cloud) step(do func(now time.Time) error) error { return c.stepAt(c.now(), do) }
 
-func (c *Cloud) stepAt(now time.Time, work func(now time.Time) error) error {
+func (c *Cloud) stepAt(now time.Time, do func(now time.Time) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now = now.Round(0).UTC()
-	c.settle(now)
-	err := work(now)
+	c.finishDue(now)
+	err := do(now)
 	if failed := c.store(); failed != nil {
-		return refuse(Unavailable, "%v", failed)
+		return errorf(Unavailable, "%v", failed)
 	}
 	return err
 }
 
-// settle lets everything happen that has come due, in its order, each at its time: how
-// often it is asked for makes no difference.
-func (c *Cloud) settle(now time.Time) {
+// finishDue ends the operations that are due, in order and each at its own time, so that the
+// result does not depend on how often it is called.
+func (c *Cloud) finishDue(now time.Time) {
 	for {
 		var next *job
 		for _, j := range c.contents.Operations {
@@ -165,34 +163,34 @@ func (c *Cloud) settle(now time.Time) {
 	w.Operations = slices.DeleteFunc(w.Operations, func(j *job) bool { return j.Done() && now.Sub(j.Due) > 24*time.Hour })
 }
 
-// find is the resource itself, whether or not reads show it.
+// find returns a resource, even if reads do not return it yet.
 func (c *Cloud) find(k Key) (*record, error) {
 	for _, r := range c.contents.Resources {
 		if r.Key == k && r.Gone.IsZero() {
 			return r, nil
 		}
 	}
-	return nil, refuse(NotFound, "there is no %s", k)
+	return nil, errorf(NotFound, "%s does not exist", k)
 }
 
-// unused refuses to delete what others refer to, or are about to.
-func (c *Cloud) unused(k Key) error {
+// checkUnused returns an error if resources or running operations refer to a resource.
+func (c *Cloud) checkUnused(k Key) error {
 	for _, r := range c.contents.Resources {
-		if r.Gone.IsZero() && slices.Contains(r.Properties.needs(r.Scope), k) {
-			return refuse(DependencyViolation, "%s is used by %s", k, r.Key)
+		if r.Gone.IsZero() && slices.Contains(r.Properties.references(r.Scope), k) {
+			return errorf(DependencyViolation, "%s is used by %s", k, r.Key)
 		}
 	}
 	for _, j := range c.contents.Operations {
-		if !j.Done() && slices.Contains(j.Next.needs(j.Resource.Scope), k) {
-			return refuse(DependencyViolation, "%s is used by %s", k, j.Resource)
+		if !j.Done() && slices.Contains(j.Next.references(j.Resource.Scope), k) {
+			return errorf(DependencyViolation, "%s is used by %s", k, j.Resource)
 		}
 	}
 	return nil
 }
 
-// vanish removes a resource. Reads may show it for a while, and its name
-// may be taken.
-func (c *Cloud) vanish(r *record, now time.Time) {
+// removeResource deletes a resource. For the times of its Behaviour, reads still return it, and
+// its name cannot be used again.
+func (c *Cloud) removeResource(r *record, now time.Time) {
 	b := c.behaviours[r.Type]
 	r.Gone, r.Hidden, r.Free = now, now, now
 	if !r.Visible.After(now) {

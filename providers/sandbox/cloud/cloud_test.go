@@ -12,23 +12,23 @@ import (
 
 var logs = Key{Type: TypeBucket, Scope: "main", ID: "logs"}
 
-// place is a cloud with a clock that stands still until it is moved.
-type place struct {
+// testCloud is a cloud with a fake clock.
+type testCloud struct {
 	*Faulty
 	t     *testing.T
 	clock *time.Time
 }
 
-func newPlace(t *testing.T, b Behaviour) place {
+func newTestCloud(t *testing.T, b Behaviour) testCloud {
 	t.Helper()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	c := New(Options{Now: func() time.Time { return now }, Journal: &Journal{}, Behaviours: map[Type]Behaviour{TypeBucket: b}})
-	return place{NewFaulty(c), t, &now}
+	return testCloud{NewFaulty(c), t, &now}
 }
 
-func (p place) pass(d time.Duration) { *p.clock = p.clock.Add(d) }
+func (p testCloud) advance(d time.Duration) { *p.clock = p.clock.Add(d) }
 
-func (p place) call(q Request) Operation {
+func (p testCloud) call(q Request) Operation {
 	p.t.Helper()
 	op, err := p.Call(q)
 	if err != nil {
@@ -37,8 +37,8 @@ func (p place) call(q Request) Operation {
 	return op
 }
 
-// state is the one that reads show; empty if they show no resource.
-func (p place) state(k Key) State {
+// state returns the state that reads return; empty for none.
+func (p testCloud) state(k Key) State {
 	p.t.Helper()
 	r, err := p.Get(k)
 	if err != nil && !errors.Is(err, NotFound) {
@@ -49,8 +49,8 @@ func (p place) state(k Key) State {
 
 func create(k Key, p Properties) Request { return Request{Verb: VerbCreate, Key: k, Properties: p} }
 
-func TestOperationsTakeTheirTime(t *testing.T) {
-	p := newPlace(t, Behaviour{CreateTime: 10 * time.Second, UpdateTime: 5 * time.Second, DeleteTime: 2 * time.Second})
+func TestOperationsAreAsynchronous(t *testing.T) {
+	p := newTestCloud(t, Behaviour{CreateTime: 10 * time.Second, UpdateTime: 5 * time.Second, DeleteTime: 2 * time.Second})
 	steps := []struct {
 		verb    Verb
 		takes   time.Duration
@@ -65,23 +65,23 @@ func TestOperationsTakeTheirTime(t *testing.T) {
 	for _, s := range steps {
 		op := p.call(Request{Verb: s.verb, Key: logs, Properties: s.changes})
 		if op.Done() || op.RetryAfter != s.takes || p.state(logs) != s.during {
-			t.Errorf("%s: the operation is %+v, the resource %s", s.verb, op, p.state(logs))
+			t.Errorf("%s: got the operation %+v and the resource %s", s.verb, op, p.state(logs))
 		}
 		if again, err := p.Call(Request{Verb: VerbUpdate, Key: logs}); !errors.Is(err, InvalidState) {
-			t.Errorf("%s: a second operation is %+v, %v", s.verb, again, err)
+			t.Errorf("%s: want InvalidState for a second operation, got %+v, %v", s.verb, again, err)
 		}
-		p.pass(s.takes)
+		p.advance(s.takes)
 		if op, err := p.GetOperation(op.ID); err != nil || op.Status != Succeeded || p.state(logs) != s.then {
-			t.Errorf("%s: in the end the operation is %+v (%v), the resource %s", s.verb, op, err, p.state(logs))
+			t.Errorf("%s: at the end, got the operation %+v (%v) and the resource %s", s.verb, op, err, p.state(logs))
 		}
 		if r, err := p.Get(logs); s.then == Active && (err != nil || r.Properties.Public != s.changes.Public) {
-			t.Errorf("%s: there is %+v (%v)", s.verb, r, err)
+			t.Errorf("%s: got %+v (%v)", s.verb, r, err)
 		}
 	}
 }
 
 func TestReadsLagBehind(t *testing.T) {
-	p := newPlace(t, Behaviour{CreateLag: 3 * time.Second, DeleteLag: 4 * time.Second, ReuseAfter: time.Minute})
+	p := newTestCloud(t, Behaviour{CreateLag: 3 * time.Second, DeleteLag: 4 * time.Second, ReuseAfter: time.Minute})
 	p.call(create(logs, Properties{}))
 	listed := func() int {
 		all, err := p.List(Query{Type: TypeBucket, Scope: "main"})
@@ -91,51 +91,51 @@ func TestReadsLagBehind(t *testing.T) {
 		return len(all)
 	}
 	for _, s := range []struct {
-		pass   time.Duration
+		wait   time.Duration
 		delete bool
 		want   State
 	}{{0, false, ""}, {3 * time.Second, false, Active}, {0, true, Active}, {3 * time.Second, false, Active}, {time.Second, false, ""}} {
-		p.pass(s.pass)
+		p.advance(s.wait)
 		if s.delete {
 			p.call(Request{Verb: VerbDelete, Key: logs})
 		}
 		if got := p.state(logs); got != s.want || (listed() == 1) != (s.want != "") {
-			t.Errorf("at %s: %q is shown and %d are listed, not %q", p.clock, got, listed(), s.want)
+			t.Errorf("at %s: Get returns %q and List %d resources, want %q", p.clock, got, listed(), s.want)
 		}
 	}
 	_, err := p.Call(create(logs, Properties{}))
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Code != AlreadyExists || refused.RetryAfter != 56*time.Second {
-		t.Errorf("the name is free again: %v", err)
+		t.Errorf("want AlreadyExists for 56 s, got %v", err)
 	}
-	p.pass(56 * time.Second)
+	p.advance(56 * time.Second)
 	p.call(create(logs, Properties{}))
 }
 
-func TestATokenStandsForTheFirstCall(t *testing.T) {
-	p := newPlace(t, Behaviour{Naming: ProviderAssigned, TokenTTL: time.Hour})
+func TestATokenMakesACallIdempotent(t *testing.T) {
+	p := newTestCloud(t, Behaviour{Naming: ProviderAssigned, TokenTTL: time.Hour})
 	q := create(Key{Type: TypeBucket, Scope: "main"}, Properties{})
 	q.Token = "once"
 	first := p.call(q)
 	if again := p.call(q); again.ID != first.ID || len(p.Admin().Resources()) != 1 {
-		t.Errorf("%+v, and then %+v", first, again)
+		t.Errorf("want the first operation %+v, got %+v", first, again)
 	}
 	other := q
 	other.Properties.Public = true
 	if op, err := p.Call(other); !errors.Is(err, IdempotencyMismatch) {
-		t.Errorf("another request has the token's answer: %+v, %v", op, err)
+		t.Errorf("want IdempotencyMismatch for another request, got %+v, %v", op, err)
 	}
-	p.pass(time.Hour)
+	p.advance(time.Hour)
 	if late := p.call(q); late.Resource == first.Resource {
-		t.Errorf("the token is honoured for ever: %+v", late)
+		t.Errorf("the token is recognized after its TTL: %+v", late)
 	}
-	if made := len(p.Journal().Select(Did(VerbCreate), HadEffect)); made != 2 {
-		t.Errorf("%d creations had an effect", made)
+	if count := len(p.Journal().Select(Did(VerbCreate), HadEffect)); count != 2 {
+		t.Errorf("want 2 creations with an effect, got %d", count)
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	p := newPlace(t, Behaviour{Tags: TagsNone})
+func TestInvalidRequestsAreRefused(t *testing.T) {
+	p := newTestCloud(t, Behaviour{Tags: TagsNone})
 	at := func(of Type, id string) Key { return Key{Type: of, Scope: "main", ID: id} }
 	network, subnet := at(TypeNetwork, "net"), at(TypeSubnet, "sub")
 	p.call(create(network, Properties{CIDR: "10.0.0.0/8"}))
@@ -145,26 +145,26 @@ func TestRefusals(t *testing.T) {
 		q    Request
 		want Code
 	}{
-		"a name that is taken":       {create(logs, Properties{}), AlreadyExists},
-		"a name that can't be":       {create(at(TypeBucket, "My Logs"), Properties{}), InvalidParameter},
-		"a type that there isn't":    {create(at("queue", "q"), Properties{}), InvalidParameter},
-		"tags where there are none":  {Request{Verb: VerbCreate, Key: at(TypeBucket, "b"), Tags: map[string]string{"a": "b"}}, InvalidParameter},
-		"a range that is none":       {create(at(TypeNetwork, "other"), Properties{CIDR: "10"}), InvalidParameter},
-		"a subnet of no network":     {create(at(TypeSubnet, "other"), Properties{CIDR: "10.0.0.0/8", Network: "none"}), NotFound},
-		"a cluster of nothing":       {create(at(TypeCluster, "c"), Properties{}), InvalidParameter},
-		"an update of what isn't":    {Request{Verb: VerbUpdate, Key: at(TypeBucket, "none")}, NotFound},
-		"a deletion of what isn't":   {Request{Verb: VerbDelete, Key: at(TypeBucket, "none")}, NotFound},
-		"a deletion of what is used": {Request{Verb: VerbDelete, Key: network}, DependencyViolation},
-		"an update to what isn't":    {Request{Verb: VerbUpdate, Key: subnet, Properties: Properties{CIDR: "10.1.0.0/16", Network: "none"}}, NotFound},
-		"an update to what can't be": {Request{Verb: VerbUpdate, Key: network}, InvalidParameter},
+		"a name that exists":                  {create(logs, Properties{}), AlreadyExists},
+		"an invalid name":                     {create(at(TypeBucket, "My Logs"), Properties{}), InvalidParameter},
+		"an unknown type":                     {create(at("queue", "q"), Properties{}), InvalidParameter},
+		"tags with TagsNone":                  {Request{Verb: VerbCreate, Key: at(TypeBucket, "b"), Tags: map[string]string{"a": "b"}}, InvalidParameter},
+		"an invalid CIDR":                     {create(at(TypeNetwork, "other"), Properties{CIDR: "10"}), InvalidParameter},
+		"a subnet of a missing network":       {create(at(TypeSubnet, "other"), Properties{CIDR: "10.0.0.0/8", Network: "none"}), NotFound},
+		"a cluster without subnets":           {create(at(TypeCluster, "c"), Properties{}), InvalidParameter},
+		"an update of a missing resource":     {Request{Verb: VerbUpdate, Key: at(TypeBucket, "none")}, NotFound},
+		"a deletion of a missing resource":    {Request{Verb: VerbDelete, Key: at(TypeBucket, "none")}, NotFound},
+		"a deletion of a referenced resource": {Request{Verb: VerbDelete, Key: network}, DependencyViolation},
+		"an update to a missing network":      {Request{Verb: VerbUpdate, Key: subnet, Properties: Properties{CIDR: "10.1.0.0/16", Network: "none"}}, NotFound},
+		"an update to invalid properties":     {Request{Verb: VerbUpdate, Key: network}, InvalidParameter},
 	}
 	for name, tc := range cases {
 		if _, err := p.Call(tc.q); !errors.Is(err, tc.want) {
-			t.Errorf("%s: %v, not %s", name, err, tc.want)
+			t.Errorf("%s: got %v, want %s", name, err, tc.want)
 		}
 	}
 	if _, err := p.List(Query{Type: TypeBucket, Scope: "main", Tags: map[string]string{"a": "b"}}); !errors.Is(err, InvalidParameter) {
-		t.Errorf("buckets are found by tags that they don't have: %v", err)
+		t.Errorf("want InvalidParameter for List by tags with TagsNone, got %v", err)
 	}
 	p.call(Request{Verb: VerbDelete, Key: subnet})
 	p.call(Request{Verb: VerbDelete, Key: network})
@@ -173,9 +173,9 @@ func TestRefusals(t *testing.T) {
 func TestFaults(t *testing.T) {
 	slow := Behaviour{CreateTime: 10 * time.Second}
 	cases := map[string]struct {
-		fault Fault
-		told  Code
-		// now and later say what there is right after the call, and a minute later.
+		fault  Fault
+		answer Code
+		// now and later are the states right after the call, and a minute later.
 		now, later State
 	}{
 		"refused":      {Fault{Refuse: Throttled, RetryAfter: time.Second}, Throttled, "", ""},
@@ -187,85 +187,84 @@ func TestFaults(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := newPlace(t, slow)
+			p := newTestCloud(t, slow)
 			p.Inject(tc.fault)
 			_, err := p.Call(create(logs, Properties{}))
-			if got := codeOf(err); got != tc.told {
-				t.Errorf("the call is answered with %v", err)
+			if got := codeOf(err); got != tc.answer {
+				t.Errorf("got %v", err)
 			}
 			if got := p.state(logs); got != tc.now {
-				t.Errorf("then it is %q, not %q", got, tc.now)
+				t.Errorf("after the call, got the state %q, want %q", got, tc.now)
 			}
-			p.pass(time.Minute)
+			p.advance(time.Minute)
 			if got := p.state(logs); got != tc.later {
-				t.Errorf("later it is %q, not %q", got, tc.later)
+				t.Errorf("a minute later, got the state %q, want %q", got, tc.later)
 			}
 			if used := tc.fault.Verb == "" && tc.fault.Type == ""; used != (len(p.Faults()) == 0) || used != (p.Hits() == 1) {
-				t.Errorf("%d hits, and %v is left", p.Hits(), p.Faults())
+				t.Errorf("got %d hits, and %v is left", p.Hits(), p.Faults())
 			}
 			p.ClearFaults()
 			if left := p.Faults(); len(left) > 0 {
-				t.Errorf("%v is left of the script", left)
+				t.Errorf("%v is left of the script after ClearFaults", left)
 			}
 		})
 	}
 }
 
-func TestReadsGoWrongToo(t *testing.T) {
-	p := newPlace(t, Behaviour{})
+func TestReadsHaveFaults(t *testing.T) {
+	p := newTestCloud(t, Behaviour{})
 	p.Inject(Fault{Lose: Unavailable, Times: 3}, Fault{Verb: VerbCreate, Break: true})
 	_, get := p.Get(logs)
 	_, list := p.List(Query{Type: TypeBucket, Scope: "main"})
 	_, op := p.GetOperation("op-00000001")
 	for _, err := range []error{get, list, op} {
 		if !errors.Is(err, Unavailable) {
-			t.Errorf("answered with %v", err)
+			t.Errorf("want Unavailable, got %v", err)
 		}
 	}
 	if p.state(logs) != "" || len(p.Faults()) != 1 {
-		t.Errorf("a read has used up what is for creations: %v", p.Faults())
+		t.Errorf("a read has used the fault for creations: %v", p.Faults())
 	}
 }
 
-func TestChanceStrikesWhereTheScriptDoesNot(t *testing.T) {
-	p := newPlace(t, Behaviour{})
+func TestSetChanceAppliesWithoutAScript(t *testing.T) {
+	p := newTestCloud(t, Behaviour{})
 	p.SetChance(func() Fault { return Fault{Refuse: Throttled} })
 	p.Inject(Fault{Lose: Timeout})
 	for _, want := range []Code{Timeout, Throttled} {
 		if _, err := p.Call(create(logs, Properties{})); !errors.Is(err, want) {
-			t.Errorf("answered with %v, not %s", err, want)
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	p.SetChance(func() Fault { return Fault{} })
 	if p.state(logs) != Active || p.Hits() != 2 {
-		t.Errorf("%d hits", p.Hits())
+		t.Errorf("got the state %q and %d hits", p.state(logs), p.Hits())
 	}
 }
 
-func TestTheAdministratorActsAtOnce(t *testing.T) {
-	p := newPlace(t, Behaviour{CreateTime: time.Minute})
+func TestAdminChangesImmediately(t *testing.T) {
+	p := newTestCloud(t, Behaviour{CreateTime: time.Minute})
 	op := p.call(create(logs, Properties{}))
 	if err := errors.Join(p.Admin().Retag(logs, map[string]string{"of": "mine"}), p.Admin().Change(logs, Properties{Public: true})); err != nil {
 		t.Fatal(err)
 	}
 	found, err := p.List(Query{Type: TypeBucket, Scope: "main", Tags: map[string]string{"of": "mine"}})
 	if err != nil || len(found) != 1 || !found[0].Properties.Public {
-		t.Errorf("found by its tag is %+v (%v)", found, err)
+		t.Errorf("List by the tag returned %+v (%v)", found, err)
 	}
 	if err := p.Admin().Delete(logs); err != nil || len(p.Admin().Resources()) > 0 {
-		t.Errorf("there is %+v (%v)", p.Admin().Resources(), err)
+		t.Errorf("want no resources, got %+v (%v)", p.Admin().Resources(), err)
 	}
 	if op, err := p.GetOperation(op.ID); err != nil || op.Status != FailedOperation || op.Error.Code != NotFound {
-		t.Errorf("its creation is %+v (%v)", op, err)
+		t.Errorf("want a failed creation, got %+v (%v)", op, err)
 	}
 	if err := p.Admin().Delete(logs); !errors.Is(err, NotFound) {
-		t.Errorf("it is deleted again: %v", err)
+		t.Errorf("want NotFound for a second deletion, got %v", err)
 	}
 }
 
-// TestAFileKeepsTheCloud opens one again and again, as after a kill: there is no other way
-// to end it.
-func TestAFileKeepsTheCloud(t *testing.T) {
+// TestOpenRestoresTheCloud opens the file anew for each call, as after a crash.
+func TestOpenRestoresTheCloud(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	file := filepath.Join(t.TempDir(), "cloud.json")
 	open := func() *Cloud {
@@ -289,7 +288,7 @@ func TestAFileKeepsTheCloud(t *testing.T) {
 	cluster := Properties{Subnets: []string{"sub"}, Role: "person", Nodes: 3}
 	op := make(web, cluster, "once")
 	if again := make(web, cluster, "once"); again.ID != op.ID {
-		t.Errorf("the token is forgotten: %+v and %+v", op, again)
+		t.Errorf("want the operation of the token %+v, got %+v", op, again)
 	}
 	now = now.Add(time.Minute)
 	want := Resource{
@@ -301,12 +300,12 @@ func TestAFileKeepsTheCloud(t *testing.T) {
 		t.Errorf("%v, -want +got:\n%s", err, diff)
 	}
 	if len(open().Admin().Resources()) != 4 {
-		t.Errorf("there are %+v", open().Admin().Resources())
+		t.Errorf("want 4 resources, got %+v", open().Admin().Resources())
 	}
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(file, Options{}); err == nil {
-		t.Error("what is damaged is opened")
+		t.Error("want an error for an invalid file")
 	}
 }

@@ -5,32 +5,31 @@ import (
 	"sync"
 )
 
-// Entry is a call as a journal has it.
+// Entry is a call in a journal.
 type Entry struct {
 	Verb Verb
-	// Key is what the call was about, as far as that was known.
+	// Key is the resource of the call, as far as it was known.
 	Key Key
-	// Tags are those that a create brought.
+	// Tags are the tags of a create, or those that List searched.
 	Tags map[string]string
-	// Code is what the cloud has answered, "" if all was well.
+	// Code is the code of the error; "" for none.
 	Code Code
-	// Effect says that the call has begun an operation, or that an administrator has
-	// changed something.
+	// Effect: the call has begun an operation, or Admin has changed something.
 	Effect bool
-	// Late says that this is a late call's arrival. The call has an entry of its own.
+	// Late: this is the arrival of a late call. The call itself has another entry.
 	Late bool
-	// OutOfBand says that an administrator did it.
+	// OutOfBand: the change was made by Admin.
 	OutOfBand bool
 }
 
-// Journal keeps all calls to a cloud, in the order in which they had their effect. It
-// is safe for concurrent use.
+// Journal records all calls to a cloud, in the order of their effects. It is safe for
+// concurrent use.
 type Journal struct {
 	mu      sync.Mutex
 	entries []Entry
 }
 
-// add notes an entry, if there is a journal.
+// add adds an entry, unless the journal is nil.
 func (j *Journal) add(e Entry) {
 	if j == nil {
 		return
@@ -40,20 +39,20 @@ func (j *Journal) add(e Entry) {
 	j.entries = append(j.entries, e)
 }
 
-// Select lists the entries that every filter takes.
+// Select returns the entries that match all filters.
 func (j *Journal) Select(filters ...func(Entry) bool) []Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []Entry
 	for _, e := range j.entries {
-		if !slices.ContainsFunc(filters, func(takes func(Entry) bool) bool { return !takes(e) }) {
+		if !slices.ContainsFunc(filters, func(filter func(Entry) bool) bool { return !filter(e) }) {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// HadEffect selects the calls that had one.
+// HadEffect selects the calls with an effect.
 func HadEffect(e Entry) bool { return e.Effect }
 
 // Did selects the calls of a verb.

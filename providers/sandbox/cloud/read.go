@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Get shows a resource, as far as reads are: see [Behaviour].
+// Get returns a resource. It lags behind by its [Behaviour].
 func (c *Cloud) Get(k Key) (out Resource, err error) {
 	err = c.step(func(now time.Time) error {
-		err := error(refuse(NotFound, "there is no %s", k))
+		err := error(errorf(NotFound, "%s does not exist", k))
 		for _, r := range c.contents.Resources {
-			if r.Key == k && r.shown(now) { // a later one with the same name hides the one before it
+			if r.Key == k && r.isVisible(now) { // a later resource replaces a former one with the same name
 				out, err = r.clone(), nil
 			}
 		}
@@ -20,14 +20,14 @@ func (c *Cloud) Get(k Key) (out Resource, err error) {
 	return out, err
 }
 
-// Query says what to find: resources of a type, in a scope, that have tags.
+// Query selects resources of a type, in a scope, with tags.
 type Query struct {
 	Type  Type
 	Scope string
 	Tags  map[string]string
 }
 
-// List shows the resources that the query asks for, as far as reads are.
+// List returns the resources that match a query. It lags behind by their [Behaviour].
 func (c *Cloud) List(q Query) (out []Resource, err error) {
 	err = c.step(func(now time.Time) (err error) {
 		out, err = c.list(q, now)
@@ -39,25 +39,25 @@ func (c *Cloud) List(q Query) (out []Resource, err error) {
 
 func (c *Cloud) list(q Query, now time.Time) ([]Resource, error) {
 	if tags := c.behaviours[q.Type].Tags; tags != "" && tags != TagsFindable {
-		return nil, refuse(InvalidParameter, "a %s is not found by its tags", q.Type)
+		return nil, errorf(InvalidParameter, "resources of type %s cannot be found by their tags", q.Type)
 	}
 	var out []Resource
 	for _, r := range c.contents.Resources {
-		if r.Type != q.Type || r.Scope != q.Scope || !r.shown(now) {
+		if r.Type != q.Type || r.Scope != q.Scope || !r.isVisible(now) {
 			continue
 		}
 		out = slices.DeleteFunc(out, func(before Resource) bool { return before.ID == r.ID })
-		if r.carries(q.Tags) {
+		if r.hasTags(q.Tags) {
 			out = append(out, r.clone())
 		}
 	}
 	return out, nil
 }
 
-// GetOperation shows how far an operation is. Reads of operations never lag.
+// GetOperation returns the state of an operation. It never lags behind.
 func (c *Cloud) GetOperation(id string) (out Operation, err error) {
 	err = c.step(func(now time.Time) error {
-		err := error(refuse(NotFound, "there is no operation %q", id))
+		err := error(errorf(NotFound, "operation %q does not exist", id))
 		for _, j := range c.contents.Operations {
 			if j.ID == id {
 				out, err = j.view(now), nil

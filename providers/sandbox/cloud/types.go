@@ -11,7 +11,7 @@ import (
 // Type is a type of resources.
 type Type string
 
-// The types, in the order in which their resources can be made.
+// The types, in the order of their references.
 const (
 	TypeNetwork Type = "network"
 	TypeSubnet  Type = "subnet"
@@ -20,51 +20,49 @@ const (
 	TypeBucket  Type = "bucket"
 )
 
-// Key is a resource's address: no two resources have the same one at the same time.
+// Key identifies a resource. It is unique at any time.
 type Key struct {
 	Type Type `json:"type"`
-	// Scope is where the resource is. Resources see those of their own scope only.
+	// Scope is the region. Resources only refer to resources of their own scope.
 	Scope string `json:"scope"`
-	// ID is the resource's name where callers assign names, else what the cloud has
-	// assigned.
+	// ID is the name if callers assign names, and otherwise assigned by the cloud.
 	ID string `json:"id"`
 }
 
-// String is the key for people, as "subnet main/subnet-00000002".
+// String returns the key for messages, such as "subnet main/subnet-00000002".
 func (k Key) String() string { return string(k.Type) + " " + k.Scope + "/" + k.ID }
 
-// host is the name that a resource would have in a net that doesn't resolve it.
+// host returns the DNS name of a resource in outputs. It does not resolve.
 func (k Key) host() string {
 	return fmt.Sprintf("%s.%s.%s.sandbox.internal", k.ID, k.Type, k.Scope)
 }
 
-// Properties are what a resource is asked to be. Each type has its own of them.
+// Properties are the desired properties of a resource. Each type uses some of them.
 type Properties struct {
 	// Network is the ID of a subnet's network.
 	Network string `json:"network,omitempty"`
 	// CIDR is the range of addresses of a network or subnet.
 	CIDR string `json:"cidr,omitempty"`
-	// Trust says who may take a role, and Policies what the role allows.
+	// Trust is who may assume a role, and Policies what the role allows.
 	Trust    string   `json:"trust,omitempty"`
 	Policies []string `json:"policies,omitempty"`
-	// Subnets and Role are the IDs of those that a cluster runs in, and as which; Nodes
-	// is its size.
+	// Subnets and Role are the IDs of a cluster's subnets and role; Nodes is its size.
 	Subnets []string `json:"subnets,omitempty"`
 	Role    string   `json:"role,omitempty"`
 	Nodes   int      `json:"nodes,omitempty"`
-	// Versioning of a bucket keeps what is overwritten; Public lets everybody read.
+	// Versioning keeps old versions of a bucket's objects; Public allows everybody to read.
 	Versioning bool `json:"versioning,omitempty"`
 	Public     bool `json:"public,omitempty"`
 }
 
-// clone is a copy that shares nothing.
+// clone returns a deep copy.
 func (p Properties) clone() Properties {
 	p.Policies, p.Subnets = slices.Clone(p.Policies), slices.Clone(p.Subnets)
 	return p
 }
 
-// needs lists what the properties refer to.
-func (p Properties) needs(scope string) []Key {
+// references returns the keys that the properties refer to.
+func (p Properties) references(scope string) []Key {
 	var out []Key
 	if p.Network != "" {
 		out = append(out, Key{TypeNetwork, scope, p.Network})
@@ -78,28 +76,28 @@ func (p Properties) needs(scope string) []Key {
 	return out
 }
 
-// check refuses what a resource of the type can't be.
+// check validates the properties for a type.
 func (p Properties) check(t Type) error {
 	switch t {
 	case TypeNetwork, TypeSubnet:
 		if _, err := netip.ParsePrefix(p.CIDR); err != nil {
-			return refuse(InvalidParameter, "%q is no range of addresses", p.CIDR)
+			return errorf(InvalidParameter, "%q is not a CIDR range", p.CIDR)
 		}
 		if t == TypeSubnet && p.Network == "" {
-			return refuse(InvalidParameter, "a subnet needs a network")
+			return errorf(InvalidParameter, "a subnet needs a network")
 		}
 	case TypeCluster:
 		if len(p.Subnets) == 0 || p.Role == "" {
-			return refuse(InvalidParameter, "a cluster needs a subnet and a role")
+			return errorf(InvalidParameter, "a cluster needs a subnet and a role")
 		}
 	case TypeRole, TypeBucket:
 	default:
-		return refuse(InvalidParameter, "there is no type %q", t)
+		return errorf(InvalidParameter, "unknown type %q", t)
 	}
 	return nil
 }
 
-// State is where a resource is in its life. A step that takes no time isn't seen.
+// State is the state of a resource. A state that takes no time is not visible.
 type State string
 
 // The states.
@@ -111,24 +109,24 @@ const (
 	Failed   State = "FAILED"
 )
 
-// busy says that an operation works on the resource.
-func (s State) busy() bool { return s == Creating || s == Updating || s == Deleting }
+// isBusy reports whether an operation is running on the resource.
+func (s State) isBusy() bool { return s == Creating || s == Updating || s == Deleting }
 
-// Resource is a resource as a call shows it. It is the caller's own copy.
+// Resource is a resource as calls return it. It is a copy.
 type Resource struct {
 	Key
-	// Serial is how many resources the cloud had made when it made this one. It tells
-	// a resource from another that had the same ID before.
+	// Serial is the number of the resource in order of creation. It distinguishes resources
+	// that have the same ID one after the other.
 	Serial int64             `json:"serial"`
 	Tags   map[string]string `json:"tags,omitempty"`
-	// Properties are what is in force: those of an update come with its end.
+	// Properties are the current properties. An update sets them at its end.
 	Properties Properties `json:"properties"`
 	State      State      `json:"state"`
-	// Message says why the resource has FAILED.
+	// Message is why the resource is FAILED.
 	Message string    `json:"message,omitempty"`
 	Created time.Time `json:"created"`
-	// Endpoint and Certificate are how a cluster is reached, once it is ACTIVE, and URL
-	// is where a bucket's objects are. The certificate only stands for one.
+	// Endpoint and Certificate are the address of an ACTIVE cluster, and a placeholder for its
+	// certificate. URL is the address of a bucket.
 	Endpoint    string `json:"endpoint,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
 	URL         string `json:"url,omitempty"`
@@ -139,8 +137,8 @@ func (r Resource) clone() Resource {
 	return r
 }
 
-// carries says that the resource has all tags that are wanted.
-func (r Resource) carries(wanted map[string]string) bool {
+// hasTags reports whether the resource has all of the tags.
+func (r Resource) hasTags(wanted map[string]string) bool {
 	for k, v := range wanted {
 		if have, ok := r.Tags[k]; !ok || have != v {
 			return false
@@ -162,7 +160,7 @@ const (
 	VerbGetOperation Verb = "GetOperation"
 )
 
-// Status is how far an operation is.
+// Status is the status of an operation.
 type Status string
 
 // The statuses. Succeeded and FailedOperation are final.
@@ -172,19 +170,19 @@ const (
 	FailedOperation Status = "Failed"
 )
 
-// Operation is work that the cloud has accepted.
+// Operation is an asynchronous operation.
 type Operation struct {
-	// ID is the handle to ask with; the cloud forgets it a day after the end.
+	// ID identifies it until a day after its end.
 	ID   string `json:"id"`
 	Verb Verb   `json:"verb"`
-	// Resource is what is worked on; a create's is named from the start.
+	// Resource is the key of the resource, which is known from the start of a create.
 	Resource Key    `json:"resource"`
 	Status   Status `json:"status"`
-	// Error says why it failed; nil otherwise.
+	// Error is why it has failed; otherwise nil.
 	Error *Error `json:"error,omitempty"`
-	// RetryAfter is when it is worth while to ask again, 0 for one that is done.
+	// RetryAfter is when to poll again; 0 if it is done.
 	RetryAfter time.Duration `json:"-"`
 }
 
-// Done says that the operation has come to its end, one or the other.
+// Done reports whether the operation has succeeded or failed.
 func (o Operation) Done() bool { return o.Status != Running }

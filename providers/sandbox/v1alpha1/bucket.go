@@ -32,35 +32,35 @@ type BucketList struct {
 	Items           []Bucket `json:"items"`
 }
 
-// BucketSpec is what a Bucket is to be.
+// BucketSpec is the desired state of a Bucket.
 type BucketSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider BucketParameters `json:"forProvider,omitempty"`
-	// InitProvider is used when the bucket is created, for what forProvider doesn't
-	// say, and never again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider BucketParameters `json:"initProvider,omitempty"`
 }
 
-// BucketParameters are what can be said of a bucket.
+// BucketParameters are the properties of a bucket.
 type BucketParameters struct {
-	// Region is where the bucket is; main by default.
+	// Region is the region of the bucket; main by default.
 	//
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Versioning keeps what is overwritten.
+	// Versioning keeps old versions of objects.
 	//
 	// +optional
 	Versioning *bool `json:"versioning,omitempty"`
-	// Public lets everybody read.
+	// Public allows everybody to read.
 	//
 	// +optional
 	Public *bool `json:"public,omitempty"`
 }
 
-// BucketStatus is what a Bucket is.
+// BucketStatus is the observed state of a Bucket.
 type BucketStatus struct {
 	resource.Status `json:",inline"`
 
@@ -68,7 +68,7 @@ type BucketStatus struct {
 	AtProvider BucketObservation `json:"atProvider,omitempty"`
 }
 
-// BucketObservation is what was seen of a bucket.
+// BucketObservation is the bucket as observed in the cloud.
 type BucketObservation struct {
 	// +optional
 	ID string `json:"id,omitempty"`

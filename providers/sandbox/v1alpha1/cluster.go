@@ -32,21 +32,21 @@ type ClusterList struct {
 	Items           []Cluster `json:"items"`
 }
 
-// ClusterSpec is what a Cluster is to be.
+// ClusterSpec is the desired state of a Cluster.
 type ClusterSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider ClusterParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider ClusterParameters `json:"initProvider,omitempty"`
 }
 
-// ClusterParameters are what can be said of a cluster.
+// ClusterParameters are the properties of a cluster.
 type ClusterParameters struct {
-	// Region is where it is; main by default.
+	// Region is the region of the cluster; main by default.
 	//
 	// +optional
 	Region string `json:"region,omitempty"`
@@ -62,7 +62,7 @@ type ClusterParameters struct {
 	//
 	// +optional
 	SubnetIDSelector *resource.Selector `json:"subnetIDSelector,omitempty"`
-	// RoleID is the identity of the role that it runs as. It can't be changed.
+	// RoleID is the identity of the role that it runs as. It cannot be changed.
 	//
 	// +optional
 	RoleID *string `json:"roleID,omitempty"`
@@ -80,7 +80,7 @@ type ClusterParameters struct {
 	Nodes *int64 `json:"nodes,omitempty"`
 }
 
-// ClusterStatus is what a Cluster is.
+// ClusterStatus is the observed state of a Cluster.
 type ClusterStatus struct {
 	resource.Status `json:",inline"`
 
@@ -88,7 +88,7 @@ type ClusterStatus struct {
 	AtProvider ClusterObservation `json:"atProvider,omitempty"`
 }
 
-// ClusterObservation is what was seen of it.
+// ClusterObservation is the cluster as observed in the cloud.
 type ClusterObservation struct {
 	// +optional
 	ID string `json:"id,omitempty"`

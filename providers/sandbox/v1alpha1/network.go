@@ -32,31 +32,31 @@ type NetworkList struct {
 	Items           []Network `json:"items"`
 }
 
-// NetworkSpec is what a Network is to be.
+// NetworkSpec is the desired state of a Network.
 type NetworkSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider NetworkParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider NetworkParameters `json:"initProvider,omitempty"`
 }
 
-// NetworkParameters are what can be said of a network.
+// NetworkParameters are the properties of a network.
 type NetworkParameters struct {
-	// Region is where it is; main by default.
+	// Region is the region of the network; main by default.
 	//
 	// +optional
 	Region string `json:"region,omitempty"`
-	// CIDR is its range of addresses, such as 10.0.0.0/16.
+	// CIDR is the range of addresses, such as 10.0.0.0/16.
 	//
 	// +optional
 	CIDR *string `json:"cidr,omitempty"`
 }
 
-// NetworkStatus is what a Network is.
+// NetworkStatus is the observed state of a Network.
 type NetworkStatus struct {
 	resource.Status `json:",inline"`
 
@@ -64,7 +64,7 @@ type NetworkStatus struct {
 	AtProvider NetworkObservation `json:"atProvider,omitempty"`
 }
 
-// NetworkObservation is what was seen of it.
+// NetworkObservation is the network as observed in the cloud.
 type NetworkObservation struct {
 	// +optional
 	ID string `json:"id,omitempty"`

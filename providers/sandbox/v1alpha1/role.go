@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Role is what somebody may do of the sandbox cloud.
+// Role is an IAM role of the sandbox cloud.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,35 +32,35 @@ type RoleList struct {
 	Items           []Role `json:"items"`
 }
 
-// RoleSpec is what a Role is to be.
+// RoleSpec is the desired state of a Role.
 type RoleSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider RoleParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider RoleParameters `json:"initProvider,omitempty"`
 }
 
-// RoleParameters are what can be said of what somebody may do.
+// RoleParameters are the properties of a role.
 type RoleParameters struct {
-	// Region is where it is; main by default.
+	// Region is the region of the role; main by default.
 	//
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Trust is who may take it, such as cluster.sandbox.
+	// Trust is who may assume the role, such as cluster.sandbox.
 	//
 	// +optional
 	Trust *string `json:"trust,omitempty"`
-	// Policies name what it allows.
+	// Policies name what the role allows.
 	//
 	// +optional
 	Policies []string `json:"policies,omitempty"`
 }
 
-// RoleStatus is what a Role is.
+// RoleStatus is the observed state of a Role.
 type RoleStatus struct {
 	resource.Status `json:",inline"`
 
@@ -68,7 +68,7 @@ type RoleStatus struct {
 	AtProvider RoleObservation `json:"atProvider,omitempty"`
 }
 
-// RoleObservation is what was seen of it.
+// RoleObservation is the role as observed in the cloud.
 type RoleObservation struct {
 	// +optional
 	ID string `json:"id,omitempty"`

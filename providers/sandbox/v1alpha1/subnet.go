@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Subnet is a part of a network of the sandbox cloud.
+// Subnet is a subnet of a network of the sandbox cloud.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,25 +32,25 @@ type SubnetList struct {
 	Items           []Subnet `json:"items"`
 }
 
-// SubnetSpec is what a Subnet is to be.
+// SubnetSpec is the desired state of a Subnet.
 type SubnetSpec struct {
 	resource.Spec `json:",inline"`
 
 	ForProvider SubnetParameters `json:"forProvider,omitempty"`
-	// InitProvider is used at creation, for what forProvider doesn't say, and never
-	// again.
+	// InitProvider has values for fields that forProvider leaves unset. They are used
+	// at creation only.
 	//
 	// +optional
 	InitProvider SubnetParameters `json:"initProvider,omitempty"`
 }
 
-// SubnetParameters are what can be said of a part of a network.
+// SubnetParameters are the properties of a subnet.
 type SubnetParameters struct {
-	// Region is where it is; main by default.
+	// Region is the region of the subnet; main by default.
 	//
 	// +optional
 	Region string `json:"region,omitempty"`
-	// NetworkID is the identity of its network. It can't be changed.
+	// NetworkID is the identity of its network. It cannot be changed.
 	//
 	// +optional
 	NetworkID *string `json:"networkID,omitempty"`
@@ -62,13 +62,13 @@ type SubnetParameters struct {
 	//
 	// +optional
 	NetworkIDSelector *resource.Selector `json:"networkIDSelector,omitempty"`
-	// CIDR is its part of the network's range. It can't be changed.
+	// CIDR is the range of addresses, a part of that of the network. It cannot be changed.
 	//
 	// +optional
 	CIDR *string `json:"cidr,omitempty"`
 }
 
-// SubnetStatus is what a Subnet is.
+// SubnetStatus is the observed state of a Subnet.
 type SubnetStatus struct {
 	resource.Status `json:",inline"`
 
@@ -76,7 +76,7 @@ type SubnetStatus struct {
 	AtProvider SubnetObservation `json:"atProvider,omitempty"`
 }
 
-// SubnetObservation is what was seen of it.
+// SubnetObservation is the subnet as observed in the cloud.
 type SubnetObservation struct {
 	// +optional
 	ID string `json:"id,omitempty"`

@@ -7,137 +7,137 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// encounter is a managed resource that finds a resource which it hasn't made.
-type encounter struct {
-	what string
-	// marked says that it carries somebody else's mark.
+// adoptionCase is a managed resource with an external resource that another client has created.
+type adoptionCase struct {
+	name string
+	// marked: the external resource carries the mark of another object.
 	marked bool
-	// named and adopt say which annotations there are.
-	named, adopt bool
-	takenOn      bool
+	// hasName and hasAdopt report which annotations the object has.
+	hasName, hasAdopt bool
+	wantAdopted       bool
 }
 
-var encounters = []encounter{
-	{what: "With a resource of its name that carries no mark"},
-	{what: "With a resource of its name that carries no mark, and leave to adopt one", adopt: true, takenOn: true},
-	{what: "With a resource that carries no mark and is named by the annotation", named: true, takenOn: true},
-	{what: "With a resource of its name that carries another's mark", marked: true},
-	{what: "With a resource of its name that carries another's mark, and leave to adopt", marked: true, adopt: true},
-	{what: "With a resource that carries another's mark and is named by the annotation", marked: true, named: true},
+var adoptionCases = []adoptionCase{
+	{name: "An unmarked resource has its name"},
+	{name: "An unmarked resource has its name, and the annotation allows adoption", hasAdopt: true, wantAdopted: true},
+	{name: "The annotation names an unmarked resource", hasName: true, wantAdopted: true},
+	{name: "A resource with a foreign mark has its name", marked: true},
+	{name: "A resource with a foreign mark has its name, and the annotation allows adoption", marked: true, hasAdopt: true},
+	{name: "The annotation names a resource with a foreign mark", marked: true, hasName: true},
 }
 
-// adoption plays each encounter that can be.
-func (tr *trial) adoption(ctx context.Context) {
-	for _, e := range encounters {
-		l := tr.newLife(tr.newWorld(), e.what)
-		caps := l.port.Caps()
-		if ctx.Err() != nil || e.marked && !caps.Marked || !e.named && caps.Naming == external.ProviderAssigned {
+// checkAdoption runs each case that is possible with the capabilities of the kind.
+func (r *runner) checkAdoption(ctx context.Context) {
+	for _, c := range adoptionCases {
+		s := r.newScenario(r.newCluster(), c.name)
+		caps := s.port.Caps()
+		if ctx.Err() != nil || c.marked && !caps.Marked || !c.hasName && caps.Naming == external.ProviderAssigned {
 			continue
 		}
-		l.meets(ctx, e)
+		s.runAdoption(ctx, c)
 	}
 }
 
-func (l *life) meets(ctx context.Context, e encounter) {
-	defer l.clear(ctx)
-	l.allow(everything)
+func (s *scenario) runAdoption(ctx context.Context, c adoptionCase) {
+	defer s.cleanUp(ctx)
+	s.setPolicies(allPolicies)
 	var mark external.Mark
-	if e.marked {
-		mark = external.Mark{ID: l.world.text("foreign"), Owner: "Other.example.org/elsewhere/other@elsewhere"}
+	if c.marked {
+		mark = external.Mark{ID: s.cluster.randomText("foreign"), Owner: "Other.example.org/elsewhere/other@elsewhere"}
 	}
-	ref, err := l.plant(ctx, mark)
+	ref, err := s.createExternal(ctx, mark)
 	if err != nil {
-		l.fails(SuiteMakesSense, "an external resource couldn't be made for it: %v", err)
+		s.fail(SuiteIsValid, "create an external resource: %v", err)
 		return
 	}
-	if e.named {
-		l.annotate(resource.ExternalNameAnnotation, string(ref))
+	if c.hasName {
+		s.annotate(resource.ExternalNameAnnotation, string(ref))
 	}
-	if e.adopt {
-		l.annotate(resource.AdoptAnnotation, resource.AdoptIfUnmarked)
+	if c.hasAdopt {
+		s.annotate(resource.AdoptAnnotation, resource.AdoptIfUnmarked)
 	}
-	l.settle(ctx)
-	l.met(ctx, e, ref)
-	if l.change != nil && !l.failed {
-		if err := l.change(l.object); err != nil {
-			l.fails(SuiteMakesSense, "%v", err)
+	s.reconcileUntilIdle(ctx)
+	s.checkAdopted(ctx, c, ref)
+	if s.change != nil && !s.failed {
+		if err := s.change(s.object); err != nil {
+			s.fail(SuiteIsValid, "%v", err)
 			return
 		}
-		l.settle(ctx)
-		l.met(ctx, e, ref)
+		s.reconcileUntilIdle(ctx)
+		s.checkAdopted(ctx, c, ref)
 	}
-	if l.failed {
+	if s.failed {
 		return
 	}
-	l.remove()
-	l.settle(ctx)
-	l.calm(ctx)
-	switch n := l.alive(ctx); {
-	case !l.isGone():
-		l.fails(LeavesNothing, "the managed resource stays: %s %s", l.last.Synced.Reason, l.last.Synced.Message)
-	case e.takenOn && n > 0:
-		l.fails(LeavesNothing, "%d are left", n)
-	case !e.takenOn && n != 1:
-		l.fails(e.promise(), "once the managed resource is deleted there are %d", n)
+	s.deleteObject()
+	s.reconcileUntilIdle(ctx)
+	s.waitUntilConsistent(ctx)
+	switch n := s.countExternal(ctx); {
+	case !s.isDeleted():
+		s.fail(DeletesOrOrphans, "the managed resource is not deleted; Synced is %s: %s", s.last.Synced.Reason, s.last.Synced.Message)
+	case c.wantAdopted && n > 0:
+		s.fail(DeletesOrOrphans, "%d external resources are left", n)
+	case !c.wantAdopted && n != 1:
+		s.fail(c.promise(), "after the deletion of the managed resource there are %d external resources", n)
 	}
 }
 
-// met looks at what has become of it.
-func (l *life) met(ctx context.Context, e encounter, ref external.Ref) {
-	n := l.alive(ctx)
-	reason, name := l.last.Synced.Reason, l.object.GetAnnotations()[resource.ExternalNameAnnotation]
+// checkAdopted checks whether the external resource is adopted, or else unchanged.
+func (s *scenario) checkAdopted(ctx context.Context, c adoptionCase, ref external.Ref) {
+	n := s.countExternal(ctx)
+	reason, name := s.last.Synced.Reason, s.object.GetAnnotations()[resource.ExternalNameAnnotation]
 	switch {
-	case l.created > 0 || n != 1:
-		l.fails(e.promise(), "%d creations were begun, and there are %d", l.created, n)
-	case e.takenOn && (reason != resource.ReconcileSuccess || name != string(ref)):
-		l.fails(e.promise(), "it isn't taken on: it says %s: %s", reason, l.last.Synced.Message)
-	case !e.takenOn && (reason != resource.Conflict || l.begun > 0):
-		l.fails(e.promise(), "it isn't left alone: it says %s: %s, and Begin was called %d times", reason, l.last.Synced.Message, l.begun)
+	case s.creations > 0 || n != 1:
+		s.fail(c.promise(), "there were %d creations, and there are %d external resources", s.creations, n)
+	case c.wantAdopted && (reason != resource.ReconcileSuccess || name != string(ref)):
+		s.fail(c.promise(), "it is not adopted; Synced is %s: %s", reason, s.last.Synced.Message)
+	case !c.wantAdopted && (reason != resource.Conflict || s.changes > 0):
+		s.fail(c.promise(), "Synced is %s, and not %s: %s; Begin was called %d times", reason, resource.Conflict, s.last.Synced.Message, s.changes)
 	}
 }
 
-func (e encounter) promise() Promise {
-	if e.marked {
-		return LeavesWhatIsOthers
+func (c adoptionCase) promise() Promise {
+	if c.marked {
+		return LeavesForeignResources
 	}
-	return AdoptsOnlyWhenAsked
+	return AdoptsOnlyIfAllowed
 }
 
-// twins lets two managed resources be after the same external one.
-func (tr *trial) twins(ctx context.Context) {
-	w := tr.newWorld()
-	first := tr.newLife(w, "Of two on one name, the first")
-	second := tr.newLife(w, "Of two on one name, the second")
-	defer first.clear(ctx)
-	defer second.clear(ctx)
-	first.allow(everything)
-	second.allow(everything)
-	first.settle(ctx)
+// checkOneOwner reconciles two managed resources with the same external name.
+func (r *runner) checkOneOwner(ctx context.Context) {
+	shared := r.newCluster()
+	first := r.newScenario(shared, "The first of two objects with one external name")
+	second := r.newScenario(shared, "The second of two objects with one external name")
+	defer first.cleanUp(ctx)
+	defer second.cleanUp(ctx)
+	first.setPolicies(allPolicies)
+	second.setPolicies(allPolicies)
+	first.reconcileUntilIdle(ctx)
 	ref := first.object.GetAnnotations()[resource.ExternalNameAnnotation]
 	if first.failed || ref == "" || ctx.Err() != nil {
-		return // why is told elsewhere
+		return // the other scenarios report why
 	}
-	named := first.port.Caps().Naming == external.CallerAssigned
+	callerAssigned := first.port.Caps().Naming == external.CallerAssigned
 	second.annotate(resource.ExternalNameAnnotation, ref)
-	second.remember(external.Ref(ref))
-	second.settle(ctx)
-	if reason := second.last.Synced.Reason; reason != resource.NameReserved && (named || reason != resource.Conflict) {
-		second.fails(OneOwner, "it says %s: %s", reason, second.last.Synced.Message)
+	second.addRef(external.Ref(ref))
+	second.reconcileUntilIdle(ctx)
+	if reason := second.last.Synced.Reason; reason != resource.NameReserved && (callerAssigned || reason != resource.Conflict) {
+		second.fail(OneOwner, "Synced is %s, and not %s: %s", reason, resource.NameReserved, second.last.Synced.Message)
 	}
-	if second.begun > 0 || named && second.calls > 0 {
-		second.fails(OneOwner, "it makes %d calls, %d of which change something", second.calls, second.begun)
+	if second.changes > 0 || callerAssigned && second.calls > 0 {
+		second.fail(OneOwner, "it makes %d calls, %d of them changes", second.calls, second.changes)
 	}
-	first.remove()
-	first.settle(ctx)
-	first.elapse(ctx, first.port.Caps().Reuse)
-	second.settle(ctx)
-	if reason := second.last.Synced.Reason; named && reason != resource.ReconcileSuccess && !second.failed {
-		second.fails(OneOwner, "when the first has gone it says %s: %s", reason, second.last.Synced.Message)
+	first.deleteObject()
+	first.reconcileUntilIdle(ctx)
+	first.advance(ctx, first.port.Caps().Reuse)
+	second.reconcileUntilIdle(ctx)
+	if reason := second.last.Synced.Reason; callerAssigned && reason != resource.ReconcileSuccess && !second.failed {
+		second.fail(OneOwner, "after the deletion of the first, Synced is %s: %s", reason, second.last.Synced.Message)
 	}
-	second.remove()
-	second.settle(ctx)
-	second.calm(ctx)
-	if n := second.alive(ctx); n > 0 {
-		second.fails(LeavesNothing, "%d are left", n)
+	second.deleteObject()
+	second.reconcileUntilIdle(ctx)
+	second.waitUntilConsistent(ctx)
+	if n := second.countExternal(ctx); n > 0 {
+		second.fail(DeletesOrOrphans, "%d external resources are left", n)
 	}
 }

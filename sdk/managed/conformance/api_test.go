@@ -12,18 +12,19 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// api is the least of an external API.
+// api is a minimal external API.
 type api struct {
 	clock *conformance.Clock
 	now   func() time.Time
-	// slow is how long a creation takes.
-	slow   time.Duration
-	caps   external.Caps
-	things map[string]*thing
-	tokens map[string]string
-	made   int
-	// down refuses calls, mute loses their answers.
-	down, mute bool
+	// createTime is how long a creation takes.
+	createTime time.Duration
+	caps       external.Caps
+	things     map[string]*thing
+	tokens     map[string]string
+	// generated counts generated identities and texts.
+	generated int
+	// isDown: calls fail without an effect; losesAnswers: they fail with it.
+	isDown, losesAnswers bool
 }
 
 type thing struct {
@@ -35,18 +36,18 @@ var errDown, errNotFound, errExists = errors.New("down"), errors.New("not found"
 
 func newAPI(caps external.Caps) *api {
 	clock := conformance.NewClock()
-	return &api{clock: clock, now: clock.Now, slow: 3 * time.Second, caps: caps, things: map[string]*thing{}, tokens: map[string]string{}}
+	return &api{clock: clock, now: clock.Now, createTime: 3 * time.Second, caps: caps, things: map[string]*thing{}, tokens: map[string]string{}}
 }
 
 func (a *api) answer(ctx context.Context, err error) error {
-	if ctx.Err() != nil || a.mute {
+	if ctx.Err() != nil || a.losesAnswers {
 		return errDown
 	}
 	return err
 }
 
 func (a *api) get(ctx context.Context, name string) (thing, error) {
-	if a.down || ctx.Err() != nil {
+	if a.isDown || ctx.Err() != nil {
 		return thing{}, errDown
 	}
 	if t, ok := a.things[name]; ok {
@@ -55,40 +56,40 @@ func (a *api) get(ctx context.Context, name string) (thing, error) {
 	return thing{}, a.answer(ctx, errNotFound)
 }
 
-func (a *api) marked(ctx context.Context, mark string) ([]string, error) {
+func (a *api) list(ctx context.Context, mark string) ([]string, error) {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(a.things)) {
 		if a.things[name].mark == mark || mark == "" {
 			out = append(out, name)
 		}
 	}
-	if a.down {
+	if a.isDown {
 		return nil, errDown
 	}
 	return out, a.answer(ctx, nil)
 }
 
 func (a *api) create(ctx context.Context, name, token string, t thing) (string, error) {
-	if a.down || ctx.Err() != nil {
+	if a.isDown || ctx.Err() != nil {
 		return "", errDown
 	}
 	if known, ok := a.tokens[token]; ok && token != "" && a.caps.TokenTTL > 0 {
 		return known, a.answer(ctx, nil)
 	}
-	a.made++
+	a.generated++
 	if a.caps.Naming == external.ProviderAssigned {
-		name = fmt.Sprintf("id-%d", a.made)
+		name = fmt.Sprintf("id-%d", a.generated)
 	}
 	if a.things[name] != nil {
 		return "", a.answer(ctx, errExists)
 	}
-	t.readyAt = a.now().Add(a.slow)
+	t.readyAt = a.now().Add(a.createTime)
 	a.things[name], a.tokens[token] = &t, name
 	return name, a.answer(ctx, nil)
 }
 
 func (a *api) update(ctx context.Context, name, size string) error {
-	if a.down || ctx.Err() != nil {
+	if a.isDown || ctx.Err() != nil {
 		return errDown
 	}
 	if a.things[name] == nil {
@@ -98,8 +99,8 @@ func (a *api) update(ctx context.Context, name, size string) error {
 	return a.answer(ctx, nil)
 }
 
-func (a *api) remove(ctx context.Context, name string) error {
-	if a.down || ctx.Err() != nil {
+func (a *api) delete(ctx context.Context, name string) error {
+	if a.isDown || ctx.Err() != nil {
 		return errDown
 	}
 	if a.things[name] == nil {
@@ -109,14 +110,14 @@ func (a *api) remove(ctx context.Context, name string) error {
 	return a.answer(ctx, nil)
 }
 
-func (a *api) trouble(name string, flag *bool) conformance.Trouble {
-	return conformance.Trouble{Name: name, Begin: func() func() {
+func (a *api) fault(name string, flag *bool) conformance.Fault {
+	return conformance.Fault{Name: name, Inject: func() func() {
 		*flag = true
 		return func() { *flag = false }
 	}}
 }
 
-// dump is everything.
+// dump is the whole state.
 func (a *api) dump() string {
 	text := ""
 	for _, name := range slices.Sorted(maps.Keys(a.things)) {

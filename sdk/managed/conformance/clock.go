@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// Clock is a time that is made up: it goes on only when the kit lets it.
+// Clock is a fake clock, which only Advance moves.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// NewClock is a clock that shows some time.
+// NewClock returns a clock that shows a fixed time.
 func NewClock() *Clock {
 	return &Clock{now: time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)}
 }
 
-// Now is what the clock shows.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance lets time go by.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,31 +33,31 @@ func (c *Clock) Advance(d time.Duration) {
 
 func (c *Clock) wait(_ context.Context, d, _ time.Duration) { c.Advance(d) }
 
-// passage is how time goes by.
-type passage interface {
+// timeSource is the time of the runtime under test.
+type timeSource interface {
 	Now() time.Time
-	// wait lets it be so much later. The external API needs no more than settle to show
-	// what has happened.
+	// wait advances the time by d. The external API needs at most settle of real time to show
+	// its changes.
 	wait(ctx context.Context, d, settle time.Duration)
 }
 
-// hurry is real time that the runtime believes to pass faster: of its waits no more is
-// waited than the external API needs.
-type hurry struct{ ahead time.Duration }
+// fastClock is real time that skips ahead: of each wait, it only sleeps as long as the external
+// API needs.
+type fastClock struct{ ahead time.Duration }
 
-// Now is later than it is.
-func (h *hurry) Now() time.Time { return time.Now().Add(h.ahead) }
+// Now returns the real time and all that was skipped.
+func (c *fastClock) Now() time.Time { return time.Now().Add(c.ahead) }
 
-// moment is for how long a wait lasts that the external API may not need.
-const moment = 20 * time.Millisecond
+// minSleep is how long a wait sleeps at least, if the external API is consistent.
+const minSleep = 20 * time.Millisecond
 
-func (h *hurry) wait(ctx context.Context, d, settle time.Duration) {
-	really := min(d, max(settle, moment))
-	timer := time.NewTimer(really)
+func (c *fastClock) wait(ctx context.Context, d, settle time.Duration) {
+	sleep := min(d, max(settle, minSleep))
+	timer := time.NewTimer(sleep)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	h.ahead += d - really
+	c.ahead += d - sleep
 }

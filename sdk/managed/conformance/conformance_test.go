@@ -15,107 +15,107 @@ import (
 )
 
 var (
-	named  = external.Caps{Marked: true}
-	tokens = external.Caps{Naming: external.ProviderAssigned, Marked: true, TokenTTL: time.Hour}
-	found  = external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}
-	least  = external.Caps{Naming: external.ProviderAssigned}
+	byName    = external.Caps{Marked: true}
+	byToken   = external.Caps{Naming: external.ProviderAssigned, Marked: true, TokenTTL: time.Hour}
+	byMark    = external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}
+	byNothing = external.Caps{Naming: external.ProviderAssigned}
 )
 
-func suite(a *api, breaks string) conformance.Suite[object] {
+func suite(a *api, bug string) conformance.Suite[object] {
 	return conformance.Suite[object]{
-		Kind: func() managed.Kind { return kind(a, breaks) },
+		Kind: func() managed.Kind { return kind(a, bug) },
 		New: func(name string) object {
 			m := &managedThing{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: name}}
 			m.Spec.ForProvider.Region = "main"
 			return m
 		},
-		Change:   func(m object) { m.Spec.ForProvider.Public = true },
-		Clock:    a.clock,
-		Troubles: []conformance.Trouble{a.trouble("the API was down", &a.down), a.trouble("the API lost its answers", &a.mute)},
-		Secrets:  []string{password},
+		Change:  func(m object) { m.Spec.ForProvider.Public = true },
+		Clock:   a.clock,
+		Faults:  []conformance.Fault{a.fault("the API was down", &a.isDown), a.fault("the API lost its answers", &a.losesAnswers)},
+		Secrets: []string{password},
 	}
 }
 
-// TestAClientThatConformsDoes tries one on each kind of external API, with all that the
-// suite can say and with as little as it must.
-func TestAClientThatConformsDoes(t *testing.T) {
-	for name, caps := range map[string]external.Caps{"named by us": named, "by tokens": tokens, "by marks": found, "by nothing": least} {
+// TestAConformingClientPasses tests a client of each kind of external API, with all fields of
+// the suite and with the required ones only.
+func TestAConformingClientPasses(t *testing.T) {
+	for name, caps := range map[string]external.Caps{
+		"identified by name": byName, "identified by token": byToken, "identified by mark": byMark, "not identified": byNothing,
+	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAPI(caps)
 			conformance.Run(t, suite(a, ""))
 			s := suite(newAPI(caps), "")
-			s.Troubles, s.Change, s.Short = nil, nil, true
+			s.Faults, s.Change, s.Short = nil, nil, true
 			conformance.Run(t, s)
 		})
 	}
 }
 
-// TestInRealTime tries one without a clock of the kit's: it waits, though not for long.
-func TestInRealTime(t *testing.T) {
+func TestAConformingClientPassesInRealTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits")
+		t.Skip("waits in real time")
 	}
-	a := newAPI(tokens)
-	a.now, a.slow = time.Now, 30*time.Millisecond
+	a := newAPI(byToken)
+	a.now, a.createTime = time.Now, 30*time.Millisecond
 	s := suite(a, "")
-	s.Clock, s.Lives = nil, 10
+	s.Clock, s.MaxScenarios = nil, 10
 	conformance.Run(t, s)
 }
 
-// TestEachBreakIsTold breaks a promise, and demands to be told which.
-func TestEachBreakIsTold(t *testing.T) {
+func TestEachBugIsReportedAsABrokenPromise(t *testing.T) {
 	cases := []struct {
-		breaks string
-		caps   external.Caps
-		want   conformance.Promise
-		// counted gives the suite a Count.
-		counted bool
+		bug  string
+		caps external.Caps
+		want conformance.Promise
+		// hasCount: the suite has Count and Snapshot.
+		hasCount bool
 	}{
-		{"creates two", found, conformance.FindsByMark, false},
-		{"creates two", named, conformance.BeginRepeats, true},
-		{"ignores tokens", tokens, conformance.BeginRepeats, false},
-		{"takes an error for nothing there", named, conformance.AbsentIsCertain, false},
-		{"mends what it looks at", named, conformance.ReadsChangeNothing, true},
-		{"mends what it looks at", named, conformance.FollowsPolicies, false},
-		{"touches the object", named, conformance.ObjectIsLeftAlone, false},
-		{"calls what it lost rejected", named, conformance.RejectedHadNoEffect, false},
-		{"freezes its password", named, conformance.NoSecrets, false},
-		{"tells its password", tokens, conformance.NoSecrets, false},
-		{"freezes the count of its calls", named, conformance.PrepareIsSame, false},
-		{"asks while it prepares", named, conformance.PrepareMakesNoCalls, false},
-		{"asks for what the object says by now", tokens, conformance.RequestsAreFrozen, false},
-		{"spoils the request", named, conformance.RequestsAreFrozen, false},
-		{"ignores the annotation", named, conformance.IdentifyTakesName, false},
-		{"names it anew each time", named, conformance.IdentifyIsPure, false},
-		{"tells of another", named, conformance.ObservesWhatIsThere, false},
-		{"is always content", named, conformance.ObserveTellsDiffers, false},
-		{"tells an int", named, conformance.ObservationFits, false},
-		{"tells a field that isn't there", named, conformance.ObservationFits, false},
-		{"chooses what was chosen", named, conformance.LateInitOfUnset, false},
-		{"ignores marks", named, conformance.MarksAreSeen, false},
-		{"finds everything", found, conformance.FindsByMark, false},
-		{"never deletes", named, conformance.LeavesNothing, false},
-		{"forgets what has ended", tokens, conformance.PollRepeats, false},
-		{"never ends", tokens, conformance.ComesToRest, false},
+		{"creates two", byMark, conformance.FindsByMark, false},
+		{"creates two", byName, conformance.BeginIsIdempotent, true},
+		{"ignores tokens", byToken, conformance.BeginIsIdempotent, false},
+		{"returns Absent for an error", byName, conformance.AbsentIsCertain, false},
+		{"updates in Observe", byName, conformance.ReadsChangeNothing, true},
+		{"updates in Observe", byName, conformance.FollowsPolicies, false},
+		{"modifies the object", byName, conformance.ObjectIsNotModified, false},
+		{"returns Rejected for a lost answer", byName, conformance.RejectedHadNoEffect, false},
+		{"puts its password into the request", byName, conformance.NoSecrets, false},
+		{"returns its password in a message", byToken, conformance.NoSecrets, false},
+		{"prepares another request each time", byName, conformance.PrepareIsDeterministic, false},
+		{"makes a call in Prepare", byName, conformance.PrepareMakesNoCalls, false},
+		{"updates to the current object", byToken, conformance.BeginUsesRequest, false},
+		{"modifies the request", byName, conformance.BeginUsesRequest, false},
+		{"ignores the annotation", byName, conformance.IdentifyUsesAnnotation, false},
+		{"returns another name each time", byName, conformance.IdentifyIsPure, false},
+		{"returns another identity", byName, conformance.ObserveReturnsRef, false},
+		{"always returns up to date", byName, conformance.ObserveDetectsDrift, false},
+		{"returns an int", byName, conformance.ObservationIsValid, false},
+		{"returns an unknown field", byName, conformance.ObservationIsValid, false},
+		{"late-initializes a set field", byName, conformance.LateInitOnlyUnset, false},
+		{"ignores marks", byName, conformance.MarksAreObserved, false},
+		{"finds everything", byMark, conformance.FindsByMark, false},
+		{"never deletes", byName, conformance.DeletesOrOrphans, false},
+		{"forgets completed operations", byToken, conformance.PollIsRepeatable, false},
+		{"never completes an operation", byToken, conformance.Converges, false},
 	}
 	for _, tc := range cases {
-		t.Run(tc.breaks, func(t *testing.T) {
+		t.Run(tc.bug, func(t *testing.T) {
 			a := newAPI(tc.caps)
-			s := suite(a, tc.breaks)
-			s.Lives, s.Short = 30, true
-			if tc.counted {
+			s := suite(a, tc.bug)
+			s.MaxScenarios, s.Short = 30, true
+			if tc.hasCount {
 				s.Count = func(context.Context, object) (int, error) { return len(a.things), nil }
 				s.Snapshot = func(context.Context) (string, error) { return a.dump(), nil }
 			}
 			report := conformance.Check(t.Context(), s)
 			i := slices.IndexFunc(report.Findings, func(f conformance.Finding) bool { return f.Promise == tc.want })
 			if i < 0 {
-				t.Fatalf("it isn't told that %q, but %v", tc.want, report.Findings)
+				t.Fatalf("want a finding about %q, got %v", tc.want, report.Findings)
 			}
 			text := report.Findings[i].String()
-			for _, part := range []string{string(tc.want), report.Findings[i].Where} {
+			for _, part := range []string{string(tc.want), report.Findings[i].Scenario} {
 				if !strings.Contains(text, part) {
-					t.Errorf("it doesn't say %q:\n%s", part, text)
+					t.Errorf("the finding does not contain %q:\n%s", part, text)
 				}
 			}
 			t.Logf("%s\n%s", report, text)

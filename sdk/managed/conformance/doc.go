@@ -1,9 +1,8 @@
-// Package conformance tries a provider's client as the runtime uses it, in memory and
-// without an API server: a managed resource is created, changed and deleted under every
-// legal set of management policies, while the process dies after every step, and in
-// every call that changes something in each of three ways: the call is never sent, its
-// answer is lost, or it arrives late. What decides and what asks the client is the
-// runtime's own code.
+// Package conformance tests a provider's client in memory, without an API server. It runs the
+// state machine of the runtime and the code that calls the client. A managed resource is
+// created, changed and deleted under every valid set of management policies, and the process
+// crashes after every step. For a call that changes something there are three crashes: before
+// the call is sent, after it has returned, and before the call arrives, which it does later.
 //
 //	func TestConformance(t *testing.T) {
 //		clock := conformance.NewClock()
@@ -16,10 +15,10 @@
 //		})
 //	}
 //
-// A client that conforms keeps each [Promise]. One that doesn't is told which promise is
-// broken, when, and after which calls.
+// A conforming client keeps each [Promise]. A [Finding] names the promise that is broken, the
+// scenario, and the calls until then.
 //
-// What the kit doesn't try: the API server (defaults, validation, conflicts), references
-// between managed resources, which are resolved before a client is connected, and
-// concurrent use, since a client is used by one goroutine.
+// The tests do not cover the API server (defaults, validation, conflicts), references between
+// managed resources, which are resolved before a client is connected, and concurrent use, since
+// a client is used by one goroutine.
 package conformance

@@ -10,7 +10,7 @@ import (
 
 var thingKind = schema.GroupVersionKind{Group: "things.example.org", Version: "v1alpha1", Kind: "Thing"}
 
-// managedThing is the managed resource of a thing of the api.
+// managedThing is the managed resource of a thing.
 type managedThing struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

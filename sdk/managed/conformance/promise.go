@@ -1,42 +1,41 @@
 package conformance
 
-// Promise is something that a client has to keep. The text is what is told when it
-// isn't.
+// Promise is a requirement of a client. Its text is part of the report of a violation.
 type Promise string
 
-// Promises about what is there.
+// Promises about the external resources.
 const (
-	OneResource     Promise = "there is never more than one external resource"
-	RestsInOrder    Promise = "it comes to rest with exactly one external resource, or with none where policies don't let one be"
-	KeepsItsName    Promise = "the external name is written whatever the policies are, and never lost"
-	LeavesNothing   Promise = "after deletion the external resource is gone where policies delete it, and left in place where they don't"
-	ComesToRest     Promise = "it comes to rest after a bounded number of calls"
-	FollowsPolicies Promise = "nothing is done that the policies don't allow"
+	AtMostOneResource   Promise = "there is never more than one external resource"
+	ReachesDesiredState Promise = "reconciles end with exactly one external resource, or with none if the policies do not allow one"
+	KeepsExternalName   Promise = "the external name is written under all policies, and never lost"
+	DeletesOrOrphans    Promise = "after the deletion of the object, the external resource is deleted if the policies allow that, and exists otherwise"
+	Converges           Promise = "reconciles end after a bounded number of calls"
+	FollowsPolicies     Promise = "nothing is done that the policies do not allow"
 )
 
 // Promises about single methods.
 const (
-	IdentifyIsPure      Promise = "Identify gives the same key whenever it is asked, with a name exactly where the caller assigns one"
-	IdentifyTakesName   Promise = "where the caller assigns names, Identify takes the annotation crossplane.io/external-name for the name, if it is set"
-	ReadsChangeNothing  Promise = "Identify, Observe, Find, Prepare and Poll change nothing outside"
-	ObjectIsLeftAlone   Promise = "no method changes the managed resource that it is given"
-	AbsentIsCertain     Promise = "Observe says Absent only when there is none for certain"
-	ObservesWhatIsThere Promise = "Observe tells of the resource that it is asked for, by the same identity"
-	ObserveTellsDiffers Promise = "Observe tells whether the external resource is as the managed resource wants it"
-	ObservationFits     Promise = "what an Observation holds for the managed resource fits the kind's type, and JSON"
-	LateInitOfUnset     Promise = "LateInit is about fields of spec.forProvider that nobody has set"
-	MarksAreSeen        Promise = "where Caps say Marked, Observe shows the mark that the creation was told to put"
-	FindsByMark         Promise = "where Caps say Findable, Find lists what carries the mark and nothing else"
-	PrepareMakesNoCalls Promise = "Prepare gives the same whether or not the external API can be reached, since it makes no calls"
-	PrepareIsSame       Promise = "Prepare gives the same bytes for the same object"
-	NoSecrets           Promise = "nothing that is stored or told holds a secret"
-	RequestsAreFrozen   Promise = "Begin asks what the request says, whatever has become of the object since, and leaves the request as it is"
-	BeginRepeats        Promise = "Begin of the same intent twice has one effect, where a name or a token sees to that"
-	RejectedHadNoEffect Promise = "Begin says Rejected only when there was no effect"
-	IdentityIsTold      Promise = "a creation that has ended well tells the identity, where no name or mark does"
-	PollRepeats         Promise = "Poll is safe to repeat, and tells the same of an operation that has ended"
-	AdoptsOnlyWhenAsked Promise = "what is there and isn't ours is left alone without an annotation that says otherwise, and taken on with it"
-	LeavesWhatIsOthers  Promise = "what carries another's mark is never changed"
-	OneOwner            Promise = "of two managed resources on one name the second waits, and asks for nothing"
-	SuiteMakesSense     Promise = "the suite makes sense"
+	IdentifyIsPure         Promise = "Identify returns the same key in each call, and a name if and only if the caller assigns names"
+	IdentifyUsesAnnotation Promise = "if the caller assigns names, Identify returns the annotation crossplane.io/external-name as the name, if it is set"
+	ReadsChangeNothing     Promise = "Identify, Observe, Find, Prepare and Poll change nothing in the external API"
+	ObjectIsNotModified    Promise = "no method changes the managed resource that it is called with"
+	AbsentIsCertain        Promise = "Observe returns Absent only if the resource certainly does not exist"
+	ObserveReturnsRef      Promise = "Observe returns the resource of the given identity, with the same identity"
+	ObserveDetectsDrift    Promise = "Observe reports whether the external resource is as the managed resource wants it"
+	ObservationIsValid     Promise = "AtProvider and LateInit of an Observation are valid JSON, and fit the type of the kind"
+	LateInitOnlyUnset      Promise = "LateInit has only fields of spec.forProvider that are unset"
+	MarksAreObserved       Promise = "if Caps.Marked is set, Observe returns the mark of the creation"
+	FindsByMark            Promise = "if Caps.Findable is set, Find returns the resources with the mark, and no others"
+	PrepareMakesNoCalls    Promise = "Prepare makes no calls: it returns the same request while the external API fails"
+	PrepareIsDeterministic Promise = "Prepare returns the same bytes for the same object"
+	NoSecrets              Promise = "nothing that is stored, logged or reported contains a secret"
+	BeginUsesRequest       Promise = "Begin sends what the stored request says, even if the object has changed since, and does not change the request"
+	BeginIsIdempotent      Promise = "two calls of Begin with the same intent have one effect, if names are assigned by the caller or tokens are recognized"
+	RejectedHadNoEffect    Promise = "Begin returns Rejected only if the call had no effect"
+	CreateReturnsRef       Promise = "a successful creation returns the identity, if neither a name nor a mark identifies the resource"
+	PollIsRepeatable       Promise = "Poll is safe to repeat, and returns the same for an operation that is done"
+	AdoptsOnlyIfAllowed    Promise = "an existing resource is adopted if an annotation allows that, and otherwise not changed"
+	LeavesForeignResources Promise = "a resource with the mark of another object is never changed"
+	OneOwner               Promise = "of two managed resources with one external name, the second waits without calls"
+	SuiteIsValid           Promise = "the suite is valid"
 )

@@ -5,51 +5,52 @@ import (
 	"strings"
 )
 
-// Report is what came of a suite.
+// Report is the result of a suite.
 type Report struct {
-	// Lives is how many were played, of so many that there are, if it is known.
-	Lives int
-	// Calls is how many calls the client got that may go outside, Changes those of Begin.
+	// Scenarios is how many scenarios ran.
+	Scenarios int
+	// Calls counts the calls of the client's methods that may call the external API, Changes
+	// those of Begin.
 	Calls, Changes int
-	// Findings holds the first of each promise that isn't kept.
+	// Findings holds the first violation of each promise.
 	Findings []Finding
 }
 
-// Finding is a promise that isn't kept.
+// Finding is the violation of a promise.
 type Finding struct {
 	Promise Promise
-	// Where is under which policies, and when the process died.
-	Where string
-	// Detail is what was seen instead.
+	// Scenario names the policies, the crash and the fault.
+	Scenario string
+	// Detail is what was observed instead.
 	Detail string
-	// Journal is what was done until then.
-	Journal []string
-	// More is how often the same promise wasn't kept after that.
+	// Log lists what was done until then.
+	Log []string
+	// More counts further violations of the same promise.
 	More int
 }
 
-// longest is how much of a journal is told: the end says most.
-const longest = 40
+// maxLogLines is how many lines of a log are printed: the last ones explain most.
+const maxLogLines = 40
 
-// String tells of a finding in sentences, with the journal.
+// String describes the finding, with its log.
 func (f Finding) String() string {
-	text := fmt.Sprintf("This promise isn't kept: %s.\n  %s: %s.", f.Promise, f.Where, f.Detail)
+	text := fmt.Sprintf("Promise broken: %s.\n  %s: %s.", f.Promise, f.Scenario, f.Detail)
 	if f.More > 0 {
-		text += fmt.Sprintf("\n  It isn't kept %d more times.", f.More)
+		text += fmt.Sprintf("\n  It is broken %d more times.", f.More)
 	}
-	if len(f.Journal) > 0 {
-		lines := f.Journal
-		if left := len(lines) - longest; left > 0 {
-			lines = append([]string{fmt.Sprintf("(%d lines)", left)}, lines[left:]...)
+	if len(f.Log) > 0 {
+		lines := f.Log
+		if omitted := len(lines) - maxLogLines; omitted > 0 {
+			lines = append([]string{fmt.Sprintf("(%d lines omitted)", omitted)}, lines[omitted:]...)
 		}
-		text += "\n  What was done until then:\n    " + strings.Join(lines, "\n    ")
+		text += "\n  Log of the scenario:\n    " + strings.Join(lines, "\n    ")
 	}
 	return text
 }
 
-// String tells the counts.
+// String returns the counts.
 func (r *Report) String() string {
-	return fmt.Sprintf("%d lives, %d calls, %d of which may change something", r.Lives, r.Calls, r.Changes)
+	return fmt.Sprintf("%d scenarios, %d calls, %d of them changes", r.Scenarios, r.Calls, r.Changes)
 }
 
 func (r *Report) add(f Finding) {

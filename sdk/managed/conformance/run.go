@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Run tries the client of a kind, and fails the test for each promise that isn't kept.
-// It logs how many lives were played and how many calls were made.
+// Run tests the client of a kind, and fails the test for each promise that is broken. It logs
+// how many scenarios ran and how many calls were made.
 func Run[M managed.Object](t *testing.T, s Suite[M]) {
 	t.Helper()
 	s.Short = s.Short || testing.Short()
@@ -19,16 +19,16 @@ func Run[M managed.Object](t *testing.T, s Suite[M]) {
 	}
 }
 
-// Check tries the client of a kind, and reports.
+// Check tests the client of a kind, and returns the findings.
 func Check[M managed.Object](ctx context.Context, s Suite[M]) *Report {
-	tr, err := newTrial(s)
+	r, err := newRunner(s)
 	if err != nil {
-		return &Report{Findings: []Finding{{Promise: SuiteMakesSense, Where: "Before anything was tried", Detail: err.Error()}}}
+		return &Report{Findings: []Finding{{Promise: SuiteIsValid, Scenario: "Before the first scenario", Detail: err.Error()}}}
 	}
-	tr.promises(ctx)
-	tr.adoption(ctx)
-	tr.twins(ctx)
-	tr.troubles(ctx)
-	tr.deaths(ctx)
-	return tr.report
+	r.checkMethods(ctx)
+	r.checkAdoption(ctx)
+	r.checkOneOwner(ctx)
+	r.checkFaults(ctx)
+	r.checkCrashes(ctx)
+	return r.report
 }

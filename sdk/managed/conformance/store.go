@@ -11,115 +11,115 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// store keeps a life's object and binding in its world: see execute.Store.
-type store struct{ *life }
+// store implements execute.Store in memory, with the scenario's object and cluster.
+type store struct{ *scenario }
 
-// SetFinalizer puts the finalizer on, or takes it off.
-func (s store) SetFinalizer(_ context.Context, claimed bool) error {
-	if claimed {
+// SetFinalizer adds or removes the finalizer.
+func (s store) SetFinalizer(_ context.Context, present bool) error {
+	if present {
 		s.object.SetFinalizers([]string{resource.Finalizer})
 		return nil
 	}
 	s.object.SetFinalizers(nil)
-	s.mayGo()
+	s.deleteIfFinalized()
 	return nil
 }
 
-// CreateBinding makes the binding.
+// CreateBinding creates the binding, or returns the existing one of another object.
 func (s store) CreateBinding(_ context.Context, spec *binding.BindingSpec) (*binding.BindingSpec, error) {
-	return s.take(execute.BindingName(spec), spec, false), nil
+	return s.createBinding(execute.BindingName(spec), spec, false), nil
 }
 
-func (s store) take(name string, spec *binding.BindingSpec, reservation bool) (taken *binding.BindingSpec) {
-	if there, ok := s.world.bindings[name]; ok {
-		if there.spec.Owner.UID == s.object.GetUID() {
+func (s store) createBinding(name string, spec *binding.BindingSpec, isReservation bool) (existing *binding.BindingSpec) {
+	if b, ok := s.cluster.bindings[name]; ok {
+		if b.spec.Owner.UID == s.object.GetUID() {
 			return nil
 		}
-		return there.spec.DeepCopy()
+		return b.spec.DeepCopy()
 	}
-	s.world.bindings[name] = kept{spec.DeepCopy(), reservation}
+	s.cluster.bindings[name] = storedBinding{spec.DeepCopy(), isReservation}
 	return nil
 }
 
 // UpdateBinding replaces the binding.
 func (s store) UpdateBinding(_ context.Context, spec *binding.BindingSpec) error {
-	name, b := s.own()
+	name, b := s.findBinding()
 	if was := b.spec.Ref; was != "" && spec.Ref != was && spec.Ref != "" {
-		s.fails(KeepsItsName, "the identity became %q from %q", spec.Ref, was)
+		s.fail(KeepsExternalName, "the identity has changed from %q to %q", was, spec.Ref)
 	}
 	b.spec = spec.DeepCopy()
-	s.world.bindings[name] = b
+	s.cluster.bindings[name] = b
 	return nil
 }
 
-// DeleteBinding deletes the binding, with what it has reserved.
+// DeleteBinding deletes the binding and the reservation.
 func (s store) DeleteBinding(context.Context) error {
-	for name, b := range s.world.bindings {
+	for name, b := range s.cluster.bindings {
 		if b.spec.Owner.UID == s.object.GetUID() {
-			delete(s.world.bindings, name)
+			delete(s.cluster.bindings, name)
 		}
 	}
 	return nil
 }
 
-// ReserveIdentity takes an assigned identity.
+// ReserveIdentity reserves an assigned identity.
 func (s store) ReserveIdentity(_ context.Context, of *binding.BindingSpec, ref external.Ref) (*binding.BindingSpec, error) {
 	name, spec := execute.Reservation(of, ref)
-	return s.take(name, spec, true), nil
+	return s.createBinding(name, spec, true), nil
 }
 
-// SetExternalName writes the annotation.
+// SetExternalName sets the annotation.
 func (s store) SetExternalName(_ context.Context, ref external.Ref) error {
 	s.annotate(resource.ExternalNameAnnotation, string(ref))
 	return nil
 }
 
-// LateInitialize sets what nobody has set.
-func (s store) LateInitialize(_ context.Context, chosen map[string]any) error {
+// LateInitialize sets the fields of spec.forProvider that are unset.
+func (s store) LateInitialize(_ context.Context, values map[string]any) error {
 	wanted, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
-	missing := execute.UnsetFields(s.object, chosen)
+	missing := execute.UnsetFields(s.object, values)
 	if len(missing) == 0 {
 		return nil
 	}
 	s.object.SetGeneration(s.object.GetGeneration() + 1)
-	return unstructured.SetNestedMap(s.object.Object, merged(wanted, missing), "spec", "forProvider")
+	return unstructured.SetNestedMap(s.object.Object, merge(wanted, missing), "spec", "forProvider")
 }
 
-// merged is what is there with what was missing.
-func merged(there, missing map[string]any) map[string]any {
+// merge returns the fields of both maps.
+func merge(base, added map[string]any) map[string]any {
 	out := map[string]any{}
-	for key, value := range there {
+	for key, value := range base {
 		out[key] = value
 	}
-	for key, value := range missing {
-		below, isMap := value.(map[string]any)
-		within, wasMap := out[key].(map[string]any)
+	for key, value := range added {
+		addedMap, isMap := value.(map[string]any)
+		baseMap, wasMap := out[key].(map[string]any)
 		if isMap && wasMap {
-			value = merged(within, below)
+			value = merge(baseMap, addedMap)
 		}
 		out[key] = value
 	}
 	return out
 }
 
-// PublishConnection does nothing: secrets are the runtime's affair.
+// PublishConnection does nothing: the client has no part in publishing connection details.
 func (s store) PublishConnection(context.Context, map[string][]byte) error { return nil }
 
-// own is the life's binding; without a spec if there is none.
-func (l *life) own() (name string, b kept) {
-	for name, b := range l.world.bindings {
-		if b.spec.Owner.UID == l.object.GetUID() && !b.reservation {
+// findBinding returns the binding of the scenario's object; its spec is nil if there is none.
+func (s *scenario) findBinding() (name string, b storedBinding) {
+	for name, b := range s.cluster.bindings {
+		if b.spec.Owner.UID == s.object.GetUID() && !b.isReservation {
 			return name, b
 		}
 	}
-	return "", kept{}
+	return "", storedBinding{}
 }
 
-func (l *life) annotate(key, value string) {
-	all := l.object.GetAnnotations()
+func (s *scenario) annotate(key, value string) {
+	all := s.object.GetAnnotations()
 	if all == nil {
 		all = map[string]string{}
 	}
 	all[key] = value
-	l.object.SetAnnotations(all)
+	s.object.SetAnnotations(all)
 }

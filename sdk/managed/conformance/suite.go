@@ -8,49 +8,49 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// Suite is what an author says of a kind. Kind and New are needed; each of the others
-// lets more be seen.
+// Suite describes a kind to test. Kind and New are required; each other field enables more
+// checks.
 type Suite[M managed.Object] struct {
-	// Kind is the kind as a process has it that has just begun. It is asked for anew
-	// after each death, so that what a client keeps in memory is lost.
+	// Kind returns the kind as a new process has it. It is called again after each crash, so
+	// that a client loses what it keeps in memory.
 	Kind func() managed.Kind
-	// New returns a valid object of that name. Its external resource must not stand in
-	// the way of those of other names.
+	// New returns a valid object with that name. Its external resource must not conflict with
+	// those of other names.
 	New func(name string) M
-	// Change makes a change of spec that needs an update; nil for a kind that has none.
+	// Change changes spec so that an update is needed; nil for a kind without updates.
 	Change func(M)
-	// Objects are what Connect may read on the API server, such as a ProviderConfig and
-	// its Secret. Their TypeMeta is set, unless they are of Kubernetes itself.
+	// Objects are what Connect may read from the API server, such as a ProviderConfig and its
+	// Secret. Their TypeMeta is set, unless they are of Kubernetes itself.
 	Objects []runtime.Object
 
-	// Clock is what the external API reads the time from, if it can be told. With one
-	// the kit never waits. Without, it does wait, and lives fewer lives.
+	// Clock is where the external API reads the time from, if it can use a fake clock. With
+	// it, nothing waits. Without it, the tests wait in real time and run fewer scenarios.
 	Clock *Clock
-	// Count says how many external resources there are for an object, found otherwise
-	// than by the client. Without it they are counted by the client's own word.
+	// Count returns how many external resources of an object exist, without using the client.
+	// If it is nil, they are counted by what the client observes.
 	Count func(context.Context, M) (int, error)
-	// Snapshot tells everything of the external API as a text that is the same as long
-	// as nothing has changed. Without it a change is seen by Count and by the client's
-	// own word.
+	// Snapshot returns the whole state of the external API as a text that is the same as long
+	// as nothing has changed. If it is nil, changes are detected with Count and by what the
+	// client observes.
 	Snapshot func(context.Context) (string, error)
-	// Troubles are what can go wrong with the external API. That the context of a call
-	// has ended is tried in any case.
-	Troubles []Trouble
-	// Secrets are texts that must not be in anything that is stored or told.
+	// Faults are failures of the external API. A canceled context is tested without being
+	// listed here.
+	Faults []Fault
+	// Secrets are texts that must not be in anything that is stored, logged or reported.
 	Secrets []string
 
-	// Lives bounds in how many lives the process dies, and a quarter of it in how many
-	// something goes wrong while something is looked at; 0 means all, or a hundred
-	// without a Clock. Those that are played are spread over all.
-	Lives int
-	// Short tries four sets of policies instead of fifteen. Run sets it with -short.
+	// MaxScenarios limits the scenarios with a crash, and a quarter of it those with a fault
+	// during a call that only reads. 0 stands for all, or for a hundred without a Clock. The
+	// scenarios that run are spread evenly over all.
+	MaxScenarios int
+	// Short tests four sets of policies instead of fifteen. Run sets it with -short.
 	Short bool
 }
 
-// Trouble is something that goes wrong with the external API.
-type Trouble struct {
-	// Name says what, as in "the network is down".
+// Fault is a failure of the external API.
+type Fault struct {
+	// Name describes it in the past tense, as in "the network was down".
 	Name string
-	// Begin makes it go wrong, until end is called.
-	Begin func() (end func())
+	// Inject makes the API fail until remove is called.
+	Inject func() (remove func())
 }

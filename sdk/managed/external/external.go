@@ -22,7 +22,7 @@ const (
 	Deleting
 )
 
-// String is the name of the presence.
+// String returns the name of the presence.
 func (p Presence) String() string {
 	return [...]string{"Unknown", "Absent", "Present", "Deleting"}[p]
 }
@@ -97,7 +97,7 @@ const (
 )
 
 // Request is the content of a call, in an encoding of the client's choice. It is stored
-// before the call is made, and a repeated call has the same bytes. It must not hold a secret,
+// before the call is made, and a repeated call has the same bytes. It must not contain a secret,
 // only the name and resource version of the object that does.
 type Request []byte
 
@@ -121,19 +121,19 @@ type Op struct {
 	// Done reports whether the operation has ended: failed if Err is set, otherwise
 	// successfully.
 	Done bool
-	// Resume is what Poll needs to continue, possibly in another process. It holds no
+	// Resume is what Poll needs to continue, possibly in another process. It contains no
 	// secret.
 	Resume string
 	// Ref is the resource's identity, as soon as it is known.
 	Ref Ref
 	// RetryAfter is when to poll again; 0 leaves it to the runtime.
 	RetryAfter time.Duration
-	// State is the API's word for the progress, such as CREATING, for messages.
+	// State is the API's name of the state, such as CREATING, for messages.
 	State string
 	Err   *OpError
 }
 
-// Class is what an error proves about the effect of a call.
+// Class is what is known about the effect of a failed call.
 type Class int
 
 // Classes. The zero value promises nothing.
@@ -158,7 +158,7 @@ type OpError struct {
 	RetryAfter time.Duration
 }
 
-// Error is the code and the message.
+// Error returns the code and the message.
 func (e *OpError) Error() string {
 	if e.Code == "" {
 		return e.Message
@@ -166,10 +166,10 @@ func (e *OpError) Error() string {
 	return e.Code + ": " + e.Message
 }
 
-// Answer is a yes, a no, or neither.
+// Answer is Yes, No or unknown.
 type Answer int
 
-// Answers. The zero value stands for unknown.
+// Answers. The zero value, CannotTell, stands for unknown.
 const (
 	CannotTell Answer = iota
 	Yes
@@ -185,10 +185,10 @@ type Observation struct {
 	Mark *Mark
 	// Created is when it was created, if the API shows that.
 	Created time.Time
-	// UpToDate reports whether it is as the managed resource wants it. With CannotTell, it
+	// UpToDate reports whether it is as the managed resource specifies. With CannotTell, it
 	// is not updated.
 	UpToDate Answer
-	// Diff describes the difference, for messages. It holds no secret.
+	// Diff describes the difference, for messages. It contains no secret.
 	Diff string
 	// Ready reports whether it can be used; State and Message explain that.
 	Ready   Answer

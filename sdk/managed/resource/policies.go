@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Action is what may be done about an external resource.
+// Action is an action on an external resource.
 //
 // +kubebuilder:validation:Enum=Observe;Create;Update;Delete;LateInitialize;*
 type Action string
@@ -21,13 +21,13 @@ const (
 	ActionAll            Action = "*"
 )
 
-// Policies are the actions that may be taken, in any order. Left out they are all
-// of them; an empty list pauses the resource.
+// Policies are the allowed actions, in any order. nil stands for all; an empty list
+// pauses the resource.
 type Policies []Action
 
-// legal are the valid sets, each sorted by the order of actions. All but the empty one
+// validSets are the valid sets, each sorted by the order of actions. All but the empty one
 // include Observe.
-var legal = [][]Action{
+var validSets = [][]Action{
 	{},
 	{ActionAll},
 	{ActionObserve},
@@ -48,7 +48,7 @@ var legal = [][]Action{
 // order is the order of actions in sets here.
 var order = []Action{ActionAll, ActionObserve, ActionCreate, ActionUpdate, ActionDelete, ActionLateInitialize}
 
-// sorted is the set in order, without duplicates.
+// sorted returns the set in order, without duplicates.
 func (p Policies) sorted() []Action {
 	out := []Action{}
 	for _, a := range order {
@@ -67,20 +67,20 @@ func (p Policies) Validate() error {
 	}
 	for _, a := range p {
 		if !slices.Contains(order, a) {
-			return fmt.Errorf("spec.managementPolicies has %q; it can have %s", a, names(order[1:])+`, or "*" alone`)
+			return fmt.Errorf("spec.managementPolicies: unknown action %q: use %s, or \"*\" alone", a, names(order[1:]))
 		}
 	}
 	set := p.sorted()
-	if slices.ContainsFunc(legal, func(l []Action) bool { return slices.Equal(l, set) }) {
+	if slices.ContainsFunc(validSets, func(l []Action) bool { return slices.Equal(l, set) }) {
 		return nil
 	}
 	switch {
 	case slices.Contains(set, ActionAll):
-		return fmt.Errorf(`spec.managementPolicies: "*" stands for all actions, and alone; with it are %s`, names(set[1:]))
+		return fmt.Errorf(`spec.managementPolicies: "*" already stands for all actions: remove it, or remove %s`, names(set[1:]))
 	case !slices.Contains(set, ActionObserve):
-		return fmt.Errorf("spec.managementPolicies: %s: nothing can be done about what isn't observed; add Observe", names(set))
+		return fmt.Errorf("spec.managementPolicies: %s: every action requires Observe: add Observe", names(set))
 	}
-	return fmt.Errorf("spec.managementPolicies: %s don't go together: what may be deleted and updated, or late-initialized, must be allowed to be created; add Create, or leave out Delete", names(set))
+	return fmt.Errorf("spec.managementPolicies: invalid combination %s: Delete together with Update or LateInitialize requires Create: add Create, or remove Delete", names(set))
 }
 
 func names(set []Action) string {
@@ -103,8 +103,8 @@ func (p Policies) Paused() bool { return p != nil && len(p) == 0 }
 // other object may have the same one.
 func (p Policies) Exclusive() bool { return p.Allow(ActionCreate) || p.Allow(ActionDelete) }
 
-// DeletionPolicy is the older way to say what becomes of the external resource
-// when its object is deleted.
+// DeletionPolicy is the older field for what happens to the external resource when
+// its object is deleted.
 //
 // +kubebuilder:validation:Enum=Orphan;Delete
 type DeletionPolicy string
@@ -117,7 +117,7 @@ const (
 
 // Deletes reports whether the external resource is deleted with its object. If the management
 // policies and the older deletion policy contradict each other, the one that differs from its
-// default decides.
+// default applies.
 func Deletes(p Policies, legacy DeletionPolicy) bool {
 	if legacy != DeletionOrphan {
 		return p.Allow(ActionDelete)

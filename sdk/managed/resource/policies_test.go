@@ -21,10 +21,10 @@ func set(text string) resource.Policies {
 	return out
 }
 
-// TestFifteenSetsOfSixtyFourAreLegal goes through every set of the six actions.
-func TestFifteenSetsOfSixtyFourAreLegal(t *testing.T) {
+// TestFifteenSetsOfPoliciesAreValid validates each of the 64 sets of the six actions.
+func TestFifteenSetsOfPoliciesAreValid(t *testing.T) {
 	want := strings.Fields("* O OC OU OD OL OCU OCD OCL OUL OCUD OCUL OCDL OCUDL")
-	legal, refused := 0, 0
+	valid, invalid := 0, 0
 	for bits := range 64 {
 		var text string
 		for i, r := range "*OCUDL" {
@@ -33,46 +33,46 @@ func TestFifteenSetsOfSixtyFourAreLegal(t *testing.T) {
 			}
 		}
 		err := set(text).Validate()
-		if isLegal := text == "" || slices.Contains(want, text); isLegal != (err == nil) {
+		if isValid := text == "" || slices.Contains(want, text); isValid != (err == nil) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if err != nil {
-			refused++
+			invalid++
 			if len(err.Error()) < 60 {
-				t.Errorf("%q: the refusal doesn't say what to do: %v", text, err)
+				t.Errorf("%q: the error does not say what to do: %v", text, err)
 			}
 			continue
 		}
-		legal++
+		valid++
 		if reversed := []rune(text); len(reversed) > 1 {
 			slices.Reverse(reversed)
 			if err := set(string(reversed)).Validate(); err != nil {
-				t.Errorf("the order counts in %q: %v", text, err)
+				t.Errorf("the order matters in %q: %v", text, err)
 			}
 		}
 	}
-	if legal != 15 || refused != 49 {
-		t.Errorf("%d are legal, %d refused", legal, refused)
+	if valid != 15 || invalid != 49 {
+		t.Errorf("want 15 valid and 49 invalid sets, got %d and %d", valid, invalid)
 	}
 	if err := (resource.Policies{"Destroy"}).Validate(); err == nil || !strings.Contains(err.Error(), "Destroy") {
-		t.Errorf("what is no action: %v", err)
+		t.Errorf("want an error about the unknown action, got %v", err)
 	}
 }
 
-func TestWhatPoliciesAllow(t *testing.T) {
+func TestPoliciesAllowTheirActions(t *testing.T) {
 	none := resource.Policies(nil)
 	cases := map[string]struct {
 		policies          resource.Policies
 		paused, exclusive bool
 		allowed           string
 	}{
-		"Left out, all":        {none, false, true, "OCUDL"},
-		"All":                  {set("*"), false, true, "OCUDL"},
-		"An empty list pauses": {set(""), true, false, ""},
-		"Observing is shared":  {set("OL"), false, false, "OL"},
-		"So is updating":       {set("OUL"), false, false, "OUL"},
-		"Creating is not":      {set("OC"), false, true, "OC"},
-		"Nor is deleting":      {set("OD"), false, true, "OD"},
+		"nil allows all":           {none, false, true, "OCUDL"},
+		"* allows all":             {set("*"), false, true, "OCUDL"},
+		"an empty list pauses":     {set(""), true, false, ""},
+		"Observe is not exclusive": {set("OL"), false, false, "OL"},
+		"Update is not exclusive":  {set("OUL"), false, false, "OUL"},
+		"Create is exclusive":      {set("OC"), false, true, "OC"},
+		"Delete is exclusive":      {set("OD"), false, true, "OD"},
 	}
 	for name, tc := range cases {
 		var allowed string
@@ -82,28 +82,28 @@ func TestWhatPoliciesAllow(t *testing.T) {
 			}
 		}
 		if allowed != tc.allowed || tc.policies.Paused() != tc.paused || tc.policies.Exclusive() != tc.exclusive {
-			t.Errorf("%s: allowed %q, paused %t, exclusive %t", name, allowed, tc.policies.Paused(), tc.policies.Exclusive())
+			t.Errorf("%s: got allowed %q, paused %t, exclusive %t", name, allowed, tc.policies.Paused(), tc.policies.Exclusive())
 		}
 	}
 }
 
-func TestWhoDecidesOfDeletion(t *testing.T) {
+func TestPoliciesDecideAboutDeletion(t *testing.T) {
 	cases := map[string]struct {
 		policies resource.Policies
 		legacy   resource.DeletionPolicy
 		want     bool
 	}{
-		"By default it is deleted":                     {nil, "", true},
-		"All and Delete":                               {set("*"), resource.DeletionDelete, true},
-		"The older policy decides against the default": {set("*"), resource.DeletionOrphan, false},
-		"Left out counts as the default":               {nil, resource.DeletionOrphan, false},
-		"Without the action it stays":                  {set("OCU"), resource.DeletionDelete, false},
-		"An explicit action goes before Orphan":        {set("OCUD"), resource.DeletionOrphan, true},
-		"Neither":                                      {set("O"), resource.DeletionOrphan, false},
+		"the default deletes": {nil, "", true},
+		"both delete":         {set("*"), resource.DeletionDelete, true},
+		"Orphan applies against the default policies":              {set("*"), resource.DeletionOrphan, false},
+		"nil counts as the default":                                {nil, resource.DeletionOrphan, false},
+		"policies without Delete apply against the default Delete": {set("OCU"), resource.DeletionDelete, false},
+		"an explicit Delete applies against Orphan":                {set("OCUD"), resource.DeletionOrphan, true},
+		"none deletes": {set("O"), resource.DeletionOrphan, false},
 	}
 	for name, tc := range cases {
 		if got := resource.Deletes(tc.policies, tc.legacy); got != tc.want {
-			t.Errorf("%s: %t", name, got)
+			t.Errorf("%s: got %t", name, got)
 		}
 	}
 }

@@ -7,31 +7,31 @@ import (
 // Spec is what the spec of every managed resource has beside forProvider and
 // initProvider. Providers embed it inline.
 type Spec struct {
-	// ManagementPolicies are what may be done about the external resource. The
-	// default is everything; an empty list pauses the resource. Fifteen sets are
-	// legal: see Policies.
+	// ManagementPolicies are the actions that are allowed on the external resource.
+	// The default is all; an empty list pauses the resource. Fifteen sets are valid,
+	// and all but the empty one include Observe.
 	//
 	// +optional
 	// +kubebuilder:default={"*"}
 	ManagementPolicies Policies `json:"managementPolicies,omitempty"`
 
-	// DeletionPolicy is the older way to say what becomes of the external resource
-	// when this object is deleted. Where it and managementPolicies contradict each
-	// other, the one that isn't its default decides.
+	// DeletionPolicy is the older field for what happens to the external resource
+	// when this object is deleted. If it contradicts managementPolicies, the one that
+	// differs from its default applies.
 	//
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// ProviderConfigRef names the configuration of the provider that is used: how
-	// to reach the external API, and as whom.
+	// ProviderConfigRef names the provider configuration to use, with the address
+	// and credentials of the external API.
 	//
 	// +optional
 	// +kubebuilder:default={"name": "default"}
 	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
 
-	// WriteConnectionSecretToRef names a Secret to which what is needed to connect
-	// is written.
+	// WriteConnectionSecretToRef names a Secret to which the connection details are
+	// written.
 	//
 	// +optional
 	WriteConnectionSecretToRef *SecretReference `json:"writeConnectionSecretToRef,omitempty"`
@@ -46,7 +46,7 @@ type ProviderConfigReference struct {
 	Name string `json:"name"`
 }
 
-// SecretReference names a Secret. A namespaced resource's is in its own namespace.
+// SecretReference names a Secret. That of a namespaced resource is in its own namespace.
 type SecretReference struct {
 	Name string `json:"name"`
 	// Namespace is for cluster-scoped resources.
@@ -58,21 +58,21 @@ type SecretReference struct {
 // Status is what the status of every managed resource has beside atProvider.
 // Providers embed it inline.
 type Status struct {
-	// Conditions are Ready, whether the external resource can be used, and Synced,
-	// whether it is as this object wants it.
+	// Conditions are Ready: whether the external resource can be used; and Synced:
+	// whether it is as this object specifies.
 	//
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
 
-	// ObservedGeneration is the generation that the conditions tell of.
+	// ObservedGeneration is the generation of the object that the conditions describe.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// LastHandledReconcileAt is the last value of the annotation
-	// crossplane.io/reconcile-requested-at that was followed.
+	// crossplane.io/reconcile-requested-at that led to a reconcile.
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
@@ -159,7 +159,8 @@ const Finalizer = "finalizer.managedresource.crossplane.io"
 // ConfigFinalizer keeps a provider configuration as long as a managed resource refers to it.
 const ConfigFinalizer = "in-use.crossplane.io"
 
-// Reference names another managed resource whose identity or output a field takes.
+// Reference names another managed resource. A field is set to its identity, or to a field of
+// it.
 type Reference struct {
 	Name string `json:"name"`
 	// Namespace is for cluster-scoped resources, and for references to another
@@ -184,14 +185,16 @@ type Selector struct {
 	Policy *ReferencePolicy `json:"policy,omitempty"`
 }
 
-// ReferencePolicy says when a reference is resolved.
+// ReferencePolicy configures when a reference is resolved.
 type ReferencePolicy struct {
-	// Resolve is Always, at each look, or IfNotPresent, the default: once.
+	// Resolve is Always, in each reconcile, or IfNotPresent, the default: only if the
+	// field is unset.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent
 	Resolve string `json:"resolve,omitempty"`
-	// Resolution is Required, the default: nothing goes on without it; or Optional.
+	// Resolution is Required, the default, or Optional. While a required reference is
+	// not resolved, the external resource is neither created nor updated.
 	//
 	// +optional
 	// +kubebuilder:validation:Enum=Required;Optional

@@ -40,9 +40,9 @@ func Main(p managed.Provider) {
 }
 
 // errUsage is returned for invalid flags, which have been reported to the user.
-var errUsage = errors.New("wrong flags")
+var errUsage = errors.New("invalid flags")
 
-// settings are the flags.
+// settings are the values of the flags.
 type settings struct {
 	kubeconfig, context string
 	health, metrics     string
@@ -60,13 +60,13 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.SetOutput(out)
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
-	flags.StringVar(&s.health, "health-probe-bind-address", "0", "where /healthz and /readyz are served, such as :8081; 0 for nowhere")
-	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "where /metrics is served, such as :8080; 0 for nowhere")
+	flags.StringVar(&s.health, "health-probe-bind-address", "0", "address of /healthz and /readyz, such as :8081; 0 for none")
+	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "address of /metrics, such as :8080; 0 for none")
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are reconciled concurrently")
-	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
+	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "format of the log: text or json")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity of the log: 0 to 3")
 	flags.DurationVar(&s.poll, "poll", provider.DefaultPollInterval, "how often external resources are observed without an event")
-	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
+	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that only one of several processes runs the controllers")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -74,8 +74,15 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	} else if err != nil {
 		return s, errUsage
 	}
-	if flags.NArg() > 0 || s.workers < 1 || s.poll < time.Second {
-		fmt.Fprintf(out, "%s takes flags only, at least one worker, and polls once in a second at most\n", name)
+	switch {
+	case flags.NArg() > 0:
+		fmt.Fprintf(out, "%s: unexpected argument %q: only flags are accepted\n", name, flags.Arg(0))
+		return s, errUsage
+	case s.workers < 1:
+		fmt.Fprintf(out, "%s: --workers is %d; it must be at least 1\n", name, s.workers)
+		return s, errUsage
+	case s.poll < time.Second:
+		fmt.Fprintf(out, "%s: --poll is %s; it must be at least 1s\n", name, s.poll)
 		return s, errUsage
 	}
 	return s, nil
@@ -103,8 +110,8 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 		Name: p.Name, Version: version(), Config: config, Log: log,
 		HealthAddress: s.health, MetricsAddress: s.metrics,
 		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
-	}, func(around manager.Environment) (manager.Controllers, error) {
-		return newControllers(p, s, log, around)
+	}, func(env manager.Environment) (manager.Controllers, error) {
+		return newControllers(p, s, log, env)
 	})
 	if err != nil {
 		return err
@@ -112,7 +119,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	return m.Run(ctx)
 }
 
-// version is that of the program that this is linked into.
+// version returns the version of the program.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
 		return info.Main.Version
@@ -120,24 +127,24 @@ func version() string {
 	return "devel"
 }
 
-// controllers serve one provider.
+// controllers runs the controllers of one provider.
 type controllers struct {
 	*cluster.Cluster
 	options provider.Options
 }
 
-func newControllers(p managed.Provider, s settings, log logr.Logger, around manager.Environment) (manager.Controllers, error) {
+func newControllers(p managed.Provider, s settings, log logr.Logger, env manager.Environment) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
-		Config: around.Config, Workers: s.workers, Log: log, Observe: around.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)),
+		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: around.Events, Now: time.Now, LeaderUntil: around.LeaderUntil}}, nil
+	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: env.Events, Now: time.Now, LeaderUntil: env.LeaderUntil}}, nil
 }
 
-// Run serves until the context ends.
+// Run runs the controllers until the context ends.
 func (c controllers) Run(ctx context.Context) error {
 	return c.Cluster.Run(ctx, func(ctx context.Context) error { return provider.Start(ctx, c.Cluster, c.options) })
 }

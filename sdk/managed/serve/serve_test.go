@@ -10,23 +10,23 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-func TestByDefaultItListensNowhere(t *testing.T) {
+func TestNoAddressesByDefault(t *testing.T) {
 	s, err := parse("things", nil, io.Discard)
 	if err != nil || s.health != "0" || s.metrics != "0" {
-		t.Errorf("it listens on %q and %q, beside whatever else runs on this machine: %v", s.health, s.metrics, err)
+		t.Errorf("want no addresses, got %q and %q: %v", s.health, s.metrics, err)
 	}
 	s, err = parse("things", []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080"}, io.Discard)
 	if err != nil || s.health != ":8081" || s.metrics != ":8080" {
-		t.Errorf("it listens on %q and %q: %v", s.health, s.metrics, err)
+		t.Errorf("want the addresses of the flags, got %q and %q: %v", s.health, s.metrics, err)
 	}
 }
 
-func TestWithoutAKubeconfigItSaysWhereItHasLooked(t *testing.T) {
+func TestAMissingKubeconfigIsNamed(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", missing)
 	err := Run(context.Background(), managed.Provider{Name: "things"}, nil, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
-		t.Errorf("it says %v", err)
+		t.Errorf("want an error with the path, got %v", err)
 	}
 }

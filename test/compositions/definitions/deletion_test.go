@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // app is an object of a test's kind; one that is held has a finalizer.
@@ -56,8 +57,8 @@ func TestADefinitionTakesItsCompositesWithIt(t *testing.T) {
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource",
 		"2 of kind App remain: ", c.NS+"/held", other+"/told", c.NS+"/held is kept by finalizer example.com/theirs"),
 		fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
-	if list, err := c.Resource(t, kind, metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 2 {
-		t.Errorf("want two, got %v, %v", list, err)
+	if list := c.List(t, kind, metav1.NamespaceAll, ""); len(list) != 2 {
+		t.Errorf("want two, got %v", list)
 	}
 
 	t.Log("they go, one after the other")
@@ -130,28 +131,18 @@ func TestARefusedDeletionIsReported(t *testing.T) {
 	c.Await(t, definition, "", c.name("apps"), isEstablished)
 	c.Apply(t, app("App", c.NS, "a", false))
 	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
-	c.Apply(t, `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: $ID-stays}
-spec:
+	c.Apply(t, suite.AdmissionPolicy("stays", `
   matchConstraints:
     resourceRules: [{apiGroups: [$GROUP], apiVersions: ["*"], operations: [DELETE], resources: ["*"]}]
   validations: [{expression: "false", message: it is in use}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: $ID-stays}
-spec: {policyName: $ID-stays, validationActions: [Deny]}
-`)
-	policy := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding"}
-	testkit.Poll(t, "the policy holds", func() bool {
+`))
+	testkit.Poll(t, "the policy denies deletions", func() bool {
 		dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 		return c.Resource(t, c.kind("App"), c.NS).Delete(t.Context(), "a", dry) != nil
 	})
 	c.Delete(t, definition, "", c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a", c.NS+"/a can't be deleted: ", "it is in use")))
-	c.Delete(t, policy, "", c.Name("stays"))
+	c.DeleteAdmissionPolicy(t, "stays")
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
 

@@ -128,7 +128,7 @@ const blockAnnotation = "test/holding"
 func (s *servedKind) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	k := s.port.cluster
 	defer s.port.change(func() { s.passes[key.Name]++ })
-	o, ok := k.Hub.Served(s.kind, key.Namespace, key.Name)
+	o, ok := k.Hub.GetCached(s.kind, key.Namespace, key.Name)
 	if !ok {
 		s.wake()
 		return reconcile.Done()

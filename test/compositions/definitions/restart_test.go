@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -213,12 +212,9 @@ func inventory(t *testing.T, c testCluster) []string {
 	t.Helper()
 	var out []string
 	for _, gvk := range []schema.GroupVersionKind{definition, composition, revision, crdKind} {
-		list, err := c.Resource(t, gvk, "").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range list.Items {
-			o := &list.Items[i]
+		list := c.List(t, gvk, "", "")
+		for i := range list {
+			o := &list[i]
 			if !strings.Contains(o.GetName(), c.Group) {
 				continue
 			}

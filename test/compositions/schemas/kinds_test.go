@@ -56,8 +56,8 @@ spec:
 
 	expectRefused(t, w, "large databases have backups", `{apiVersion: example.org/v1alpha1, kind: Database, metadata: {namespace: default, name: large}, spec: {size: large}}`)
 	expectRefused(t, w, "may not be more than 63 bytes", `{apiVersion: example.org/v1alpha1, kind: Database, metadata: {namespace: default, name: `+strings.Repeat("a", 64)+`}, spec: {}}`)
-	if list, err := w.Resource(t, kind, w.ns).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
-		t.Errorf("there are %v, %v", list, err)
+	if list := w.List(t, kind, w.ns, ""); len(list) != 1 {
+		t.Errorf("there are %v", list)
 	}
 }
 

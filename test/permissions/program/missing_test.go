@@ -206,13 +206,7 @@ func texts(all []string) []any {
 // TestAnUnwritableDefinitionIsReported lacks the rights to write a definition's status,
 // or to put a finalizer on it, so that its status cannot say so.
 func TestAnUnwritableDefinitionIsReported(t *testing.T) {
-	w := begin(t)
-	w.grant(t)
-	select {
-	case <-w.start(t):
-	case <-time.After(testkit.Timeout):
-		t.Fatal("not ready")
-	}
+	w := startGranted(t)
 	for name, tc := range map[string]struct{ resource, verb, reason, says string }{
 		"status":    {"resourcegraphdefinitions/status", "update", "FailedStatusUpdate", "Forbidden to update resourcegraphdefinitions.kro.run/status"},
 		"finalizer": {"resourcegraphdefinitions", "patch", "FailedFinalizer", "Forbidden to patch resourcegraphdefinitions.kro.run"},

@@ -97,7 +97,7 @@ func begin(t *testing.T) *world {
 	as := rest.AnonymousClientConfig(config)
 	as.BearerToken = w.token(t)
 	as.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusals{next, w} })
-	sky := cloud.New(cloud.Options{Behaviours: sandbox.Usual()})
+	sky := cloud.New(cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
 	w.options = server.ManagerOptions{
 		Options: manager.Options{
 			Name: "espalier", Version: "test", Config: as, Log: manager.NewLogger(w.log, manager.LogText, 0), HealthAddress: free(t), MetricsAddress: "0",
@@ -156,6 +156,19 @@ func (w *world) start(t *testing.T) (ready <-chan struct{}) {
 	return led
 }
 
+// startGranted starts the program with all its permissions, and waits until it is ready.
+func startGranted(t *testing.T) *world {
+	t.Helper()
+	w := begin(t)
+	w.grant(t)
+	select {
+	case <-w.start(t):
+	case <-time.After(testkit.Timeout):
+		t.Fatal("not ready")
+	}
+	return w
+}
+
 // grant applies what 'espalier rbac --controllers' prints for the program, and what its
 // provider, which the command does not know, needs beyond that.
 func (w *world) grant(t *testing.T) {
@@ -210,15 +223,9 @@ func (w *world) forget() {
 	w.refused = nil
 }
 
-const site = `
-apiVersion: kro.run/v1alpha1
-kind: ResourceGraphDefinition
-metadata: {name: $ID-site}
-spec:
-  schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP, spec: {text: string}, status: {text: "${page.data.text}"}}
-  resources:
+var site = suite.Graph("Site", `spec: {text: string}, status: {text: "${page.data.text}"}`, `
     - {id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-site"}, data: {text: "${schema.spec.text}"}}}
-`
+`)
 
 // blog is the same for a service account.
 var blog = strings.NewReplacer("kind: Site", "kind: Blog", "}-site", "}-blog", "$ID-site", "$ID-blog", "spec:\n  schema", "spec:\n  serviceAccount: {namespace: $NS, name: builder}\n  schema").Replace(site)
@@ -253,13 +260,7 @@ func granted(o *unstructured.Unstructured) error {
 // TestThePrintedRolesAreEnough leads a definition, its instances, and what else the program
 // serves through their lives, with the roles that are printed.
 func TestThePrintedRolesAreEnough(t *testing.T) {
-	w := begin(t)
-	w.grant(t)
-	select {
-	case <-w.start(t):
-	case <-time.After(testkit.Timeout):
-		t.Fatal("not ready")
-	}
+	w := startGranted(t)
 	w.nothingRefused(t)
 
 	t.Log("a definition whose instances are the controllers' to look after")

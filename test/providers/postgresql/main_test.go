@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -203,7 +202,7 @@ func (c testDatabase) secret(t *testing.T, name string, check func(map[string]st
 // expectNoBindings waits until nothing is left of the test's managed resources.
 func (c testDatabase) expectNoBindings(t *testing.T) {
 	t.Helper()
-	err := testkit.AwaitList(t.Context(), c.Resource(t, binding, ""), metav1.ListOptions{}, func(all map[string]*unstructured.Unstructured) error {
+	c.AwaitList(t, binding, "", "", func(all map[string]*unstructured.Unstructured) error {
 		for name, b := range all {
 			if ns, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "namespace"); ns == c.NS {
 				return fmt.Errorf("%s is left", name)
@@ -211,7 +210,4 @@ func (c testDatabase) expectNoBindings(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -101,19 +101,19 @@ func TestNamesThatWouldBecomeOthersAreRefused(t *testing.T) {
 		"a role's own": {func() string {
 			c.create(t, role, "own", fmt.Sprintf("crossplane.io/external-name: %q", long), "forProvider: {}")
 			return "own"
-		}, []string{"bytes; PostgreSQL's names have 63 at most"}},
+		}, []string{"bytes; names in PostgreSQL have 63 at most"}},
 		"a group": {func() string {
 			c.create(t, role, id, "", fmt.Sprintf("forProvider: {memberOf: [%q]}", long))
 			return id
-		}, []string{"memberOf", "bytes; PostgreSQL's names have 63 at most"}},
+		}, []string{"memberOf", "bytes; names in PostgreSQL have 63 at most"}},
 		"a group with a byte that ends texts": {func() string {
 			c.create(t, role, id+"-nul", "", `forProvider: {memberOf: ["pg_monitor\u0000"]}`)
 			return id + "-nul"
-		}, []string{"memberOf", "bytes that no name can have"}},
+		}, []string{"memberOf", "contains a zero byte"}},
 		"a value with one": {func() string {
 			c.create(t, role, id+"-set", "", `forProvider: {configuration: {work_mem: "4MB\u0000"}}`)
 			return id + "-set"
-		}, []string{"configuration", "a byte that ends it"}},
+		}, []string{"configuration", "contains a zero byte"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -181,7 +181,7 @@ func TestAnExistingDatabaseIsAdoptedOnlyOnRequest(t *testing.T) {
 
 	t.Log("what cannot be changed is reported")
 	c.create(t, database, "another", "crossplane.io/external-name: "+id, "forProvider: {encoding: LATIN1}, deletionPolicy: Orphan")
-	c.Await(t, database, c.NS, "another", syncedBecause("ReconcileError", "encoding is UTF8, and is to be LATIN1"))
+	c.Await(t, database, c.NS, "another", syncedBecause("ReconcileError", "encoding is UTF8, and should be LATIN1"))
 	c.awaitGone(t, database, "another")
 	c.query(t, id, `SELECT count(*) FROM precious`)
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`)

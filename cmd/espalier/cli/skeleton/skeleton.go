@@ -1,5 +1,5 @@
 // Package skeleton generates the files of a new provider, which compiles, passes the conformance
-// suite and runs. Its author then replaces its parts.
+// tests and runs. Its author then replaces its parts.
 //
 // Pure: it decides from values alone.
 package skeleton
@@ -49,10 +49,10 @@ func (p Provider) Validate() error {
 		return fmt.Errorf("the name %q: %s", p.Name, wrong[0])
 	}
 	if !kindPattern.MatchString(p.Kind) || strings.HasSuffix(p.Kind, "List") {
-		return fmt.Errorf("the kind %q must be in CamelCase, such as Bucket, without a List at its end", p.Kind)
+		return fmt.Errorf("the kind %q must be in CamelCase, such as Bucket, and must not end with List", p.Kind)
 	}
 	if reservedKinds[p.Kind] {
-		return fmt.Errorf("the kind %q has a name that the provider's program uses itself: choose another one", p.Kind)
+		return fmt.Errorf("the kind %q conflicts with a name in the generated package: choose another one", p.Kind)
 	}
 	if wrong := validation.IsDNS1123Subdomain(p.Group); len(wrong) > 0 {
 		return fmt.Errorf("the group %q: %s", p.Group, wrong[0])
@@ -61,7 +61,7 @@ func (p Provider) Validate() error {
 		return fmt.Errorf("the group %q must be a domain of yours, such as things.example.org", p.Group)
 	}
 	if !modulePattern.MatchString(p.Module) {
-		return fmt.Errorf("the module %q isn't a path such as example.org/provider-things", p.Module)
+		return fmt.Errorf("the module %q must be a path such as example.org/provider-things", p.Module)
 	}
 	return nil
 }

@@ -1,0 +1,127 @@
+package watch
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// The objects that reads return are shared and read-only: DeepCopy one to change it. They are
+// compact: of the managed fields they have only those of Config.FieldManager and those that
+// Config.IsFormerEntry selects.
+//
+// The reads of a Hub are for objects that are watched already; those of a Lease (lease_reads.go)
+// begin the watch.
+
+// GetCached returns an object of a kind that has a KindWatch, from the store of the watch of
+// the whole kind and from no other: so the KindWatch reports each change of what was read.
+func (h *Hub) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool) {
+	a := h.wholeKindActor(gvk)
+	if a == nil {
+		return nil, false
+	}
+	return a.store.get(objectName{namespace, name})
+}
+
+// wholeKindActor returns the actor of a whole kind; nil if there is none.
+func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if k := h.kinds[gvk]; k != nil {
+		return k.actors[All()]
+	}
+	return nil
+}
+
+// WasOrphaned says whether a deletion of this incarnation of an object, of a kind that has a
+// KindWatch, requested that its dependents are orphaned. It is true once the watch delivered a
+// revision with the orphan finalizer, also after the garbage collector has removed that again
+// and no reconcile has read the object in between.
+func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) bool {
+	a := h.wholeKindActor(gvk)
+	return a != nil && a.store.wasOrphaned(nameOf(o), uidOf(o))
+}
+
+// DeletedDespiteFinalizers returns the last state of an object that the API server deleted
+// although it had finalizers and no deletion timestamp; nil if there is none. The server misses
+// a finalizer that is added while it carries out a deletion. The kind must have a KindWatch.
+// The state is kept until ForgetDeletedDespiteFinalizers, also while another object has the
+// name.
+func (h *Hub) DeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	a := h.wholeKindActor(gvk)
+	if a == nil {
+		return nil
+	}
+	return a.store.deletedDespiteFinalizers(objectName{namespace, name})
+}
+
+// ForgetDeletedDespiteFinalizers drops what DeletedDespiteFinalizers returns for an object.
+func (h *Hub) ForgetDeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, name string) {
+	if a := h.wholeKindActor(gvk); a != nil {
+		a.store.forgetDeletedDespiteFinalizers(objectName{namespace, name})
+	}
+}
+
+// Select returns the objects that a Matching target of the same namespace and selector
+// watches, sorted by namespace and name. It iterates over every object of the selection, or
+// of the kind if that is watched as a whole.
+func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
+	a := h.actorFor(gvk, Labelled(namespace, selector))
+	if a == nil {
+		return nil
+	}
+	objects, _ := a.store.list(matchesIn(namespace, selector))
+	return objects
+}
+
+// matchesIn matches the objects of a namespace, or of all if it is empty, by their labels.
+func matchesIn(namespace string, selector labels.Selector) func(identity) bool {
+	return func(p identity) bool {
+		return (namespace == "" || p.namespace == namespace) && selector.Matches(p.labels)
+	}
+}
+
+// State returns the state of the watch that serves the selection.
+func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
+	if a := h.actorFor(gvk, s); a != nil {
+		return a.current()
+	}
+	return State{}
+}
+
+// actorFor returns the actor that answers reads of a selection: its own, or that of the whole
+// kind if there is one and its own is not in sync; nil if there is neither.
+func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	k := h.kinds[gvk]
+	if k == nil {
+		return nil
+	}
+	own, whole := k.actors[s], k.actors[All()]
+	if own == nil || whole != nil && own.current().Phase != Synced {
+		return whole
+	}
+	return own
+}
+
+// actorsHolding returns the actors whose stores may have the object that a selection by One
+// selects: those of the whole kind, of managed objects, of the object, and of selections by
+// labels.
+func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	k := h.kinds[gvk]
+	if k == nil {
+		return nil
+	}
+	out := make([]*actor, 0, 3)
+	for _, s := range [...]Selection{All(), Managed(), one} {
+		if a := k.actors[s]; a != nil {
+			out = append(out, a)
+		}
+	}
+	return slices.Concat(out, k.labelled)
+}

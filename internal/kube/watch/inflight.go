@@ -1,0 +1,202 @@
+package watch
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Write makes one write to an object. When it returns, its answer is in the caches. Its
+// echo does not wake the writer; concurrent changes by others do.
+func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	done := h.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), writer)
+	defer done()
+	answer, err := do()
+	if err == nil {
+		h.Record(answer, writer)
+	}
+	return answer, err
+}
+
+// BeginWrite announces a write to an object, because the watch often delivers its event before
+// the answer: until done is called, events of the object do not wake the writer. Then the last
+// of them that is not the echo of a recorded answer does.
+//
+// Write is for callers that need no more than one write and its answer. The caller must call
+// done, and soon; a second call does nothing.
+func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, writer Subscriber) (done func()) {
+	h.mu.RLock()
+	k := h.kinds[gvk]
+	h.mu.RUnlock()
+	if k == nil {
+		return func() {}
+	}
+	w := &write{name: objectName{namespace, name}, writer: writer}
+	k.writes.begin(w, time.Now())
+	return sync.OnceFunc(func() {
+		for _, event := range k.writes.finish(w, time.Now()) {
+			event.wake(event.cause)
+		}
+	})
+}
+
+// inFlightWrites are the writes to a kind's objects that await their answers, and those that
+// ended within the echo window. It is safe for concurrent use.
+//
+// Three mechanisms keep the echo of a write from its writer. Each covers a case that the others
+// do not:
+//
+//   - The store (observeOlder) has the answer before the event. Its invariant: a state of an
+//     object leads to one transition, whether an answer or the watch brings it first, and a
+//     state that another client wrote between two of ours leads to one more. It holds for all
+//     subscribers, however late the event is. Each store has revisions of its own, since each
+//     watch delivers at its own time.
+//   - An in-flight write (withhold, finish) has the event before the answer, when nothing
+//     distinguishes an echo from a change by another client. Its invariant: between begin and
+//     finish no event of the object wakes the writer; at finish the last event that is not an
+//     own write wakes it, if there is one. So no change is lost, and none waits longer than the
+//     write.
+//   - The echo window keeps the answers of a write that has ended. It serves two kinds of
+//     events: those that a store received before the answer and that are routed after finish,
+//     and own writes that a store finds in a list and routes, since a list does not show what
+//     others wrote before. Only cost depends on it: if it is too short, the writer reconciles
+//     once more and finds nothing to do.
+//
+// The window would not be needed for the first kind if a transition carried the writes that
+// were in flight when its store received it. It would still be needed for the second.
+type inFlightWrites struct {
+	mu      sync.Mutex
+	writes  map[objectName][]*write
+	ended   []*write    // in order of time
+	gcTimer *time.Timer // set while there are any
+}
+
+// echoWindow is how long the answers of a write that ended are kept.
+const echoWindow = time.Second
+
+type write struct {
+	name     objectName
+	writer   Subscriber
+	answers  []objectVersion
+	withheld []pendingEvent
+	end      time.Time // zero until it ended
+}
+
+// objectVersion identifies one state of an object. An event and the answer to the write that
+// caused it have the same.
+type objectVersion struct {
+	uid      string
+	revision uint64 // forever, if the object is gone
+}
+
+// pendingEvent is an event of an object on its way to a subscriber, which wake wakes.
+type pendingEvent struct {
+	objectVersion
+	cause Cause
+	wake  func(Cause)
+}
+
+func (f *inFlightWrites) begin(w *write, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.gc(now)
+	ensure(&f.writes, w.name, func() []*write { return nil })
+	f.writes[w.name] = append(f.writes[w.name], w)
+}
+
+// gc removes the writes whose echo window is over. The lock is held.
+func (f *inFlightWrites) gc(now time.Time) {
+	n := 0
+	for n < len(f.ended) && !f.ended[n].end.After(now.Add(-echoWindow)) {
+		f.remove(f.ended[n])
+		n++
+	}
+	if f.ended = f.ended[n:]; len(f.ended) == 0 {
+		f.ended = nil // with its memory
+	}
+}
+
+// gcLater removes what has ended by a timer, since there may be no later write that does. The
+// lock is held.
+func (f *inFlightWrites) gcLater() {
+	if f.gcTimer != nil {
+		return
+	}
+	f.gcTimer = time.AfterFunc(2*echoWindow, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.gcTimer = nil
+		f.gc(time.Now())
+		if len(f.ended) > 0 {
+			f.gcLater()
+		}
+	})
+}
+
+func (f *inFlightWrites) remove(w *write) {
+	others := slices.DeleteFunc(f.writes[w.name], func(o *write) bool { return o == w })
+	if f.writes[w.name] = others; len(others) == 0 {
+		delete(f.writes, w.name)
+	}
+}
+
+// finish ends a write. Of the events that were withheld it returns the last that is not an own
+// write.
+func (f *inFlightWrites) finish(w *write, now time.Time) []pendingEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.end = now
+	f.ended = append(f.ended, w)
+	f.gcLater()
+	others := slices.DeleteFunc(w.withheld, func(e pendingEvent) bool { return f.isOwn(w.name, w.writer, e.objectVersion) })
+	w.withheld = nil
+	return others[max(0, len(others)-1):]
+}
+
+// isOwn says whether a state is the answer to a write of a subscriber. The lock is held.
+func (f *inFlightWrites) isOwn(name objectName, writer Subscriber, state objectVersion) bool {
+	return slices.ContainsFunc(f.writes[name], func(w *write) bool {
+		return w.writer == writer && slices.Contains(w.answers, state)
+	})
+}
+
+// addAnswer adds an answer to the writer's writes to the object.
+func (f *inFlightWrites) addAnswer(name objectName, writer Subscriber, answer objectVersion) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.writes[name] {
+		if w.writer == writer && w.end.IsZero() {
+			w.answers = append(w.answers, answer)
+		}
+	}
+}
+
+// withhold says whether an event must not wake a subscriber now: it is the echo of an own
+// write, or a write of the subscriber to the object is in flight. The write then keeps the
+// event until finish.
+func (f *inFlightWrites) withhold(name objectName, from Subscriber, e pendingEvent) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.isOwn(name, from, e.objectVersion) {
+		return true
+	}
+	inFlight := false
+	for _, w := range f.writes[name] {
+		if w.writer == from && w.end.IsZero() {
+			w.withheld = append(w.withheld, e)
+			inFlight = true
+		}
+	}
+	return inFlight
+}
+
+// stateOf is what an event or an answer says the object is now.
+func versionOf(t transition) objectVersion {
+	if t.new == nil {
+		return objectVersion{uidOf(t.old), forever}
+	}
+	return objectVersion{uidOf(t.new), revisionOf(t.new)}
+}

@@ -1,0 +1,127 @@
+package postgresql
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// startFakeServer starts a server that answers the first packet of each client with some bytes,
+// and then nothing. The channel receives what each client sends after that.
+func startFakeServer(t *testing.T, answer []byte) (s server, received <-chan string) {
+	t.Helper()
+	sent := make(chan string, 10)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				var size [4]byte
+				if _, err := io.ReadFull(conn, size[:]); err == nil {
+					_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size[:]))-4)
+				}
+				_, _ = conn.Write(answer)
+				rest, _ := io.ReadAll(conn)
+				sent <- string(rest)
+			}()
+		}
+	}()
+	return server{Host: "127.0.0.1", Port: uint16(l.Addr().(*net.TCPAddr).Port), User: "u", Password: "my word", Database: "d", TLS: "disable", Connections: 4, Timeout: time.Minute}, sent
+}
+
+// message returns a message of PostgreSQL's protocol.
+func message(kind byte, body string) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...)
+}
+
+func TestALongErrorOfAServerIsTruncated(t *testing.T) {
+	s, _ := startFakeServer(t, message('E', "SFATAL\x00VFATAL\x00C28000\x00M"+strings.Repeat("no! ", 1<<20)+"\x00\x00"))
+	sess := &session{server: s, servers: &pools{}}
+	defer sess.close()
+	err := sess.read(t.Context(), "", func(context.Context, *pgx.Conn) error { return nil })
+	if err == nil || len(notSentError(err).Message) > 2*maxText || len(truncatedError{err}.Error()) > 2*maxText {
+		t.Error("the error is not truncated")
+	}
+}
+
+// TestAPasswordIsNotSentInClearText connects to a server that requests it.
+func TestAPasswordIsNotSentInClearText(t *testing.T) {
+	s, received := startFakeServer(t, message('R', "\x00\x00\x00\x03"))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := s.dial(ctx, "d")
+	if received := <-received; strings.Contains(received, s.Password) {
+		t.Error("the password was sent")
+	}
+	if err == nil || strings.Contains(err.Error(), s.Password) {
+		t.Errorf("want an error without the password, got %v", err)
+	}
+}
+
+// TestMessagesOfAServerHaveASizeLimit connects to a server that announces half a gigabyte.
+func TestMessagesOfAServerHaveASizeLimit(t *testing.T) {
+	s, _ := startFakeServer(t, append([]byte{'E'}, 0x20, 0, 0, 0))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := s.dial(ctx, "d"); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "expected at most") {
+		t.Errorf("want an error about the size, got %v", err)
+	}
+}
+
+// TestHangingServersOfANamespaceDoNotBlockAllWorkers starts more calls than the limit, all of which
+// hang.
+func TestHangingServersOfANamespaceDoNotBlockAllWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &pools{}
+		hang := make(chan struct{})
+		var ends []chan error
+		for range 3 * maxPerNamespace {
+			end := make(chan error, 1)
+			ends = append(ends, end)
+			go func() {
+				end <- all.withSlot(t.Context(), server{Namespace: "team"}, func() error { <-hang; return nil })
+			}()
+		}
+		<-time.After(2 * maxQueueTime)
+		synctest.Wait()
+		rejected := 0
+		for _, end := range ends {
+			select {
+			case err := <-end:
+				if rejected++; err == nil || !strings.Contains(err.Error(), "namespace team") {
+					t.Errorf("want an error that names the namespace, got %v", err)
+				}
+			default:
+			}
+		}
+		if rejected != 2*maxPerNamespace {
+			t.Errorf("%d calls failed", rejected)
+		}
+		for _, other := range []server{{Namespace: "another"}, {}} {
+			if err := all.withSlot(t.Context(), other, func() error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("another namespace gets no slot: %v", err)
+			}
+		}
+		close(hang)
+		synctest.Wait()
+		if err := all.withSlot(t.Context(), server{Namespace: "team"}, func() error { return nil }); err != nil {
+			t.Errorf("the slots are not released: %v", err)
+		}
+	})
+}
