@@ -30,7 +30,8 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operat
 		r.Events.Event(s.object, telemetry.Normal, step.Event.Reason, step.Event.Message)
 	}
 	if step.Do == operation.RemoveFinalizer && len(s.object.GetFinalizers()) == 0 {
-		return reconcile.Done() // it is gone; the reconcile of its binding deletes that
+		r.Enqueue(s.key) // it is gone, and its bindings are next; the cache knows already, so no event says so
+		return reconcile.Done()
 	}
 	return reconcile.Result{}
 }

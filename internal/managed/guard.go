@@ -51,15 +51,20 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 		return reconcile.Done()
 	}
 	lease := g.Watch(subscriber)
-	defer lease.Commit()
 	users, known := g.findUsers(lease, key)
-	switch {
-	case len(users) > 0:
+	if len(users) > 0 || !known {
+		defer lease.Commit()
+		if len(users) == 0 {
+			return reconcile.Done() // the watch enqueues it once it is synced
+		}
 		return g.reportUsers(ctx, config, users)
-	case !known:
-		return reconcile.Done() // the watch enqueues it once it is synced
 	}
-	return g.writer().RemoveFinalizers(ctx, config, resource.ConfigFinalizer).OrDone()
+	lease.Discard()
+	out := g.writer().RemoveFinalizers(ctx, config, resource.ConfigFinalizer)
+	if !out.IsFinal() {
+		g.Cache.Forget(subscriber) // no event says that it is gone, if it is
+	}
+	return out.OrDone()
 }
 
 func (g *Guard) writer() writer.Writer {

@@ -3,6 +3,7 @@ package managed
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -529,5 +530,21 @@ func TestAClientThatCannotIdentifyTheResourceIsClosed(t *testing.T) {
 	}
 	if got := w.condition(resource.Synced); !strings.Contains(got, "spec.forProvider.size") {
 		t.Error("it says", got)
+	}
+}
+
+// TestTheBindingsOfWhatIsGoneAreNext has the removal of the last finalizer end the object. The cache
+// has that before its event, which wakes nobody then.
+func TestTheBindingsOfWhatIsGoneAreNext(t *testing.T) {
+	w := newWorld(database)
+	w.Change(databaseKey, func(o *unstructured.Unstructured) {
+		deleted(o)
+		o.SetFinalizers([]string{resource.Finalizer})
+	})
+	if out, _ := w.reconcile(t); out.Err != nil || w.Object(databaseKey) != nil {
+		t.Fatalf("it is not gone: %+v", out)
+	}
+	if !slices.Contains(w.enqueued, databaseKey) {
+		t.Errorf("enqueued were %v", w.enqueued)
 	}
 }
