@@ -92,7 +92,7 @@ func configMap(name string, data map[string]any) map[string]any {
 
 // coded is a namespaced kind whose composition calls the test's function.
 var coded = suite.XRD("v2", "Coded", "name: {type: string}, kind: {type: string}", "address: {type: string}, count: {type: integer}", "scope: Namespaced") + "---" +
-	suite.Composition("coded", "Coded", "  - {step: code, functionRef: {name: $ID-function}}\n")
+	suite.Composition("coded", "Coded", "  - step: code\n    functionRef: {name: $ID-function}\n")
 
 // createCoded creates the definition coded and the instance shop, and returns the kind.
 func createCoded(t *testing.T, s suite.Suite) schema.GroupVersionKind {

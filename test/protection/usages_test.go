@@ -194,7 +194,7 @@ apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
 spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, `+of+`}}`))[0]
-		if _, err := s.TryApply(t, usage); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"spec.by" must be specified if "spec.of.`+field+`.namespace" is`) {
+		if _, err := s.TryApply(t, usage); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `"spec.by" must be specified with "spec.of.`+field+`.namespace"`) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -21,7 +21,7 @@ func TestSweepManyInstancesDelayNoOtherKind(t *testing.T) {
 	}
 	ctx := t.Context()
 	const ns = "default"
-	many, other := &simpleKind{client, testkit.Group(t), ns, "Many"}, &simpleKind{client, testkit.Group(t), ns, "Other"}
+	many, other := &simpleKind{client, testkit.Group(t), ns, "Crowd"}, &simpleKind{client, testkit.Group(t), ns, "Other"}
 	c := run(t, config)
 	for _, p := range []*simpleKind{many, other} {
 		noError(t, "a definition", p.create(ctx, t))
