@@ -35,15 +35,15 @@ func TestOnlyKindsOfBuiltInVersionsAreNeverServed(t *testing.T) {
 		before func(*kube.Kinds)
 		absent bool
 	}{
-		"The server is built with it": {"another release of it would have to be installed", observed(kube.BuiltIn), true},
-		"It is that of a CustomResourceDefinition": {"the next may define the kind", func(k *kube.Kinds) {
+		"the version is built in": {"only an upgrade of the API server adds kinds", observed(kube.BuiltIn), true},
+		"the version has CustomResourceDefinitions": {"a new one may define the kind", func(k *kube.Kinds) {
 			observed(kube.CustomResources)(k)
 			k.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
 		}, false},
-		"Another server has it":    {"that one may get the kind at any time", observed(kube.Aggregated), false},
-		"No APIServices are known": {"APIServices may not be read", func(*kube.Kinds) {}, false},
-		"Nobody has it":            {"it may come", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, false},
-		"The server isn't so sure": {"it was built with it before", func(k *kube.Kinds) { observed(kube.BuiltIn)(k); observed(kube.Aggregated)(k) }, false},
+		"an aggregated server has it":     {"it may add the kind at any time", observed(kube.Aggregated), false},
+		"APIServices are unknown":         {"APIServices may not be read", func(*kube.Kinds) {}, false},
+		"the version does not exist":      {"it may be added", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, false},
+		"the version was built in before": {"an aggregated server serves it now", func(k *kube.Kinds) { observed(kube.BuiltIn)(k); observed(kube.Aggregated)(k) }, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestOnlyKindsOfBuiltInVersionsAreNeverServed(t *testing.T) {
 			}
 			kinds.ObserveGroup(gizmo.GroupVersion(), kube.BuiltIn)
 			if got, _, err := kinds.Lookup(t.Context(), gizmo); err != nil || !got.NeverServed {
-				t.Errorf("now the server is built with it: got %+v, %v", got, err)
+				t.Errorf("the version is built in now: got %+v, %v", got, err)
 			}
 		})
 	}

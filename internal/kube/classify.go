@@ -48,13 +48,13 @@ func RedactedMessage(err error) string {
 	if !errors.As(err, &status) {
 		return describeNoAnswer(err)
 	}
-	said := status.Status()
-	text := "the API server answers " + describeStatus(said)
-	if said.Details != nil {
+	answer := status.Status()
+	text := "the API server answers " + describeStatus(answer)
+	if answer.Details != nil {
 		if what, ok := forbiddenPermission(err); ok {
 			text += " to " + what.String()
 		}
-		for _, cause := range said.Details.Causes {
+		for _, cause := range answer.Details.Causes {
 			text += fmt.Sprintf("; %s: %s", cause.Field, cause.Type)
 		}
 	}
@@ -63,12 +63,12 @@ func RedactedMessage(err error) string {
 
 // describeStatus names an answer by its reason, or by its code, since not every answer has
 // a reason.
-func describeStatus(said metav1.Status) string {
-	if said.Reason != metav1.StatusReasonUnknown {
-		return string(said.Reason)
+func describeStatus(answer metav1.Status) string {
+	if answer.Reason != metav1.StatusReasonUnknown {
+		return string(answer.Reason)
 	}
-	if text := http.StatusText(int(said.Code)); text != "" {
-		return fmt.Sprintf("%d %s, without a reason", said.Code, text)
+	if text := http.StatusText(int(answer.Code)); text != "" {
+		return fmt.Sprintf("%d %s, without a reason", answer.Code, text)
 	}
 	return "without a reason"
 }

@@ -69,11 +69,11 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manag
 		if answer, err = c.apply(ctx, o, metav1.ApplyOptions{FieldManager: manager, Force: true}); !isConflict(err) {
 			return answer, err
 		}
-		live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+		live, readErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		switch {
-		case lookErr == nil:
+		case readErr == nil:
 			return nil, nameTakenError{err, live}
-		case !IsObjectNotFound(lookErr, o.GetName()):
+		case !IsObjectNotFound(readErr, o.GetName()):
 			return nil, unconfirmedConflict{error: err}
 		}
 	}
@@ -181,11 +181,11 @@ func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.
 		if !isConflict(err) {
 			return c.ignoreGone(ctx, o, err)
 		}
-		live, lookErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
+		live, readErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
-		case IsObjectNotFound(lookErr, o.GetName()):
+		case IsObjectNotFound(readErr, o.GetName()):
 			return nil
-		case lookErr != nil:
+		case readErr != nil:
 			return unconfirmedConflict{error: err}
 		case live.GetUID() != uid:
 			return nil

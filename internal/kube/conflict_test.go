@@ -56,8 +56,8 @@ func thing(uid, revision string) string {
 }
 
 // TestAConflictIsConfirmedByARead answers writes as the API server does when the
-// object is gone, changed, or there already. So may an admission webhook, and then no one
-// must wait for an event of the object: none follows.
+// object is gone, changed, or exists already. An admission webhook may answer so,
+// too; then no event of the object follows, and none must be awaited.
 func TestAConflictIsConfirmedByARead(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7", "finalizers": []any{"f"}}}}
 	things := schema.GroupResource{Group: "x.example.com", Resource: "things"}
@@ -87,13 +87,13 @@ func TestAConflictIsConfirmedByARead(t *testing.T) {
 		stored        string
 		gone, refused bool
 	}{
-		"a conflict over an object that is as it was":            {incarnation, inUse, thing("u", "7"), false, true},
-		"a conflict over an object that has only changed":        {incarnation, inUse, thing("u", "8"), false, true},
-		"a conflict over an object that is another":              {incarnation, inUse, thing("v", "9"), true, false},
+		"a conflict over an unchanged object":                    {incarnation, inUse, thing("u", "7"), false, true},
+		"a conflict over a changed object":                       {incarnation, inUse, thing("u", "8"), false, true},
+		"a conflict over another object of the name":             {incarnation, inUse, thing("v", "9"), true, false},
 		"a conflict over an object that is gone":                 {incarnation, inUse, "", true, false},
-		"nothing found, of an object that is there":              {incarnation, notFound, thing("u", "7"), false, true},
-		"a conflict over the revision of an object that is it":   {revision, inUse, thing("u", "7"), false, true},
-		"a conflict over the revision of an object that changed": {revision, inUse, thing("u", "8"), true, false},
+		"not found, and the object exists":                       {incarnation, notFound, thing("u", "7"), false, true},
+		"a conflict over the revision of an unchanged object":    {revision, inUse, thing("u", "7"), false, true},
+		"a conflict over the revision of a changed object":       {revision, inUse, thing("u", "8"), true, false},
 		"a conflict over the revision of an object that is gone": {revision, inUse, "", true, false},
 	}
 	for name, tc := range cases {
@@ -107,7 +107,7 @@ func TestAConflictIsConfirmedByARead(t *testing.T) {
 					t.Errorf("refused by a webhook: got %t of %v", got, err)
 				}
 				if tc.refused && (!kube.IsTransient(err) || reasonOf(err) != kube.ReasonRejected) {
-					t.Errorf("it is not classified as rejected, or not retried: %v", reasonOf(err))
+					t.Errorf("the error is not classified as rejected and transient: %v", reasonOf(err))
 				}
 			})
 		}
@@ -123,12 +123,12 @@ func TestDeleteIfMetadataUnchanged(t *testing.T) {
 		left             []string
 		changed, refused bool
 	}{
-		"Nothing has":                       {thing("u", "7"), nil, false, false},
-		"Its status has":                    {thing("u", "8"), nil, false, false},
-		"It is protected":                   {protected, []string{protected}, true, false},
-		"It is gone":                        {"", nil, false, false},
-		"Another has its name":              {thing("v", "8"), []string{thing("v", "8")}, false, false},
-		"Nothing has, says the object only": {thing("u", "7"), []string{thing("u", "7")}, false, true},
+		"an unchanged object":                                  {thing("u", "7"), nil, false, false},
+		"an object with another status":                        {thing("u", "8"), nil, false, false},
+		"an object that was annotated":                         {protected, []string{protected}, true, false},
+		"an object that is gone":                               {"", nil, false, false},
+		"another object of the name":                           {thing("v", "8"), []string{thing("v", "8")}, false, false},
+		"an unchanged object that a webhook refuses to delete": {thing("u", "7"), []string{thing("u", "7")}, false, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestDeleteIfMetadataUnchanged(t *testing.T) {
 				t.Errorf("refused by a webhook: got %t of %v", got, err)
 			}
 			if left := strings.Join(tc.left, ""); server.stored != left {
-				t.Errorf("left is %q, not %q", server.stored, left)
+				t.Errorf("the stored object is %q, want %q", server.stored, left)
 			}
 		})
 	}
@@ -188,7 +188,8 @@ func (s *storing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
 }
 
-// TestNameTakenIsConfirmedByARead creates objects that the server says to be there.
+// TestNameTakenIsConfirmedByARead creates objects of which the server answers that they
+// exist.
 func TestNameTakenIsConfirmedByARead(t *testing.T) {
 	inUse := apierrors.NewConflict(schema.GroupResource{Group: "x.example.com", Resource: "things"}, "x", fmt.Errorf("the object is in use")).ErrStatus
 	cases := map[string]struct {
@@ -197,9 +198,9 @@ func TestNameTakenIsConfirmedByARead(t *testing.T) {
 		writes, reads  int
 		taken, refused bool
 	}{
-		"Something has the name":            {&refusing{answer: inUse, stored: thing("v", "9")}, "v", 1, 1, true, false},
-		"Nothing has it":                    {&refusing{answer: inUse}, "", 2, 2, false, true},
-		"Something has it again, and stays": {&refusing{answer: inUse, later: thing("w", "10")}, "w", 2, 2, true, false},
+		"another object has the name":              {&refusing{answer: inUse, stored: thing("v", "9")}, "v", 1, 1, true, false},
+		"no object has the name":                   {&refusing{answer: inUse}, "", 2, 2, false, true},
+		"no object has the name, and then one has": {&refusing{answer: inUse, later: thing("w", "10")}, "w", 2, 2, true, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -221,8 +222,8 @@ func TestNameTakenIsConfirmedByARead(t *testing.T) {
 	}
 }
 
-// TestForbiddenErrorsNameVerbAndResource writes what is forbidden. The answer's text isn't
-// shown: an admission webhook may have written it, and quote what the object holds.
+// TestForbiddenErrorsNameVerbAndResource makes forbidden writes. The text of the answer
+// isn't shown: it may come from an admission webhook and quote the object.
 func TestForbiddenErrorsNameVerbAndResource(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7"}}}
 	things := schema.GroupResource{Group: "x.example.com", Resource: "things"}
@@ -240,7 +241,7 @@ func TestForbiddenErrorsNameVerbAndResource(t *testing.T) {
 	}
 	for _, err := range []error{status, finalizers, create} {
 		if !apierrors.IsForbidden(err) || reasonOf(err) != kube.ReasonForbidden {
-			t.Errorf("it is no longer classified as forbidden: %v", err)
+			t.Errorf("the error is not classified as forbidden: %v", err)
 		}
 	}
 }

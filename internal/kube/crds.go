@@ -26,7 +26,7 @@ import (
 // nothing else may run before it is synced. It is safe for concurrent use.
 type CRDs struct {
 	reflector *cache.Reflector
-	changed   func(was, is *apiextensionsv1.CustomResourceDefinition)
+	changed   func(old, current *apiextensionsv1.CustomResourceDefinition)
 	log       logr.Logger
 	api       apiextensionsclient.CustomResourceDefinitionInterface
 
@@ -38,11 +38,11 @@ type CRDs struct {
 }
 
 // NewCRDs returns a watcher that calls changed for each CustomResourceDefinition that it
-// finds, that changes and that is deleted: was is nil for a new one, is for a deleted one.
+// finds, that changes and that is deleted: old is nil for a new one, current for a deleted one.
 // Both are shared and must not be changed. Descriptions are removed, unless the definition
 // is ours. Calls come one at a time; a definition that was recreated while the watch was
 // broken comes as a change.
-func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, changed func(was, is *apiextensionsv1.CustomResourceDefinition)) (*CRDs, error) {
+func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, changed func(old, current *apiextensionsv1.CustomResourceDefinition)) (*CRDs, error) {
 	client, err := apiextensions.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, err
@@ -119,20 +119,20 @@ func (c *CRDs) advanceRevision(revision string) {
 	c.revision = max(c.revision, parseRevision(revision))
 }
 
-// set stores a definition, or removes it if is is nil, and reports the change.
-func (c *CRDs) set(name string, is *apiextensionsv1.CustomResourceDefinition) {
+// set stores a definition, or removes it if current is nil, and reports the change.
+func (c *CRDs) set(name string, current *apiextensionsv1.CustomResourceDefinition) {
 	c.mu.Lock()
-	was := c.known[name]
+	old := c.known[name]
 	if c.known == nil {
 		c.known = map[string]*apiextensionsv1.CustomResourceDefinition{}
 	}
-	c.known[name] = is
-	if is == nil {
+	c.known[name] = current
+	if current == nil {
 		delete(c.known, name)
 	}
 	c.mu.Unlock()
-	if was != nil || is != nil {
-		c.changed(was, is)
+	if old != nil || current != nil {
+		c.changed(old, current)
 	}
 }
 

@@ -50,13 +50,13 @@ func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	}
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
-	absent, said, epoch := k.isAbsent(gvk), k.missing[gvk], k.groups.epoch
+	absent, missing, epoch := k.isAbsent(gvk), k.missing[gvk], k.groups.epoch
 	k.mu.RUnlock()
 	if ok {
 		return r, nil
 	}
 	if absent {
-		return Resource{}, &NoKindMatchError{Kind: gvk, siblings: said.siblings}
+		return Resource{}, &NoKindMatchError{Kind: gvk, siblings: missing.siblings}
 	}
 	r, err := k.discover(ctx, gvk, epoch)
 	k.mu.Lock()

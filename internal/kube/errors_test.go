@@ -29,39 +29,39 @@ func TestClassifyError(t *testing.T) {
 		reason kube.Reason
 		gone   bool
 	}{
-		"The kind isn't served": {
+		"the kind is not served": {
 			err: fmt.Errorf("apply: %w", &kube.NoKindMatchError{Kind: gizmo}), reason: kube.ReasonWaitingForKind,
 		},
-		"The controller may not": {
+		"forbidden": {
 			err: apierrors.NewForbidden(gizmos, "x", errors.New("no role")), reason: kube.ReasonForbidden,
 		},
-		"The object is invalid": {
+		"the object is invalid": {
 			err: invalid(field.NewPath("spec", "size")), reason: kube.ReasonRejected,
 		},
-		"The name has another incarnation": {
+		"another object has the name": {
 			err: invalid(field.NewPath("metadata", "uid")), reason: kube.ReasonRejected, gone: true,
 		},
-		"The object is gone": {
+		"the object is gone": {
 			err: apierrors.NewNotFound(gizmos, "x"), reason: kube.ReasonUnavailable, gone: true,
 		},
-		"The object has changed or exists": {
+		"the object has changed or exists": {
 			err: apierrors.NewConflict(gizmos, "x", errors.New("another UID")), reason: kube.ReasonUnavailable, gone: true,
 		},
-		"A webhook refuses it in its own words": {
+		"a webhook refuses it without a reason": {
 			err: &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: 409, Reason: "This resource is in use", Message: "admission webhook denied the request",
 			}}, reason: kube.ReasonUnavailable,
 		},
-		"The request is malformed": {
+		"the request is malformed": {
 			err: apierrors.NewBadRequest("no such field"), reason: kube.ReasonRejected,
 		},
-		"The server has no time": {
+		"too many requests": {
 			err: apierrors.NewTooManyRequests("later", 1), reason: kube.ReasonUnavailable,
 		},
-		"The server is broken": {
+		"an internal error of the server": {
 			err: apierrors.NewInternalError(errors.New("oops")), reason: kube.ReasonUnavailable,
 		},
-		"The network is": {
+		"the connection is refused": {
 			err: errors.New("connection refused"), reason: kube.ReasonUnavailable,
 		},
 	}
@@ -75,7 +75,7 @@ func TestClassifyError(t *testing.T) {
 				t.Errorf("gone: want %t, got %t", tc.gone, got)
 			}
 			if got := kube.IsTransient(tc.err); got != (tc.reason == kube.ReasonUnavailable) {
-				t.Errorf("may it work when it is repeated: got %t", got)
+				t.Errorf("transient: got %t", got)
 			}
 		})
 	}
@@ -91,23 +91,23 @@ func TestRedactedMessage(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"An answer with a reason": {"it names itself", apierrors.NewTimeoutError(secret, 1), "the API server answers Timeout"},
+		"An answer with a reason": {"the reason is shown", apierrors.NewTimeoutError(secret, 1), "the API server answers Timeout"},
 		"An answer that names fields": {
-			"fields are no values", apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(field.NewPath("data"), secret, "no")}),
+			"field names are no values", apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(field.NewPath("data"), secret, "no")}),
 			"the API server answers Invalid; data: FieldValueInvalid",
 		},
 		"An answer without a reason": {
-			"what can't be decoded is answered so", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
+			"such as the answer to a body that cannot be decoded", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
 			"the API server answers 500 Internal Server Error, without a reason",
 		},
-		"An answer with neither reason nor code": {"a proxy's, say", &apierrors.StatusError{}, "the API server answers without a reason"},
+		"An answer with neither reason nor code": {"such as the answer of a proxy", &apierrors.StatusError{}, "the API server answers without a reason"},
 		"No answer": {
 			"the URL has the object's name", &url.Error{Op: "Patch", URL: "https://cluster/" + secret, Err: errors.New("connection refused")},
 			"the API server does not answer: connection refused",
 		},
-		"No answer in time": {"it is a matter of patience", fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), "the API server does not answer in time"},
-		"No kind":           {"it quotes nothing of the object", &kube.NoKindMatchError{Kind: gizmo}, (&kube.NoKindMatchError{Kind: gizmo}).Error()},
-		"No request":        {"its text may quote anything", errors.New(secret), "the request failed before the API server answered"},
+		"No answer in time": {"the text may quote the object", fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), "the API server does not answer in time"},
+		"No kind":           {"the text does not quote the object", &kube.NoKindMatchError{Kind: gizmo}, (&kube.NoKindMatchError{Kind: gizmo}).Error()},
+		"No request":        {"the text may quote the object", errors.New(secret), "the request failed before the API server answered"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRedactedMessage(t *testing.T) {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
 			}
 			if quiet := kube.Redacted(tc.err); quiet.Error() != tc.want || !errors.Is(quiet, tc.err) {
-				t.Errorf("want the same error in other words, got %v", quiet)
+				t.Errorf("want an error that wraps the same error, got %v", quiet)
 			}
 		})
 	}

@@ -28,21 +28,21 @@ func withAttempt(verb, subresource string, err error) error {
 
 // forbiddenPermission returns the permission that a forbidden request lacked, if
 // withAttempt recorded it.
-func forbiddenPermission(err error) (need rbac.Permission, ok bool) {
+func forbiddenPermission(err error) (permission rbac.Permission, ok bool) {
 	var f forbidden
 	var status apierrors.APIStatus
 	if !errors.As(err, &f) || !errors.As(f.error, &status) {
-		return need, false
+		return permission, false
 	}
 	details := status.Status().Details
 	if details == nil || details.Kind == "" {
-		return need, false
+		return permission, false
 	}
-	need = rbac.Permission{Verb: f.verb, Group: details.Group, Resource: details.Kind} // details.kind of the server holds the resource
+	permission = rbac.Permission{Verb: f.verb, Group: details.Group, Resource: details.Kind} // details.kind of the server holds the resource
 	if f.subresource != "" {
-		need.Resource += "/" + f.subresource
+		permission.Resource += "/" + f.subresource
 	}
-	return need, true
+	return permission, true
 }
 
 // Remedy says what to do about a forbidden write to a definition, as the end of a sentence;

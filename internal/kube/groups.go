@@ -121,7 +121,7 @@ func (k *Kinds) isAbsent(gvk schema.GroupVersionKind) bool {
 func (k *Kinds) ObserveGroup(gv schema.GroupVersion, by Server) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if was, there := k.groups.server[gv]; there && was == by && by.isLocal() {
+	if known, there := k.groups.server[gv]; there && known == by && by.isLocal() {
 		return false // the event is about the APIService's status, not about kinds
 	}
 	if k.groups.server == nil {

@@ -48,7 +48,7 @@ type Kinds struct {
 	missing map[schema.GroupVersionKind]absentKind
 }
 
-// absentKind is when discovery last said that a kind does not exist, and which kinds its
+// absentKind is when discovery last reported that a kind does not exist, and which kinds its
 // version has instead.
 type absentKind struct {
 	at       time.Time
@@ -155,8 +155,8 @@ func parseRevision(text string) uint64 {
 	return n
 }
 
-// markDefined records that a kind has a CustomResourceDefinition, and drops what discovery
-// said of it.
+// markDefined records that a kind has a CustomResourceDefinition, and drops what is cached
+// from discovery of it.
 func (k *Kinds) markDefined(gk schema.GroupKind) {
 	if k.defined[gk] {
 		return
@@ -165,7 +165,7 @@ func (k *Kinds) markDefined(gk schema.GroupKind) {
 	k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk })
 }
 
-// dropDiscovered drops what discovery said of kinds. The lock is held.
+// dropDiscovered drops what is cached from discovery. The lock is held.
 func (k *Kinds) dropDiscovered(which func(schema.GroupVersionKind) bool) {
 	maps.DeleteFunc(k.builtin, func(gvk schema.GroupVersionKind, _ Resource) bool { return which(gvk) })
 	maps.DeleteFunc(k.openAPI, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return which(gvk) })

@@ -53,27 +53,27 @@ func TestObserve(t *testing.T) {
 		change func(*apiextensionsv1.CustomResourceDefinition)
 		want   kube.CRDChange
 	}{
-		"The same again is no news":    {"a relist tells it", func(*apiextensionsv1.CustomResourceDefinition) {}, kube.CRDUnchanged},
-		"Another resource version not": {"a status heartbeat", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, kube.CRDUnchanged},
-		"Another generation is":        {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, kube.CRDSpecChanged},
-		"Another incarnation is":       {"it may be another altogether", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, kube.CRDSpecChanged},
-		"No longer established is":     {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), kube.CRDSpecChanged},
-		"Another controls it is a remark": {"whose it is has changed", func(c *apiextensionsv1.CustomResourceDefinition) {
+		"nothing":                        {"a relist reports it", func(*apiextensionsv1.CustomResourceDefinition) {}, kube.CRDUnchanged},
+		"the resource version":           {"the status changes", func(c *apiextensionsv1.CustomResourceDefinition) { c.ResourceVersion = "9" }, kube.CRDUnchanged},
+		"the generation":                 {"its schema may have changed", func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }, kube.CRDSpecChanged},
+		"the UID":                        {"it is another object", func(c *apiextensionsv1.CustomResourceDefinition) { c.UID = types.UID("c-2") }, kube.CRDSpecChanged},
+		"it is not established any more": {"the kind isn't served", establish(apiextensionsv1.ConditionFalse), kube.CRDSpecChanged},
+		"its controller": {"the owner has changed", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.OwnerReferences = []metav1.OwnerReference{{UID: "d-1", Controller: new(true)}}
 		}, kube.CRDStatusChanged},
-		"A definition's own now is": {"its objects are instances", func(c *apiextensionsv1.CustomResourceDefinition) {
+		"the label of a definition": {"its objects are instances", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true"}
 		}, kube.CRDSpecChanged},
-		"What the API server says of its names is worth a remark": {"a definition tells of it", func(c *apiextensionsv1.CustomResourceDefinition) {
+		"a condition about its names": {"the definition reports it", func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Status.Conditions = append(c.Status.Conditions, apiextensionsv1.CustomResourceDefinitionCondition{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionFalse, Message: "taken"})
 		}, kube.CRDStatusChanged},
-		"A rival's is not": {"the one that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, kube.CRDUnchanged},
+		"the name": {"the CustomResourceDefinition that serves the kind counts", func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" }, kube.CRDUnchanged},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kinds := kube.NewKinds(nil)
 			if kinds.ObserveCRD(gizmoCRD()) != kube.CRDSpecChanged {
-				t.Fatal("the first is no news")
+				t.Fatal("the first CustomResourceDefinition is no change")
 			}
 			if got := kinds.ObserveCRD(gizmoCRD(tc.change)); got != tc.want {
 				t.Errorf("%s: got %d", tc.reason, got)
@@ -83,14 +83,14 @@ func TestObserve(t *testing.T) {
 }
 
 func TestKindsOfCRDsCostNoRequest(t *testing.T) {
-	kinds := kube.NewKinds(nil) // without anybody to ask
+	kinds := kube.NewKinds(nil) // without discovery
 	kinds.ObserveCRD(gizmoCRD())
 	r, err := kinds.Resolve(t.Context(), gizmo)
 	if err != nil || !r.Namespaced || r.GVR != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gizmos"}) {
 		t.Errorf("got %v, %v", r, err)
 	}
 	if got, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); err != nil || got != gizmo {
-		t.Errorf("of several versions the one that is stored: got %v, %v", got, err)
+		t.Errorf("the storage version is preferred: got %v, %v", got, err)
 	}
 	for _, version := range []string{"v0", "v2"} {
 		if _, err := kinds.Resolve(t.Context(), gizmo.GroupKind().WithVersion(version)); !kube.IsNoKindMatch(err) {
@@ -99,7 +99,7 @@ func TestKindsOfCRDsCostNoRequest(t *testing.T) {
 	}
 	kinds.ObserveCRD(gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
 	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
-		t.Errorf("what isn't established isn't served: got %v", err)
+		t.Errorf("a kind that is not established: got %v", err)
 	}
 }
 
@@ -110,8 +110,8 @@ func TestLookup(t *testing.T) {
 	if err != nil || !known || !before.Namespaced || before.ServedByDefinition || before.Schema == nil || before.NameRule != object.Subdomain {
 		t.Errorf("got %+v, %t", before, known)
 	}
-	if untyped, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || untyped.Schema != nil {
-		t.Errorf("a version without a schema is untyped: got %+v, %t", untyped, known)
+	if other, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || other.Schema != nil {
+		t.Errorf("a version without a schema: got %+v, %t", other, known)
 	}
 	kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 		c.Generation, c.Labels = 2, map[string]string{v1alpha1.OwnedLabel: "true"}
@@ -120,18 +120,18 @@ func TestLookup(t *testing.T) {
 	if !after.ServedByDefinition || after.Revision == before.Revision {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	rival := gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" })
-	if kinds.ForgetCRD(rival) {
-		t.Error("a rival's end is the kind's")
+	other := gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" })
+	if kinds.ForgetCRD(other) {
+		t.Error("the deletion of another CustomResourceDefinition is reported as that of the kind")
 	}
 	if _, known := kinds.CRD(gizmo.GroupKind()); !known {
-		t.Error("a rival's end has ended the kind")
+		t.Error("the kind is forgotten with another CustomResourceDefinition")
 	}
 	if !kinds.ForgetCRD(gizmoCRD()) {
 		t.Error("the deletion of the kind is not reported")
 	}
 	if _, known := kinds.CRD(gizmo.GroupKind()); known {
-		t.Error("what is gone is still known")
+		t.Error("the deleted kind is still known")
 	}
 }
 
@@ -215,96 +215,96 @@ func TestAKindIsNotGoneIfDiscoveryFails(t *testing.T) {
 	v1 := metav1.APIGroup{Name: gizmo.Group, Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}}
 	cases := map[string]struct {
 		server      server
-		ask         schema.GroupKind
+		kind        schema.GroupKind
 		found, gone bool
 	}{
-		"A kind that is listed is found":                  {server{groups: []metav1.APIGroup{v1}}, gizmo.GroupKind(), true, false},
-		"A group that isn't listed is gone":               {server{}, gizmo.GroupKind(), false, true},
-		"A kind that its group hasn't is gone":            {server{groups: []metav1.APIGroup{v1}}, other, false, true},
-		"A group without versions is not":                 {server{groups: []metav1.APIGroup{{Name: gizmo.Group}}}, gizmo.GroupKind(), false, false},
-		"A group whose server is down is not":             {server{failed: map[schema.GroupVersion]error{gizmo.GroupVersion(): down}}, gizmo.GroupKind(), false, false},
-		"Nor is a kind that the version that is down has": {server{groups: []metav1.APIGroup{v1}, failed: map[schema.GroupVersion]error{{Group: gizmo.Group, Version: "v2"}: down}}, other, false, false},
-		"Another group's server doesn't count":            {server{failed: map[schema.GroupVersion]error{{Group: "other.example.com", Version: "v1"}: down}}, gizmo.GroupKind(), false, true},
-		"A failure tells nothing":                         {server{err: down}, gizmo.GroupKind(), false, false},
+		"a kind that is listed":                       {server{groups: []metav1.APIGroup{v1}}, gizmo.GroupKind(), true, false},
+		"a kind of a group that isn't listed":         {server{}, gizmo.GroupKind(), false, true},
+		"a kind that its group does not have":         {server{groups: []metav1.APIGroup{v1}}, other, false, true},
+		"a kind of a group without versions":          {server{groups: []metav1.APIGroup{{Name: gizmo.Group}}}, gizmo.GroupKind(), false, false},
+		"a kind of a group whose server is down":      {server{failed: map[schema.GroupVersion]error{gizmo.GroupVersion(): down}}, gizmo.GroupKind(), false, false},
+		"a kind that an unavailable version may have": {server{groups: []metav1.APIGroup{v1}, failed: map[schema.GroupVersion]error{{Group: gizmo.Group, Version: "v2"}: down}}, other, false, false},
+		"the server of another group is down":         {server{failed: map[schema.GroupVersion]error{{Group: "other.example.com", Version: "v1"}: down}}, gizmo.GroupKind(), false, true},
+		"discovery fails":                             {server{err: down}, gizmo.GroupKind(), false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := kube.NewKinds(tc.server).Preferred(t.Context(), tc.ask)
+			_, err := kube.NewKinds(tc.server).Preferred(t.Context(), tc.kind)
 			if (err == nil) != tc.found || kube.IsNoKindMatch(err) != tc.gone {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	if _, known, err := kube.NewKinds(server{err: down}).Lookup(t.Context(), gizmo); known || err == nil {
-		t.Errorf("what couldn't be looked up: got %t, %v", known, err)
+		t.Errorf("Lookup while discovery fails: got %t, %v", known, err)
 	}
 }
 
-// counting counts what it is asked.
+// counting counts the requests.
 type counting struct {
 	server
-	asked *int
+	requests *int
 }
 
 func (c counting) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
-	*c.asked++
+	*c.requests++
 	return c.server.ServerResourcesForGroupVersion(gv)
 }
 
 func (c counting) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
-	*c.asked++
+	*c.requests++
 	return c.server.GroupsAndMaybeResources()
 }
 
 func TestAMissingKindIsCached(t *testing.T) {
 	other := gizmo.GroupVersion().WithKind("Other")
 	cases := map[string]struct {
-		reason string
-		before func(*kube.Kinds)
-		asked  int
-		found  bool // a Gizmo; the server doesn't have an Other in any case
+		reason   string
+		before   func(*kube.Kinds)
+		requests int
+		found    bool // the kind Gizmo; the server never has Other
 	}{
-		"a server that tells nothing":          {"an answer is believed for a while", func(*kube.Kinds) {}, 2, true},
-		"a group that it is known not to have": {"an event would tell", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, 0, false},
-		"a group that it has": {"an event would tell", func(k *kube.Kinds) {
+		"the groups are unknown":   {"an answer is cached for a while", func(*kube.Kinds) {}, 2, true},
+		"the group does not exist": {"an event would report it", func(k *kube.Kinds) { k.SetGroupsComplete(true) }, 0, false},
+		"the group has CustomResourceDefinitions": {"an event would report a new kind", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 		}, 2, true},
-		"a group that another server has": {"it may have kinds of its own", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated) }, 2, true},
-		"a group that it no longer has": {"what was known of it isn't so any more", func(k *kube.Kinds) {
+		"an aggregated server serves the group": {"it may have kinds of its own", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated) }, 2, true},
+		"the group is gone": {"its cached kinds are dropped", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 			k.ForgetGroup(gizmo.GroupVersion())
 		}, 0, false},
-		"a definition that is gone": {"discovery lags", func(k *kube.Kinds) {
+		"the CustomResourceDefinition is gone": {"discovery lags", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 			k.ObserveCRD(gizmoCRD())
 			k.ForgetCRD(gizmoCRD())
 		}, 1, false},
-		"a definition that another server has now": {"a kind may move to an aggregated API", func(k *kube.Kinds) {
+		"an aggregated server serves the kind instead": {"a kind may move to an aggregated API", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
 			k.ObserveCRD(gizmoCRD())
 			k.ForgetCRD(gizmoCRD())
 			k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated)
 		}, 2, true},
-		"a definition's group that is gone as a whole": {"no server serves it", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveCRD(gizmoCRD()); k.ForgetCRD(gizmoCRD()) }, 0, false},
+		"the group is gone with its CustomResourceDefinition": {"no server serves it", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveCRD(gizmoCRD()); k.ForgetCRD(gizmoCRD()) }, 0, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			asked := 0
-			kinds := kube.NewKinds(counting{server{}, &asked})
+			requests := 0
+			kinds := kube.NewKinds(counting{server{}, &requests})
 			tc.before(kinds)
 			for range 100 {
 				if _, err := kinds.Resolve(t.Context(), gizmo); (err == nil) != tc.found || err != nil && !kube.IsNoKindMatch(err) {
 					t.Fatalf("%s: got %v", tc.reason, err)
 				}
 				if _, err := kinds.Resolve(t.Context(), other); !kube.IsNoKindMatch(err) {
-					t.Fatalf("there is no Other: got %v", err)
+					t.Fatalf("kind Other: got %v", err)
 				}
 			}
-			if asked != tc.asked {
-				t.Errorf("%s: the server was asked %d times, want %d", tc.reason, asked, tc.asked)
+			if requests != tc.requests {
+				t.Errorf("%s: %d requests, want %d", tc.reason, requests, tc.requests)
 			}
 		})
 	}
@@ -313,19 +313,19 @@ func TestAMissingKindIsCached(t *testing.T) {
 func TestObserveGroup(t *testing.T) {
 	kinds := kube.NewKinds(nil)
 	for i, event := range []struct {
-		reason string
-		by     kube.Server
-		news   bool
+		reason  string
+		by      kube.Server
+		changed bool
 	}{
-		{"it wasn't known", kube.CustomResources, true},
-		{"the API server's own kinds don't change with it", kube.CustomResources, false},
-		{"another server has it now", kube.Aggregated, true},
-		{"that server may have other kinds by now", kube.Aggregated, true},
-		{"the API server has it again", kube.CustomResources, true},
-		{"another release of it is built with it", kube.BuiltIn, true},
-		{"what it is built with doesn't change", kube.BuiltIn, false},
+		{"the group is new", kube.CustomResources, true},
+		{"events of the APIService do not change kinds of the API server", kube.CustomResources, false},
+		{"an aggregated server serves it now", kube.Aggregated, true},
+		{"an aggregated server may have new kinds", kube.Aggregated, true},
+		{"the API server serves it again", kube.CustomResources, true},
+		{"it is built in after an upgrade", kube.BuiltIn, true},
+		{"built-in kinds don't change", kube.BuiltIn, false},
 	} {
-		if got := kinds.ObserveGroup(gizmo.GroupVersion(), event.by); got != event.news {
+		if got := kinds.ObserveGroup(gizmo.GroupVersion(), event.by); got != event.changed {
 			t.Errorf("event %d: %s: got %t", i, event.reason, got)
 		}
 	}
@@ -337,14 +337,14 @@ func TestServerOf(t *testing.T) {
 		apiService map[string]any
 		want       kube.Server
 	}{
-		"Registered at its start": {"it is built with it", map[string]any{
+		"Registered at the start of the API server": {"it is built in", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
 		}, kube.BuiltIn},
-		"Registered for CustomResourceDefinitions": {"more may come", map[string]any{
+		"Registered for CustomResourceDefinitions": {"new kinds may come", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "true"}},
 		}, kube.CustomResources},
-		"Registered without a label": {"nothing says that no more come", map[string]any{}, kube.CustomResources},
-		"Registered for an aggregated API server": {"whatever its labels say", map[string]any{
+		"Registered without a label": {"new kinds may come", map[string]any{}, kube.CustomResources},
+		"Registered for an aggregated API server": {"the labels don't matter", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"kube-aggregator.kubernetes.io/automanaged": "onstart"}},
 			"spec":     map[string]any{"service": map[string]any{"name": "metrics-server"}},
 		}, kube.Aggregated},
@@ -366,10 +366,10 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 		want     kube.Availability
 		fails    bool
 	}{
-		"A group that isn't there is":                    {server{}, nil, kube.Gone, false},
-		"One that is there and not listed yet isn't":     {server{}, []schema.GroupVersion{gizmo.GroupVersion()}, kube.Served, false},
-		"One whose server is down can't be told":         {server{err: down}, []schema.GroupVersion{gizmo.GroupVersion()}, "", true},
-		"Of several versions the most stable one counts": {server{}, []schema.GroupVersion{{Group: gizmo.Group, Version: "v2beta1"}, gizmo.GroupVersion(), {Group: gizmo.Group, Version: "v1alpha1"}}, kube.Served, false},
+		"the group does not exist":               {server{}, nil, kube.Gone, false},
+		"the group exists and is not listed yet": {server{}, []schema.GroupVersion{gizmo.GroupVersion()}, kube.Served, false},
+		"the server of the group is down":        {server{err: down}, []schema.GroupVersion{gizmo.GroupVersion()}, "", true},
+		"the most stable version is preferred":   {server{}, []schema.GroupVersion{{Group: gizmo.Group, Version: "v2beta1"}, gizmo.GroupVersion(), {Group: gizmo.Group, Version: "v1alpha1"}}, kube.Served, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -391,17 +391,17 @@ func TestAKindIsGoneOnlyWhereNoVersionOfItsGroupMayHaveIt(t *testing.T) {
 	}
 }
 
-// TestAnAnswerFromAnEarlierEpochIsNotCached has a version of a group come
-// while the server is being asked for it.
+// TestAnAnswerFromAnEarlierEpochIsNotCached adds a version of a group during the
+// request for it.
 func TestAnAnswerFromAnEarlierEpochIsNotCached(t *testing.T) {
-	asked, answer := make(chan struct{}), make(chan struct{})
-	kinds := kube.NewKinds(slow{asked: asked, answer: answer})
+	requested, answer := make(chan struct{}), make(chan struct{})
+	kinds := kube.NewKinds(slow{requested: requested, answer: answer})
 	first := make(chan error)
 	go func() {
 		_, err := kinds.Resolve(context.Background(), gizmo)
 		first <- err
 	}()
-	<-asked
+	<-requested
 	kinds.SetGroupsComplete(true)
 	kinds.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
 	second := make(chan error)
@@ -409,7 +409,7 @@ func TestAnAnswerFromAnEarlierEpochIsNotCached(t *testing.T) {
 		_, err := kinds.Resolve(context.Background(), gizmo)
 		second <- err
 	}()
-	<-asked // again: it doesn't share the first's answer
+	<-requested // a second request: the answer to the first is not shared
 	close(answer)
 	if err := <-first; !kube.IsNoKindMatch(err) {
 		t.Errorf("before: got %v", err)
@@ -419,14 +419,14 @@ func TestAnAnswerFromAnEarlierEpochIsNotCached(t *testing.T) {
 	}
 }
 
-// slow answers that there is nothing, on request.
+// slow answers with an empty list once answer is closed.
 type slow struct {
 	server
-	asked, answer chan struct{}
+	requested, answer chan struct{}
 }
 
 func (s slow) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
-	s.asked <- struct{}{}
+	s.requested <- struct{}{}
 	<-s.answer
 	return &metav1.APIResourceList{}, nil
 }
@@ -436,16 +436,16 @@ func TestHangingDiscoveryRespectsTheContext(t *testing.T) {
 	defer close(hanging)
 	kinds := kube.NewKinds(stuck{until: hanging})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	enough := errors.New("enough")
-	cancel(enough)
-	if _, err := kinds.Resolve(ctx, gizmo); !errors.Is(err, enough) {
-		t.Errorf("resolving: got %v", err)
+	cause := errors.New("cancelled")
+	cancel(cause)
+	if _, err := kinds.Resolve(ctx, gizmo); !errors.Is(err, cause) {
+		t.Errorf("Resolve: got %v", err)
 	}
-	if _, _, err := kinds.Availability(ctx, gizmo.GroupKind()); !errors.Is(err, enough) {
-		t.Errorf("what has become of it: got %v", err)
+	if _, _, err := kinds.Availability(ctx, gizmo.GroupKind()); !errors.Is(err, cause) {
+		t.Errorf("Availability: got %v", err)
 	}
-	if _, _, err := kinds.Lookup(ctx, gizmo); !errors.Is(err, enough) {
-		t.Errorf("looking it up: got %v", err)
+	if _, _, err := kinds.Lookup(ctx, gizmo); !errors.Is(err, cause) {
+		t.Errorf("Lookup: got %v", err)
 	}
 }
 
@@ -472,13 +472,13 @@ func TestDiscoveryIsNotUsedForDefinedKinds(t *testing.T) {
 	kinds.ObserveCRD(gizmoCRD())
 	kinds.ForgetCRD(gizmoCRD())
 	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
-		t.Errorf("discovery lags, and its earlier answer is no longer true: got %v", err)
+		t.Errorf("Resolve after the deletion, while discovery lags: got %v", err)
 	}
 	if _, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); !kube.IsNoKindMatch(err) {
-		t.Errorf("nor is its version known: got %v", err)
+		t.Errorf("Preferred after the deletion: got %v", err)
 	}
 	kinds.ObserveCRD(gizmoCRD())
 	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
-		t.Errorf("it is back: got %v", err)
+		t.Errorf("Resolve after it was created again: got %v", err)
 	}
 }

@@ -57,28 +57,28 @@ func (h history) deletion(ctx context.Context, now uint64) (revision uint64, orp
 			return after, orphaned, nil
 		}
 		before = after - step
-		was, known, err := h.stateAt(ctx, before)
+		o, known, err := h.stateAt(ctx, before)
 		if err != nil {
 			return before, false, err
 		}
-		if !known || was == nil {
+		if !known || o == nil {
 			break
 		}
-		after, orphaned = before, hasOrphanFinalizer(was)
-		if written := parseRevision(was.GetResourceVersion()); written > 0 {
+		after, orphaned = before, hasOrphanFinalizer(o)
+		if written := parseRevision(o.GetResourceVersion()); written > 0 {
 			after = min(after, written) // it was not changed in between
 		}
 	}
 	for before+1 < after {
 		middle := before + (after-before)/2
-		was, known, err := h.stateAt(ctx, middle)
+		o, known, err := h.stateAt(ctx, middle)
 		switch {
 		case err != nil:
 			return middle, false, err
-		case !known || was == nil:
+		case !known || o == nil:
 			before = middle
 		default:
-			after, orphaned = middle, hasOrphanFinalizer(was)
+			after, orphaned = middle, hasOrphanFinalizer(o)
 		}
 	}
 	return after, orphaned, nil

@@ -44,12 +44,12 @@ func (c *Client) PermissionsEpoch() int64 {
 	return c.permissions.epoch
 }
 
-// MissingPermissions returns those of the needed permissions that the client's user lacks,
+// MissingPermissions returns those of the required permissions that the client's user lacks,
 // by rules that were read at since or later. It makes at most one request if nothing is
 // missing, and one more for each permission that seems to be: not every authorizer lists
 // what it grants.
-func (c *Client) MissingPermissions(ctx context.Context, needs []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
-	if len(needs) == 0 {
+func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
+	if len(required) == 0 {
 		return nil, nil
 	}
 	granted, err := c.grantedRules(ctx, since)
@@ -57,13 +57,13 @@ func (c *Client) MissingPermissions(ctx context.Context, needs []rbac.Permission
 		return nil, err
 	}
 	var out []rbac.Permission
-	for _, n := range rbac.Missing(granted, needs) {
-		allowed, err := c.isAllowed(ctx, n)
+	for _, p := range rbac.Missing(granted, required) {
+		allowed, err := c.isAllowed(ctx, p)
 		if err != nil {
 			return nil, err
 		}
 		if !allowed {
-			out = append(out, n)
+			out = append(out, p)
 		}
 	}
 	return out, nil

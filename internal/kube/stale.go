@@ -54,11 +54,11 @@ func (c *Client) ignoreGone(ctx context.Context, o *unstructured.Unstructured, e
 	if !IsStale(err) {
 		return err
 	}
-	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+	live, readErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case IsObjectNotFound(lookErr, o.GetName()):
+	case IsObjectNotFound(readErr, o.GetName()):
 		return nil
-	case lookErr != nil, live.GetUID() == o.GetUID():
+	case readErr != nil, live.GetUID() == o.GetUID():
 		return err
 	}
 	return nil
@@ -78,11 +78,11 @@ func (c *Client) confirmStale(ctx context.Context, o *unstructured.Unstructured,
 	if !IsStale(err) {
 		return err
 	}
-	live, lookErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
+	live, readErr := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	switch {
-	case IsObjectNotFound(lookErr, o.GetName()), IsKindNotServed(lookErr):
+	case IsObjectNotFound(readErr, o.GetName()), IsKindNotServed(readErr):
 		return err
-	case lookErr != nil:
+	case readErr != nil:
 		return unconfirmedConflict{error: err}
 	case live.GetUID() == uid && (revision == "" || live.GetResourceVersion() == revision):
 		return unconfirmedConflict{error: err, refuted: true}

@@ -32,7 +32,7 @@ func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource s
 	}
 	var out fieldManager
 	build := func(from managedfields.TypeConverter) (*managedfields.FieldManager, error) {
-		return managedfields.NewDefaultCRDFieldManager(from, noopConverter{}, noopConverter{}, noopConverter{}, of, of.GroupVersion(), subresource, nil)
+		return managedfields.NewDefaultCRDFieldManager(from, sameVersionConverter{}, sameVersionConverter{}, sameVersionConverter{}, of, of.GroupVersion(), subresource, nil)
 	}
 	if out.deduced, err = build(managedfields.NewDeducedTypeConverter()); err != nil {
 		return out, err
@@ -108,17 +108,17 @@ func (t *fieldTypes) converter(c call, gv schema.GroupVersion) (managedfields.Ty
 	return converter, nil
 }
 
-// noopConverter treats all versions of an object as equal: the overlay merges objects that
-// were read in one version.
-type noopConverter struct{}
+// sameVersionConverter changes only the version that an object names: the overlay merges objects
+// that were read in one version.
+type sameVersionConverter struct{}
 
 // Convert implements runtime.ObjectConvertor.
-func (noopConverter) Convert(in, _, _ any) error {
+func (sameVersionConverter) Convert(in, _, _ any) error {
 	return fmt.Errorf("dry run: a %T is not converted", in)
 }
 
 // ConvertToVersion implements runtime.ObjectConvertor.
-func (noopConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+func (sameVersionConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
 	o, ok := in.(*unstructured.Unstructured)
 	if !ok {
 		return in, nil
@@ -133,15 +133,15 @@ func (noopConverter) ConvertToVersion(in runtime.Object, to runtime.GroupVersion
 }
 
 // ConvertFieldLabel implements runtime.ObjectConvertor.
-func (noopConverter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (sameVersionConverter) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }
 
 // Default implements runtime.ObjectDefaulter.
-func (noopConverter) Default(runtime.Object) {}
+func (sameVersionConverter) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.
-func (noopConverter) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+func (sameVersionConverter) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(kind)
 	return out, nil

@@ -43,12 +43,12 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 // generation is the generation of an object after a further write. The server counts one
 // for all writes together, and decides which changes count.
 func (e *entry) generation(next *unstructured.Unstructured) int64 {
-	was := e.planned.GetGeneration()
-	counted := e.stored != nil && was == e.stored.GetGeneration() && next.GetGeneration() > was
-	if was > 0 && (counted || !reflect.DeepEqual(generationFields(e.planned), generationFields(next))) {
-		return was + 1
+	current := e.planned.GetGeneration()
+	counted := e.stored != nil && current == e.stored.GetGeneration() && next.GetGeneration() > current
+	if current > 0 && (counted || !reflect.DeepEqual(generationFields(e.planned), generationFields(next))) {
+		return current + 1
 	}
-	return was
+	return current
 }
 
 // generationFields returns the part of an object whose changes increment the generation.
@@ -116,11 +116,11 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 		}
 	}
 	metadata, _ := wanted.Object["metadata"].(map[string]any)
-	was, _ := e.planned.Object["metadata"].(map[string]any)
+	planned, _ := e.planned.Object["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		delete(metadata, field)
-		if value, has := was[field]; has {
+		if value, has := planned[field]; has {
 			metadata[field] = value
 		}
 	}

@@ -104,8 +104,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func isTrue(text string) bool {
-	is, err := strconv.ParseBool(text)
-	return err == nil && is
+	value, err := strconv.ParseBool(text)
+	return err == nil && value
 }
 
 // call is a request that is being answered.

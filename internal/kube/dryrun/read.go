@@ -97,7 +97,7 @@ func (c call) list() (*http.Response, error) {
 		if err := json.Unmarshal(raw, &o); err != nil {
 			return nil, err
 		}
-		if _, is := changed[key{c.info.resource.Group, c.info.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !is {
+		if _, isChanged := changed[key{c.info.resource.Group, c.info.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !isChanged {
 			items = append(items, raw)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // BenchmarkTurn measures an event's way through the queue: its key is added,
-// handed out and done, beside so many other kinds, each with keys waiting, while
-// all workers but one have a pass in flight.
+// returned by Get and done, beside many other kinds, each with keys waiting, while
+// all workers except one have a reconcile in flight.
 func BenchmarkTurn(b *testing.B) {
 	const workers, waiting, names = 64, 50, 1000
 	for _, kinds := range []int{0, 200, 5000} {
@@ -43,7 +43,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 // BenchmarkFlood measures, for each of ten thousand keys, what a first list and
-// the passes over it take.
+// its reconcile take.
 func BenchmarkFlood(b *testing.B) {
 	const names = 10_000
 	keys := make([]object.Key, names)

@@ -50,7 +50,7 @@ func TestMetricsSumUpTheQueuesOfAKind(t *testing.T) {
 		parts.Enqueue(key("good"), watch.Normal)
 		parts.Enqueue(key("bad"), watch.Normal)
 		synctest.Wait()
-		go e.Start(widget, &witness{}, nil) // has a lane already, and waits for the passes of the first
+		go e.Start(widget, &witness{}, nil) // has a kind queue already, and waits for the reconciles of the first
 		synctest.Wait()
 		e.running[widget.GroupKind()].Enqueue(widgetKey(0), watch.Normal) // too late
 		want := map[string]float64{

@@ -2,8 +2,8 @@ package queue
 
 import "github.com/espalier-dev/espalier/internal/kube/watch"
 
-// The most urgent work goes first, whichever kind it is of: a person waits for it. Lower priorities must progress all the
-// same while there is always urgent work. One key in four, a quarter of the workers' time, hardly delays a person and
+// The most urgent work goes first, whichever kind it is of: a user waits for it. Lower priorities must progress all the
+// same while there is always urgent work. One key in four, a quarter of the workers' time, hardly delays a user and
 // finishes ten thousand instances in good time. One in sixteen is of the lowest priority, so that it progresses also while
 // there is always work of the middle one.
 const (
@@ -27,7 +27,7 @@ func (q *workQueue) mayRun(k *kindQueue) bool { return k.active == 0 || q.free >
 // selectNext returns the kind whose key is next, and its priority; nil if nothing may run
 // now.
 func (q *workQueue) selectNext() (k *kindQueue, priority watch.Priority) {
-	lower := 0 // how many priorities with runnable kinds to pass over, if there is a lower one
+	lower := 0 // how many priorities with runnable kinds to skip, if there is a lower one
 	switch n := q.popped + 1; {
 	case n%lowestEvery == 0:
 		lower = int(priorities)

@@ -10,72 +10,75 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// flood is work without end: a few lanes, each with keys in some priorities, more of
-// which come as soon as they are handed out; and workers that end their passes in
-// whatever order hurts most. Passes of lanes that hang never end.
+// flood is a queue that is never empty: a few kinds, each with keys in some priorities, to which
+// a key is added whenever Get returns one; and workers that end their reconciles in any order.
+// Reconciles of kinds that hang never end.
 type flood struct {
 	q       *workQueue
-	lanes   []*stream
-	flight  []work
+	kinds   []*stream
+	active  []work
 	workers int
 }
 
+// stream is a kind with its keys.
 type stream struct {
-	lane       *kindQueue
+	queue      *kindQueue
 	priorities []watch.Priority
 	hangs      bool
 	keys       int
-	// idle counts the hand-outs to others since the lane had a pass in flight.
+	// idle counts the keys of other kinds that Get has returned since the kind had a reconcile in
+	// flight.
 	idle int
-	// passed counts, by priority, the lane's hand-outs since its last in the priority.
-	passed [priorities]int
-	active int
+	// skipped counts, by priority, the keys of the kind that Get has returned since the last one
+	// of the priority.
+	skipped [priorities]int
+	active  int
 }
 
 func (s *stream) add(p watch.Priority) {
 	s.keys++
-	s.lane.Add(key(fmt.Sprint(s.keys)), p)
+	s.queue.Add(key(fmt.Sprint(s.keys)), p)
 }
 
-// TestNobodyStarves: however passes take their time, every priority of every kind
-// goes on, and a kind that hangs holds up itself alone.
-func TestNobodyStarves(t *testing.T) {
+// TestNoKindStarves: in whatever order reconciles end, every priority of every kind makes
+// progress, and a kind that hangs delays no other.
+func TestNoKindStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &flood{workers: rapid.IntRange(1, 9).Draw(t, "workers")}
 		f.q = newWorkQueue(f.workers)
-		for n := range rapid.IntRange(1, 5).Draw(t, "lanes") {
-			s := &stream{lane: f.q.open(nil)}
+		for n := range rapid.IntRange(1, 5).Draw(t, "kinds") {
+			s := &stream{queue: f.q.open(nil)}
 			s.priorities = rapid.SliceOfNDistinct(rapid.SampledFrom([]watch.Priority{watch.Background, watch.Normal, watch.Urgent}), 1, 3, rapid.ID).Draw(t, "priorities")
-			// One that hangs has all workers but those kept, others one each of these, and
-			// one must be left.
+			// A kind that hangs has all workers except the reserved ones, others have one of these
+			// each, and one worker must be left.
 			s.hangs = n < reservedWorkers(f.workers) && rapid.Bool().Draw(t, "hangs")
 			for _, p := range s.priorities {
 				s.add(p)
 				s.add(p)
 			}
-			f.lanes = append(f.lanes, s)
+			f.kinds = append(f.kinds, s)
 		}
-		// The rhythm is repeated: random choices alone would starve no kind.
-		rhythm := rapid.SliceOfN(rapid.IntRange(0, 8), 1, 8).Draw(t, "rhythm")
+		// The order is repeated: random choices alone would starve no kind.
+		order := rapid.SliceOfN(rapid.IntRange(0, 8), 1, 8).Draw(t, "order")
 		for i := range 400 {
-			for f.handOut(t) {
+			for f.get(t) {
 			}
 			f.checkIdle(t)
-			f.end(t, rhythm[i%len(rhythm)])
+			f.end(t, order[i%len(order)])
 		}
 	})
 }
 
-// handOut gives a free worker something to do, if there is anything.
-func (f *flood) handOut(t *rapid.T) bool {
-	if l, _ := f.q.selectNext(); l == nil || len(f.flight) == f.workers {
+// get gives a free worker a key, if there is one.
+func (f *flood) get(t *rapid.T) bool {
+	if l, _ := f.q.selectNext(); l == nil || len(f.active) == f.workers {
 		return false
 	}
 	next, _ := f.q.Get()
-	f.flight = append(f.flight, next)
-	for _, s := range f.lanes {
-		mine := s.lane == next.kind
-		if mine {
+	f.active = append(f.active, next)
+	for _, s := range f.kinds {
+		isReturned := s.queue == next.kind
+		if isReturned {
 			s.active++
 			s.add(next.request.priority)
 		}
@@ -84,12 +87,12 @@ func (f *flood) handOut(t *rapid.T) bool {
 			s.idle = 0
 		}
 		for _, p := range s.priorities {
-			if mine {
-				s.passed[p]++
+			if isReturned {
+				s.skipped[p]++
 			}
 		}
-		if mine {
-			s.passed[next.request.priority] = 0
+		if isReturned {
+			s.skipped[next.request.priority] = 0
 		}
 		f.check(t, s)
 	}
@@ -97,49 +100,49 @@ func (f *flood) handOut(t *rapid.T) bool {
 }
 
 func (f *flood) check(t *rapid.T, s *stream) {
-	// Each priority has one hand-out in sixteen at least, and each lane its turn in it.
-	if s.idle > lowestEvery*len(f.lanes) {
-		t.Fatalf("a lane with work in %v has had none of %d hand-outs, and no pass in flight", s.priorities, s.idle)
+	// Each priority gets at least one call of Get in sixteen, and in it each kind in turn.
+	if s.idle > lowestEvery*len(f.kinds) {
+		t.Fatalf("a kind with keys in %v got none of %d calls of Get, and has no reconcile in flight", s.priorities, s.idle)
 	}
 	for _, p := range s.priorities {
-		// All other priorities but one may be owed a hand-out before it.
-		if s.passed[p] > lowestEvery+int(priorities)-2 {
-			t.Fatalf("a lane had %d hand-outs, and none of them in priority %d", s.passed[p], p)
+		// All other priorities except one may be due before it.
+		if s.skipped[p] > lowestEvery+int(priorities)-2 {
+			t.Fatalf("a kind got %d calls of Get, and none of them in priority %d", s.skipped[p], p)
 		}
 	}
 }
 
-// checkIdle: no worker is left idle but for the sake of kinds to come.
+// checkIdle: no worker is idle except the reserved ones.
 func (f *flood) checkIdle(t *rapid.T) {
-	idle := f.workers - len(f.flight)
-	for _, s := range f.lanes {
+	idle := f.workers - len(f.active)
+	for _, s := range f.kinds {
 		if idle > reservedWorkers(f.workers) || idle > 0 && s.active == 0 {
-			t.Fatalf("%d workers are idle, and a lane with %d passes in flight waits", idle, s.active)
+			t.Fatalf("%d workers are idle, and a kind with %d reconciles in flight waits", idle, s.active)
 		}
 	}
 }
 
-// end ends one of the passes that don't hang.
+// end ends one of the reconciles that don't hang.
 func (f *flood) end(t *rapid.T, which int) {
-	var mortal []*stream
+	var ending []*stream
 	var at []int
 	waits := false
-	for _, s := range f.lanes {
+	for _, s := range f.kinds {
 		waits = waits || !s.hangs
-		for i, next := range f.flight {
-			if next.kind == s.lane && !s.hangs {
-				mortal, at = append(mortal, s), append(at, i)
+		for i, next := range f.active {
+			if next.kind == s.queue && !s.hangs {
+				ending, at = append(ending, s), append(at, i)
 			}
 		}
 	}
-	if len(mortal) == 0 {
+	if len(ending) == 0 {
 		if waits {
 			t.Fatal("the kinds that hang have all workers")
 		}
 		t.Skip("all kinds hang")
 	}
-	which %= len(mortal)
-	mortal[which].active--
-	f.flight[at[which]].Done()
-	f.flight = slices.Delete(f.flight, at[which], at[which]+1)
+	which %= len(ending)
+	ending[which].active--
+	f.active[at[which]].Done()
+	f.active = slices.Delete(f.active, at[which], at[which]+1)
 }

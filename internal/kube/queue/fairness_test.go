@@ -9,11 +9,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// many is more keys than a test's hand-outs.
+// many is more keys than a test gets.
 const many = 1000
 
-// crowded returns a lane in which many keys wait in a priority.
-func crowded(q *workQueue, name string, p watch.Priority) *kindQueue {
+// openWithMany opens a kind with many keys in a priority.
+func openWithMany(q *workQueue, name string, p watch.Priority) *kindQueue {
 	l := q.open(nil)
 	for i := range many {
 		l.Add(key(fmt.Sprint(name, "-", i)), p)
@@ -21,9 +21,8 @@ func crowded(q *workQueue, name string, p watch.Priority) *kindQueue {
 	return l
 }
 
-// handedOut are the names that the queue hands out next, each done before the
-// next.
-func handedOut(q *workQueue, n int) (names []string) {
+// getNames returns the names of the next keys, each done before the next.
+func getNames(q *workQueue, n int) (names []string) {
 	for range n {
 		next, _ := q.Get()
 		names = append(names, next.key().Name)
@@ -32,55 +31,55 @@ func handedOut(q *workQueue, n int) (names []string) {
 	return names
 }
 
-func TestKindsTakeTurnsWithinAClass(t *testing.T) {
+func TestKindsTakeTurnsWithinAPriority(t *testing.T) {
 	q := newWorkQueue(1)
-	crowded(q, "crowd", watch.Normal)
+	openWithMany(q, "many", watch.Normal)
 	single := q.open(nil)
 	single.Add(key("single"), watch.Normal)
 	single.Add(key("second"), watch.Normal)
-	want := []string{"crowd-0", "single", "crowd-1", "second"}
-	if diff := cmp.Diff(want, handedOut(q, 4)); diff != "" {
-		t.Errorf("a full lane holds up another (-want +got):\n%s", diff)
+	want := []string{"many-0", "single", "many-1", "second"}
+	if diff := cmp.Diff(want, getNames(q, 4)); diff != "" {
+		t.Errorf("a kind with many keys delays another (-want +got):\n%s", diff)
 	}
 }
 
 func TestPriorityAppliesAcrossKinds(t *testing.T) {
 	q := newWorkQueue(1)
 	for i := range 100 {
-		crowded(q, fmt.Sprint("resync-", i), watch.Background)
+		openWithMany(q, fmt.Sprint("resync-", i), watch.Background)
 	}
-	handedOut(q, 2)
-	q.open(nil).Add(key("person"), watch.Urgent)
-	if diff := cmp.Diff([]string{"person"}, handedOut(q, 1)); diff != "" {
-		t.Errorf("resyncs go before a person's change (-want +got):\n%s", diff)
+	getNames(q, 2)
+	q.open(nil).Add(key("edit"), watch.Urgent)
+	if diff := cmp.Diff([]string{"edit"}, getNames(q, 1)); diff != "" {
+		t.Errorf("resyncs come before a user's change (-want +got):\n%s", diff)
 	}
 }
 
-func TestLowerClassesGoOn(t *testing.T) {
+func TestLowerPrioritiesMakeProgress(t *testing.T) {
 	names := map[watch.Priority]string{watch.Urgent: "U", watch.Normal: "n", watch.Background: "b"}
 	cases := map[string]struct {
 		waiting []watch.Priority
 		want    string
 	}{
-		"One hand-out in four for the next priority, one in sixteen for the lowest": {
+		"One key in four of the next priority, one in sixteen of the lowest": {
 			waiting: []watch.Priority{watch.Urgent, watch.Normal, watch.Background},
 			want:    "UUUnUUUnUUUnUUUbUUUnUUUn",
 		},
-		"Of two priorities the lower one is next, and lowest": {
+		"Of two priorities one key in four of the lower": {
 			waiting: []watch.Priority{watch.Urgent, watch.Background},
 			want:    "UUUbUUUbUUUbUUUbUUUbUUUb",
 		},
-		"Also where nothing is urgent": {
+		"Two priorities without an urgent key": {
 			waiting: []watch.Priority{watch.Normal, watch.Background},
 			want:    "nnnbnnnbnnnbnnnbnnnbnnnb",
 		},
-		"A single kind gets all workers": {
+		"A single priority": {
 			waiting: []watch.Priority{watch.Background},
 			want:    "bbbbbbbbbbbbbbbbbbbbbbbb",
 		},
 	}
 	for name, tc := range cases {
-		for where, apart := range map[string]bool{"in one lane": false, "in lanes of their own": true} {
+		for where, apart := range map[string]bool{"in one kind": false, "in a kind each": true} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				q := newWorkQueue(1)
 				l := q.open(nil)
@@ -106,10 +105,9 @@ func TestLowerClassesGoOn(t *testing.T) {
 	}
 }
 
-// TestAClassIsNotAlwaysPassedOver has two kinds with a worker each, whose passes
-// take equally long: one of them is always at its bound when a lower priority has
-// its turn.
-func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
+// TestAPriorityIsNotAlwaysSkipped has two kinds with a worker each, whose reconciles take equally
+// long: one of them always has its maximum of workers when a lower priority has its turn.
+func TestAPriorityIsNotAlwaysSkipped(t *testing.T) {
 	q := newWorkQueue(2)
 	for _, name := range []string{"a", "b"} {
 		l := q.open(nil)
@@ -119,20 +117,20 @@ func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
 			}
 		}
 	}
-	passed := map[*kindQueue]*[priorities]int{}
+	skipped := map[*kindQueue]*[priorities]int{}
 	for l := range q.kinds {
-		passed[l] = &[priorities]int{}
+		skipped[l] = &[priorities]int{}
 	}
 	before, _ := q.Get()
 	for range many {
 		next, _ := q.Get()
-		of := passed[next.kind]
+		of := skipped[next.kind]
 		for p := range of {
 			of[p]++
 		}
 		of[next.request.priority] = 0
 		if most := max(of[0], of[1], of[2]); most > lowestEvery+1 {
-			t.Fatalf("a lane's hand-outs: %v since each priority had one", of)
+			t.Fatalf("keys of a kind since the last one of each priority: %v", of)
 		}
 		before.Done()
 		before = next
@@ -142,37 +140,37 @@ func TestAClassIsNotAlwaysPassedOver(t *testing.T) {
 func TestReservedWorkers(t *testing.T) {
 	for workers, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 1, 7: 1, 8: 2, 64: 16} {
 		if got := reservedWorkers(workers); got != want {
-			t.Errorf("of %d workers %d are kept, want %d", workers, got, want)
+			t.Errorf("of %d workers %d are reserved, want %d", workers, got, want)
 		}
 	}
 }
 
 func TestOneKindCannotHaveAllWorkers(t *testing.T) {
 	q := newWorkQueue(4)
-	hog, other := crowded(q, "hog", watch.Urgent), q.open(nil)
-	var turns []work
+	busy, other := openWithMany(q, "busy", watch.Urgent), q.open(nil)
+	var active []work
 	for range 3 {
 		next, _ := q.Get()
-		turns = append(turns, next)
+		active = append(active, next)
 	}
 	if l, _ := q.selectNext(); l != nil {
-		t.Fatal("the last worker is not kept")
+		t.Fatal("the last worker is not reserved")
 	}
 	other.Add(key("other"), watch.Background)
 	next, _ := q.Get()
 	if next.kind != other {
-		t.Fatal("a kind without a pass in flight gets no worker")
+		t.Fatal("a kind without a reconcile in flight gets no worker")
 	}
 	other.Add(key("second"), watch.Background)
-	turns[0].Done()
+	active[0].Done()
 	if l, _ := q.selectNext(); l != nil {
-		t.Fatal("the last worker is not kept, now that all kinds have one")
+		t.Fatal("the last worker is not reserved when all kinds have one")
 	}
 	next.Done()
-	if next, _ = q.Get(); next.kind != hog {
-		t.Fatal("a kind that was passed over lost its turn")
+	if next, _ = q.Get(); next.kind != busy {
+		t.Fatal("a kind that was skipped lost its turn")
 	}
 	if next, _ = q.Get(); next.kind != other {
-		t.Fatal("a kind without a pass in flight gets no worker")
+		t.Fatal("a kind without a reconcile in flight gets no worker")
 	}
 }

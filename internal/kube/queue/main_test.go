@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain looks for goroutines and timers that were left behind.
+// TestMain checks that no goroutine or timer is left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,33 +10,34 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// mostLanes bounds the lanes that are open at a time, and so the turns of others
-// that one may have to wait for.
-const mostLanes = 4
+// maxKinds bounds the kinds that are open at a time, and so the kinds whose turn may come before
+// that of another.
+const maxKinds = 4
 
-// model is what the queue promises, told the slow way.
+// model is a slow implementation of what the queue promises.
 type model struct {
 	q             *workQueue
 	free, reserve int
-	handed, order int
-	lanes         []*laneModel
+	gets, order   int
+	kinds         []*kindModel
 }
 
-// laneModel is what the queue promises of a lane.
-type laneModel struct {
-	lane *kindQueue
-	// waiting holds each key that waits, again each to be repeated, active the keys
-	// being worked on.
-	waiting, again map[object.Key]askModel
+// kindModel is what the queue promises of a kind.
+type kindModel struct {
+	queue *kindQueue
+	// waiting holds the keys that wait, again those to be repeated, active those that are being
+	// reconciled.
+	waiting, again map[object.Key]requestModel
 	active         map[object.Key]work
-	// passed counts, for each priority with keys waiting, the hand-outs to others in
-	// the priority that the lane had to let go while it might have had one itself.
-	passed [priorities]int
-	// owed counts, for each priority with keys waiting, the lane's hand-outs in others.
+	// skipped counts, for each priority with keys waiting, the keys of other kinds that Get has
+	// returned in the priority although the kind was allowed to have a worker.
+	skipped [priorities]int
+	// owed counts, for each priority with keys waiting, the keys of the kind that Get has returned
+	// in other priorities.
 	owed [priorities]int
 }
 
-func (l *laneModel) waitsIn(priority watch.Priority) bool {
+func (l *kindModel) waitsIn(priority watch.Priority) bool {
 	for _, a := range l.waiting {
 		if a.Priority == priority {
 			return true
@@ -45,9 +46,8 @@ func (l *laneModel) waitsIn(priority watch.Priority) bool {
 	return false
 }
 
-// askModel is how urgently a key was asked for, and which place it has among those
-// of its priority.
-type askModel struct {
+// requestModel is the priority of a key, and its place among the keys of the priority.
+type requestModel struct {
 	watch.Priority
 	order int
 }
@@ -66,47 +66,47 @@ func TestQueueKeepsItsPromises(t *testing.T) {
 }
 
 func (m *model) open(t *rapid.T) {
-	if len(m.lanes) == mostLanes {
-		t.Skip("enough lanes")
+	if len(m.kinds) == maxKinds {
+		t.Skip("enough kinds")
 	}
-	m.lanes = append(m.lanes, &laneModel{
-		lane: m.q.open(nil), waiting: map[object.Key]askModel{}, again: map[object.Key]askModel{}, active: map[object.Key]work{},
+	m.kinds = append(m.kinds, &kindModel{
+		queue: m.q.open(nil), waiting: map[object.Key]requestModel{}, again: map[object.Key]requestModel{}, active: map[object.Key]work{},
 	})
 }
 
-func (m *model) some(t *rapid.T) *laneModel {
-	if len(m.lanes) == 0 {
-		t.Skip("no lane")
+func (m *model) some(t *rapid.T) *kindModel {
+	if len(m.kinds) == 0 {
+		t.Skip("no kind")
 	}
-	return rapid.SampledFrom(m.lanes).Draw(t, "lane")
+	return rapid.SampledFrom(m.kinds).Draw(t, "kind")
 }
 
 func (m *model) add(t *rapid.T) {
 	l := m.some(t)
 	k := key(fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "key")))
 	p := watch.Priority(rapid.IntRange(0, int(watch.Urgent)).Draw(t, "priority"))
-	l.lane.Add(k, p)
+	l.queue.Add(k, p)
 	in := l.waiting
 	if _, working := l.active[k]; working {
 		in = l.again
 	}
-	if had, ok := in[k]; !ok || p > had.Priority {
+	if known, ok := in[k]; !ok || p > known.Priority {
 		m.order++
-		in[k] = askModel{p, m.order}
+		in[k] = requestModel{p, m.order}
 	}
 }
 
-// may tells whether a lane may have another worker: the last ones are kept for
-// those that have none.
-func (m *model) may(l *laneModel) bool {
+// mayGet says whether a kind may have another worker: the last ones are reserved for kinds that
+// have none.
+func (m *model) mayGet(l *kindModel) bool {
 	return m.free > 0 && (len(l.active) == 0 || m.free > m.reserve)
 }
 
-// priorities are those that have work which may be done now.
+// priorities are those with keys that Get may return now.
 func (m *model) priorities() (out [priorities]bool) {
-	for _, l := range m.lanes {
+	for _, l := range m.kinds {
 		for _, a := range l.waiting {
-			out[a.Priority] = out[a.Priority] || m.may(l)
+			out[a.Priority] = out[a.Priority] || m.mayGet(l)
 		}
 	}
 	return out
@@ -116,28 +116,28 @@ func (m *model) get(t *rapid.T) {
 	possible := m.priorities()
 	if possible == ([priorities]bool{}) {
 		if l, _ := m.q.selectNext(); l != nil && m.free > 0 {
-			t.Fatal("it hands out what may not be done now")
+			t.Fatal("Get returns a key of a kind that may have no worker")
 		}
-		t.Skip("it would wait")
+		t.Skip("Get would block")
 	}
 	next, _ := m.q.Get()
-	m.handed++
-	var l *laneModel
-	for _, open := range m.lanes {
-		if open.lane == next.kind {
+	m.gets++
+	var l *kindModel
+	for _, open := range m.kinds {
+		if open.queue == next.kind {
 			l = open
 		}
 	}
 	if l == nil {
-		t.Fatalf("work of a lane that is closed: %v", next.key())
+		t.Fatalf("Get returns %v of a closed kind", next.key())
 	}
-	if !m.may(l) {
-		t.Fatalf("a lane with %d passes in flight gets one of %d free workers; %d are kept", len(l.active), m.free, m.reserve)
+	if !m.mayGet(l) {
+		t.Fatalf("a kind with %d reconciles in flight gets one of %d free workers; %d are reserved", len(l.active), m.free, m.reserve)
 	}
 	m.checkKey(t, l, next)
 	priority := next.request.priority
-	if l.owed[priority] < lowestEvery { // else the lane's turn in another priority went to it
-		m.checkClass(t, priority, possible)
+	if l.owed[priority] < lowestEvery { // otherwise the priority was overdue for the kind
+		m.checkPriority(t, priority, possible)
 		m.checkTurns(t, l, priority)
 	}
 	for p := range priorities {
@@ -150,23 +150,22 @@ func (m *model) get(t *rapid.T) {
 	m.free--
 }
 
-// checkKey: a key is worked on by one at a time, and has waited the longest of
-// its lane and priority.
-func (m *model) checkKey(t *rapid.T, l *laneModel, next work) {
+// checkKey: a key has one worker at a time, and has waited the longest of its kind and priority.
+func (m *model) checkKey(t *rapid.T, l *kindModel, next work) {
 	a, waited := l.waiting[next.key()]
 	_, working := l.active[next.key()]
 	if !waited || working || a.Priority != next.request.priority {
-		t.Fatalf("%v waits: %t, as %d, handed out as %d; is worked on: %t", next.key(), waited, a.Priority, next.request.priority, working)
+		t.Fatalf("%v waits: %t, in priority %d, returned in %d; is active: %t", next.key(), waited, a.Priority, next.request.priority, working)
 	}
 	for k, other := range l.waiting {
 		if other.Priority == a.Priority && other.order < a.order {
-			t.Fatalf("%v goes before %v, which came first", next.key(), k)
+			t.Fatalf("%v is returned before %v, which was added first", next.key(), k)
 		}
 	}
 }
 
-// checkClass: the most urgent goes first but for one hand-out in four.
-func (m *model) checkClass(t *rapid.T, priority watch.Priority, possible [priorities]bool) {
+// checkPriority: the most urgent key is first except in one call of Get in four.
+func (m *model) checkPriority(t *rapid.T, priority watch.Priority, possible [priorities]bool) {
 	var below, above int
 	for p, has := range possible {
 		switch {
@@ -178,28 +177,28 @@ func (m *model) checkClass(t *rapid.T, priority watch.Priority, possible [priori
 	}
 	wrong := above > 0
 	switch {
-	case m.handed%lowestEvery == 0:
+	case m.gets%lowestEvery == 0:
 		wrong = below > 0
-	case m.handed%lowerEvery == 0:
+	case m.gets%lowerEvery == 0:
 		wrong = above > 1 || above == 0 && below > 0
 	}
 	if wrong {
-		t.Fatalf("hand-out %d goes to priority %d; there is work in %v", m.handed, priority, possible)
+		t.Fatalf("call %d of Get returns priority %d; keys wait in %v", m.gets, priority, possible)
 	}
 }
 
-// checkTurns: between two hand-outs to a lane in a priority, every other that may
-// have one has one.
-func (m *model) checkTurns(t *rapid.T, l *laneModel, priority watch.Priority) {
-	for _, other := range m.lanes {
+// checkTurns: between two keys of a kind in a priority, Get returns one of each other kind that
+// may have a worker.
+func (m *model) checkTurns(t *rapid.T, l *kindModel, priority watch.Priority) {
+	for _, other := range m.kinds {
 		switch {
 		case other == l, !other.waitsIn(priority):
-			other.passed[priority] = 0
-		case m.may(other):
-			other.passed[priority]++
+			other.skipped[priority] = 0
+		case m.mayGet(other):
+			other.skipped[priority]++
 		}
-		if other.passed[priority] >= mostLanes {
-			t.Fatalf("a lane has waited for %d turns in priority %d", other.passed[priority], priority)
+		if other.skipped[priority] >= maxKinds {
+			t.Fatalf("a kind has waited for %d others in priority %d", other.skipped[priority], priority)
 		}
 	}
 }
@@ -217,31 +216,31 @@ func (m *model) done(t *rapid.T) {
 		delete(l.active, k)
 		if a, repeat := l.again[k]; repeat {
 			m.order++
-			l.waiting[k] = askModel{a.Priority, m.order}
+			l.waiting[k] = requestModel{a.Priority, m.order}
 			delete(l.again, k)
 		}
 		return
 	}
-	t.Skip("nothing is worked on")
+	t.Skip("nothing is active")
 }
 
-// close closes a lane, and ends what is in flight; its workers are free then.
+// close closes a kind, and ends its reconciles in flight.
 func (m *model) close(t *rapid.T) {
 	l := m.some(t)
-	over := l.lane.Close()
+	closed := l.queue.Close()
 	for _, next := range l.active {
 		select {
-		case <-over:
-			t.Fatal("it is over while work is in flight")
+		case <-closed:
+			t.Fatal("a kind is closed with a reconcile in flight")
 		default:
 		}
 		next.Done()
 		m.free++
 	}
-	<-over
-	for i := range m.lanes {
-		if m.lanes[i] == l {
-			m.lanes = append(m.lanes[:i:i], m.lanes[i+1:]...)
+	<-closed
+	for i := range m.kinds {
+		if m.kinds[i] == l {
+			m.kinds = append(m.kinds[:i:i], m.kinds[i+1:]...)
 			return
 		}
 	}
@@ -249,33 +248,33 @@ func (m *model) close(t *rapid.T) {
 
 // check compares the queue with the model after each operation.
 func (m *model) check(t *rapid.T) {
-	if m.q.free != m.free || len(m.q.kinds) != len(m.lanes) {
-		t.Fatalf("%d workers are free, want %d; %d lanes are open, want %d", m.q.free, m.free, len(m.q.kinds), len(m.lanes))
+	if m.q.free != m.free || len(m.q.kinds) != len(m.kinds) {
+		t.Fatalf("%d workers are free, want %d; %d kinds are open, want %d", m.q.free, m.free, len(m.q.kinds), len(m.kinds))
 	}
-	for i, l := range m.lanes {
+	for i, l := range m.kinds {
 		var want, got [priorities]int
 		for _, a := range l.waiting {
 			want[a.Priority]++
 		}
 		for p := range got {
-			for range l.lane.waiting[p].all() {
+			for range l.queue.waiting[p].all() {
 				got[p]++
 			}
 			turns := 0
 			for other := range m.q.rounds[p].all() {
-				if other == l.lane {
+				if other == l.queue {
 					turns++
 				}
 			}
 			if turns != min(1, want[p]) {
-				t.Fatalf("lane %d has %d keys in priority %d, and %d turns", i, want[p], p, turns)
+				t.Fatalf("kind %d has %d keys in priority %d, and %d turns", i, want[p], p, turns)
 			}
 		}
-		if got != want || l.lane.depth != len(l.waiting) || l.lane.active != len(l.active) {
-			t.Fatalf("lane %d: %v keys wait, want %v; %d in all; %d are worked on, want %d", i, got, want, l.lane.depth, l.lane.active, len(l.active))
+		if got != want || l.queue.depth != len(l.waiting) || l.queue.active != len(l.active) {
+			t.Fatalf("kind %d: %v keys wait, want %v; %d in all; %d are active, want %d", i, got, want, l.queue.depth, l.queue.active, len(l.active))
 		}
-		if remembered := len(l.waiting) + len(l.active); len(l.lane.items) != remembered {
-			t.Fatalf("lane %d remembers %d keys, want %d", i, len(l.lane.items), remembered)
+		if want := len(l.waiting) + len(l.active); len(l.queue.items) != want {
+			t.Fatalf("kind %d has %d items, want %d", i, len(l.queue.items), want)
 		}
 	}
 }

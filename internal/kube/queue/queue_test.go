@@ -16,8 +16,7 @@ import (
 
 func key(name string) object.Key { return object.Key{Kind: "Vpc", Namespace: "prod", Name: name} }
 
-// drained are the names that the queue hands out until nothing is left, each
-// done before the next.
+// drained returns the names of all keys in the order of Get, each done before the next.
 func drained(q *workQueue) []string {
 	var out []string
 	for waiting(q) > 0 {
@@ -28,7 +27,7 @@ func drained(q *workQueue) []string {
 	return out
 }
 
-// waiting counts the keys that wait.
+// waiting counts the waiting keys.
 func waiting(q *workQueue) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -50,22 +49,22 @@ func TestOrderOfWork(t *testing.T) {
 		want   []string
 	}{
 		"Equal keys coalesce": {
-			reason: "one look sees all that has happened",
+			reason: "one reconcile sees all changes",
 			adds:   []add{{"a", watch.Normal}, {"a", watch.Normal}, {"b", watch.Normal}, {"a", watch.Background}},
 			want:   []string{"a", "b"},
 		},
-		"The more urgent goes first": {
-			reason: "a person waits for it",
+		"The most urgent key is first": {
+			reason: "a user waits for it",
 			adds:   []add{{"replay", watch.Background}, {"status", watch.Normal}, {"edit", watch.Urgent}},
 			want:   []string{"edit", "status", "replay"},
 		},
-		"Of equal priority, the first to come": {
+		"Of one priority, the key that was added first": {
 			reason: "no key starves",
 			adds:   []add{{"b", watch.Normal}, {"a", watch.Normal}, {"c", watch.Normal}},
 			want:   []string{"b", "a", "c"},
 		},
-		"A key that becomes urgent moves ahead, once": {
-			reason: "its older place doesn't count any more",
+		"A key that becomes urgent is returned once, and earlier": {
+			reason: "it leaves its place in the lower priority",
 			adds:   []add{{"a", watch.Background}, {"b", watch.Background}, {"b", watch.Urgent}},
 			want:   []string{"b", "a"},
 		},
@@ -89,7 +88,7 @@ func TestOrderOfWork(t *testing.T) {
 	}
 }
 
-func TestAKeyIsWorkedOnByOneAtATime(t *testing.T) {
+func TestAKeyHasOneWorkerAtATime(t *testing.T) {
 	q := newWorkQueue(2)
 	l := q.open(nil)
 	l.Add(key("a"), watch.Normal)
@@ -98,16 +97,15 @@ func TestAKeyIsWorkedOnByOneAtATime(t *testing.T) {
 	l.Add(next.key(), watch.Urgent)
 	l.Add(key("b"), watch.Normal)
 	if n := waiting(q); n != 1 {
-		t.Fatalf("%d keys wait; what is worked on must not be handed out again", n)
+		t.Fatalf("%d keys wait; a key with a worker must not be returned again", n)
 	}
 	next.Done()
 	if diff := cmp.Diff([]string{"a", "b"}, drained(q)); diff != "" {
-		t.Errorf("what was added meanwhile is repeated, as urgently as it was asked for (-want +got):\n%s", diff)
+		t.Errorf("a key that was added meanwhile is repeated, in its highest priority (-want +got):\n%s", diff)
 	}
 }
 
-// TestAKeyHasOnePlace: an object is asked for now and then, and more urgently
-// before a worker is free, for days.
+// TestAKeyHasOnePlace adds a key in rising priorities before a worker is free, again and again.
 func TestAKeyHasOnePlace(t *testing.T) {
 	q := newWorkQueue(1)
 	l := q.open(nil)
@@ -117,28 +115,28 @@ func TestAKeyHasOnePlace(t *testing.T) {
 		}
 		next, _ := q.Get()
 		if p := next.request.priority; p != watch.Urgent {
-			t.Fatalf("it is handed out as %d", p)
+			t.Fatalf("the key is returned in priority %d", p)
 		}
 		next.Done()
 		for p := range priorities {
 			if !l.waiting[p].empty() || l.rounds[p].isLinked() {
-				t.Fatalf("it waits in priority %d still", p)
+				t.Fatalf("the key still waits in priority %d", p)
 			}
 		}
 		if len(l.items) > 0 {
-			t.Fatal("a key without requests is remembered")
+			t.Fatal("a key without requests has an item")
 		}
 	}
 }
 
 func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
-	cases := map[string]func(l *kindQueue, ask func()){
-		"While it waits": func(_ *kindQueue, ask func()) { ask() },
-		"While it is worked on": func(l *kindQueue, ask func()) {
+	cases := map[string]func(l *kindQueue, add func()){
+		"While it waits": func(_ *kindQueue, add func()) { add() },
+		"While it is reconciled": func(l *kindQueue, add func()) {
 			l.Add(key("a"), watch.Urgent)
 			next, _ := l.parent.Get()
 			<-time.After(time.Minute)
-			ask()
+			add()
 			next.Done()
 		},
 	}
@@ -157,7 +155,7 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 				next, _ := l.parent.Get()
 				want := request{priority: watch.Normal, since: began}
 				if next.request != want {
-					t.Errorf("want it as %v, got %v", want, next.request)
+					t.Errorf("want %v, got %v", want, next.request)
 				}
 			})
 		})
@@ -173,21 +171,21 @@ func TestClosingAKindQueue(t *testing.T) {
 		l.AddAfter(key("c"), time.Second, watch.Normal)
 		next, _ := q.Get()
 		other.Add(key("other"), watch.Normal)
-		over := l.Close()
+		closed := l.Close()
 		select {
-		case <-over:
-			t.Error("it is over while work is in flight")
+		case <-closed:
+			t.Error("the kind is closed with a reconcile in flight")
 		default:
 		}
-		l.Add(next.key(), watch.Urgent) // too late to be repeated
+		l.Add(next.key(), watch.Urgent) // too late
 		l.Add(key("d"), watch.Normal)
 		l.AddAfter(key("e"), time.Second, watch.Normal)
 		next.AddRateLimited(0)
 		next.Done()
-		<-over
+		<-closed
 		<-time.After(time.Hour)
 		if diff := cmp.Diff([]string{"other"}, drained(q)); diff != "" {
-			t.Errorf("what is left of a closed lane's work (-want +got):\n%s", diff)
+			t.Errorf("keys after the kind was closed (-want +got):\n%s", diff)
 		}
 		<-l.Close() // may be called again
 	})
@@ -202,7 +200,7 @@ func TestClosingTheQueue(t *testing.T) {
 		for range 3 {
 			workers.Go(func() {
 				if _, ok := q.Get(); ok {
-					t.Error("a closed queue hands out work")
+					t.Error("a closed queue returns a key")
 				}
 			})
 		}
@@ -211,19 +209,19 @@ func TestClosingTheQueue(t *testing.T) {
 		workers.Wait()
 		l.Add(key("a"), watch.Urgent)
 		if _, ok := q.Get(); ok {
-			t.Error("a closed queue takes work")
+			t.Error("a closed queue accepts a key")
 		}
 	})
 }
 
-// TestStorm lets workers and callers loose on the queue: no key is worked on
-// twice at once, and each key is looked at after the last time it was added.
-func TestStorm(t *testing.T) {
+// TestConcurrentUse has several workers and callers: no key has two workers at once, and each key
+// is reconciled after the last time it was added.
+func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const lanes, keys, adders, rounds = 3, 7, 5, 200
+		const kinds, keys, adders, rounds = 3, 7, 5, 200
 		q := newWorkQueue(4)
 		var all []*kindQueue
-		for range lanes {
+		for range kinds {
 			all = append(all, q.open(nil))
 		}
 		var mu sync.Mutex
@@ -240,7 +238,7 @@ func TestStorm(t *testing.T) {
 					id := name(next.kind, next.key())
 					mu.Lock()
 					if working[id] {
-						t.Errorf("%s is worked on twice at once", id)
+						t.Errorf("%s has two workers at once", id)
 					}
 					working[id], seen[id] = true, added[id]
 					mu.Unlock()
@@ -255,7 +253,7 @@ func TestStorm(t *testing.T) {
 		for a := range adders {
 			callers.Go(func() {
 				for i := range rounds {
-					l, k := all[(a+i)%lanes], key(fmt.Sprint((a*i)%keys))
+					l, k := all[(a+i)%kinds], key(fmt.Sprint((a*i)%keys))
 					mu.Lock()
 					added[name(l, k)]++
 					mu.Unlock()
@@ -273,7 +271,7 @@ func TestStorm(t *testing.T) {
 		q.ShutDown()
 		workers.Wait()
 		if diff := cmp.Diff(added, seen); diff != "" {
-			t.Errorf("something was added and not looked at since (-added +seen):\n%s", diff)
+			t.Errorf("keys were added and not reconciled since (-added +reconciled):\n%s", diff)
 		}
 	})
 }

@@ -14,9 +14,9 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 		delays []time.Duration
 		want   time.Duration
 	}{
-		"A later one changes nothing":  {[]time.Duration{time.Second, time.Minute}, time.Second},
-		"An earlier one takes over":    {[]time.Duration{time.Minute, time.Second}, time.Second},
-		"An equal one changes nothing": {[]time.Duration{time.Second, time.Second}, time.Second},
+		"A later one is ignored":     {[]time.Duration{time.Second, time.Minute}, time.Second},
+		"An earlier one replaces it": {[]time.Duration{time.Minute, time.Second}, time.Second},
+		"An equal one is ignored":    {[]time.Duration{time.Second, time.Second}, time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -29,15 +29,15 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 				}
 				next, _ := q.Get()
 				if took := time.Since(began); took != tc.want {
-					t.Errorf("want it after %s, got it after %s", tc.want, took)
+					t.Errorf("want the key after %s, got it after %s", tc.want, took)
 				}
 				if next.request.priority != watch.Normal {
-					t.Errorf("the most urgent counts, not %d", next.request.priority)
+					t.Errorf("the priority is %d, not the highest", next.request.priority)
 				}
 				next.Done()
 				<-time.After(time.Hour)
 				if n := waiting(q); n != 0 {
-					t.Errorf("%d more came of it", n)
+					t.Errorf("the key waits %d more times", n)
 				}
 			})
 		})
@@ -61,21 +61,21 @@ func TestFailedItemsAreRetriedWithBackoff(t *testing.T) {
 		for range 100 {
 			took := again()
 			if took < firstDelay/2 || took > longestDelay || took < last && last < longestDelay/2 {
-				t.Errorf("after %s it came back after %s", last, took)
+				t.Errorf("after a delay of %s the next is %s", last, took)
 			}
 			last = took
 		}
 		if last < longestDelay/2 {
-			t.Errorf("after a hundred failures it comes back after %s", last)
+			t.Errorf("after a hundred failures the delay is %s", last)
 		}
 		next.Forget()
 		if took := again(); took > firstDelay {
-			t.Errorf("what has succeeded starts anew, not after %s", took)
+			t.Errorf("after a success the first delay is %s", took)
 		}
 		next.Forget()
 		next.Done()
 		if len(l.items) > 0 || l.failing != 0 {
-			t.Errorf("%d keys are remembered, %d as failing", len(l.items), l.failing)
+			t.Errorf("%d keys have items, %d of them failing", len(l.items), l.failing)
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		next, _ := q.Get()
 		for failures := range 30 {
 			began := time.Now()
-			next.kind.AddAfter(next.key(), time.Second, watch.Background) // due before
+			next.kind.AddAfter(next.key(), time.Second, watch.Background) // due earlier
 			for range failures {
 				next.AddRateLimited(0)
 			}
@@ -97,7 +97,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 			next.Done()
 			next, _ = q.Get()
 			if took := time.Since(began); took < time.Minute || took > longestDelay {
-				t.Errorf("after %d failures it came back after %s", failures+1, took)
+				t.Errorf("after %d failures the delay is %s", failures+1, took)
 			}
 		}
 		next.Forget()
@@ -105,41 +105,41 @@ func TestRetryAfterIsRespected(t *testing.T) {
 	})
 }
 
-// TestARepeatIsAsUrgent: a pass over a person's change fails, with a conflict
-// say, while ten thousand objects are looked at again.
+// TestARetryKeepsThePriority: the reconcile of a user's change fails, such as with a conflict, while
+// ten thousand objects are resynced.
 func TestARetryKeepsThePriority(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		play   func(person work)
+		play   func(edit work)
 		want   watch.Priority
 	}{
-		"A person's change that failed": {
+		"The reconcile fails": {
 			reason: "it has not been handled yet",
-			play:   func(person work) { person.AddRateLimited(0) },
+			play:   func(edit work) { edit.AddRateLimited(0) },
 			want:   watch.Urgent,
 		},
-		"It fails once more, when looked at for another reason": {
-			reason: "the change has not been handled for that",
-			play: func(person work) {
-				person.AddRateLimited(0)
-				person.request.priority = watch.Background
-				person.AddRateLimited(0)
+		"It fails again in a lower priority": {
+			reason: "the change has still not been handled",
+			play: func(edit work) {
+				edit.AddRateLimited(0)
+				edit.request.priority = watch.Background
+				edit.AddRateLimited(0)
 			},
 			want: watch.Urgent,
 		},
-		"It succeeds when looked at for another reason": {
-			reason: "what comes then is but one look too many",
-			play: func(person work) {
-				person.AddRateLimited(0)
-				person.Forget()
+		"It succeeds in a lower priority": {
+			reason: "the retry is not needed any more",
+			play: func(edit work) {
+				edit.AddRateLimited(0)
+				edit.Forget()
 			},
 			want: watch.Background,
 		},
-		"A wait": {
+		"It waits": {
 			reason: "nothing changed",
-			play: func(person work) {
-				person.Forget()
-				person.kind.AddAfter(person.key(), time.Second, watch.Background)
+			play: func(edit work) {
+				edit.Forget()
+				edit.kind.AddAfter(edit.key(), time.Second, watch.Background)
 			},
 			want: watch.Background,
 		},
@@ -149,22 +149,22 @@ func TestARetryKeepsThePriority(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newWorkQueue(1)
 				l := q.open(nil)
-				l.Add(key("person"), watch.Urgent)
-				person, _ := q.Get()
+				l.Add(key("edit"), watch.Urgent)
+				edit, _ := q.Get()
 				for i := range 10_000 {
 					l.Add(key(fmt.Sprint(i)), watch.Background)
 				}
-				tc.play(person)
-				person.Done()
+				tc.play(edit)
+				edit.Done()
 				<-time.After(time.Second)
 				before := 0
 				next, _ := q.Get()
-				for ; next.key() != key("person"); next, _ = q.Get() {
+				for ; next.key() != key("edit"); next, _ = q.Get() {
 					before++
 					next.Done()
 				}
 				if next.request.priority != tc.want || (before < 10_000) != (tc.want == watch.Urgent) {
-					t.Errorf("%s; it comes back as %d, after %d others", tc.reason, next.request.priority, before)
+					t.Errorf("%s: it is retried in priority %d, after %d others", tc.reason, next.request.priority, before)
 				}
 			})
 		})

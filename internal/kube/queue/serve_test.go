@@ -13,16 +13,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// witness notes what it was asked to reconcile, and takes its time over it.
+// witness records the objects that it reconciles.
 type witness struct {
 	mu   sync.Mutex
 	seen map[string]int
-	pass func(key object.Key)
+	do   func(key object.Key)
 }
 
 func (w *witness) Reconcile(_ context.Context, key object.Key) reconcile.Result {
-	if w.pass != nil {
-		w.pass(key)
+	if w.do != nil {
+		w.do(key)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,9 +47,9 @@ func TestARestartedKindIsReconciledCompletely(t *testing.T) {
 			c := e.Start(widget, w, nil)
 			synctest.Wait()
 			if got := w.count(); got != widgets {
-				t.Errorf("round %d: %d of %d objects were looked at", round, got, widgets)
+				t.Errorf("round %d: %d of %d objects were reconciled", round, got, widgets)
 			}
-			c.Stop() // the watch outlives this, and reports all it holds to the next
+			c.Stop() // the watch remains, and reports all objects to the next controller
 		}
 	})
 }
@@ -58,10 +58,10 @@ func TestASuccessorWaitsForReconcilesOfItsPredecessor(t *testing.T) {
 	onWorld(t, 8, func(_ *world, e *Engine) {
 		var mu sync.Mutex
 		working := map[string]bool{}
-		pass := func(key object.Key) {
+		do := func(key object.Key) {
 			mu.Lock()
 			if working[key.Name] {
-				t.Errorf("%s is worked on twice at once", key.Name)
+				t.Errorf("%s is reconciled twice at once", key.Name)
 			}
 			working[key.Name] = true
 			mu.Unlock()
@@ -70,20 +70,20 @@ func TestASuccessorWaitsForReconcilesOfItsPredecessor(t *testing.T) {
 			working[key.Name] = false
 			mu.Unlock()
 		}
-		e.Start(widget, &witness{pass: pass}, nil)
+		e.Start(widget, &witness{do: do}, nil)
 		synctest.Wait()
-		old := e.Start(widget, &witness{pass: pass}, nil)
+		old := e.Start(widget, &witness{do: do}, nil)
 		<-time.After(time.Second / 2)
-		last := &witness{pass: pass}
+		last := &witness{do: do}
 		var starts sync.WaitGroup
-		for range 3 { // of those that start at once, one is left
+		for range 3 { // of those that start at once, one remains
 			starts.Go(func() { e.Start(widget, last, nil) })
 		}
 		starts.Wait()
-		old.Stop() // late: it hits none of its successors
+		old.Stop() // late: it must not stop a successor
 		<-time.After(time.Minute)
 		if got := last.count(); got != 8 {
-			t.Errorf("the last controller looked at %d of 8 objects", got)
+			t.Errorf("the last controller reconciled %d of 8 objects", got)
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -93,47 +93,47 @@ func TestASuccessorWaitsForReconcilesOfItsPredecessor(t *testing.T) {
 	})
 }
 
-// TestAKindWhosePassesHang: a webhook of one kind doesn't answer, and every pass
-// over its objects takes until its timeout.
+// TestAHangingKindLeavesWorkersToOthers: a webhook of one kind doesn't answer, and every reconcile
+// of its objects takes until its timeout.
 func TestAHangingKindLeavesWorkersToOthers(t *testing.T) {
 	onWorld(t, 1000, func(_ *world, e *Engine) {
 		e.Start(widget, reconciles(hangs), nil)
 		synctest.Wait()
-		var asked time.Time
-		var looks atomic.Int32
+		var enqueued time.Time
+		var reconciled atomic.Int32
 		other := e.Start(part, reconciles(func(context.Context, object.Key) reconcile.Result {
-			looks.Add(1)
-			if waited := time.Since(asked); waited > 0 {
-				t.Errorf("a person's change to another kind waited %s for its pass", waited)
+			reconciled.Add(1)
+			if waited := time.Since(enqueued); waited > 0 {
+				t.Errorf("a change of another kind waited %s for its reconcile", waited)
 			}
 			return reconcile.Done()
 		}), nil)
 		for range 20 {
 			<-time.After(7 * time.Second)
-			asked = time.Now()
+			enqueued = time.Now()
 			other.Enqueue(key("a"), watch.Urgent)
 			synctest.Wait()
 		}
-		if n := looks.Load(); n != 20 {
-			t.Errorf("%d of 20 changes were looked at", n)
+		if n := reconciled.Load(); n != 20 {
+			t.Errorf("%d of 20 changes were reconciled", n)
 		}
 	})
 }
 
 func TestWatchStateIsReported(t *testing.T) {
 	onWorld(t, 1, func(w *world, e *Engine) {
-		var news atomic.Int32
-		c := e.Start(widget, &witness{}, func() { news.Add(1) })
+		var changes atomic.Int32
+		c := e.Start(widget, &witness{}, func() { changes.Add(1) })
 		synctest.Wait()
-		if got := c.State().Phase; got != watch.Synced || news.Load() == 0 {
-			t.Errorf("the watch is %s, of which was told %d times", got, news.Load())
+		if got := c.State().Phase; got != watch.Synced || changes.Load() == 0 {
+			t.Errorf("the watch is %s, which was reported %d times", got, changes.Load())
 		}
-		before := news.Load()
+		before := changes.Load()
 		w.dropKind()
 		e.Hub.KindChanged(widget.GroupKind(), watch.KindDeleted)
 		synctest.Wait()
-		if got := c.State().Phase; got != watch.Unavailable || news.Load() == before {
-			t.Errorf("the kind is gone; its watch is %s, of which was told %d times", got, news.Load()-before)
+		if got := c.State().Phase; got != watch.Unavailable || changes.Load() == before {
+			t.Errorf("the kind is gone; its watch is %s, which was reported %d times", got, changes.Load()-before)
 		}
 	})
 }

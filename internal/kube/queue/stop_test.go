@@ -20,25 +20,25 @@ import (
 func TestStopWaitsForReconcilesInFlight(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		pass   reconciles
+		do     reconciles
 		want   time.Duration
 	}{
-		"One that ends soon ends by itself": {
-			reason: "what it is about to write needn't be found out again",
-			pass: func(ctx context.Context, _ object.Key) reconcile.Result {
+		"A reconcile that ends soon is not cancelled": {
+			reason: "its work is not lost",
+			do: func(ctx context.Context, _ object.Key) reconcile.Result {
 				<-time.After(stopGrace / 2)
 				return reconcile.Fail(ctx.Err())
 			},
 			want: stopGrace / 2,
 		},
-		"One that hangs is cut short after the grace": {
-			reason: "a successor waits for it, and so may a person",
-			pass:   hangs,
+		"A reconcile that hangs is cancelled after the grace period": {
+			reason: "a successor waits for it",
+			do:     hangs,
 			want:   stopGrace,
 		},
-		"One that ignores its context is waited for": {
+		"Stop waits for a reconcile that ignores its context": {
 			reason: "a successor would work on the same object",
-			pass: func(context.Context, object.Key) reconcile.Result {
+			do: func(context.Context, object.Key) reconcile.Result {
 				<-time.After(4 * stopGrace)
 				return reconcile.Fail(errors.New("no"))
 			},
@@ -48,14 +48,14 @@ func TestStopWaitsForReconcilesInFlight(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log := funcr.New(func(_, args string) { t.Errorf("the stop isn't a failure, but is logged as one: %s", args) }, funcr.Options{})
+				log := funcr.New(func(_, args string) { t.Errorf("the stop is logged as a failure: %s", args) }, funcr.Options{})
 				e := engineOver(newWorld(10), Config{Workers: 4, Log: log})
 				end := run(t, e)
-				c := e.Start(widget, tc.pass, nil)
+				c := e.Start(widget, tc.do, nil)
 				synctest.Wait()
 				began := time.Now()
 				var stops sync.WaitGroup
-				for range 2 { // the second waits as the first does
+				for range 2 { // the second waits, too
 					stops.Go(func() {
 						c.Stop()
 						if took := time.Since(began); took != tc.want {
@@ -80,12 +80,12 @@ func TestAFailureIsLogged(t *testing.T) {
 		<-time.After(time.Second)
 		synctest.Wait()
 		if n := failures.Load(); n != 1 {
-			t.Errorf("a pass that took too long was logged %d times", n)
+			t.Errorf("a reconcile that timed out was logged %d times", n)
 		}
 		<-time.After(time.Second)
-		end() // cuts another short
+		end() // cancels another
 		if n := failures.Load(); n != 1 {
-			t.Errorf("a pass that the end of the engine cut short was logged")
+			t.Errorf("a reconcile that the end of the engine cancelled was logged")
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestAFailureIsLogged(t *testing.T) {
 func TestAControllerMayStopBeforeTheEngineRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOver(newWorld(3), Config{Workers: 4})
-		first := e.Start(widget, &witness{pass: func(object.Key) { t.Error("a stopped controller works") }}, nil)
+		first := e.Start(widget, &witness{do: func(object.Key) { t.Error("a stopped controller reconciles") }}, nil)
 		first.Enqueue(widgetKey(0), watch.Urgent)
 		first.Stop()
 		w := &witness{}
@@ -101,7 +101,7 @@ func TestAControllerMayStopBeforeTheEngineRuns(t *testing.T) {
 		end := run(t, e)
 		synctest.Wait()
 		if got := w.count(); got != 3 {
-			t.Errorf("its successor looked at %d of 3 objects", got)
+			t.Errorf("its successor reconciled %d of 3 objects", got)
 		}
 		end()
 	})
@@ -112,7 +112,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 		var ended atomic.Int32
 		c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Result {
 			<-ctx.Done()
-			<-time.After(time.Second) // it puts its things in order
+			<-time.After(time.Second) // it finishes its work
 			ended.Add(1)
 			return reconcile.Done()
 		}), nil)
@@ -121,14 +121,13 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 		e.queue.ShutDown() // as Run does
 		c.Stop()
 		if n := ended.Load(); n != 3 {
-			t.Errorf("the stop returned when %d of 3 passes had ended", n)
+			t.Errorf("Stop returned when %d of 3 reconciles had ended", n)
 		}
 		c.Stop()
 	})
 }
 
-// leases wants the parts of each widget that there is, as the reconciler of
-// instances does.
+// leases watches the parts of each widget that exists, as the reconciler of instances does.
 func leases(hub *watch.Hub, took time.Duration) reconciles {
 	return func(_ context.Context, key object.Key) reconcile.Result {
 		if _, ok := hub.GetCached(widget, key.Namespace, key.Name); !ok {
@@ -148,12 +147,12 @@ func leases(hub *watch.Hub, took time.Duration) reconciles {
 func TestNoLeaseOutlivesItsController(t *testing.T) {
 	const widgets, grace = 10, 24 * time.Hour
 	cases := map[string]func(w *world, e *Engine){
-		"A controller that is stopped": func(_ *world, e *Engine) {
+		"A controller is stopped": func(_ *world, e *Engine) {
 			c := e.Start(widget, leases(e.Hub, 0), nil)
 			synctest.Wait()
 			c.Stop()
 		},
-		"Kind and controller go at once, with passes in flight": func(w *world, e *Engine) {
+		"Kind and controller end at once, with reconciles in flight": func(w *world, e *Engine) {
 			c := e.Start(widget, leases(e.Hub, time.Second), nil)
 			<-time.After(time.Minute)
 			for n := range 4 {
@@ -165,7 +164,7 @@ func TestNoLeaseOutlivesItsController(t *testing.T) {
 			synctest.Wait()
 			c.Stop()
 		},
-		"A controller is replaced while a deletion waits for its pass": func(w *world, e *Engine) {
+		"A controller is replaced while a deletion waits for its reconcile": func(w *world, e *Engine) {
 			old := e.Start(widget, leases(e.Hub, time.Second), nil)
 			<-time.After(time.Minute)
 			for n := range 4 {

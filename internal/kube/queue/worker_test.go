@@ -15,28 +15,28 @@ import (
 
 func TestPanicsAreReported(t *testing.T) {
 	cases := map[string]struct {
-		pass func(object.Key)
+		do   func(object.Key)
 		want string
 		hide string
 	}{
-		"The text of a mistake in the program": {
-			pass: func(object.Key) { nothing()["x"] = 1 },
+		"A runtime error with its text": {
+			do:   func(object.Key) { nothing()["x"] = 1 },
 			want: "assignment to entry in nil map",
 		},
-		"Of a value its type alone, for it may hold what a Secret holds": {
-			pass: func(object.Key) { panic("hunter2") },
+		"A value with its type alone: it may come from a Secret": {
+			do:   func(object.Key) { panic("hunter2") },
 			want: "panic with a string", hide: "hunter2",
 		},
-		"Of an error its type alone": {
-			pass: func(object.Key) { panic(errors.New("hunter2")) },
+		"An error with its type alone": {
+			do:   func(object.Key) { panic(errors.New("hunter2")) },
 			want: "panic with a *errors.errorString", hide: "hunter2",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			out := recoverPanics(t.Context(), &witness{pass: tc.pass}, key("a"))
+			out := recoverPanics(t.Context(), &witness{do: tc.do}, key("a"))
 			if out.Err == nil {
-				t.Fatal("a panic is no failure")
+				t.Fatal("a panic is not an error")
 			}
 			text := out.Err.Error()
 			if !strings.Contains(text, tc.want) || !strings.Contains(text, "worker_test.go") {
@@ -49,13 +49,13 @@ func TestPanicsAreReported(t *testing.T) {
 	}
 }
 
-// nothing is a map that a program forgot to make.
+// nothing returns a nil map.
 func nothing() map[string]int { return nil }
 
 func TestReconcileEventContainsItsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var passes []reconcile.Run
-		e := engineOver(newWorld(0), Config{Workers: 1, Observe: func(p reconcile.Run) { passes = append(passes, p) }})
+		var runs []reconcile.Run
+		e := engineOver(newWorld(0), Config{Workers: 1, Observe: func(p reconcile.Run) { runs = append(runs, p) }})
 		c := e.Start(widget, reconciles(func(context.Context, object.Key) reconcile.Result {
 			<-time.After(time.Second)
 			return reconcile.RequeueAfter(time.Hour)
@@ -66,10 +66,10 @@ func TestReconcileEventContainsItsWait(t *testing.T) {
 		end := run(t, e)
 		<-time.After(time.Minute)
 		end()
-		if len(passes) != 1 {
-			t.Fatalf("want one pass, got %v", passes)
+		if len(runs) != 1 {
+			t.Fatalf("want one reconcile, got %v", runs)
 		}
-		if p := passes[0]; p.Kind != widget || p.Key != widgetKey(0) || p.Waited != time.Minute || p.Took != time.Second || p.RequeueAfter != time.Hour {
+		if p := runs[0]; p.Kind != widget || p.Key != widgetKey(0) || p.Waited != time.Minute || p.Took != time.Second || p.RequeueAfter != time.Hour {
 			t.Errorf("the reported run is %+v", p)
 		}
 	})

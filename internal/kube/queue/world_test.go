@@ -29,12 +29,12 @@ func widgetKey(n int) object.Key {
 	return object.Key{Group: widget.Group, Kind: widget.Kind, Name: fmt.Sprint("w", n)}
 }
 
-// world holds widgets, which only ever go, and no parts.
+// world is an API server with widgets, which are only deleted, and no parts.
 type world struct {
 	mu      sync.Mutex
 	widgets map[string]bool
 	watches []chan apiwatch.Event
-	// gone says that there is no kind of widgets any more.
+	// gone says that the kind of the widgets is deleted.
 	gone bool
 }
 
@@ -79,18 +79,18 @@ func (w *world) resolve(_ context.Context, kind schema.GroupVersionKind) (watch.
 
 func (w *world) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
 	if r.Resource == "parts" {
-		return shelf{world: newWorld(0)}
+		return resource{world: newWorld(0)}
 	}
-	return shelf{world: w}
+	return resource{world: w}
 }
 
-// shelf is where the objects of one kind are found.
-type shelf struct {
+// resource serves the objects of one kind.
+type resource struct {
 	dynamic.NamespaceableResourceInterface
 	world *world
 }
 
-func (s shelf) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (s resource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.world.list(), nil
@@ -105,11 +105,11 @@ func (w *world) list() *unstructured.UnstructuredList {
 	return list
 }
 
-func (s shelf) Watch(_ context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
+func (s resource) Watch(_ context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	list := s.world.list()
-	events := make(chan apiwatch.Event, 2*len(list.Items)+1) // those at the start, their ends, and the bookmark
+	events := make(chan apiwatch.Event, 2*len(list.Items)+1) // the initial events, the deletions, and the bookmark
 	if options.SendInitialEvents != nil && *options.SendInitialEvents {
 		for i := range list.Items {
 			events <- apiwatch.Event{Type: apiwatch.Added, Object: &list.Items[i]}
@@ -173,7 +173,7 @@ func (f reconciles) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	return f(ctx, key)
 }
 
-// hangs is a pass that ends with its context only.
+// hangs is a reconcile that ends only with its context.
 func hangs(ctx context.Context, _ object.Key) reconcile.Result {
 	<-ctx.Done()
 	return reconcile.Fail(ctx.Err())

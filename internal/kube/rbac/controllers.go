@@ -97,47 +97,47 @@ type Resource struct{ Group, Name string }
 // for the resources of instances come on top.
 func ControllerPermissions(p ControllerOptions) []Permission {
 	const leases, hooks, secrets = "leases", "validatingwebhookconfigurations", "secrets"
-	needs := slices.Clone(base)
+	permissions := slices.Clone(base)
 	if p.Graphs {
-		needs = append(needs, graphs...)
+		permissions = append(permissions, graphs...)
 	}
 	if p.Compositions {
-		needs = append(needs, compositions...)
+		permissions = append(permissions, compositions...)
 	}
 	if p.Lease.Name != "" {
-		needs = append(needs, p.Lease.permissions("coordination.k8s.io", leases, "get", "update")...)
-		here := Object{Namespace: p.Lease.Namespace}
-		needs = append(needs, here.permissions("coordination.k8s.io", leases, "create")...)
-		needs = append(needs, here.permissions("", "events", "create", "patch")...) // leader election events
+		permissions = append(permissions, p.Lease.permissions("coordination.k8s.io", leases, "get", "update")...)
+		namespaced := Object{Namespace: p.Lease.Namespace}
+		permissions = append(permissions, namespaced.permissions("coordination.k8s.io", leases, "create")...)
+		permissions = append(permissions, namespaced.permissions("", "events", "create", "patch")...) // leader election events
 	}
-	needs = append(needs, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
+	permissions = append(permissions, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
 	if p.Webhook {
-		needs = append(needs, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "patch")...)
-		needs = append(needs, PermissionsFor("admissionregistration.k8s.io", hooks, "create")...)
+		permissions = append(permissions, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "patch")...)
+		permissions = append(permissions, PermissionsFor("admissionregistration.k8s.io", hooks, "create")...)
 	}
 	if p.Foreign.Name != "" {
-		needs = append(needs, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "get")...)
+		permissions = append(permissions, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "get")...)
 		if p.Replace {
-			needs = append(needs, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "delete")...)
+			permissions = append(permissions, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "delete")...)
 		}
 	}
 	if p.Secret.Name != "" {
-		needs = append(needs, p.Secret.permissions("", secrets, "get", "patch", "update")...)
-		needs = append(needs, Object{Namespace: p.Secret.Namespace}.permissions("", secrets, "create")...)
+		permissions = append(permissions, p.Secret.permissions("", secrets, "get", "patch", "update")...)
+		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.permissions("", secrets, "create")...)
 	}
 	if p.Certificates.Name != "" {
-		needs = append(needs, p.Certificates.permissions("", secrets, "list", "watch")...)
+		permissions = append(permissions, p.Certificates.permissions("", secrets, "list", "watch")...)
 	}
 	for _, r := range p.Managed {
-		needs = append(needs, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
-		needs = append(needs, PermissionsFor(r.Group, r.Name+"/status", "update")...)
-		needs = append(needs, PermissionsFor(r.Group, r.Name+"/finalizers", "update")...)
+		permissions = append(permissions, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
+		permissions = append(permissions, PermissionsFor(r.Group, r.Name+"/status", "update")...)
+		permissions = append(permissions, PermissionsFor(r.Group, r.Name+"/finalizers", "update")...)
 	}
 	if len(p.Managed) > 0 {
-		needs = append(needs, PermissionsFor("espalier.dev", "bindings", replace...)...)
-		needs = append(needs, PermissionsFor("", secrets, manage...)...) // credentials and connection details
+		permissions = append(permissions, PermissionsFor("espalier.dev", "bindings", replace...)...)
+		permissions = append(permissions, PermissionsFor("", secrets, manage...)...) // credentials and connection details
 	}
-	return normalize(needs)
+	return normalize(permissions)
 }
 
 func (o Object) permissions(group, resource string, verbs ...string) []Permission {

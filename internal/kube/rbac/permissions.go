@@ -35,52 +35,52 @@ func PermissionsFor(group, resource string, verbs ...string) []Permission {
 }
 
 // String describes the permission: "list secrets", "get things.example.com named x".
-func (n Permission) String() string {
-	text := n.Verb + " " + n.resourceArgument()
-	if n.Name != "" {
-		text += " named " + n.Name
+func (p Permission) String() string {
+	text := p.Verb + " " + p.resourceArgument()
+	if p.Name != "" {
+		text += " named " + p.Name
 	}
-	if n.Namespace != "" {
-		text += " in namespace " + n.Namespace
+	if p.Namespace != "" {
+		text += " in namespace " + p.Namespace
 	}
 	return text
 }
 
 // resourceArgument is the resource as kubectl accepts it.
-func (n Permission) resourceArgument() string {
-	resource, sub, is := strings.Cut(n.Resource, "/")
-	if n.Group != "" {
-		resource += "." + n.Group
+func (p Permission) resourceArgument() string {
+	resource, sub, isSubresource := strings.Cut(p.Resource, "/")
+	if p.Group != "" {
+		resource += "." + p.Group
 	}
-	if is {
+	if isSubresource {
 		resource += "/" + sub
 	}
 	return resource
 }
 
-// Missing returns the needed permissions that no rule grants, sorted. The rules apply to
+// Missing returns the required permissions that no rule grants, sorted. The rules apply to
 // all namespaces.
-func Missing(granted []rbacv1.PolicyRule, needs []Permission) []Permission {
+func Missing(granted []rbacv1.PolicyRule, required []Permission) []Permission {
 	var out []Permission
-	for _, n := range normalize(needs) {
-		if !slices.ContainsFunc(granted, n.isGrantedBy) {
-			out = append(out, n)
+	for _, p := range normalize(required) {
+		if !slices.ContainsFunc(granted, p.isGrantedBy) {
+			out = append(out, p)
 		}
 	}
 	return out
 }
 
 // isGrantedBy says whether a rule grants the permission.
-func (n Permission) isGrantedBy(rule rbacv1.PolicyRule) bool {
-	return has(rule.Verbs, rbacv1.VerbAll, n.Verb) && has(rule.APIGroups, rbacv1.APIGroupAll, n.Group) &&
-		n.isResourceIn(rule.Resources) && (len(rule.ResourceNames) == 0 || n.Name != "" && slices.Contains(rule.ResourceNames, n.Name))
+func (p Permission) isGrantedBy(rule rbacv1.PolicyRule) bool {
+	return has(rule.Verbs, rbacv1.VerbAll, p.Verb) && has(rule.APIGroups, rbacv1.APIGroupAll, p.Group) &&
+		p.isResourceIn(rule.Resources) && (len(rule.ResourceNames) == 0 || p.Name != "" && slices.Contains(rule.ResourceNames, p.Name))
 }
 
 // isResourceIn says whether a rule's resources contain the resource: "*" contains all, and
 // "*/status" the subresource of all resources.
-func (n Permission) isResourceIn(resources []string) bool {
-	_, sub, is := strings.Cut(n.Resource, "/")
-	return has(resources, rbacv1.ResourceAll, n.Resource) || is && slices.Contains(resources, "*/"+sub)
+func (p Permission) isResourceIn(resources []string) bool {
+	_, sub, isSubresource := strings.Cut(p.Resource, "/")
+	return has(resources, rbacv1.ResourceAll, p.Resource) || isSubresource && slices.Contains(resources, "*/"+sub)
 }
 
 func has(all []string, wildcard, one string) bool {
@@ -89,16 +89,16 @@ func has(all []string, wildcard, one string) bool {
 
 // Rules returns the fewest rules that grant the permissions, and nothing else: resources of
 // a group that need the same verbs share a rule. It ignores namespaces; see Scopes.
-func Rules(needs []Permission) []rbacv1.PolicyRule {
+func Rules(permissions []Permission) []rbacv1.PolicyRule {
 	type subject struct{ group, resource, name, namespace string }
 	verbs := map[subject][]string{}
 	var subjects []subject
-	for _, n := range normalize(needs) {
-		s := subject{n.Group, n.Resource, n.Name, n.Namespace}
+	for _, p := range normalize(permissions) {
+		s := subject{p.Group, p.Resource, p.Name, p.Namespace}
 		if _, known := verbs[s]; !known {
 			subjects = append(subjects, s)
 		}
-		verbs[s] = append(verbs[s], n.Verb)
+		verbs[s] = append(verbs[s], p.Verb)
 	}
 	var out []rbacv1.PolicyRule
 	for _, s := range subjects {
@@ -135,37 +135,37 @@ type Scope struct {
 }
 
 // Scopes groups permissions by namespace, all namespaces first.
-func Scopes(needs []Permission) []Scope {
+func Scopes(permissions []Permission) []Scope {
 	var out []Scope
-	for _, n := range normalize(needs) {
-		i, known := slices.BinarySearchFunc(out, n.Namespace, func(s Scope, namespace string) int { return cmp.Compare(s.Namespace, namespace) })
+	for _, p := range normalize(permissions) {
+		i, known := slices.BinarySearchFunc(out, p.Namespace, func(s Scope, namespace string) int { return cmp.Compare(s.Namespace, namespace) })
 		if !known {
-			out = slices.Insert(out, i, Scope{Namespace: n.Namespace})
+			out = slices.Insert(out, i, Scope{Namespace: p.Namespace})
 		}
-		out[i].Permissions = append(out[i].Permissions, n)
+		out[i].Permissions = append(out[i].Permissions, p)
 	}
 	return out
 }
 
 // Describe renders permissions as text, one per resource: "create, list and watch secrets".
-func Describe(needs []Permission) []string {
+func Describe(permissions []Permission) []string {
 	var out []string
 	var verbs []string
-	all := normalize(needs)
-	for i, n := range all {
-		verbs = append(verbs, n.Verb)
-		if i+1 < len(all) && all[i+1].hasSameTarget(n) {
+	all := normalize(permissions)
+	for i, p := range all {
+		verbs = append(verbs, p.Verb)
+		if i+1 < len(all) && all[i+1].hasSameTarget(p) {
 			continue
 		}
-		n.Verb = joinWords(verbs)
-		out, verbs = append(out, n.String()), nil
+		p.Verb = joinWords(verbs)
+		out, verbs = append(out, p.String()), nil
 	}
 	return out
 }
 
-func (n Permission) hasSameTarget(o Permission) bool {
-	n.Verb = o.Verb
-	return n == o
+func (p Permission) hasSameTarget(o Permission) bool {
+	p.Verb = o.Verb
+	return p == o
 }
 
 func joinWords(words []string) string {
@@ -178,15 +178,15 @@ func joinWords(words []string) string {
 
 // normalize sorts permissions by resource and removes duplicates. A permission is removed
 // if another covers it: one for all objects, or in all namespaces.
-func normalize(needs []Permission) []Permission {
+func normalize(permissions []Permission) []Permission {
 	all := map[Permission]bool{}
-	for _, n := range needs {
-		all[n] = true
+	for _, p := range permissions {
+		all[p] = true
 	}
 	var out []Permission
-	for _, n := range needs {
-		if !n.isCoveredBy(all) {
-			out = append(out, n)
+	for _, p := range permissions {
+		if !p.isCoveredBy(all) {
+			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(a, b Permission) int {
@@ -197,11 +197,11 @@ func normalize(needs []Permission) []Permission {
 }
 
 // Distinct sorts permissions by resource and removes those that others of them cover.
-func Distinct(needs []Permission) []Permission { return normalize(needs) }
+func Distinct(permissions []Permission) []Permission { return normalize(permissions) }
 
 // isCoveredBy says whether a wider permission is among them.
-func (n Permission) isCoveredBy(all map[Permission]bool) bool {
-	everywhere, every, both := n, n, n
+func (p Permission) isCoveredBy(all map[Permission]bool) bool {
+	everywhere, every, both := p, p, p
 	everywhere.Namespace, every.Name, both.Namespace, both.Name = "", "", "", ""
-	return slices.ContainsFunc([]Permission{everywhere, every, both}, func(wider Permission) bool { return wider != n && all[wider] })
+	return slices.ContainsFunc([]Permission{everywhere, every, both}, func(wider Permission) bool { return wider != p && all[wider] })
 }

@@ -20,33 +20,33 @@ func TestMissing(t *testing.T) {
 	one := rbac.Permission{Verb: "get", Resource: "secrets", Name: "a"}
 	star := []string{"*"}
 	cases := map[string]struct {
-		granted []rbacv1.PolicyRule
-		need    rbac.Permission
-		missing bool
+		granted  []rbacv1.PolicyRule
+		required rbac.Permission
+		missing  bool
 	}{
-		"Nobody has granted anything":                   {nil, secret, true},
-		"The very right":                                {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"})}, secret, false},
-		"Another verb":                                  {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
-		"Another group":                                 {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{"x.org"}, []string{"secrets"})}, secret, true},
-		"Everything":                                    {[]rbacv1.PolicyRule{rule(star, star, star)}, secret, false},
-		"Everything has subresources too":               {[]rbacv1.PolicyRule{rule(star, star, star)}, status, false},
-		"A resource hasn't its subresources":            {[]rbacv1.PolicyRule{rule(star, star, []string{"things"})}, status, true},
-		"The subresource of all":                        {[]rbacv1.PolicyRule{rule(star, star, []string{"*/status"})}, status, false},
-		"One object isn't all":                          {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"}, "a")}, secret, true},
-		"One object is that one":                        {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "a", "b")}, one, false},
-		"One object isn't another":                      {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "b")}, one, true},
-		"All have each":                                 {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, one, false},
-		"Two halves of a right in two rules are no one": {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"pods"}), rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+		"no rule":                                          {nil, secret, true},
+		"the permission itself":                            {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"})}, secret, false},
+		"another verb":                                     {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
+		"another group":                                    {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{"x.org"}, []string{"secrets"})}, secret, true},
+		"all verbs of all resources":                       {[]rbacv1.PolicyRule{rule(star, star, star)}, secret, false},
+		"all resources include subresources":               {[]rbacv1.PolicyRule{rule(star, star, star)}, status, false},
+		"a resource does not include its subresources":     {[]rbacv1.PolicyRule{rule(star, star, []string{"things"})}, status, true},
+		"a subresource of all resources":                   {[]rbacv1.PolicyRule{rule(star, star, []string{"*/status"})}, status, false},
+		"one object is not all objects":                    {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"secrets"}, "a")}, secret, true},
+		"the named object":                                 {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "a", "b")}, one, false},
+		"another object":                                   {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"}, "b")}, one, true},
+		"all objects include each":                         {[]rbacv1.PolicyRule{rule([]string{"get"}, []string{""}, []string{"secrets"})}, one, false},
+		"the verb in one rule and the resource in another": {[]rbacv1.PolicyRule{rule([]string{"list"}, []string{""}, []string{"pods"}), rule([]string{"get"}, []string{""}, []string{"secrets"})}, secret, true},
 	}
 	for name, tc := range cases {
-		if got := rbac.Missing(tc.granted, []rbac.Permission{tc.need}); (len(got) > 0) != tc.missing {
+		if got := rbac.Missing(tc.granted, []rbac.Permission{tc.required}); (len(got) > 0) != tc.missing {
 			t.Errorf("%s: missing is %v", name, got)
 		}
 	}
 }
 
 func TestRulesAndDescribe(t *testing.T) {
-	needs := []rbac.Permission{
+	permissions := []rbac.Permission{
 		{Verb: "watch", Resource: "secrets"}, {Verb: "list", Resource: "secrets"}, {Verb: "list", Resource: "secrets"},
 		{Verb: "list", Resource: "configmaps"}, {Verb: "watch", Resource: "configmaps"},
 		{Verb: "update", Group: "x.org", Resource: "things/status"},
@@ -59,19 +59,19 @@ func TestRulesAndDescribe(t *testing.T) {
 		rule([]string{"update"}, []string{"x.org"}, []string{"things/status"}),
 	}
 	want[0].ResourceNames, want[2].ResourceNames = nil, nil
-	if diff := cmp.Diff(want, rbac.Rules(needs)); diff != "" {
+	if diff := cmp.Diff(want, rbac.Rules(permissions)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	words := []string{"list and watch configmaps", "list and watch secrets", "list things.x.org named one", "update things.x.org/status"}
-	if diff := cmp.Diff(words, rbac.Describe(needs)); diff != "" {
+	if diff := cmp.Diff(words, rbac.Describe(permissions)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestRulesGrantExactlyThePermissions draws needs, and asks for each that could be
-// drawn whether it is granted.
+// TestRulesGrantExactlyThePermissions draws permissions, and checks of each possible
+// permission whether it is granted.
 func TestRulesGrantExactlyThePermissions(t *testing.T) {
-	need := rapid.Custom(func(t *rapid.T) rbac.Permission {
+	permission := rapid.Custom(func(t *rapid.T) rbac.Permission {
 		return rbac.Permission{
 			Verb:      rapid.SampledFrom([]string{"get", "list", "update"}).Draw(t, "verb"),
 			Group:     rapid.SampledFrom([]string{"", "x.org"}).Draw(t, "group"),
@@ -81,19 +81,19 @@ func TestRulesGrantExactlyThePermissions(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		needs := rapid.SliceOf(need).Draw(t, "needs")
-		asked := need.Draw(t, "asked")
+		permissions := rapid.SliceOf(permission).Draw(t, "permissions")
+		requested := permission.Draw(t, "requested")
 		var granted, wanted bool
-		for _, scope := range rbac.Scopes(needs) {
-			in := scope.Namespace == "" || scope.Namespace == asked.Namespace
-			granted = granted || in && len(rbac.Missing(rbac.Rules(scope.Permissions), []rbac.Permission{asked})) == 0
+		for _, scope := range rbac.Scopes(permissions) {
+			in := scope.Namespace == "" || scope.Namespace == requested.Namespace
+			granted = granted || in && len(rbac.Missing(rbac.Rules(scope.Permissions), []rbac.Permission{requested})) == 0
 		}
-		for _, n := range needs {
-			wanted = wanted || n.Verb == asked.Verb && n.Group == asked.Group && n.Resource == asked.Resource &&
-				(n.Name == "" || n.Name == asked.Name) && (n.Namespace == "" || n.Namespace == asked.Namespace)
+		for _, p := range permissions {
+			wanted = wanted || p.Verb == requested.Verb && p.Group == requested.Group && p.Resource == requested.Resource &&
+				(p.Name == "" || p.Name == requested.Name) && (p.Namespace == "" || p.Namespace == requested.Namespace)
 		}
 		if granted != wanted {
-			t.Fatalf("%s is granted: %t, is needed: %t", asked, granted, wanted)
+			t.Fatalf("%s: granted %t, want %t", requested, granted, wanted)
 		}
 	})
 }

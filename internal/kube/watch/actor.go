@@ -47,13 +47,17 @@ type actor struct {
 
 func newActor(env *environment, k *kind, s Selection) *actor {
 	now := time.Now()
-	return &actor{
+	a := &actor{
 		kind: k, selection: s, filter: parsed(s.labels), env: env,
 		store:     newStore(env.OwnerLabel),
 		retryNow:  make(chan struct{}, 1),
 		state:     State{Phase: Syncing, Since: now},
 		createdAt: now,
 	}
+	if s == All() { // an object also leaves other selections when its labels change
+		a.store.retainDeleted = env.RetainDeleted
+	}
+	return a
 }
 
 // run watches until the context ends.
@@ -175,17 +179,17 @@ func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	if stateChanged {
 		a.state.Since = now
 	}
-	is := a.state
+	current := a.state
 	a.mu.Unlock()
 	switch {
-	case before.Reason != Forbidden && is.Reason == Forbidden:
+	case before.Reason != Forbidden && current.Reason == Forbidden:
 		a.env.forbiddenChanged(a.gvk, 1)
-	case before.Reason == Forbidden && is.Reason != Forbidden:
+	case before.Reason == Forbidden && current.Reason != Forbidden:
 		a.env.forbiddenChanged(a.gvk, -1)
 	}
 	if stateChanged {
 		a.env.Logger.V(1).Info("Watch state changed", "kind", a.gvk, "selection", a.selection.class(), // not the selection: a name may come from a Secret
-			"phase", is.Phase, "reason", is.Reason, "message", is.Message)
+			"phase", current.Phase, "reason", current.Reason, "message", current.Message)
 		a.notify()
 	}
 	return stateChanged

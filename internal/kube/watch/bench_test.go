@@ -23,7 +23,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 	source.revision = instances * children * 2
 	woken := make(chan Cause, instances)
-	s := newStage(scripts{configMap: source})
+	s := newScriptedHub(scripts{configMap: source})
 	s.env.Enqueue = func(_ Subscriber, c Cause) { woken <- c }
 	before := heap()
 	for i := range instances {

@@ -79,11 +79,11 @@ func (t transition) cause(now time.Time) Cause {
 	return c
 }
 
-func (t transition) priority(was, is Metadata) Priority {
+func (t transition) priority(previous, current Metadata) Priority {
 	switch {
 	case t.replay:
 		return Background
-	case t.old == nil, t.new == nil, was != is,
+	case t.old == nil, t.new == nil, previous != current,
 		!sameStrings(t.old, t.new, "labels"), !sameStrings(t.old, t.new, "annotations"):
 		return Urgent
 	default:

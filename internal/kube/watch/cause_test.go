@@ -16,12 +16,12 @@ func TestCausePriority(t *testing.T) {
 		}
 		return o
 	}
-	was := vpcWith(nil)
+	before := vpcWith(nil)
 	status := func(o *unstructured.Unstructured) { o.Object["status"] = map[string]any{"ready": true} }
 	spec := func(o *unstructured.Unstructured) { o.SetGeneration(2) }
 	label := func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"app": "web"}) }
 	note := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "b"}) }
-	dying := func(o *unstructured.Unstructured) {
+	deletion := func(o *unstructured.Unstructured) {
 		_ = unstructured.SetNestedField(o.Object, "2026-08-01T10:00:00Z", "metadata", "deletionTimestamp")
 	}
 	cases := map[string]struct {
@@ -29,14 +29,14 @@ func TestCausePriority(t *testing.T) {
 		change   Change
 		priority Priority
 	}{
-		"the spec changes":      {transition{was, vpcWith(spec), false}, Updated, Urgent},
-		"a label changes":       {transition{was, vpcWith(label), false}, Updated, Urgent},
-		"an annotation changes": {transition{was, vpcWith(note), false}, Updated, Urgent},
-		"it is deleted":         {transition{was, vpcWith(dying), false}, Updated, Urgent},
-		"it is new":             {transition{nil, was, false}, Added, Urgent},
-		"it is gone":            {transition{was, nil, false}, Deleted, Urgent},
-		"its status moves":      {transition{was, vpcWith(status), false}, Updated, Normal},
-		"it was there before":   {transition{nil, was, true}, Added, Background},
+		"the spec changes":      {transition{before, vpcWith(spec), false}, Updated, Urgent},
+		"a label changes":       {transition{before, vpcWith(label), false}, Updated, Urgent},
+		"an annotation changes": {transition{before, vpcWith(note), false}, Updated, Urgent},
+		"it is deleted":         {transition{before, vpcWith(deletion), false}, Updated, Urgent},
+		"it is created":         {transition{nil, before, false}, Added, Urgent},
+		"it is gone":            {transition{before, nil, false}, Deleted, Urgent},
+		"its status changes":    {transition{before, vpcWith(status), false}, Updated, Normal},
+		"it was there before":   {transition{nil, before, true}, Added, Background},
 	}
 	for name, c := range cases {
 		got := c.cause(time.Now())
@@ -44,7 +44,7 @@ func TestCausePriority(t *testing.T) {
 			t.Errorf("%s: %s with priority %d, want %s with %d", name, got.Change, got.Priority, c.change, c.priority)
 		}
 		if got.Object.String() != "Vpc a/x" {
-			t.Errorf("%s: it is about %s", name, got.Object)
+			t.Errorf("%s: the cause is about %s", name, got.Object)
 		}
 	}
 }

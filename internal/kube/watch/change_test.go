@@ -42,7 +42,7 @@ func TestDeletionsOfAGoneKindComeAfterItsState(t *testing.T) {
 		there = append(there, made(vpc, fmt.Sprint("a/", i), i+1, partOf, "owner"))
 	}
 	sc := newScript(there...)
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		var mu sync.Mutex
 		woken, misled := 0, 0
 		s.env.Enqueue = func(_ Subscriber, c Cause) {
@@ -72,7 +72,7 @@ func TestDeletionsOfAGoneKindComeAfterItsState(t *testing.T) {
 
 func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		var mu sync.Mutex
 		served := true
 		resolve := s.env.Resolve
@@ -86,7 +86,7 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 		}
 		s.commit("i", Child(vpc, "a", "x"))
 		s.expectState(t, vpc, Managed(), Synced, "")
-		s.inbox.take()
+		s.recorder.take()
 		mu.Lock()
 		served = false
 		mu.Unlock()
@@ -102,7 +102,7 @@ func TestAKindThatIsNotServedKeepsItsObjects(t *testing.T) {
 // A subscriber that began when the kind was no longer served, after a restart for example,
 // knows no objects whose deletion would wake it.
 func TestDeletionOfAnUnreadableKindNotifies(t *testing.T) {
-	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{}, func(t *testing.T, s *scriptedHub) {
 		var mu sync.Mutex
 		gone := false
 		s.env.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
@@ -112,7 +112,7 @@ func TestDeletionOfAnUnreadableKindNotifies(t *testing.T) {
 		}
 		s.commit("i", ChildrenOf(vpc, "o"))
 		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
-		s.inbox.take()
+		s.recorder.take()
 		mu.Lock()
 		gone = true
 		mu.Unlock()
@@ -129,12 +129,12 @@ func TestDeletionOfAnUnreadableKindNotifies(t *testing.T) {
 // without a word.
 func TestAChangedKindIsListedTwice(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(time.Minute)
 		s.KindChanged(vpc.GroupKind(), KindUpdated)
 		pass(10 * time.Millisecond)
-		s.inbox.take()
+		s.recorder.take()
 		changed := made(vpc, "a/x", 1, partOf, "o")
 		changed.Object["spec"] = map[string]any{"defaulted": true}
 		sc.mu.Lock()
@@ -170,13 +170,13 @@ func TestAWatchThatWasInSyncIsResumedSoon(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
-			onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+			withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 				s.commit("i", Child(vpc, "a", "x"))
 				tc.before(sc)
 				pass(2 * lastRetry)
 				s.expectState(t, vpc, Managed(), Synced, "")
 				for range 8 { // it doesn't grow, either
-					s.inbox.take()
+					s.recorder.take()
 					sc.breakOff(tc.code, tc.reason)
 					sc.write(made(vpc, "a/x", 0, partOf, "o")) // missed
 					pass(time.Second)
@@ -192,7 +192,7 @@ func TestAWatchThatWasInSyncIsResumedSoon(t *testing.T) {
 // which that of the whole kind is faster.
 func TestServedReadsTheStoreOfTheKindWatch(t *testing.T) {
 	whole, managed := newScript(made(vpc, "a/x", 1, partOf, "o")), newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: whole}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: whole}, func(t *testing.T, s *scriptedHub) {
 		s.env.open = func(_ Resource, sel Selection) source {
 			if sel == All() {
 				return whole
@@ -219,7 +219,7 @@ func TestServedReadsTheStoreOfTheKindWatch(t *testing.T) {
 
 func TestAChangeAfterADeletionIsNotLost(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		synctest.Wait()
 		before, began := s.State(vpc, Managed()), time.Now()
@@ -233,7 +233,7 @@ func TestAChangeAfterADeletionIsNotLost(t *testing.T) {
 }
 
 func TestInFlightWritesAreRemovedAfterABurst(t *testing.T) {
-	onStage(t, scripts{configMap: newScript()}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 		s.commit("keep", Child(configMap, "a", "x"))
 		synctest.Wait()
 		for i := range 1000 {
@@ -253,7 +253,7 @@ func TestInFlightWritesAreRemovedAfterABurst(t *testing.T) {
 }
 
 func TestForgetKindForgetsAllItsSubscribers(t *testing.T) {
-	onStage(t, scripts{configMap: newScript()}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", ChildrenOf(configMap, "o"))
 		s.commit("j", ChildrenOf(configMap, "p"))
 		other := Subscriber{object.Key{Group: "kro.run", Kind: "Eks", Name: "k"}}
@@ -276,10 +276,10 @@ func TestForgetKindForgetsAllItsSubscribers(t *testing.T) {
 // it has opened.
 func TestRecheckAccessEndsAnOpenWatchWithoutPermission(t *testing.T) {
 	objects, others := newScript(made(vpc, "ns/a", 1, partOf, "x")), newScript()
-	onStage(t, scripts{vpc: objects, configMap: others}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: objects, configMap: others}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "b", "x"))
 		s.expectState(t, vpc, Managed(), Synced, "")
-		s.inbox.take()
+		s.recorder.take()
 		objects.mu.Lock()
 		objects.failure = func(string) error {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "vpcs"}, "", errors.New("no role"))
@@ -290,7 +290,7 @@ func TestRecheckAccessEndsAnOpenWatchWithoutPermission(t *testing.T) {
 		lists := others.lists
 		s.RecheckAccess(schema.GroupResource{Group: vpc.Group, Resource: "others"})
 		s.expectState(t, vpc, Managed(), Synced, "")
-		s.RecheckAccess(schema.GroupResource{Group: vpc.Group, Resource: vpc.Kind}) // as the stage calls it
+		s.RecheckAccess(schema.GroupResource{Group: vpc.Group, Resource: vpc.Kind}) // the resource name that the scripted hub uses
 		s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
 		s.expect(t, "subscribers are notified", "i: KindState Vpc ")
 		if others.lists != lists {
@@ -311,7 +311,7 @@ func TestAForbiddenWatchRetriesWhenARoleComes(t *testing.T) {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "vpcs"}, "", errors.New("no role"))
 	}
 	forbidden.fail(forbid)
-	onStage(t, scripts{vpc: forbidden, roles: granted}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: forbidden, roles: granted}, func(t *testing.T, s *scriptedHub) {
 		s.env.PermissionKinds = []schema.GroupVersionKind{roles}
 		s.commit("i", Child(vpc, "a", "x"))
 		s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
@@ -345,13 +345,13 @@ func TestAForbiddenWatchRetriesWhenARoleComes(t *testing.T) {
 // TestAFailingChangeOfAKindNotifiesToo changes a kind that isn't served into one that
 // still isn't, in this version: it may be in another.
 func TestAFailingChangeOfAKindNotifiesToo(t *testing.T) {
-	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{}, func(t *testing.T, s *scriptedHub) {
 		s.env.Resolve = func(context.Context, schema.GroupVersionKind) (Resource, error) {
 			return Resource{}, &UnavailableError{Reason: WaitingForKind, Message: "v1alpha1 is not served"}
 		}
 		s.commit("i", Child(vpc, "a", "x"))
 		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
-		s.inbox.take()
+		s.recorder.take()
 		pass(time.Hour)
 		s.expect(t, "nothing changed")
 		s.KindChanged(vpc.GroupKind(), KindUpdated)
@@ -363,7 +363,7 @@ func TestAFailingChangeOfAKindNotifiesToo(t *testing.T) {
 // after its own watch has seen it go.
 func TestReadAndStateComeFromTheSameActor(t *testing.T) {
 	one, managed := newScript(made(vpc, "a/x", 1, partOf, "o")), newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: one}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: one}, func(t *testing.T, s *scriptedHub) {
 		s.env.open = func(_ Resource, sel Selection) source {
 			if sel == Managed() {
 				return managed
@@ -388,7 +388,7 @@ func TestReadAndStateComeFromTheSameActor(t *testing.T) {
 // watch: what it takes is a list each time.
 func TestAWatchThatBreaksAtOnceBacksOff(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		cutter, stop := context.WithCancel(t.Context())
 		var cutting sync.WaitGroup
 		cutting.Go(func() {
@@ -422,10 +422,10 @@ func TestAWatchThatBreaksAtOnceBacksOff(t *testing.T) {
 // TestAStartingKindIsNotUnavailableAtOnce refuses its first requests
 // as an API server does that isn't ready to serve it.
 func TestAStartingKindIsNotUnavailableAtOnce(t *testing.T) {
-	onStage(t, scripts{}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(10 * time.Minute)
-		s.inbox.take()
+		s.recorder.take()
 		sc := newScript(made(vpc, "a/x", 1))
 		sc.fail(func(string) error { return apierrors.NewTooManyRequests("storage is (re)initializing", 1) })
 		s.install(vpc, sc)

@@ -79,7 +79,7 @@ func TestCompactKeepsWhatIsNeeded(t *testing.T) {
 	small.DeepCopy() // whoever changes a copy begins like this
 }
 
-// TestCompactChildrenUseLittleMemory measures the budget of DESIGN.md: 8 KiB per child.
+// TestCompactChildrenUseLittleMemory measures the budget of 8 KiB per child.
 func TestCompactChildrenUseLittleMemory(t *testing.T) {
 	const instances, budget = 2000, 8 << 10
 	cost := func(keep func(*unstructured.Unstructured) *unstructured.Unstructured) int {
@@ -100,7 +100,7 @@ func TestCompactChildrenUseLittleMemory(t *testing.T) {
 	whole := cost(func(o *unstructured.Unstructured) *unstructured.Unstructured { return o })
 	t.Logf("a cached ConfigMap child with 15 labels takes %d bytes; as decoded it would take %d", compact, whole)
 	if compact > budget {
-		t.Errorf("which is over the budget of %d", budget)
+		t.Errorf("more than the budget of %d", budget)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestCompactSharesOwnerReferences(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(owned(1), before); diff != "" {
-		t.Errorf("what was given has changed:\n%s", diff)
+		t.Errorf("the original changed:\n%s", diff)
 	}
 	refs := func(o *unstructured.Unstructured) []any {
 		return o.Object["metadata"].(map[string]any)["ownerReferences"].([]any)
@@ -148,9 +148,9 @@ func TestCompactSharesOwnerReferences(t *testing.T) {
 	}
 	fields := a.GetManagedFields()[0].FieldsV1.GetRawString()
 	if strings.Contains(fields, "ownerReferences") || !strings.Contains(fields, "f:labels") {
-		t.Errorf("it owns %s", fields)
+		t.Errorf("the managed fields are %s", fields)
 	}
 	if diff := cmp.Diff(a, c.compact(a)); diff != "" {
-		t.Errorf("the copy of a copy is another:\n%s", diff)
+		t.Errorf("the copy of a copy differs:\n%s", diff)
 	}
 }

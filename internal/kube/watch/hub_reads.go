@@ -45,8 +45,9 @@ func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructu
 }
 
 // DeletedDespiteFinalizers returns the last state of an object that the API server deleted
-// although it had finalizers and no deletion timestamp; nil if there is none. The server misses
-// a finalizer that is added while it carries out a deletion. The kind must have a KindWatch.
+// although it had a finalizer that Config.RetainDeleted selects, and no deletion timestamp; nil
+// if there is none. The server misses a finalizer that is added while it carries out a deletion.
+// The kind must have a KindWatch.
 // The state is kept until ForgetDeletedDespiteFinalizers, also while another object has the
 // name.
 func (h *Hub) DeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {

@@ -17,15 +17,15 @@ import (
 
 type scripts = map[schema.GroupVersionKind]*script
 
-func (s *stage) expect(t *testing.T, reason string, want ...string) {
+func (s *scriptedHub) expect(t *testing.T, reason string, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, s.inbox.take()); diff != "" {
+	if diff := cmp.Diff(want, s.recorder.take()); diff != "" {
 		t.Errorf("%s: wake-ups (-want +got):\n%s", reason, diff)
 	}
 }
 
-func (s *stage) expectState(t *testing.T, gvk schema.GroupVersionKind, sel Selection, phase Phase, reason Reason) State {
+func (s *scriptedHub) expectState(t *testing.T, gvk schema.GroupVersionKind, sel Selection, phase Phase, reason Reason) State {
 	t.Helper()
 	synctest.Wait()
 	got := s.State(gvk, sel)
@@ -37,7 +37,7 @@ func (s *stage) expectState(t *testing.T, gvk schema.GroupVersionKind, sel Selec
 
 func TestEventsReachThoseTheyConcern(t *testing.T) {
 	maps := newScript(made(configMap, "a/one", 1, partOf, "x"), made(configMap, "a/two", 2, partOf, "y"))
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("by-name", Child(configMap, "a", "one"))
 		s.expect(t, "a first list is news of the kind only", "by-name: KindState ConfigMap ")
 		s.commit("by-owner", ChildrenOf(configMap, "y"))
@@ -59,19 +59,19 @@ func TestEventsReachThoseTheyConcern(t *testing.T) {
 
 func TestSelectorsRouteByNamespace(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		app, _ := labels.Parse("app=db")
 		some, _ := labels.Parse("app,tier notin (front)")
 		s.commit("here", Matching(configMap, "a", app))
 		s.commit("anywhere", Matching(configMap, "", some))
 		s.commit("nowhere", Matching(configMap, "", labels.Nothing()))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 		// The script doesn't select, so that each of the three watches delivers.
 		maps.put(made(configMap, "a/x", 0, "app", "db"))
 		synctest.Wait()
 		got := map[string]bool{}
-		for _, c := range s.inbox.take() {
+		for _, c := range s.recorder.take() {
 			got[c] = true
 		}
 		want := map[string]bool{"here: Added ConfigMap a/x": true, "anywhere: Added ConfigMap a/x": true}
@@ -89,15 +89,15 @@ func TestSelectorsRouteByNamespace(t *testing.T) {
 
 func TestCommitReplacesAllTargets(t *testing.T) {
 	maps := newScript(made(configMap, "a/old", 1, partOf, "x"), made(configMap, "a/new", 2, partOf, "x"))
-	touch := func(t *testing.T, s *stage, reason string, want ...string) {
+	touch := func(t *testing.T, s *scriptedHub, reason string, want ...string) {
 		maps.put(made(configMap, "a/old", 0, partOf, "x"))
 		maps.put(made(configMap, "a/new", 0, partOf, "x"))
 		s.expect(t, reason, want...)
 	}
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(configMap, "a", "old"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 
 		l := s.Begin(subscriberOf("i"))
 		if got := l.Watch(Child(configMap, "a", "new")); got.Phase != Synced {
@@ -123,7 +123,7 @@ func TestCommitReplacesAllTargets(t *testing.T) {
 
 func TestAWatchStopsAfterItsGracePeriod(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(configMap, "a", "x"))
 		s.expectState(t, configMap, Managed(), Synced, "")
 		s.Forget(subscriberOf("i"))
@@ -148,7 +148,7 @@ func TestAWatchStopsAfterItsGracePeriod(t *testing.T) {
 
 func TestAMissingKindDoesNotAffectOthers(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "a", "x"))
 		got := s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
 		if got.Message != "no Vpc" {
@@ -183,7 +183,7 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 		})
 	}
 	refuse("list", "watch")
-	onStage(t, scripts{vpc: forbidden}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: forbidden}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		got := s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
 		if want := "list vpcs.kro.run is forbidden: no role"; got.Message != want {
@@ -206,10 +206,10 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 
 func TestObjectsOfADeletedKindAreGoneUntilItReturns(t *testing.T) {
 	first := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 2))
-	onStage(t, scripts{vpc: first}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: first}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		before := s.expectState(t, vpc, Managed(), Synced, "")
-		s.inbox.take()
+		s.recorder.take()
 
 		s.install(vpc, nil)
 		s.KindChanged(vpc.GroupKind(), KindDeleted)
@@ -233,10 +233,10 @@ func TestObjectsOfADeletedKindAreGoneUntilItReturns(t *testing.T) {
 
 func TestAnUpdatedKindIsListedAgain(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 		changed := made(vpc, "a/x", 1)
 		changed.Object["spec"] = map[string]any{"defaulted": true}
 		sc.objects[objectName{"a", "x"}] = changed // the same revision reads differently
@@ -251,9 +251,9 @@ func TestAnUpdatedKindIsListedAgain(t *testing.T) {
 
 func TestKindWatchReportsEveryObject(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 2))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
-		var one, two inbox
-		report := func(in *inbox) func(object.Key, Cause) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+		var one, two recorder
+		report := func(in *recorder) func(object.Key, Cause) {
 			return func(k object.Key, c Cause) { in.enqueue(Subscriber{k}, c) }
 		}
 		first := s.WatchKind(vpc, report(&one))
@@ -288,7 +288,7 @@ func TestKindWatchReportsEveryObject(t *testing.T) {
 
 func TestAWholeKindActorServesItsSelections(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1, partOf, "o"))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("early", Child(vpc, "a", "x"))
 		synctest.Wait()
 		kindWatch := s.WatchKind(vpc, func(object.Key, Cause) {})
@@ -299,7 +299,7 @@ func TestAWholeKindActorServesItsSelections(t *testing.T) {
 		if got := s.Stats(); len(got) != 1 || got[0].Class != "all" || got[0].Subscribers != 3 {
 			t.Errorf("the kind is watched as %+v", got)
 		}
-		s.inbox.take()
+		s.recorder.take()
 
 		kindWatch.Stop()
 		s.expect(t, "narrower interests are notified to acquire actors of their own", "early: KindState Vpc ", "late: KindState Vpc ")
@@ -318,7 +318,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	hanging := newScript()
 	hanging.hang = true
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(scripts{vpc: hanging, configMap: newScript()})
+		s := newScriptedHub(scripts{vpc: hanging, configMap: newScript()})
 		s.commit("i", Child(vpc, "a", "x"), Child(configMap, "a", "x")) // before Run
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -12,9 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checked is an index beside the plainest one there can be: a list of all that
-// was added. It fails when the two disagree, or when the index keeps more than
-// it needs.
+// checked is an index beside a plain list of all interests. It fails if the two disagree, or if the
+// index is larger than it needs to be.
 type checked struct {
 	index *index[int]
 	plain map[pair]int
@@ -62,7 +61,7 @@ func (c *checked) want(at identity) []int {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// size counts what the index is made of: it is to be that of its routes.
+// size counts the entries of the index.
 func (c *checked) size() (have, need int) {
 	filed := 0
 	for _, buckets := range c.index.keyed {

@@ -10,8 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// An event of an object reaches its writer before, while and after the write is in flight.
-func TestEventsOfAnObjectThatItsSubscriberWrites(t *testing.T) {
+// TestEventsDuringAWrite delivers events of an object to its writer while the write is in flight and
+// after it.
+func TestEventsDuringAWrite(t *testing.T) {
 	const withheld, routed = true, false
 	name := objectName{"prod", "web"}
 	writer, other := Subscriber{object.Key{Name: "writer"}}, Subscriber{object.Key{Name: "other"}}
@@ -29,26 +30,26 @@ func TestEventsOfAnObjectThatItsSubscriberWrites(t *testing.T) {
 		after   []arrival
 	}{
 		"The echo comes before the answer": {
-			reason: "nothing says yet that it is one", during: []arrival{{writer, state(5), withheld}},
+			reason: "the answer may show that it is the echo", during: []arrival{{writer, state(5), withheld}},
 		},
-		"Changes of others come before the answer": {
-			reason: "one wake-up is enough for both", during: []arrival{{writer, state(4), withheld}, {writer, state(6), withheld}, {writer, state(5), withheld}},
+		"Events of other writes come before the answer": {
+			reason: "one wake-up suffices for all", during: []arrival{{writer, state(4), withheld}, {writer, state(6), withheld}, {writer, state(5), withheld}},
 			resumed: []uint64{6},
 		},
 		"Another subscriber": {
-			reason: "it has written nothing", during: []arrival{{other, state(5), routed}}, after: []arrival{{other, state(5), routed}},
+			reason: "only the writer knows the answer", during: []arrival{{other, state(5), routed}}, after: []arrival{{other, state(5), routed}},
 		},
 		"The echo is routed after the write has ended": {
-			reason: "the store took it before the answer", later: echoWindow / 2, after: []arrival{{writer, state(5), withheld}},
+			reason: "the store has the revision already", later: echoWindow / 2, after: []arrival{{writer, state(5), withheld}},
 		},
 		"Another incarnation has the revision": {
 			reason: "it is another object", after: []arrival{{writer, objectVersion{"v", 5}, routed}},
 		},
-		"A change of others after the write": {
+		"A later change of another client": {
 			reason: "the answer does not have it", after: []arrival{{writer, state(6), routed}},
 		},
 		"The echo is late": {
-			reason: "the writer reconciles in vain", later: echoWindow, after: []arrival{{writer, state(5), routed}},
+			reason: "answers are kept for a limited time", later: echoWindow, after: []arrival{{writer, state(5), routed}},
 		},
 	}
 	for title, tc := range cases {
@@ -75,7 +76,7 @@ func TestEventsOfAnObjectThatItsSubscriberWrites(t *testing.T) {
 					t.Errorf("%s: when the write ends: -want +got:\n%s", tc.reason, diff)
 				}
 				<-time.After(tc.later)
-				writes.begin(&write{name: objectName{"prod", "db"}, writer: writer}, time.Now()) // removes what is old
+				writes.begin(&write{name: objectName{"prod", "db"}, writer: writer}, time.Now()) // removes old writes
 				arrive(tc.after)
 				<-time.After(3 * echoWindow)
 				synctest.Wait()

@@ -13,10 +13,10 @@ import (
 
 func TestAShortOutageDoesNotChangeTheState(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"), Child(vpc, "a", "y"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 		broken := func(string) error { return apierrors.NewInternalError(errors.New("conversion webhook failed")) }
 		sc.fail(broken)
 		sc.write(made(vpc, "a/x", 0)) // missed
@@ -36,11 +36,11 @@ func TestAShortOutageDoesNotChangeTheState(t *testing.T) {
 	})
 }
 
-// TestARefusedConnectionIsResumed is the API server's restart: the watch goes on
-// from its revision, without a list, and doesn't hold up a stop.
+// TestARefusedConnectionIsResumed restarts the API server: the watch continues from its revision,
+// without a list, and doesn't delay a stop.
 func TestARefusedConnectionIsResumed(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(time.Minute)
 		refused := func(string) error { return &url.Error{Op: "Get", Err: syscall.ECONNREFUSED} }
@@ -55,8 +55,8 @@ func TestARefusedConnectionIsResumed(t *testing.T) {
 		}
 		sc.put(made(vpc, "a/x", 0))
 		synctest.Wait()
-		if got := s.inbox.take(); got[len(got)-1] != "i: Updated Vpc a/x" {
-			t.Errorf("after the restart the subscriber heard %v", got)
+		if got := s.recorder.take(); got[len(got)-1] != "i: Updated Vpc a/x" {
+			t.Errorf("after the restart the subscriber got %v", got)
 		}
 		sc.fail(refused)
 		s.commit("i", Child(configMap, "a", "x"))
@@ -67,10 +67,10 @@ func TestARefusedConnectionIsResumed(t *testing.T) {
 
 func TestAnExpiredRevisionDoesNotChangeTheState(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		pass(time.Minute)
-		s.inbox.take()
+		s.recorder.take()
 		expired := true
 		sc.fail(func(verb string) error {
 			if expired && verb == "watch" {

@@ -11,11 +11,11 @@ import (
 
 func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("writer", ChildrenOf(configMap, "o"))
 		s.commit("reader", Child(configMap, "a", "x"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 
 		o := maps.write(made(configMap, "a/x", 0, partOf, "o"))
 		s.Record(o, subscriberOf("writer"))
@@ -45,10 +45,10 @@ func TestARecordedWriteWakesAllButTheWriter(t *testing.T) {
 
 func TestARecordedObjectOutsideTheSelectionIsNotStored(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(configMap, "a", "x"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 		s.Record(maps.write(made(configMap, "a/x", 0)), subscriberOf("other"))
 		s.expect(t, "an object without the label")
 		s.Record(made(vpc, "a/x", 500), subscriberOf("other")) // an unwatched kind
@@ -58,7 +58,7 @@ func TestARecordedObjectOutsideTheSelectionIsNotStored(t *testing.T) {
 func TestARecordSurvivesTheFirstList(t *testing.T) {
 	maps := newScript()
 	maps.hang = true
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", ChildrenOf(configMap, "o"))
 		synctest.Wait()
 		s.Record(made(configMap, "a/x", 101, partOf, "o"), subscriberOf("i"))
@@ -75,11 +75,11 @@ func TestARecordSurvivesTheFirstList(t *testing.T) {
 
 func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
 	maps := newScript()
-	onStage(t, scripts{configMap: maps}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("writer", ChildrenOf(configMap, "o"))
 		s.commit("reader", Child(configMap, "a", "x"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 
 		done := s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		o := maps.put(made(configMap, "a/x", 0, partOf, "o"))
@@ -115,12 +115,12 @@ func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
 
 func TestAnInstancesOwnWritesDoNotWakeIt(t *testing.T) {
 	sc := newScript(made(vpc, "default/x", 1))
-	onStage(t, scripts{vpc: sc}, func(t *testing.T, s *stage) {
-		kindWatch := s.WatchKind(vpc, func(k object.Key, c Cause) { s.inbox.enqueue(Subscriber{k}, c) })
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+		kindWatch := s.WatchKind(vpc, func(k object.Key, c Cause) { s.recorder.enqueue(Subscriber{k}, c) })
 		defer kindWatch.Stop()
 		s.commit("parent", Child(vpc, "default", "x"))
 		synctest.Wait()
-		s.inbox.take()
+		s.recorder.take()
 
 		done := s.BeginWrite(vpc, "default", "x", subscriberOf("x"))
 		s.Record(sc.put(made(vpc, "default/x", 0)), subscriberOf("x"))

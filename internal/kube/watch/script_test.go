@@ -145,14 +145,14 @@ func (s *script) deliver(event apiwatch.EventType, o *unstructured.Unstructured)
 	}
 }
 
-// inbox collects wake-ups.
-type inbox struct {
+// recorder collects wake-ups.
+type recorder struct {
 	mu     sync.Mutex
 	causes []string
 	last   Cause
 }
 
-func (in *inbox) enqueue(s Subscriber, c Cause) {
+func (in *recorder) enqueue(s Subscriber, c Cause) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.causes = append(in.causes, fmt.Sprintf("%s: %s %s", s.Name, c.Change, c.Object))
@@ -160,7 +160,7 @@ func (in *inbox) enqueue(s Subscriber, c Cause) {
 }
 
 // take returns the wake-ups since the last time, in order of text.
-func (in *inbox) take() []string {
+func (in *recorder) take() []string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	out := slices.Sorted(slices.Values(in.causes))
@@ -168,19 +168,19 @@ func (in *inbox) take() []string {
 	return out
 }
 
-// stage is a hub whose kinds are scripts.
-type stage struct {
+// scriptedHub is a hub with scripted sources.
+type scriptedHub struct {
 	*Hub
-	inbox   inbox
-	mu      sync.Mutex
-	scripts map[schema.GroupVersionKind]*script
+	recorder recorder
+	mu       sync.Mutex
+	scripts  map[schema.GroupVersionKind]*script
 }
 
-// onStage runs a test in a bubble of virtual time, with a running hub.
-func onStage(t *testing.T, scripts map[schema.GroupVersionKind]*script, test func(t *testing.T, s *stage)) {
+// withScriptedHub runs a test in a bubble of virtual time, with a running hub.
+func withScriptedHub(t *testing.T, scripts map[schema.GroupVersionKind]*script, test func(t *testing.T, s *scriptedHub)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStage(scripts)
+		s := newScriptedHub(scripts)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
@@ -192,8 +192,8 @@ func onStage(t *testing.T, scripts map[schema.GroupVersionKind]*script, test fun
 	})
 }
 
-func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
-	s := &stage{scripts: maps.Clone(scripts)}
+func newScriptedHub(scripts map[schema.GroupVersionKind]*script) *scriptedHub {
+	s := &scriptedHub{scripts: maps.Clone(scripts)}
 	s.Hub = New(Config{
 		ManagedLabel: partOf, FieldManager: "kro.run/applyset",
 		Resolve: func(_ context.Context, gvk schema.GroupVersionKind) (Resource, error) {
@@ -202,7 +202,7 @@ func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
 			}
 			return Resource{GVR: gvk.GroupVersion().WithResource(gvk.Kind), Namespaced: true}, nil
 		},
-		Enqueue: s.inbox.enqueue,
+		Enqueue: s.recorder.enqueue,
 	})
 	s.env.open = func(r Resource, _ Selection) source {
 		return s.script(r.GVR.GroupVersion().WithKind(r.GVR.Resource))
@@ -210,20 +210,20 @@ func newStage(scripts map[schema.GroupVersionKind]*script) *stage {
 	return s
 }
 
-func (s *stage) script(gvk schema.GroupVersionKind) *script {
+func (s *scriptedHub) script(gvk schema.GroupVersionKind) *script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.scripts[gvk]
 }
 
-func (s *stage) install(gvk schema.GroupVersionKind, sc *script) {
+func (s *scriptedHub) install(gvk schema.GroupVersionKind, sc *script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scripts[gvk] = sc
 }
 
 // commit wants the targets and commits.
-func (s *stage) commit(sub string, targets ...Target) {
+func (s *scriptedHub) commit(sub string, targets ...Target) {
 	l := s.Begin(subscriberOf(sub))
 	for _, t := range targets {
 		l.Watch(t)

@@ -18,9 +18,8 @@ var (
 	rbac       = schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 )
 
-// TestServerAWatchResumesWhenItsKindReturns recycles a kind under two subscribers, which
-// hear of its objects in each of its lives, whether the hub is told of the kind
-// or finds out.
+// TestServerAWatchResumesWhenItsKindReturns deletes and creates a kind with two subscribers, which get
+// events of its objects each time, with and without a call of KindChanged.
 func TestServerAWatchResumesWhenItsKindReturns(t *testing.T) {
 	for name, tell := range map[string]bool{"told": true, "not told": false} {
 		t.Run(name, func(t *testing.T) {
@@ -43,14 +42,14 @@ func TestServerAWatchResumesWhenItsKindReturns(t *testing.T) {
 				l.install(t, versions...)
 				changed(KindAdded)
 				l.awaitState(t, kind, Managed(), Synced, "")
-				l.mail.take()
+				l.wakeups.take()
 				l.apply(t, l.vpcs(), made(kind, "a/x", 0, partOf, "o"))
-				l.mail.awaitBoth(t, "a new object", change("x", Added, kind))
+				l.wakeups.awaitBoth(t, "a new object", change("x", Added, kind))
 				l.apply(t, l.vpcs(), made(kind, "a/x", 0, partOf, "o", "changed", "yes"))
-				l.mail.awaitBoth(t, "a changed object", change("x", Updated, kind))
+				l.wakeups.awaitBoth(t, "a changed object", change("x", Updated, kind))
 				l.uninstall(t)
 				changed(KindDeleted)
-				l.mail.awaitBoth(t, "an object that goes with its kind", change("x", Deleted, kind))
+				l.wakeups.awaitBoth(t, "an object that goes with its kind", change("x", Deleted, kind))
 			}
 			if got := l.State(configMap, Managed()); got.Phase != Synced || got.Generation != 1 {
 				t.Errorf("the neighbour kind is %+v", got)
@@ -70,17 +69,17 @@ func TestServerAForbiddenKind(t *testing.T) {
 	t.Log(state.Message)
 
 	l.apply(t, configMaps, made(configMap, "a/x", 0, partOf, "other"))
-	l.mail.await(t, "an event of the kind beside it", change("x", Added, configMap))
+	l.wakeups.await(t, "an event of the kind beside it", change("x", Added, configMap))
 
-	l.mail.take()
+	l.wakeups.take()
 	l.grant(t, l.group, "vpcs")
 	l.KindChanged(kind.GroupKind(), KindAdded)
-	l.mail.await(t, "the role", change("", KindState, kind))
+	l.wakeups.await(t, "the role", change("", KindState, kind))
 	l.awaitState(t, kind, Managed(), Synced, "")
 }
 
-// TestServerUnusedWatchesAreClosed churns through kinds and subscribers and then
-// counts the watches as the API server does.
+// TestServerUnusedWatchesAreClosed adds and removes kinds and subscribers, and then reads the count of
+// watches from the API server.
 func TestServerUnusedWatchesAreClosed(t *testing.T) {
 	l := onServer(t, "")
 	before := l.openWatches(t, "configmaps")
@@ -133,7 +132,7 @@ func TestServerAnEchoDoesNotWakeTheWriter(t *testing.T) {
 	owner := l.namespace // other tests have objects, too
 	l.want("writer", ChildrenOf(configMap, owner))
 	l.awaitState(t, configMap, Managed(), Synced, "")
-	l.mail.take()
+	l.wakeups.take()
 	child := l.admin.Resource(configMaps).Namespace(l.namespace)
 	overtaken := 0
 	for i := range writes {
@@ -156,7 +155,7 @@ func TestServerAnEchoDoesNotWakeTheWriter(t *testing.T) {
 	}
 	// Somebody's write is the mark behind which no echo can come any more.
 	l.apply(t, configMaps, made(configMap, "a/mark", 0, partOf, owner))
-	first := l.mail.await(t, "the mark", anything)
+	first := l.wakeups.await(t, "the mark", anything)
 	if first.Object.Name != "mark" {
 		t.Errorf("the writer is woken by its own write: %+v", first.Cause)
 	}

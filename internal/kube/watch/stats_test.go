@@ -11,7 +11,7 @@ import (
 
 func TestStatsAndMetrics(t *testing.T) {
 	sc := newScript(made(configMap, "a/x", 1, partOf, "o"), made(configMap, "a/y", 2))
-	onStage(t, scripts{configMap: sc}, func(t *testing.T, s *stage) {
+	withScriptedHub(t, scripts{configMap: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", ChildrenOf(configMap, "o"), Child(vpc, "a", "x"))
 		s.commit("j", Object(configMap, "a", "y"), Object(configMap, "a", "z"))
 		synctest.Wait()

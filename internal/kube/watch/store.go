@@ -39,13 +39,13 @@ type store struct {
 	gcTimer    *time.Timer  // set while there are any
 	retained   []objectName // entries that a list lacked, kept for a while
 	closed     bool
-	// bypassed are the last states of objects that were deleted although they had
-	// finalizers; see Hub.DeletedDespiteFinalizers.
+	// retainDeleted selects the finalizers for bypassed; nil for none.
+	retainDeleted func(finalizer string) bool
+	// bypassed are the last states of objects that were deleted although they had such
+	// finalizers; see Hub.DeletedDespiteFinalizers. It has no bound, since children of an
+	// object that it lacks are never deleted: the reader removes each.
 	bypassed map[objectName]*unstructured.Unstructured
 }
-
-// maxBypassed bounds the size of bypassed.
-const maxBypassed = 256
 
 type entry struct {
 	object        *unstructured.Unstructured
@@ -153,7 +153,7 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 		}
 		return s.observeOlder(name, e, revision)
 	}
-	if len(o.GetFinalizers()) > 0 && o.GetDeletionTimestamp() == nil && len(s.bypassed) < maxBypassed {
+	if s.retainDeleted != nil && o.GetDeletionTimestamp() == nil && slices.ContainsFunc(o.GetFinalizers(), s.retainDeleted) {
 		if s.bypassed == nil {
 			s.bypassed = map[objectName]*unstructured.Unstructured{}
 		}

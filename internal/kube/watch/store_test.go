@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// happening is one revision of the world that a store follows.
-type happening struct {
+// serverEvent is one revision of the objects on the server.
+type serverEvent struct {
 	object   *unstructured.Unstructured
 	gone     bool
 	ours     bool
@@ -26,19 +27,19 @@ type happening struct {
 type followed struct {
 	store     *store
 	now       time.Time
-	log       []happening // the revision of log[i] is i+1
-	delivered int         // how much of the log the watch has delivered
+	log       []serverEvent // the revision of log[i] is i+1
+	delivered int           // how much of the log the watch has delivered
 	live      map[string]*unstructured.Unstructured
 	lives     int
 	untold    map[string]bool // changed by others since everybody was last told
 	answered  map[string]*unstructured.Unstructured
-	waiting   []happening // writes of ours whose answers are on their way
-	alone     bool        // no other client writes
+	waiting   []serverEvent // writes of ours whose answers are on their way
+	alone     bool          // no other client writes
 }
 
-func (f *followed) happen(o *unstructured.Unstructured, gone, ours bool) *happening {
+func (f *followed) happen(o *unstructured.Unstructured, gone, ours bool) *serverEvent {
 	o.SetResourceVersion(fmt.Sprint(len(f.log) + 1))
-	f.log = append(f.log, happening{object: o, gone: gone, ours: ours})
+	f.log = append(f.log, serverEvent{object: o, gone: gone, ours: ours})
 	if gone {
 		delete(f.live, o.GetName())
 	} else {
@@ -47,7 +48,7 @@ func (f *followed) happen(o *unstructured.Unstructured, gone, ours bool) *happen
 	return &f.log[len(f.log)-1]
 }
 
-func (f *followed) write(name string, ours bool) *happening {
+func (f *followed) write(name string, ours bool) *serverEvent {
 	o := made(configMap, "a/"+name, 0, partOf, "me")
 	if old := f.live[name]; old != nil {
 		o.SetUID(old.GetUID())
@@ -82,7 +83,7 @@ func (f *followed) deliver(t *rapid.T) {
 	changes := take(h.object)
 	f.told(changes)
 	if f.alone && h.answered && len(changes) > 0 {
-		t.Fatalf("the echo of revision %d became %v", f.delivered, changes)
+		t.Fatalf("the echo of revision %d led to %v", f.delivered, changes)
 	}
 }
 
@@ -116,7 +117,7 @@ func (f *followed) check(t *rapid.T) {
 	for _, group := range f.store.owned {
 		grouped += len(group)
 		if !slices.IsSortedFunc(group, compareObjects) {
-			t.Fatal("a group isn't sorted")
+			t.Fatal("the objects of an owner aren't sorted")
 		}
 	}
 	if grouped != len(f.store.entries) {
@@ -143,7 +144,7 @@ func (f *followed) checkCaughtUp(t *rapid.T) {
 		want[name] = o.GetResourceVersion()
 	}
 	if diff := cmp.Diff(want, f.contents()); diff != "" {
-		t.Fatalf("the store isn't the world (-want +got):\n%s", diff)
+		t.Fatalf("the store differs from the server (-want +got):\n%s", diff)
 	}
 	for name := range f.untold {
 		// The deletion of an object reports what others did to it before.
@@ -242,17 +243,17 @@ func TestAWriteIsReadAtOnceAndItsEchoIgnored(t *testing.T) {
 	now := time.Now()
 	s.replace(nil, 10, now)
 	if got := s.recordWrite(made(configMap, "a/x", 11), true, now); len(got) != 1 {
-		t.Errorf("a new object is %d changes", len(got))
+		t.Errorf("a new object leads to %d changes", len(got))
 	}
 	if got := s.recordWrite(made(configMap, "a/x", 12), true, now); len(got) != 1 {
-		t.Errorf("a newer one is %d changes", len(got))
+		t.Errorf("a newer revision leads to %d changes", len(got))
 	}
 	if got := s.recordWrite(made(configMap, "a/x", 11), true, now); len(got) != 0 {
-		t.Errorf("a late answer is %d changes", len(got))
+		t.Errorf("a late answer leads to %d changes", len(got))
 	}
 	for _, revision := range []int{11, 12} {
 		if got := s.observe(made(configMap, "a/x", revision)); len(got) != 0 {
-			t.Errorf("the echo of %d is %d changes", revision, len(got))
+			t.Errorf("the echo of revision %d leads to %d changes", revision, len(got))
 		}
 	}
 }
@@ -263,7 +264,7 @@ func TestAChangeBetweenOurWritesIsRouted(t *testing.T) {
 	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, now)
 	s.recordWrite(made(configMap, "a/x", 12), true, now)
 	if got := s.observe(made(configMap, "a/x", 11)); len(got) != 1 || got[0].new.GetResourceVersion() != "12" {
-		t.Errorf("another client's change before our write became %v", got)
+		t.Errorf("another client's change before our write led to %v", got)
 	}
 }
 
@@ -301,7 +302,7 @@ func TestARetainedEntryExpires(t *testing.T) {
 		t.Fatal("our write is gone with the list")
 	}
 	if got := s.expire(at.Add(provisionalTTL)); len(got) != 1 || s.len() != 0 {
-		t.Errorf("it is still there after %s", provisionalTTL)
+		t.Errorf("the entry still exists after %s", provisionalTTL)
 	}
 }
 
@@ -310,18 +311,18 @@ func TestAWriteThatLeavesTheSelectionDeletesTheEntry(t *testing.T) {
 	at := time.Now()
 	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, at)
 	if got := s.recordWrite(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].new != nil {
-		t.Errorf("leaving became %v", got)
+		t.Errorf("leaving the selection led to %v", got)
 	}
 	if got := s.observe(made(configMap, "a/x", 7, partOf, "o")); len(got) != 0 || s.len() != 0 {
-		t.Error("an event under way brought it back")
+		t.Error("an event in flight adds the entry again")
 	}
 	if got := s.observe(made(configMap, "a/x", 9, partOf, "o")); len(got) != 1 {
-		t.Error("it can't return")
+		t.Error("the entry is not added again")
 	}
 }
 
-// TestWasOrphanedIsRemembered lets the garbage collector take the finalizer off
-// before anybody has read the object.
+// TestWasOrphanedIsRemembered lets the garbage collector remove the finalizer before a reconcile has
+// read the object.
 func TestWasOrphanedIsRemembered(t *testing.T) {
 	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision, "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
@@ -335,10 +336,10 @@ func TestWasOrphanedIsRemembered(t *testing.T) {
 		uid  string
 		want bool
 	}{
-		"no deletion":                {func(s *store) { s.observe(at("a", "2", "ours")) }, "a", false},
-		"it is asked for":            {func(s *store) { s.observe(at("a", "2", "ours", "orphan")) }, "a", true},
-		"and the trace is taken off": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("a", "3", "ours")) }, "a", true},
-		"and we write, and the kind is read": {func(s *store) {
+		"no deletion":                    {func(s *store) { s.observe(at("a", "2", "ours")) }, "a", false},
+		"the orphan finalizer is added":  {func(s *store) { s.observe(at("a", "2", "ours", "orphan")) }, "a", true},
+		"the finalizer is removed again": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("a", "3", "ours")) }, "a", true},
+		"after our write and a list": {func(s *store) {
 			s.observe(at("a", "2", "ours", "orphan"))
 			s.recordWrite(at("a", "4", "ours"), true, now)
 			s.replace([]*unstructured.Unstructured{at("a", "5", "ours")}, 6, now)
@@ -347,13 +348,13 @@ func TestWasOrphanedIsRemembered(t *testing.T) {
 			s.recordWrite(at("a", "4", "ours"), true, now)
 			s.observe(at("a", "2", "ours", "orphan"))
 		}, "a", true},
-		"and another takes the name": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("b", "3", "ours")) }, "b", false},
-		"and it goes and another takes it": {func(s *store) {
+		"another object gets the name": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("b", "3", "ours")) }, "b", false},
+		"it is deleted and another object gets the name": {func(s *store) {
 			s.observe(at("a", "2", "orphan"))
 			s.observeDeletion(at("a", "3"))
 			s.observe(at("b", "4", "ours"))
 		}, "b", false},
-		"it is asked for before we ever look": {func(s *store) {
+		"the finalizer is added before the first event": {func(s *store) {
 			s.replace([]*unstructured.Unstructured{at("a", "5", "orphan")}, 6, now)
 			s.observe(at("a", "7", "ours"))
 		}, "a", true},
@@ -368,6 +369,8 @@ func TestWasOrphanedIsRemembered(t *testing.T) {
 	}
 }
 
+func isOurs(finalizer string) bool { return finalizer == "ours" }
+
 func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision}}}
@@ -381,24 +384,26 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 		then func(*store)
 		want string // UID; "" for none
 	}{
-		"it has none":                       {func(s *store) { s.observeDeletion(at("a", "3")) }, ""},
-		"it has one":                        {func(s *store) { s.observeDeletion(at("a", "3", "ours")) }, "a"},
-		"it has one, and was being deleted": {func(s *store) { s.observeDeletion(deleting) }, ""},
-		"and another takes its name, and goes": {func(s *store) {
+		"its last state has no finalizer":        {func(s *store) { s.observeDeletion(at("a", "3")) }, ""},
+		"its last state has our finalizer":       {func(s *store) { s.observeDeletion(at("a", "3", "ours")) }, "a"},
+		"its last state has a foreign finalizer": {func(s *store) { s.observeDeletion(at("a", "3", "theirs")) }, ""},
+		"it was being deleted":                   {func(s *store) { s.observeDeletion(deleting) }, ""},
+		"an object of its name without finalizer is deleted later": {func(s *store) {
 			s.observeDeletion(at("a", "3", "ours"))
 			s.observe(at("b", "4"))
 			s.observeDeletion(at("b", "5"))
 		}, "a"},
-		"and so does another": {func(s *store) {
+		"an object of its name with our finalizer is deleted later": {func(s *store) {
 			s.observeDeletion(at("a", "3", "ours"))
 			s.observe(at("b", "4"))
 			s.observeDeletion(at("b", "5", "ours"))
 		}, "b"},
-		"and its state was forgotten": {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.forgetDeletedDespiteFinalizers(x) }, ""},
-		"and its kind goes":           {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.clear() }, ""},
+		"its state was forgotten": {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.forgetDeletedDespiteFinalizers(x) }, ""},
+		"its kind is gone":        {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.clear() }, ""},
 	}
 	for name, step := range steps {
 		s := newStore(partOf)
+		s.retainDeleted = isOurs
 		s.observe(at("a", "1"))
 		s.observe(at("a", "2", "ours"))
 		step.then(s)
@@ -408,6 +413,43 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 		}
 		if got != step.want {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestManyAreDeletedDespiteFinalizers deletes more objects than a reconciler handles at once, as
+// the deletion of a namespace does.
+func TestManyAreDeletedDespiteFinalizers(t *testing.T) {
+	const count = 1000
+	s := newStore(partOf)
+	s.retainDeleted = isOurs
+	for i := range count {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": strconv.Itoa(i), "uid": strconv.Itoa(i), "resourceVersion": strconv.Itoa(2*i + 1)}}}
+		o.SetFinalizers([]string{"ours"})
+		s.observe(o)
+		last := o.DeepCopy()
+		last.SetResourceVersion(strconv.Itoa(2*i + 2))
+		s.observeDeletion(last)
+	}
+	for i := range count {
+		name := objectName{name: strconv.Itoa(i)}
+		if s.deletedDespiteFinalizers(name) == nil {
+			t.Fatalf("the last state of object %d of %d is lost", i, count)
+		}
+		s.forgetDeletedDespiteFinalizers(name)
+	}
+	if len(s.bypassed) > 0 {
+		t.Errorf("%d states are kept for no reader", len(s.bypassed))
+	}
+}
+
+// TestOnlyWholeKindsRetainDeletedObjects is about objects that leave a selection with their
+// finalizers: they still exist.
+func TestOnlyWholeKindsRetainDeletedObjects(t *testing.T) {
+	env := &environment{Config: Config{RetainDeleted: isOurs}}
+	for selection, want := range map[Selection]bool{All(): true, Managed(): false, One("ns", "x"): false} {
+		if a := newActor(env, &kind{}, selection); (a.store.retainDeleted != nil) != want {
+			t.Errorf("%s: want %t", selection.class(), want)
 		}
 	}
 }

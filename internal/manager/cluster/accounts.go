@@ -47,7 +47,7 @@ func (k *Cluster) AccountFor(namespace, name string) (*Account, error) {
 	}
 	a, err := k.impersonate(user)
 	if err != nil {
-		return nil, fmt.Errorf("act as %s: %w", user, err)
+		return nil, fmt.Errorf("impersonate %s: %w", user, err)
 	}
 	if k.accounts.byUser == nil {
 		k.accounts.byUser = map[string]*Account{}
@@ -66,6 +66,7 @@ func (k *Cluster) impersonate(user string) (*Account, error) {
 	}
 	watches := k.watchConfig(dyn)
 	watches.ImpersonatedUser, watches.PermissionsHub = user, k.Hub
+	watches.RetainDeleted = nil // the program's own hub caches the instances
 	client := kube.NewClient(dyn, k.Kinds)
 	client.OnPermissionsChange(func() { k.permissionsChanged(user) })
 	return &Account{User: user, Client: client, Hub: watch.New(watches)}, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
@@ -120,6 +121,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		FieldManager:    v1alpha1.ChildManager,
 		IsFormerEntry:   managedfields.IsFormer,
 		KeepLastApplied: k.options.Annotated,
+		RetainDeleted:   inventory.IsFinalizer,
 		PermissionKinds: rbacKinds,
 		Logger:          k.options.Log.WithName("watch"),
 	}

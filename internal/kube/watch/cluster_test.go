@@ -33,7 +33,7 @@ const (
 // live is a hub on a real API server, in a namespace and a group of its own.
 type live struct {
 	*Hub
-	mail      mail
+	wakeups   wakeups
 	namespace string
 	group     string
 	admin     dynamic.Interface // not the hub's user
@@ -42,37 +42,38 @@ type live struct {
 	requests  rest.Interface
 }
 
-type letter struct {
+// enqueued is a call of Config.Enqueue.
+type enqueued struct {
 	to Subscriber
 	Cause
 }
 
-// mail collects wake-ups for tests that wait for them.
-type mail struct {
+// wakeups collects wake-ups for tests that wait for them.
+type wakeups struct {
 	mu      sync.Mutex
-	letters []letter
+	events  []enqueued
 	arrived chan struct{}
 }
 
-func (m *mail) enqueue(s Subscriber, c Cause) {
+func (m *wakeups) enqueue(s Subscriber, c Cause) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.letters = append(m.letters, letter{s, c})
+	m.events = append(m.events, enqueued{s, c})
 	close(m.arrived)
 	m.arrived = make(chan struct{})
 }
 
-// await waits for a letter that matches and forgets it and all before it.
-func (m *mail) await(t testing.TB, what string, match func(letter) bool) letter {
+// await waits for an event that matches and forgets it and all before it.
+func (m *wakeups) await(t testing.TB, what string, match func(enqueued) bool) enqueued {
 	t.Helper()
 	late := time.NewTimer(limit)
 	defer late.Stop()
 	for {
 		m.mu.Lock()
-		i, arrived := slices.IndexFunc(m.letters, match), m.arrived
+		i, arrived := slices.IndexFunc(m.events, match), m.arrived
 		if i >= 0 {
-			found := m.letters[i]
-			m.letters = m.letters[i+1:]
+			found := m.events[i]
+			m.events = m.events[i+1:]
 			m.mu.Unlock()
 			return found
 		}
@@ -85,8 +86,8 @@ func (m *mail) await(t testing.TB, what string, match func(letter) bool) letter 
 	}
 }
 
-// awaitBoth waits for a letter to each of the subscribers one and two.
-func (m *mail) awaitBoth(t testing.TB, what string, match func(letter) bool) {
+// awaitBoth waits for an event to each of the subscribers one and two.
+func (m *wakeups) awaitBoth(t testing.TB, what string, match func(enqueued) bool) {
 	t.Helper()
 	got := map[Subscriber]bool{}
 	for !got[subscriberOf("one")] || !got[subscriberOf("two")] {
@@ -94,11 +95,11 @@ func (m *mail) awaitBoth(t testing.TB, what string, match func(letter) bool) {
 	}
 }
 
-func (m *mail) take() []letter {
+func (m *wakeups) take() []enqueued {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.letters
-	m.letters = nil
+	all := m.events
+	m.events = nil
 	return all
 }
 
@@ -106,7 +107,7 @@ func (m *mail) take() []letter {
 func onServer(t testing.TB, user string) *live {
 	t.Helper()
 	config := testkit.Server(t)
-	l := &live{mail: mail{arrived: make(chan struct{})}, namespace: testkit.Namespace(t, config), group: testkit.Group(t)}
+	l := &live{wakeups: wakeups{arrived: make(chan struct{})}, namespace: testkit.Namespace(t, config), group: testkit.Group(t)}
 	client, err := rest.HTTPClientFor(config)
 	must(t, err)
 	t.Cleanup(client.CloseIdleConnections)
@@ -125,7 +126,7 @@ func onServer(t testing.TB, user string) *live {
 	restricted, err := dynamic.NewForConfigAndClient(config, client)
 	must(t, err)
 	l.Hub = New(Config{
-		Client: restricted, Resolve: l.resolve, Enqueue: l.mail.enqueue,
+		Client: restricted, Resolve: l.resolve, Enqueue: l.wakeups.enqueue,
 		ManagedLabel: partOf, FieldManager: manager, Grace: 50 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -274,12 +275,12 @@ func (l *live) vpcs() schema.GroupVersionResource {
 }
 
 // change matches any of the changes to an object.
-func change(name string, c Change, k schema.GroupVersionKind, or ...Change) func(letter) bool {
-	return func(l letter) bool {
+func change(name string, c Change, k schema.GroupVersionKind, or ...Change) func(enqueued) bool {
+	return func(l enqueued) bool {
 		return (l.Change == c || slices.Contains(or, l.Change)) && l.Object.GroupKind() == k.GroupKind() && l.Object.Name == name
 	}
 }
 
-func anything(letter) bool { return true }
+func anything(enqueued) bool { return true }
 
 func ignoreEvents(object.Key, Cause) {}

@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// operation is one call of a hub, as data: it is drawn outside of
-// the bubble in which it is done.
+// operation is one call of a hub, as data: it is drawn outside of the synctest bubble in which it
+// is made.
 type operation struct {
 	what       string
 	subscriber int
@@ -37,9 +37,9 @@ var operations = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
 	}
 }), 10, 80)
 
-// books is a hub with its subscribers and the model of its counts.
-type books struct {
-	*stage
+// modelledHub is a hub with its subscribers and the model of its counts.
+type modelledHub struct {
+	*scriptedHub
 	kinds       [2]schema.GroupVersionKind
 	leases      [3]*Lease
 	kindWatches []*KindWatch
@@ -47,7 +47,7 @@ type books struct {
 
 var roleKind = schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
 
-func (b *books) target(kind, to int) Target {
+func (b *modelledHub) target(kind, to int) Target {
 	gvk := b.kinds[kind]
 	app, _ := labels.Parse("app=db")
 	return [...]Target{
@@ -56,7 +56,7 @@ func (b *books) target(kind, to int) Target {
 	}[to]
 }
 
-func (b *books) do(d operation) {
+func (b *modelledHub) do(d operation) {
 	sub := Subscriber{object.Key{Group: "kro.run", Kind: fmt.Sprint("Kind", d.subscriber%2), Name: fmt.Sprint(d.subscriber)}}
 	gvk := b.kinds[d.kind]
 	forbid := func(string) error {
@@ -115,7 +115,7 @@ func (b *books) do(d operation) {
 }
 
 // check compares the counts of the hub with the model.
-func (b *books) check() error {
+func (b *modelledHub) check() error {
 	b.Hub.mu.Lock()
 	defer b.Hub.mu.Unlock()
 	wanted, narrower := map[*actor]int{}, map[*actor]int{}
@@ -166,7 +166,7 @@ func (b *books) check() error {
 	return nil
 }
 
-// total counts what the index was told to add and not yet to remove.
+// total counts the interests that were added to the index and not removed.
 func (x *index[S]) total() int {
 	n := 0
 	count := func(m *countedSet[S]) {
@@ -194,7 +194,7 @@ func TestHubCountsAgreeWithAModel(t *testing.T) {
 		all := operations.Draw(rt, "operations")
 		var wrong error
 		synctest.Test(t, func(t *testing.T) {
-			b := &books{stage: newStage(scripts{roleKind: newScript()})}
+			b := &modelledHub{scriptedHub: newScriptedHub(scripts{roleKind: newScript()})}
 			for i := range b.kinds {
 				b.kinds[i] = schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: fmt.Sprint("Leaf", i)}
 			}
@@ -207,8 +207,8 @@ func TestHubCountsAgreeWithAModel(t *testing.T) {
 	})
 }
 
-// play does all operations, and then ends everything: nothing may be left.
-func (b *books) play(t *testing.T, all []operation) error {
+// play makes all operations, and then ends all interests: the hub must be empty.
+func (b *modelledHub) play(t *testing.T, all []operation) error {
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { ended <- b.Run(ctx) }()
