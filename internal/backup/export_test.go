@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -41,16 +42,16 @@ func TestExport(t *testing.T) {
 		notes   []string
 	}{
 		"everything": {
-			reason:  "Secrets, what controllers make anew, and what nobody asks for are left out",
+			reason:  "Secrets, objects that controllers create again, and unrelated objects are left out",
 			objects: []string{namespaces, crds, graphs}, want: all, notes: notes,
 		},
 		"with Secrets": {
-			reason:  "they were asked for",
+			reason:  "they were requested",
 			objects: []string{namespaces, crds, graphs}, given: func(_ *fakekube.Cluster, e *Export) { e.Secrets = true },
 			want: append(append(append([]string{}, all[:4]...), "secrets: Secret prod/creds"), all[4:]...), notes: notes[1:],
 		},
-		"with Secrets, one of which isn't there": {
-			reason:  "that is noted",
+		"with Secrets, one of which does not exist": {
+			reason:  "the notes say so",
 			objects: []string{namespaces, crds, graphs},
 			given: func(c *fakekube.Cluster, e *Export) {
 				e.Secrets = true
@@ -59,7 +60,7 @@ func TestExport(t *testing.T) {
 			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which does not exist", notes[1]},
 		},
 		"a namespace": {
-			reason:  "what is in it, and what it is composed of",
+			reason:  "its instances and managed resources, with their definitions",
 			objects: []string{namespaces, crds, graphs},
 			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Namespaces = []string{"dev"} },
 			want: []string{
@@ -68,7 +69,7 @@ func TestExport(t *testing.T) {
 			notes: notes[1:],
 		},
 		"a definition": {
-			reason:  "its instances, and what they are composed of; no tombstones",
+			reason:  "its instances and their managed resources; no tombstones",
 			objects: []string{namespaces, crds, graphs, compositions},
 			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Definitions = []string{"apps"} },
 			want: []string{
@@ -77,7 +78,7 @@ func TestExport(t *testing.T) {
 			notes: notes,
 		},
 		"a definition of composites": {
-			reason:  "with its compositions, their functions, and what composites are composed of",
+			reason:  "with its compositions, their functions, and the managed resources of composites",
 			objects: []string{namespaces, crds, graphs, compositions},
 			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Definitions = []string{"xshops.shop.example.org"} },
 			want: []string{
@@ -101,13 +102,13 @@ func TestExport(t *testing.T) {
 			},
 			want: without(without(all, "bindings"), "revisions"), notes: append([]string{"no Bindings are exported: their kind is not served"}, notes...),
 		},
-		"pages": {
-			reason:  "it is the same",
+		"lists in pages": {
+			reason:  "the export is the same",
 			objects: []string{namespaces, crds, graphs},
 			given:   func(c *fakekube.Cluster, _ *Export) { c.Page = 1 }, want: all, notes: notes,
 		},
 		"a list that expires": {
-			reason:  "it begins again, and nothing is there twice, or is left of before",
+			reason:  "it begins again; no object is in the export twice, and none that was deleted",
 			objects: []string{namespaces, crds, graphs},
 			given: func(c *fakekube.Cluster, _ *Export) {
 				c.Page = 1
@@ -126,8 +127,8 @@ func TestExport(t *testing.T) {
 			},
 			want: append(append(append([]string{}, all[:6]...), "instances: App prod/web"), all[7]), notes: notes,
 		},
-		"a managed resource that is deleted meanwhile": {
-			reason:  "it must not come to life again",
+		"a managed resource that is deleted during the export": {
+			reason:  "an import must not create it again",
 			objects: []string{namespaces, crds, graphs},
 			given: func(c *fakekube.Cluster, _ *Export) {
 				c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-db-1"}, phase("Deleting"))
@@ -143,8 +144,8 @@ func TestExport(t *testing.T) {
 			},
 			notes: append([]string{"Database prod/web was deleted during the export, and is not exported"}, notes...),
 		},
-		"a namespace that is deleted meanwhile": {
-			reason:  "what was in it has its place",
+		"a namespace that is deleted during the export": {
+			reason:  "its objects need it",
 			objects: []string{namespaces, crds, graphs},
 			given: func(c *fakekube.Cluster, _ *Export) {
 				c.Remove(object.Key{Kind: "Namespace", Name: "dev"})
@@ -185,22 +186,22 @@ func deleting(o *unstructured.Unstructured) {
 	o.SetDeletionTimestamp(&now)
 }
 
-func TestWhatIsExportedOfAnObject(t *testing.T) {
+func TestFieldsOfAnExportedObject(t *testing.T) {
 	c := newPlane(namespaces, crds, graphs, compositions)
 	c.Change(appKey, deleting)
 	file := export(t, newExport(c))
 	app, xshop, database := find(file, appKey), find(file, object.Key{Group: "shop.example.org", Kind: "XShop", Name: "corner-x"}), find(file, databaseKey)
 	if app.GetUID() != "" || app.GetOwnerReferences() != nil || archive.HasStatus(app) || len(app.GetFinalizers()) != 1 {
-		t.Errorf("what another server gives anew is in the export: %v", app.Object)
+		t.Errorf("UID, owner references, status or other finalizers are in the export: %v", app.Object)
 	}
-	if policy, is := archive.Deleting(app); !is || policy != metav1.DeletePropagationBackground {
-		t.Errorf("that it is being deleted is not in the export: %q", policy)
+	if policy, deleting := archive.Deleting(app); !deleting || policy != metav1.DeletePropagationBackground {
+		t.Errorf("the deletion policy in the export is %q", policy)
 	}
 	if !archive.HasStatus(xshop) || archive.HasStatus(database) {
-		t.Error("functions see the status of composites, and of nothing else here")
+		t.Error("the export has the status of an object other than a composite, or lacks that of a composite")
 	}
 	if got := file.Header.Requires; len(got) != 1 || got[0].Kind != "Database" {
-		t.Errorf("required are %v", got)
+		t.Errorf("the required kinds are %v", got)
 	}
 }
 
@@ -218,8 +219,8 @@ func TestStatusesThatFunctionsSeeAreExported(t *testing.T) {
 	}
 }
 
-// TestAClaimThatNamesItsCompositeMeanwhileIsReadAgain is about one that would have another
-// composite made.
+// TestAClaimThatNamesItsCompositeMeanwhileIsReadAgain is about a claim for which an import would
+// create another composite.
 func TestAClaimThatNamesItsCompositeMeanwhileIsReadAgain(t *testing.T) {
 	c := newPlane(namespaces, crds, graphs, compositions)
 	shop := object.Key{Group: "shop.example.org", Kind: "Shop", Namespace: "prod", Name: "corner"}
@@ -244,10 +245,10 @@ func TestAnExportFailsWhereARequestFails(t *testing.T) {
 	c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-db-1"}, phase("Deleting"))
 	e := newExport(c)
 	e.Secrets = true
-	var made int
-	c.Before = func(string) error { made++; return nil }
+	var requests int
+	c.Before = func(string) error { requests++; return nil }
 	export(t, e)
-	for n := 1; n <= made; n++ {
+	for n := 1; n <= requests; n++ {
 		request, count := "", 0
 		c.Before = func(r string) error {
 			if count++; count == n {
@@ -260,27 +261,60 @@ func TestAnExportFailsWhereARequestFails(t *testing.T) {
 		again.Secrets = true
 		var out bytes.Buffer
 		if _, err := again.Run(context.Background(), &out); !errors.Is(err, denied) || out.Len() > 0 {
-			t.Errorf("where %q fails: %v, and %d bytes are written", request, err, out.Len())
+			t.Errorf("%q fails: got %v, and %d bytes", request, err, out.Len())
 		}
 	}
-	if made < 30 {
-		t.Errorf("only %d requests were made", made)
+	if requests < 30 {
+		t.Errorf("the export makes only %d requests", requests)
+	}
+}
+
+// TestAnExportFailsWhereItsTemporaryFileCannotBeRead truncates the file before the Bindings of a
+// managed resource that was deleted meanwhile are dropped, and before the export is written.
+func TestAnExportFailsWhereItsTemporaryFileCannotBeRead(t *testing.T) {
+	c := newPlane(namespaces, crds, graphs)
+	c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-db-1"}, phase("Deleting"))
+	e := newExport(c)
+	c.Before = func(request string) error {
+		if request != "get Database prod/web" {
+			return nil
+		}
+		c.Remove(databaseKey)
+		return e.spool.file.Truncate(0)
+	}
+	if _, err := e.Run(context.Background(), &bytes.Buffer{}); !errors.Is(err, io.EOF) {
+		t.Errorf("dropping Bindings: %v", err)
+	}
+
+	s, err := newSpool()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.put(archive.Managed, c.Object(object.Key{Group: "cloud.example.org", Kind: "Database", Namespace: "dev", Name: "alone"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.file.Truncate(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.copyTo(io.Discard, nil); !errors.Is(err, io.EOF) {
+		t.Errorf("writing the export: %v", err)
 	}
 }
 
 func TestAnExportIsRefused(t *testing.T) {
 	c := newPlane(crds)
 	if _, err := newExport(c).Run(context.Background(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "kube-system") {
-		t.Errorf("of a control plane without a name: %v", err)
+		t.Errorf("without the namespace kube-system: %v", err)
 	}
 	c = newPlane(namespaces, crds, graphs)
 	e := newExport(c)
 	e.Selection.Definitions = []string{"apps", "none", "nothing"}
 	if _, err := e.Run(context.Background(), &bytes.Buffer{}); err == nil || err.Error() != "definitions none, nothing not found" {
-		t.Errorf("of definitions that there are not: %v", err)
+		t.Errorf("definitions that do not exist: %v", err)
 	}
 	if _, err := newExport(c).Run(context.Background(), full{}); !errors.Is(err, errFull) {
-		t.Errorf("to a disk that is full: %v", err)
+		t.Errorf("disk full: %v", err)
 	}
 }
 

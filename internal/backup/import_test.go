@@ -25,7 +25,7 @@ func target() *fakekube.Cluster {
 	return newPlane("{apiVersion: v1, kind: Namespace, metadata: {name: kube-system, uid: plane-2}}", crds)
 }
 
-// exported is an export of everything.
+// exported is an export of all objects, with Secrets.
 func exported(t *testing.T, edits ...func(*fakekube.Cluster)) archive.File {
 	t.Helper()
 	c := newPlane(namespaces, crds, graphs, compositions)
@@ -40,16 +40,16 @@ func exported(t *testing.T, edits ...func(*fakekube.Cluster)) archive.File {
 
 func newImport(c *fakekube.Cluster, file archive.File) (*Import, *progress) {
 	p := &progress{}
-	return &Import{Cluster: &Cluster{client: c, mapper: c}, File: file, Holder: "me", Patience: time.Minute, Progress: p.say}, p
+	return &Import{Cluster: &Cluster{client: c, mapper: c}, File: file, Holder: "me", Patience: time.Minute, Progress: p.record}, p
 }
 
-// inTime runs a test whose waiting takes no time.
-func inTime(t *testing.T, name string, run func(t *testing.T)) {
+// runWithFakeTime runs a test with a fake clock.
+func runWithFakeTime(t *testing.T, name string, run func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
 }
 
-func TestImportRestoresWhatWasExportedInOrder(t *testing.T) {
+func TestAnImportCreatesTheExportedObjectsInOrder(t *testing.T) {
 	file, c := exported(t), target()
 	i, p := newImport(c, file)
 	if err := i.Run(context.Background()); err != nil {
@@ -72,16 +72,16 @@ func TestImportRestoresWhatWasExportedInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, created); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
-	if c.Object(holdKey) != nil || p.said[len(p.said)-1] != "deleted the Hold; the controllers continue" {
-		t.Errorf("the Hold is left, and it says %q", p.said)
+	if c.Object(holdKey) != nil || p.messages[len(p.messages)-1] != "deleted the Hold; the controllers continue" {
+		t.Errorf("the Hold exists, or the last message is wrong: %q", p.messages)
 	}
 	again := newExport(c)
 	again.Secrets = true
-	differ := func(f archive.File) []string { // Bindings have other names, and nobody has defined the composites' kinds
+	withoutGenerated := func(f archive.File) []string { // Bindings have other names, and the kinds of composites have no CustomResourceDefinition
 		return without(without(names(f), "bindings"), "instances")
 	}
-	if diff := cmp.Diff(differ(file), differ(export(t, again))); diff != "" {
-		t.Errorf("an export of what was imported (-first +second):\n%s", diff)
+	if diff := cmp.Diff(withoutGenerated(file), withoutGenerated(export(t, again))); diff != "" {
+		t.Errorf("an export of the imported objects (-first +second):\n%s", diff)
 	}
 	for key, url := range map[object.Key]string{{Group: "shop.example.org", Kind: "XShop", Name: "corner-x"}: "https://corner"} {
 		o := c.Object(key)
@@ -95,15 +95,15 @@ func TestImportRestoresWhatWasExportedInOrder(t *testing.T) {
 	database := c.Object(databaseKey)
 	binding := c.Object(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "u-" + string(database.GetUID())})
 	if _, uid := archive.Owner(binding); uid != database.GetUID() {
-		t.Errorf("the Binding is of %q", uid)
+		t.Errorf("the Binding names the owner %q", uid)
 	}
 	i, p = newImport(c, file)
 	if err := i.Run(context.Background()); err != nil || len(c.Writes()) > 0 {
-		t.Errorf("importing it again: %v, %q", err, p.said)
+		t.Errorf("a second import: %v, %q", err, p.messages)
 	}
 }
 
-func TestAnImportPutsBackWhoOwnsFieldsAndWhatWasBeingDeleted(t *testing.T) {
+func TestAnImportRestoresManagedFieldsAndDeletions(t *testing.T) {
 	file := exported(t, func(c *fakekube.Cluster) {
 		c.Change(appKey, deleting)
 		c.Change(databaseKey, func(o *unstructured.Unstructured) {
@@ -112,7 +112,7 @@ func TestAnImportPutsBackWhoOwnsFieldsAndWhatWasBeingDeleted(t *testing.T) {
 	})
 	c := target()
 	conflicts := 2
-	c.Before = func(request string) error { // somebody else writes it meanwhile
+	c.Before = func(request string) error { // a conflict with another writer
 		if request == "patch Database prod/web" && conflicts > 0 {
 			conflicts--
 			c.Change(databaseKey, func(*unstructured.Unstructured) {})
@@ -124,14 +124,14 @@ func TestAnImportPutsBackWhoOwnsFieldsAndWhatWasBeingDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fields := c.Object(databaseKey).GetManagedFields(); len(fields) != 1 || fields[0].Manager != "kubectl" {
-		t.Errorf("its fields are owned by %v", fields)
+		t.Errorf("the managed fields are %v", fields)
 	}
 	if c.Object(appKey).GetDeletionTimestamp() == nil {
-		t.Error("what was being deleted isn't deleted again")
+		t.Error("the object that was being deleted is not deleted")
 	}
 }
 
-func TestARevisionKeepsTheNumberThatItWasExportedWith(t *testing.T) {
+func TestARevisionKeepsItsExportedNumber(t *testing.T) {
 	revision := object.Key{Group: revisionKind.Group, Kind: revisionKind.Kind, Name: "shop-1"}
 	file, c := exported(t), target()
 	made := find(file, revision).DeepCopy()
@@ -150,11 +150,11 @@ func TestARevisionKeepsTheNumberThatItWasExportedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := archive.Number(c.Object(revision)); n != 3 {
-		t.Errorf("it has number %d", n)
+		t.Errorf("the revision has number %d", n)
 	}
 }
 
-func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestAnImportWithConflictsWritesNothing(t *testing.T) {
 	binding := func(uid, owner string) string {
 		return fmt.Sprintf("{apiVersion: espalier.dev/v1alpha1, kind: Binding, metadata: {name: k-tombstone}, spec: {phase: Bound, ref: gone-1, owner: {apiVersion: cloud.example.org/v1, kind: Database, namespace: prod, name: %s, uid: %s}}}", owner, uid)
 	}
@@ -173,14 +173,14 @@ func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 				c.Add(fakekube.Parse(`{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod, finalizers: [x], deletionTimestamp: "2026-01-01T00:00:00Z"}, spec: {size: small}}`))
 			}, []string{"App prod/web is being deleted: wait until it is gone"},
 		},
-		"a kind isn't served": {
+		"a kind has no CustomResourceDefinition": {
 			func(c *fakekube.Cluster) {
 				c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true}
 				c.Remove(object.Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "databases.cloud.example.org"})
 			},
 			[]string{"no matches for kind \"Database\" in version \"cloud.example.org/v1\", which objects of the export have: install its CustomResourceDefinition first"},
 		},
-		"a kind is about to be served, and never is": {
+		"a kind has a CustomResourceDefinition and is never served": {
 			func(c *fakekube.Cluster) { c.Kinds[databaseKey.GroupKind()] = fakekube.Kind{Unserved: true} },
 			[]string{"no matches for kind \"Database\" in version \"cloud.example.org/v1\", which objects of the export have: install its CustomResourceDefinition first"},
 		},
@@ -188,20 +188,20 @@ func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 			func(c *fakekube.Cluster) { c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true} },
 			[]string{"no matches for kind \"Hold\" in version \"espalier.dev/v1alpha1\", which an import needs: the controllers have never run here, or are too old. Start them with 'espalier run' or 'espalier up'"},
 		},
-		"another import is under way": {
+		"another import is in progress": {
 			func(c *fakekube.Cluster) {
 				c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: other}, spec: {import: e0}}"))
 			}, []string{"another import is in progress or was interrupted, see Hold other: finish it first by running it again, or abort it with --abort"},
 		},
-		"another managed resource has the external resource": {
+		"the external resource is bound to another managed resource": {
 			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "other"))) },
 			[]string{"Binding k-tombstone: the key of the external resource of Database prod/gone is reserved by Database prod/other"},
 		},
-		"a former incarnation has the external resource": {
+		"the external resource is bound to an earlier object of the name": {
 			func(c *fakekube.Cluster) { c.Add(fakekube.Parse(binding("db-9", "gone"))) },
 			[]string{"Binding k-tombstone: the key of the external resource of Database prod/gone is reserved by an earlier object of the same name, in phase Bound: wait until its deletion ends"},
 		},
-		"it is bound to another external resource": {
+		"the managed resource is bound to another external resource": {
 			func(c *fakekube.Cluster) {
 				o := fakekube.Parse(binding("db-3", "gone"))
 				_ = unstructured.SetNestedField(o.Object, "else", "spec", "ref")
@@ -211,30 +211,30 @@ func TestAnImportIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 	file := exported(t)
 	for name, tc := range cases {
-		inTime(t, name, func(t *testing.T) {
+		runWithFakeTime(t, name, func(t *testing.T) {
 			c := target()
 			tc.given(c)
 			i, _ := newImport(c, file)
 			err := i.Run(context.Background())
 			var problems *ProblemsError
 			if !errors.As(err, &problems) {
-				t.Fatalf("it ends with %v", err)
+				t.Fatalf("got %v", err)
 			}
 			if diff := cmp.Diff(tc.want, problems.Problems); diff != "" || !strings.Contains(err.Error(), tc.want[0]) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if writes := c.Writes(); len(writes) > 0 {
-				t.Errorf("it writes %q", writes)
+				t.Errorf("the import wrote %q", writes)
 			}
 			i, _ = newImport(c, file)
 			if _, err := i.Plan(context.Background()); !errors.As(err, &problems) {
-				t.Errorf("a plan says %v", err)
+				t.Errorf("Plan returned %v", err)
 			}
 		})
 	}
 }
 
-func TestAPlanSaysWhatIsMissing(t *testing.T) {
+func TestAPlanListsMissingObjects(t *testing.T) {
 	file, c := exported(t), target()
 	c.Add(fakekube.Parse("{apiVersion: v1, kind: Namespace, metadata: {name: prod}}"))
 	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: mine}, spec: {reason: maintenance}}"))
@@ -243,15 +243,15 @@ func TestAPlanSaysWhatIsMissing(t *testing.T) {
 	if err != nil || steps[0] != "create Namespace dev" || steps[1] != "keep   Namespace prod" || len(steps) != len(file.Objects()) {
 		t.Errorf("got %v, %q", err, steps)
 	}
-	if writes := c.Writes(); len(writes) > 0 || len(p.said) != 1 {
-		t.Errorf("it writes %q, and says %q", writes, p.said)
+	if writes := c.Writes(); len(writes) > 0 || len(p.messages) != 1 {
+		t.Errorf("it wrote %q, and its messages are %q", writes, p.messages)
 	}
 }
 
-var errAway = errors.New("the API server is away")
+var errUnavailable = errors.New("the API server is unavailable")
 
-// TestAnImportThatWasInterruptedIsResumed ends a call before and after each of its writes; the
-// next one goes on, and comes to the same.
+// TestAnImportThatWasInterruptedIsResumed interrupts an import before or after each of its writes;
+// the next import creates the remaining objects.
 func TestAnImportThatWasInterruptedIsResumed(t *testing.T) {
 	file := exported(t, func(c *fakekube.Cluster) { c.Change(appKey, deleting) })
 	whole := target()
@@ -261,7 +261,7 @@ func TestAnImportThatWasInterruptedIsResumed(t *testing.T) {
 	}
 	want, writes := whole.Keys(), len(whole.Writes())
 	for _, after := range []bool{false, true} {
-		inTime(t, fmt.Sprintf("after the write: %t", after), func(t *testing.T) {
+		runWithFakeTime(t, fmt.Sprintf("interrupted after the write: %t", after), func(t *testing.T) {
 			for n := 1; n <= writes; n++ {
 				c := target()
 				count := 0
@@ -270,7 +270,7 @@ func TestAnImportThatWasInterruptedIsResumed(t *testing.T) {
 						return nil
 					}
 					if count++; count >= n {
-						return errAway
+						return errUnavailable
 					}
 					return nil
 				}
@@ -280,27 +280,27 @@ func TestAnImportThatWasInterruptedIsResumed(t *testing.T) {
 					c.Before = fail
 				}
 				i, _ := newImport(c, file)
-				if err := i.Run(context.Background()); !errors.Is(err, errAway) {
+				if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
 					t.Fatalf("interrupted in write %d: %v", n, err)
 				}
 				if ended := after && n == writes; (c.Object(holdKey) == nil) != (ended || n == 1 && !after) {
-					t.Errorf("interrupted in write %d: the Hold is there: %t", n, c.Object(holdKey) != nil)
+					t.Errorf("interrupted in write %d: the Hold exists: %t", n, c.Object(holdKey) != nil)
 				}
 				c.Before, c.After = nil, nil
 				i, _ = newImport(c, file)
 				i.Holder = "another"
 				if err := i.Run(context.Background()); err != nil {
-					t.Fatalf("after write %d: %v", n, err)
+					t.Fatalf("interrupted in write %d, and resumed: %v", n, err)
 				}
 				if diff := cmp.Diff(len(want), len(c.Keys())); diff != "" {
-					t.Errorf("after write %d there is something else: %v", n, c.Keys())
+					t.Errorf("interrupted in write %d: the objects are %v", n, c.Keys())
 				}
 			}
 		})
 	}
 }
 
-func TestAReadThatFailsEndsAnImport(t *testing.T) {
+func TestAnImportFailsWhereAReadFails(t *testing.T) {
 	file := exported(t)
 	c := target()
 	reads := 0
@@ -313,50 +313,50 @@ func TestAReadThatFailsEndsAnImport(t *testing.T) {
 		c, count := target(), 0
 		c.Before = func(string) error {
 			if count++; count == n {
-				return errAway
+				return errUnavailable
 			}
 			return nil
 		}
 		i, _ := newImport(c, file)
-		if err := i.Run(context.Background()); err != nil && !errors.Is(err, errAway) {
-			t.Errorf("where request %d fails: %v", n, err)
+		if err := i.Run(context.Background()); err != nil && !errors.Is(err, errUnavailable) {
+			t.Errorf("request %d fails: got %v", n, err)
 		} else if err == nil && !strings.HasPrefix(c.Requests[n-1], "get ") {
-			t.Errorf("where %q fails the import ends well", c.Requests[n-1])
+			t.Errorf("%q fails: got no error", c.Requests[n-1])
 		}
 	}
 }
 
-func TestAnImportStopsWhenAnotherCallHasTakenOver(t *testing.T) {
+func TestAnImportStopsWhenAnotherHasTakenOver(t *testing.T) {
 	file := exported(t)
 	for name, given := range map[string]func(*fakekube.Cluster){
-		"another call has taken over": func(c *fakekube.Cluster) {
+		"another import has taken over": func(c *fakekube.Cluster) {
 			c.Change(holdKey, func(o *unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(o.Object, "another", "spec", "holder")
 			})
 		},
-		"another call has ended it": func(c *fakekube.Cluster) { c.Remove(holdKey) },
+		"another import has ended": func(c *fakekube.Cluster) { c.Remove(holdKey) },
 	} {
-		inTime(t, name, func(t *testing.T) {
+		runWithFakeTime(t, name, func(t *testing.T) {
 			c := target()
 			c.Before = func(request string) error {
 				if request == "create App dev/test" {
-					<-time.After(2 * checkEvery) // so that it checks
+					<-time.After(2 * checkEvery) // the interval of its checks
 					given(c)
 				}
 				return nil
 			}
 			i, _ := newImport(c, file)
 			if err := i.Run(context.Background()); !errors.Is(err, ErrTakenOver) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("got %v", err)
 			}
 			if c.Object(appKey) != nil {
-				t.Error("it goes on writing")
+				t.Error("the import goes on writing")
 			}
 		})
 	}
 }
 
-func TestAHoldThatTheControllersWriteMeanwhileIsWrittenAgain(t *testing.T) {
+func TestAConflictOverTheHoldIsRetried(t *testing.T) {
 	file, c := exported(t), target()
 	changes := map[string]int{}
 	c.Before = func(request string) error {
@@ -372,10 +372,10 @@ func TestAHoldThatTheControllersWriteMeanwhileIsWrittenAgain(t *testing.T) {
 	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: import-e1}, spec: {import: e1, holder: former}}"))
 	i, p := newImport(c, file)
 	if err := i.Run(context.Background()); err != nil || c.Object(holdKey) != nil {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("got %v", err)
 	}
-	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.said[0], "continuing the import") {
-		t.Errorf("the Hold was changed %v, and it says %q", changes, p.said)
+	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.messages[0], "continuing the import") {
+		t.Errorf("the Hold was changed %v, and the messages are %q", changes, p.messages)
 	}
 }
 
@@ -393,20 +393,20 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		given  func(*fakekube.Cluster)
-		comes  func(*fakekube.Cluster)
+		later  func(*fakekube.Cluster)
 		want   string
 	}{
-		"it comes": {
-			"its controller publishes it",
+		"the kind is served later": {
+			"its controller creates the CustomResourceDefinition",
 			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
 			func(c *fakekube.Cluster) { delete(c.Kinds, app) }, "",
 		},
-		"it is established": {
+		"the kind is established later": {
 			"the API server takes a moment",
 			established("False"), established("True"), "",
 		},
-		"it never comes": {
-			"what its definition says is why",
+		"the kind is never served": {
+			"the status of its definition says why",
 			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
 			func(c *fakekube.Cluster) {
 				c.Change(object.Key{Group: "kro.run", Kind: "ResourceGraphDefinition", Name: "apps"}, func(o *unstructured.Unstructured) {
@@ -414,21 +414,21 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 				})
 			}, "App of kro.run/v1alpha1: ResourceGraphDefinition apps: spec.resources[0] is wrong",
 		},
-		"nobody serves it": {
+		"no controller runs": {
 			"the controllers have to be started",
 			func(c *fakekube.Cluster) { c.Kinds[app] = fakekube.Kind{Unserved: true} },
 			func(*fakekube.Cluster) {}, "App of kro.run/v1alpha1: the controllers may not be running: start them with 'espalier run'",
 		},
 	}
 	for name, tc := range cases {
-		inTime(t, name, func(t *testing.T) {
+		runWithFakeTime(t, name, func(t *testing.T) {
 			c := target()
 			tc.given(c)
-			comes, began := tc.comes, time.Now()
+			later, began := tc.later, time.Now()
 			c.Before = func(string) error {
-				if comes != nil && time.Since(began) > 10*time.Second {
-					comes(c)
-					comes = nil
+				if later != nil && time.Since(began) > 10*time.Second {
+					later(c)
+					later = nil
 				}
 				return nil
 			}
@@ -441,19 +441,19 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 			case tc.want != "" && (!errors.As(err, &kinds) || kinds.Waits[0] != tc.want || !strings.Contains(err.Error(), tc.want) || c.Object(holdKey) == nil):
 				t.Errorf("%s: %v", tc.reason, err)
 			}
-			if !strings.Contains(strings.Join(p.said, "\n"), "waiting until 1 kinds are served") {
-				t.Errorf("it says %q", p.said)
+			if !strings.Contains(strings.Join(p.messages, "\n"), "waiting until 1 kinds are served") {
+				t.Errorf("the messages are %q", p.messages)
 			}
 		})
 	}
-	inTime(t, "the call is cancelled", func(t *testing.T) {
+	runWithFakeTime(t, "the context ends", func(t *testing.T) {
 		c := target()
 		c.Kinds[app] = fakekube.Kind{Unserved: true}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		i, _ := newImport(c, file)
 		if err := i.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("got %v", err)
 		}
 	})
 }
@@ -461,54 +461,54 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 func TestAnObjectIsCreatedOnceItsKindAcceptsObjects(t *testing.T) {
 	file := exported(t)
 	for name, tc := range map[string]struct {
-		takes time.Duration
+		after time.Duration
 		fails error
 		ok    bool
 	}{
-		"soon":  {3 * time.Second, apierrors.NewTooManyRequests("storage is initializing", 1), true},
-		"never": {time.Hour, apierrors.NewTooManyRequests("storage is initializing", 1), false},
+		"after seconds": {3 * time.Second, apierrors.NewTooManyRequests("storage is initializing", 1), true},
+		"never":         {time.Hour, apierrors.NewTooManyRequests("storage is initializing", 1), false},
 	} {
-		inTime(t, name, func(t *testing.T) {
+		runWithFakeTime(t, name, func(t *testing.T) {
 			c, began := target(), time.Now()
 			c.Before = func(request string) error {
-				if request == "create App dev/test" && time.Since(began) < tc.takes {
+				if request == "create App dev/test" && time.Since(began) < tc.after {
 					return tc.fails
 				}
 				return nil
 			}
 			i, _ := newImport(c, file)
 			if err := i.Run(context.Background()); (err == nil) != tc.ok {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("got %v", err)
 			}
 		})
 	}
 	c := target()
 	c.Before = func(request string) error {
-		if request == "create App dev/test" { // another call is faster
+		if request == "create App dev/test" { // by another import
 			c.Add(find(file, object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"}))
 		}
 		return nil
 	}
 	i, _ := newImport(c, file)
 	if err := i.Run(context.Background()); err != nil {
-		t.Errorf("where another call is faster: %v", err)
+		t.Errorf("an object that another import created: %v", err)
 	}
 }
 
-func TestAbortUndoesAnImport(t *testing.T) {
+func TestAbortDeletesImportedObjects(t *testing.T) {
 	file := exported(t)
 	interrupted := func(t *testing.T) *fakekube.Cluster {
 		c := target()
-		c.Before = failing("create Usage prod/ledger", errAway)
+		c.Before = failing("create Usage prod/ledger", errUnavailable)
 		i, _ := newImport(c, file)
-		if err := i.Run(context.Background()); !errors.Is(err, errAway) {
+		if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
 			t.Fatal(err)
 		}
 		c.Before = nil
 		c.Writes()
 		return c
 	}
-	t.Run("everything but namespaces goes, in reverse order", func(t *testing.T) {
+	t.Run("all objects except namespaces are deleted, in reverse order", func(t *testing.T) {
 		c := interrupted(t)
 		i, p := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil {
@@ -534,27 +534,27 @@ func TestAbortUndoesAnImport(t *testing.T) {
 		if diff := cmp.Diff(left.Keys(), c.Keys()); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		if got := p.said[len(p.said)-1]; got != "deleted 20 objects" {
-			t.Errorf("it says %q", got)
+		if got := p.messages[len(p.messages)-1]; got != "deleted 20 objects" {
+			t.Errorf("the last message is %q", got)
 		}
 	})
-	t.Run("what others have made stays", func(t *testing.T) {
+	t.Run("objects of other writers stay", func(t *testing.T) {
 		c := interrupted(t)
 		c.Change(appKey, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 		i, _ := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil || c.Object(appKey) == nil {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("what isn't served isn't there", func(t *testing.T) {
+	t.Run("a kind that is not served has no objects", func(t *testing.T) {
 		c := interrupted(t)
 		c.Kinds[appKey.GroupKind()] = fakekube.Kind{Unserved: true}
 		i, _ := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("an import that isn't under way", func(t *testing.T) {
+	t.Run("no import is in progress", func(t *testing.T) {
 		for _, c := range []*fakekube.Cluster{target(), func() *fakekube.Cluster {
 			c := target()
 			c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true}
@@ -562,17 +562,17 @@ func TestAbortUndoesAnImport(t *testing.T) {
 		}()} {
 			i, _ := newImport(c, file)
 			if err := i.Abort(context.Background()); !errors.Is(err, ErrNothingHeld) {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("got %v", err)
 			}
 		}
 	})
-	t.Run("each failure ends it, and it can be repeated", func(t *testing.T) {
+	t.Run("after a failure it can be repeated", func(t *testing.T) {
 		for n := 1; ; n++ {
 			c, count, failed := interrupted(t), 0, ""
 			c.Before = func(request string) error {
 				if count++; count == n {
 					failed = request
-					return errAway
+					return errUnavailable
 				}
 				return nil
 			}
@@ -584,13 +584,13 @@ func TestAbortUndoesAnImport(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, errAway) {
-				t.Errorf("where %q fails: %v", failed, err)
+			if !errors.Is(err, errUnavailable) {
+				t.Errorf("%q fails: got %v", failed, err)
 			}
 			c.Before = nil
 			i, _ = newImport(c, file)
 			if err := i.Abort(context.Background()); err != nil {
-				t.Errorf("again after %q failed: %v", failed, err)
+				t.Errorf("repeated after %q failed: %v", failed, err)
 			}
 		}
 	})

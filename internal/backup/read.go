@@ -86,7 +86,9 @@ func (e *Export) readAgain(ctx context.Context) error {
 			return err
 		case live == nil || live.GetUID() != uid:
 			e.spool.drop(archive.Managed, m.key)
-			e.dropBindings(m.key)
+			if err := e.dropBindings(m.key); err != nil {
+				return err
+			}
 		case live.GetDeletionTimestamp() != nil:
 			if err := e.putManaged(live); err != nil {
 				return err
@@ -98,19 +100,18 @@ func (e *Export) readAgain(ctx context.Context) error {
 
 // dropBindings drops the Bindings of a managed resource that is gone. Those reserve their keys
 // for a limited time only.
-func (e *Export) dropBindings(owner object.Key) {
+func (e *Export) dropBindings(owner object.Key) error {
 	e.note("%s was deleted during the export, and is not exported", owner)
-	for key, at := range e.spool.entries[archive.Bindings] {
-		raw := make([]byte, at.length)
-		if _, err := e.spool.file.ReadAt(raw, at.at); err != nil {
-			continue
+	for key := range e.spool.entries[archive.Bindings] {
+		b, err := e.spool.read(archive.Bindings, key)
+		if err != nil {
+			return err
 		}
-		if b, err := archive.DecodeObject(raw); err == nil {
-			if of, _ := archive.Owner(b); of == owner {
-				e.spool.drop(archive.Bindings, key)
-			}
+		if of, _ := archive.Owner(b); of == owner {
+			e.spool.drop(archive.Bindings, key)
 		}
 	}
+	return nil
 }
 
 // readConfigs reads provider configurations, and, if requested, their Secrets and those that

@@ -59,6 +59,16 @@ func (s *spool) write(section archive.Section, o *unstructured.Unstructured) err
 	return nil
 }
 
+// read returns an object in its exported form.
+func (s *spool) read(section archive.Section, key object.Key) (*unstructured.Unstructured, error) {
+	at := s.entries[section][key]
+	raw := make([]byte, at.length)
+	if _, err := s.file.ReadAt(raw, at.at); err != nil {
+		return nil, fmt.Errorf("read a temporary file: %w", err)
+	}
+	return archive.DecodeObject(raw)
+}
+
 func (s *spool) drop(section archive.Section, key object.Key) { delete(s.entries[section], key) }
 
 // dropKind removes all objects of a kind.
@@ -105,7 +115,7 @@ func (s *spool) copyTo(w io.Writer, definitions []object.Key) error {
 		}
 		for _, key := range keys {
 			at := s.entries[section][key]
-			if _, err := io.Copy(w, io.NewSectionReader(s.file, at.at, at.length)); err != nil {
+			if _, err := io.CopyN(w, io.NewSectionReader(s.file, at.at, at.length), at.length); err != nil {
 				return fmt.Errorf("write the export: %w", err)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 
-// namespaces are those of a control plane.
+// namespaces are the namespaces of a control plane.
 const namespaces = `
 {apiVersion: v1, kind: Namespace, metadata: {name: kube-system, uid: plane-1}}
 ---
@@ -27,8 +27,8 @@ const namespaces = `
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: dev}}`
 
-// crds are the definitions of kinds: of Apps, which a graph defines, of Databases, which a
-// provider serves, and of what configures that.
+// crds are the CustomResourceDefinitions of Apps, which a graph defines, of Databases, which a
+// provider serves, and of its ProviderConfigs.
 const crds = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -57,7 +57,8 @@ kind: CustomResourceDefinition
 metadata: {name: widgets.example.org}
 spec: {group: example.org, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}`
 
-// graphs is a definition in the graph dialect, an App, and what that is composed of.
+// graphs is a definition in the graph dialect, two Apps, and their managed resources with their
+// Bindings.
 const graphs = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -229,7 +230,7 @@ var clusterScoped = []schema.GroupVersionKind{
 	functionKind, functionRevisionKind, environmentKind, {Group: "kro.run", Kind: "ResourceGraphDefinition"}, {Group: "shop.example.org", Kind: "XShop"},
 }
 
-// newPlane is a control plane. Its App's database says that it is a part of the App.
+// newPlane is a control plane whose Database prod/web is a child of App prod/web.
 func newPlane(objects ...string) *fakekube.Cluster {
 	c := fakekube.New(objects...)
 	for _, gvk := range clusterScoped {
@@ -251,15 +252,15 @@ func partOf(key object.Key, version string) func(*unstructured.Unstructured) {
 	}
 }
 
-// progress is what a call says of how far it is.
-type progress struct{ said []string }
+// progress records messages about the progress.
+type progress struct{ messages []string }
 
-func (p *progress) say(format string, args ...any) {
-	p.said = append(p.said, fmt.Sprintf(format, args...))
+func (p *progress) record(format string, args ...any) {
+	p.messages = append(p.messages, fmt.Sprintf(format, args...))
 }
 
 func newExport(c *fakekube.Cluster) *Export {
-	return &Export{Cluster: &Cluster{client: c, mapper: c}, ID: "e1", Version: "v1.2.3", Now: time.Unix(1000, 0), Progress: new(progress).say}
+	return &Export{Cluster: &Cluster{client: c, mapper: c}, ID: "e1", Version: "v1.2.3", Now: time.Unix(1000, 0), Progress: new(progress).record}
 }
 
 // export exports a control plane, and reads the file again.
@@ -275,7 +276,7 @@ func export(t *testing.T, e *Export) archive.File {
 		t.Fatal(err)
 	}
 	if problems := file.Check(); len(problems) > 0 {
-		t.Errorf("the export is not whole: %q", problems)
+		t.Errorf("the export has the problems %q", problems)
 	}
 	if header.ID != file.Header.ID {
 		t.Errorf("the header in the file is %+v", file.Header)
@@ -283,7 +284,7 @@ func export(t *testing.T, e *Export) archive.File {
 	return file
 }
 
-// names are the objects of an export, by their sections.
+// names lists the objects of an export by their sections.
 func names(f archive.File) []string {
 	var out []string
 	for _, s := range archive.AllSections {
@@ -307,7 +308,7 @@ func find(f archive.File, key object.Key) *unstructured.Unstructured {
 	return nil
 }
 
-// failing fails each request that begins so.
+// failing fails each request with the prefix.
 func failing(prefix string, err error) func(string) error {
 	return func(request string) error {
 		if strings.HasPrefix(request, prefix) {

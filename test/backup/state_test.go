@@ -86,6 +86,9 @@ func TestNothingIsOverwritten(t *testing.T) {
 			taken = theirs.GetName()
 		}
 	}
+	if taken == "" {
+		t.Fatal("the export has no Binding of the bucket")
+	}
 	crash := testkit.NewCrash(0)
 	err := p.importer(t, crash.Wrap(p.config), raw, "x").Run(t.Context())
 	var problems *backup.ProblemsError

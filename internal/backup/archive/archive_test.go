@@ -75,9 +75,9 @@ func TestOrderPutsDefinitionsAfterTheDefinitionsOfKindsTheyCompose(t *testing.T)
 		definitions []*unstructured.Unstructured
 		want        string
 	}{
-		"by name, where nothing else says": {[]*unstructured.Unstructured{definition(t, "b", "B"), definition(t, "a", "A")}, "a b"},
-		"the composed ones first":          {[]*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C"), definition(t, "c", "C")}, "c b a"},
-		"by name in a circle":              {[]*unstructured.Unstructured{definition(t, "b", "B", "A"), definition(t, "a", "A", "B")}, "a b"},
+		"independent definitions are sorted by name": {[]*unstructured.Unstructured{definition(t, "b", "B"), definition(t, "a", "A")}, "a b"},
+		"definitions of composed kinds are first":    {[]*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C"), definition(t, "c", "C")}, "c b a"},
+		"a cycle is sorted by name":                  {[]*unstructured.Unstructured{definition(t, "b", "B", "A"), definition(t, "a", "A", "B")}, "a b"},
 	}
 	for name, tc := range cases {
 		if got := names(Order(tc.definitions)); got != tc.want {
@@ -100,21 +100,21 @@ func TestWithDependencies(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	const wanted = "apiVersion: v1\nkind: X\nmetadata: {name: a, labels: {kro.run/instance-id: old, team: a}}\nspec: {a: 1, deep: {b: [1, 2]}, empty: {}}\n"
 	cases := map[string]struct {
-		there string
-		want  []string
+		live string
+		want []string
 	}{
-		"The same has none":                             {wanted, nil},
-		"A status is none":                              {wanted + "status: {x: 1}\n", nil},
-		"Labels of others are none":                     {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
-		"UIDs that controllers update are not compared": {strings.Replace(wanted, "old", "new", 1), nil},
-		"An empty object is nothing":                    {strings.Replace(wanted, ", empty: {}", "", 1), nil},
-		"A label that is lacking":                       {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
-		"A value, by its path":                          {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
-		"A field more":                                  {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
-		"A field less":                                  {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
+		"the same object":              {wanted, nil},
+		"a status":                     {wanted + "status: {x: 1}\n", nil},
+		"labels of other clients":      {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
+		"UIDs that controllers update": {strings.Replace(wanted, "old", "new", 1), nil},
+		"an empty object":              {strings.Replace(wanted, ", empty: {}", "", 1), nil},
+		"a missing label":              {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
+		"another value":                {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
+		"an additional field":          {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
+		"a missing field":              {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
 	}
 	for name, tc := range cases {
-		if diff := cmp.Diff(tc.want, Differences(parse(t, wanted), parse(t, tc.there))); diff != "" {
+		if diff := cmp.Diff(tc.want, Differences(parse(t, wanted), parse(t, tc.live))); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", name, diff)
 		}
 	}
@@ -159,7 +159,7 @@ func TestDecodeSortsIntoSections(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if size, _, _ := unstructured.NestedInt64(f.Objects()[0].Object, "spec", "forProvider", "size"); size != 12345678901 {
-		t.Errorf("a number became %d", size)
+		t.Errorf("the number is decoded as %d", size)
 	}
 	if problems := f.Check(); len(problems) > 0 {
 		t.Errorf("unexpected problems: %q", problems)
@@ -173,7 +173,7 @@ func TestCheckReportsProblems(t *testing.T) {
 	}{
 		"a truncated file": {header(t, counted) + strings.SplitAfter(bucketAndBinding, "12345678901}}\n")[0],
 			[]string{"0 objects of Binding.espalier.dev, but the header counts 1: the file was truncated or changed"}},
-		"a Binding is of nobody": {header(t, map[string]int{"Binding.espalier.dev": 1}) + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2],
+		"a Binding without its managed resource": {header(t, map[string]int{"Binding.espalier.dev": 1}) + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2],
 			[]string{"Binding k-1 belongs to Bucket prod/a, which is not in the export"}},
 		"an object that appears twice": {header(t, map[string]int{"Bucket.sandbox.espalier.dev": 2, "Binding.espalier.dev": 1}) + bucketAndBinding + "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[1],
 			[]string{"Bucket prod/a appears twice"}},
@@ -201,7 +201,7 @@ func TestCheckReportsProblems(t *testing.T) {
 func TestForOwnerRenamesABindingNamedByUID(t *testing.T) {
 	cases := map[string]struct{ name, want string }{
 		"named by its managed resource's UID": {"u-old", "u-new"},
-		"named by its place":                  {"k-1", "k-1"},
+		"named by its key":                    {"k-1", "k-1"},
 	}
 	for name, tc := range cases {
 		b := parse(t, strings.Replace(strings.SplitAfter(bucketAndBinding, "---\n")[2], "k-1", tc.name, 1))

@@ -55,7 +55,7 @@ func TestADefinitionOfCompositesDefinesTwoKinds(t *testing.T) {
 	}
 }
 
-func TestACompositionTellsWhatItNeeds(t *testing.T) {
+func TestDependenciesOfAComposition(t *testing.T) {
 	c := parse(t, shopComposition)
 	if diff := cmp.Diff([]string{"function-patch-and-transform", "function-graph"}, FunctionsOf(c)); diff != "" {
 		t.Errorf("functions, -want +got:\n%s", diff)
@@ -71,11 +71,11 @@ func TestACompositionTellsWhatItNeeds(t *testing.T) {
 		t.Errorf("kinds, -want +got:\n%s", diff)
 	}
 	if ComposesFor(c) != (schema.GroupKind{Group: "example.com", Kind: "XShop"}) || !ReadsUID(c) {
-		t.Errorf("it composes %s", ComposesFor(c))
+		t.Errorf("the composition is for %s, or its use of metadata.uid is not found", ComposesFor(c))
 	}
 }
 
-func TestADefinitionOfCompositesBringsWhatTheyAreComposedOf(t *testing.T) {
+func TestDependenciesOfADefinitionOfComposites(t *testing.T) {
 	composed := Composed{}
 	composed.Add(ComposesFor(parse(t, shopComposition)), TemplateKinds(parse(t, shopComposition))...)
 	all := []*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B"), definition(t, "c", "C"), parse(t, shopDefinition)}
@@ -85,9 +85,9 @@ func TestADefinitionOfCompositesBringsWhatTheyAreComposedOf(t *testing.T) {
 	}
 }
 
-// TestAnImportedCompositionHasTheRevisionThatItHad checks that the mark of an import makes
-// no revision.
-func TestAnImportedCompositionHasTheRevisionThatItHad(t *testing.T) {
+// TestAnImportedCompositionKeepsItsRevision checks that the annotation of an import leads to no
+// new revision.
+func TestAnImportedCompositionKeepsItsRevision(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{"with annotations": {"example.com/of": "somebody"}, "without": nil} {
 		o := parse(t, shopComposition)
 		o.SetAnnotations(annotations)
@@ -99,11 +99,11 @@ func TestAnImportedCompositionHasTheRevisionThatItHad(t *testing.T) {
 		history := []*unstructured.Unstructured{Imported(Strip(&unstructured.Unstructured{Object: raw}), "import-x/uid")}
 		again := Imported(Strip(o), "import-x/uid")
 		if again.GetAnnotations()[espalier.ImportAnnotation] == "" || !RevisionsMatch([]*unstructured.Unstructured{again}, history) {
-			t.Errorf("%s: another revision would be made", name)
+			t.Errorf("%s: the import leads to a new revision", name)
 		}
 		again.SetLabels(map[string]string{"team": "a"})
 		if RevisionsMatch([]*unstructured.Unstructured{again}, history) {
-			t.Errorf("%s: no revision would be made of what has changed", name)
+			t.Errorf("%s: a change leads to no revision", name)
 		}
 	}
 }
@@ -117,20 +117,20 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 	return out
 }
 
-func TestOfARevisionOnlyTheNumberMayDiffer(t *testing.T) {
+func TestRevisionsMayDifferInTheirNumber(t *testing.T) {
 	const text = "apiVersion: apiextensions.crossplane.io/v1\nkind: CompositionRevision\nmetadata: {name: a}\nspec: {revision: 2, mode: Pipeline}\n"
-	there := parse(t, text)
-	_ = unstructured.SetNestedField(there.Object, int64(1), "spec", "revision")
-	if got := Differences(parse(t, text), there); len(got) > 0 {
-		t.Errorf("it differs in %v", got)
+	live := parse(t, text)
+	_ = unstructured.SetNestedField(live.Object, int64(1), "spec", "revision")
+	if got := Differences(parse(t, text), live); len(got) > 0 {
+		t.Errorf("the differences are %v", got)
 	}
-	_ = unstructured.SetNestedField(there.Object, "Resources", "spec", "mode")
-	if got := Differences(parse(t, text), there); !slices.Equal(got, []string{"spec.mode"}) {
-		t.Errorf("it differs in %v", got)
+	_ = unstructured.SetNestedField(live.Object, "Resources", "spec", "mode")
+	if got := Differences(parse(t, text), live); !slices.Equal(got, []string{"spec.mode"}) {
+		t.Errorf("the differences are %v", got)
 	}
 }
 
-func TestWhatAnInstanceIsComposedOfGoesWithIt(t *testing.T) {
+func TestSelectedInstancesIncludeTheirDescendants(t *testing.T) {
 	key := func(kind, namespace string) object.Key {
 		return object.Key{Group: "example.com", Kind: kind, Namespace: namespace, Name: "a"}
 	}
@@ -142,38 +142,38 @@ func TestWhatAnInstanceIsComposedOfGoesWithIt(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if len(all) != 4 || len(Selection{}.SelectInstances(all)) != 4 {
-		t.Error("without namespaces it isn't all")
+		t.Error("an empty selection does not select all")
 	}
 	kinds := map[schema.GroupKind]bool{composite.GroupKind(): true}
 	for _, key := range slices.Collect(maps.Keys(got)) {
 		if ComposedBy(key, kinds, all) != (key != claim) {
-			t.Errorf("%s is told wrongly", key)
+			t.Errorf("%s: ComposedBy is wrong", key)
 		}
 	}
-	all[claim] = Parent{below} // as labels may say
+	all[claim] = Parent{below} // a cycle, which labels may have
 	if len(Selection{Namespaces: []string{"none"}}.SelectInstances(all)) != 0 {
-		t.Error("what is in no namespace that was chosen is taken")
+		t.Error("an object of another namespace is selected")
 	}
 }
 
-func TestUsagesGoWithWhatTheyAreAbout(t *testing.T) {
-	const about = "apiVersion: protection.crossplane.io/v1beta1\nkind: ClusterUsage\nmetadata: {name: u}\nspec: {reason: x, of: {apiVersion: example.com/v1, kind: XShop, resourceRef: {name: a}}}\n"
+func TestUsagesAreSelectedWithTheUsedObject(t *testing.T) {
+	const clusterUsage = "apiVersion: protection.crossplane.io/v1beta1\nkind: ClusterUsage\nmetadata: {name: u}\nspec: {reason: x, of: {apiVersion: example.com/v1, kind: XShop, resourceRef: {name: a}}}\n"
 	shop := object.Key{Group: "example.com", Kind: "XShop", Name: "a"}
 	has := func(key object.Key) bool { return key == shop }
 	none := func(object.Key) bool { return false }
 	cases := map[string]struct {
-		selection Selection
-		has       func(object.Key) bool
-		want      bool
+		selection  Selection
+		isExported func(object.Key) bool
+		want       bool
 	}{
-		"all are, where nothing is chosen":              {Selection{}, none, true},
-		"it is about what is exported":                  {Selection{Definitions: []string{"x"}}, has, true},
-		"it is about what isn't":                        {Selection{Definitions: []string{"x"}}, none, false},
-		"it is in no namespace, and about what is in":   {Selection{Namespaces: []string{"prod"}}, has, true},
-		"it is in no namespace, and about what is none": {Selection{Namespaces: []string{"prod"}}, none, false},
+		"an empty selection":                           {Selection{}, none, true},
+		"the used object is exported":                  {Selection{Definitions: []string{"x"}}, has, true},
+		"the used object is not exported":              {Selection{Definitions: []string{"x"}}, none, false},
+		"a cluster-scoped usage of an exported object": {Selection{Namespaces: []string{"prod"}}, has, true},
+		"a cluster-scoped usage of another object":     {Selection{Namespaces: []string{"prod"}}, none, false},
 	}
 	for name, tc := range cases {
-		if got := tc.selection.IncludesUsage(parse(t, about), nil, tc.has); got != tc.want {
+		if got := tc.selection.IncludesUsage(parse(t, clusterUsage), nil, tc.isExported); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
