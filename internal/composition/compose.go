@@ -18,21 +18,21 @@ import (
 
 // Options configure the controllers of the dialect.
 type Options struct {
-	// Kinds makes the reconcilers of composites and claims. The default is the instance
+	// Reconcilers makes the reconcilers of composites and claims. The default is the instance
 	// engine, with Runner.
-	Kinds definition.Kinds
+	Reconcilers definition.Reconcilers
 	// Runner runs the functions of pipelines.
 	Runner pipeline.Runner
-	// SubscribeToFunctions calls a callback for each function whose responses may change.
-	SubscribeToFunctions func(tell func(name string)) (stop func())
+	// SubscribeToFunctions calls a callback for each function with responses that may have changed.
+	SubscribeToFunctions func(notify func(name string)) (stop func())
 	// Usages knows which objects are in use by others.
 	Usages instance.Usages
 	// Layers measures how long status values take to reach the composite.
 	Layers *telemetry.StatusPropagation
 	// Version is this program's version.
 	Version string
-	// MoreColumns adds printer columns to the kinds, besides those of Crossplane.
-	MoreColumns bool
+	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of Crossplane.
+	AdditionalPrinterColumns bool
 	// Registry has the dialect's definitions; the cluster uses it to find the definitions
 	// that a change of a kind affects.
 	Registry *definition.Registry
@@ -43,7 +43,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Annotated are the kinds whose annotations are all part of their desired state: the hash
+// Annotated are the kinds with annotations that are all part of the desired state: the hash
 // of a composition's revision includes the composition's annotations.
 var Annotated = []schema.GroupVersionKind{revision.CompositionKind}
 
@@ -51,10 +51,10 @@ var Annotated = []schema.GroupVersionKind{revision.CompositionKind}
 // CRDs of the dialect and of functions must be installed. The caller starts the watches of
 // functions.
 func Start(ctx context.Context, k *cluster.Cluster, o Options) {
-	if o.Kinds == nil {
-		made := &kinds{cluster: k, Options: o}
-		o.Kinds = made
-		context.AfterFunc(ctx, o.SubscribeToFunctions(made.functionChanged))
+	if o.Reconcilers == nil {
+		own := &reconcilers{cluster: k, Options: o}
+		o.Reconcilers = own
+		context.AfterFunc(ctx, o.SubscribeToFunctions(own.functionChanged))
 	}
 	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
 	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
@@ -68,8 +68,8 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 	k.Engine.Start(definition.Kind, definition.New(definition.Config{
 		Config: serving.Config{
 			Cluster: k.Client, Kinds: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
-			Published: k.RecordCRD, Held: k.Gate.Wrap, MoreColumns: o.MoreColumns,
+			Published: k.RecordCRD, Held: k.Gate.Wrap, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
 		},
-		Registry: o.Registry, Compositions: library, Runners: o.Kinds,
+		Registry: o.Registry, Compositions: library, Reconcilers: o.Reconcilers,
 	}), nil)
 }

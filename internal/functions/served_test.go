@@ -34,7 +34,7 @@ func serve(t *testing.T) pipeline.Runner {
 	}
 	remote := pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: all})
 	t.Cleanup(remote.Close)
-	return pipeline.Guard(remote, pipeline.Limits{})
+	return pipeline.Guard(remote, pipeline.CallLimits{})
 }
 
 // library is what functions can require.
@@ -70,7 +70,7 @@ func TestItIsTheSameThroughGRPC(t *testing.T) {
 			t.Run(a.Name, func(t *testing.T) {
 				steps, request, known := story(t, a.Input, name)
 				run := func(r pipeline.Runner) pipeline.Result {
-					return (&pipeline.Pipeline{Runner: pipeline.Guard(r, pipeline.Limits{}), Fetcher: known}).Run(t.Context(), steps, request)
+					return (&pipeline.Pipeline{Runner: pipeline.Guard(r, pipeline.CallLimits{}), Fetcher: known}).Run(t.Context(), steps, request)
 				}
 				want, got := run(&inside), run(outside)
 				if want.Failure == nil && want.Desired == nil {
@@ -102,7 +102,7 @@ func story(t *testing.T, in map[string]string, name string) ([]pipeline.Step, pi
 	for name, o := range object(read["observed.yaml"]) {
 		resources[name] = pipeline.Observation{Object: object(o)}
 	}
-	observed, err := pipeline.Observed(pipeline.Observation{Object: object(read["xr.yaml"])}, resources)
+	observed, err := pipeline.NewObservedState(pipeline.Observation{Object: object(read["xr.yaml"])}, resources)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 	}
 	if len(found) == 0 {
 		none := node
-		none.SkipMessage = "forEach gives no items"
+		none.SkipMessage = "forEach has no items"
 		return node, []plan.Node{none}
 	}
 	return node, parts

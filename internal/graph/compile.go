@@ -132,16 +132,6 @@ func drafts(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []*draft {
 	return c.drafts
 }
 
-// reportAbsentKind reports a kind that the API server will not serve. Everything else of
-// the node is checked as if the kind were only missing.
-func (c *compilation) reportAbsentKind(d *draft) {
-	c.problems.Add(diag.Diagnostic{
-		Path:    d.documentPath().Field("kind"),
-		Problem: fmt.Sprintf("the API server has no kind %q in %s", d.Kind.Kind, d.Kind.GroupVersion()),
-		Nearest: diag.Nearest(d.Kind.Kind, d.kind.Siblings),
-	})
-}
-
 // resolveKinds sets scope, name rule and schema of each node from its kind.
 func resolveKinds(c *compilation) {
 	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
@@ -165,4 +155,14 @@ func resolveKinds(c *compilation) {
 		}
 	}
 	slices.SortFunc(c.graph.Missing, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// reportAbsentKind reports a kind that the API server will not serve. Everything else of
+// the node is checked as if the kind were only missing.
+func (c *compilation) reportAbsentKind(d *draft) {
+	c.problems.Add(diag.Diagnostic{
+		Path:    d.documentPath().Field("kind"),
+		Problem: fmt.Sprintf("the API server has no kind %q in %s", d.Kind.Kind, d.Kind.GroupVersion()),
+		Nearest: diag.Nearest(d.Kind.Kind, d.kind.Siblings),
+	})
 }

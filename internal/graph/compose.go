@@ -125,7 +125,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	metadata, _ := rendered.Object["metadata"].(map[string]any)
 	if keys := reservedKeys(metadata); len(keys) > 0 {
 		// The key may be computed from a Secret: the message names only the field.
-		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field, Detail: "it has a key whose prefix is reserved for the engine"}}
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field, Detail: "it has a key with a prefix that is reserved for Espalier"}}
 		return
 	}
 	if n.External {

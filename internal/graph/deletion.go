@@ -55,7 +55,7 @@ func (c *compilation) checkDeletionPolicy(d *draft) {
 	case !policy.Valid():
 		c.problems.Addf(d.at.Field("deletionPolicy"), "is %q; it can be Delete, Orphan or Retain", policy)
 	case d.External:
-		c.problems.Addf(d.at.Field("deletionPolicy"), "has no meaning for externalRef: what somebody else keeps is never deleted")
+		c.problems.Addf(d.at.Field("deletionPolicy"), "does not apply to externalRef: external objects are never deleted")
 	default:
 		d.OnDelete = policy
 		c.graph.DeletionDefaults.OnDelete[d.ID] = policy
@@ -70,9 +70,9 @@ func (c *compilation) checkDeleteAfter(d *draft, written map[string]bool) {
 		case d.Variable:
 			c.problems.Addf(at, noObjectProblem)
 		case d.External:
-			c.problems.Addf(at, "has no meaning for externalRef: what somebody else keeps is never deleted")
+			c.problems.Addf(at, "does not apply to externalRef: external objects are never deleted")
 		case !known:
-			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.nodeIDs())})
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "no resource has this id", Nearest: diag.Nearest(id, c.nodeIDs())})
 		case id == d.ID:
 			c.problems.Addf(at, "is the resource itself, which cannot be deleted after itself")
 		case !kept && c.draftByID(id).Variable:

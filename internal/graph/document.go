@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// parseSpec parses the shorthand of the instance's spec.
+// parseSpec parses the SimpleSchema of the instance's spec.
 func parseSpec(c *compilation) {
 	s := c.spec.Schema
 	fields, ok := c.decode(s.Spec, "spec.schema.spec")
@@ -176,7 +176,7 @@ func checkPlaces(c *compilation) {
 			c.checkLiteralNames(d, metadata, at)
 		}
 		for _, key := range reservedKeys(metadata) {
-			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for the engine")
+			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for Espalier")
 		}
 	}
 }

@@ -35,7 +35,7 @@ func declareNames(c *compilation) {
 	}
 	env, err := expr.NewEnv(declarations, expr.Limits{})
 	if err != nil {
-		c.problems.Addf("spec", "the kinds of this definition cannot be typed: %v", err)
+		c.problems.Addf("spec", "the kinds of this definition cannot be declared in CEL: %v", err)
 		return
 	}
 	c.env, c.graph.env = env, env
@@ -202,10 +202,10 @@ func (c *compilation) compileWaitFor(d *draft) {
 		other := c.draftByID(id)
 		switch {
 		case other == nil:
-			c.problems.Add(diag.Diagnostic{Path: at, Problem: "there is no resource of this id", Nearest: diag.Nearest(id, c.nodeIDs())})
+			c.problems.Add(diag.Diagnostic{Path: at, Problem: "no resource has this id", Nearest: diag.Nearest(id, c.nodeIDs())})
 			continue
 		case id == d.ID:
-			c.problems.Addf(at, "a resource can't wait for itself")
+			c.problems.Addf(at, "a resource cannot wait for itself")
 			continue
 		case len(wait.Fields) == 0:
 			c.problems.Addf(at.Field("fields"), "is empty: name at least one field to wait for")

@@ -150,8 +150,7 @@ func (g *Graph) TopologicalOrder() []string {
 	return ids
 }
 
-// Written lists the kinds of the objects that the graph writes, in order of their
-// first use.
+// ChildKinds lists the kinds of the children, in order of their first use.
 func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, n := range g.Nodes {
@@ -165,7 +164,7 @@ func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 // hasOwnObjects says whether the node's objects are children of the instance.
 func (n *Node) hasOwnObjects() bool { return !n.External && !n.Variable }
 
-// Untyped says whether the kind was missing when the graph was compiled, so that
+// SchemaUnknown says whether the kind was missing when the graph was compiled, so that
 // its nodes cannot be rendered before the graph is compiled again.
 func (g *Graph) SchemaUnknown(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(g.Missing, gvk)

@@ -19,9 +19,9 @@ func (c *composition) evaluateIncludeWhen(n *Node, out *plan.Node) {
 			continue
 		}
 		out.SkipCause = dep.SkipCause
-		out.SkipMessage = fmt.Sprintf("depends on %s, which is left out: %s", id, dep.SkipCause)
+		out.SkipMessage = fmt.Sprintf("depends on %s, which is skipped: %s", id, dep.SkipCause)
 		if dep.SkipCause.By != id {
-			out.SkipMessage = fmt.Sprintf("depends on %s, which is left out because of %s: %s", id, dep.SkipCause.By, dep.SkipCause)
+			out.SkipMessage = fmt.Sprintf("depends on %s, which is skipped because of %s: %s", id, dep.SkipCause.By, dep.SkipCause)
 		}
 		return
 	}

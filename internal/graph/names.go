@@ -30,6 +30,9 @@ var reserved = []string{
 	"variables", "vars", "version",
 }
 
+// ReservedIDs lists the names that no node and no iterator can have, sorted.
+func ReservedIDs() []string { return slices.Sorted(slices.Values(reserved)) }
+
 // checkNames checks the names of the kind and of the nodes, and creates the draft of each
 // node.
 func checkNames(c *compilation) {
@@ -78,7 +81,7 @@ func (c *compilation) checkID(d *draft, seen map[string]object.Path) {
 	case slices.Contains(reserved, d.ID):
 		c.breakf(d, at, "naming convention violation: id %q is a reserved keyword", d.ID)
 	case twice:
-		c.breakf(d, at, "found duplicate resource IDs: %q is that of %s already", d.ID, first)
+		c.breakf(d, at, "found duplicate resource IDs: %q is also that of %s", d.ID, first)
 	default:
 		seen[d.ID] = d.at
 	}

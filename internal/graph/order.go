@@ -48,7 +48,7 @@ func connectDependencies(c *compilation) {
 	}
 }
 
-// layerOf is the layer of a node whose dependencies have theirs. A variable adds no layer:
+// layerOf is the layer of a node, from those of its dependencies. A variable adds no layer:
 // it is computed as soon as its dependencies exist.
 func layerOf(d *draft, byID map[string]*draft) int {
 	layer := 0

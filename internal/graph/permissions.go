@@ -39,7 +39,7 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, served func(schema.Group
 	if spec.Schema == nil {
 		return r
 	}
-	needsFor := func(verbs []string, gvk schema.GroupVersionKind, sub, name string) (needs []rbac.Permission) {
+	permissionsFor := func(verbs []string, gvk schema.GroupVersionKind, sub, name string) (permissions []rbac.Permission) {
 		resource, ok := served(gvk)
 		if !ok {
 			if !slices.Contains(r.UnresolvedKinds, gvk) {
@@ -48,22 +48,22 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, served func(schema.Group
 			return nil
 		}
 		for _, verb := range verbs {
-			needs = append(needs, rbac.Permission{Verb: verb, Group: gvk.Group, Resource: resource + sub, Name: name})
+			permissions = append(permissions, rbac.Permission{Verb: verb, Group: gvk.Group, Resource: resource + sub, Name: name})
 		}
-		return needs
+		return permissions
 	}
 	instanceKind := spec.Schema.InstanceKind()
-	r.Controllers = needsFor(controllerVerbs, instanceKind, "", "")
-	r.Instances = slices.Concat(needsFor(instanceVerbs, instanceKind, "", ""), needsFor([]string{"update"}, instanceKind, "/status", ""),
-		needsFor([]string{"update"}, instanceKind, "/finalizers", "")) // for owner references with blockOwnerDeletion
+	r.Controllers = permissionsFor(controllerVerbs, instanceKind, "", "")
+	r.Instances = slices.Concat(permissionsFor(instanceVerbs, instanceKind, "", ""), permissionsFor([]string{"update"}, instanceKind, "/status", ""),
+		permissionsFor([]string{"update"}, instanceKind, "/finalizers", "")) // for owner references with blockOwnerDeletion
 	for _, d := range drafts(spec, nil) {
 		switch {
 		case d.broken, d.Variable:
 		case !d.External:
-			r.Instances = append(r.Instances, needsFor(childVerbs, d.Kind, "", "")...)
+			r.Instances = append(r.Instances, permissionsFor(childVerbs, d.Kind, "", "")...)
 			r.Instances = append(r.Instances, d.namespacePermissions()...)
 		default:
-			r.Instances = append(r.Instances, needsFor(referenceVerbs, d.Kind, "", d.literalReferenceName())...)
+			r.Instances = append(r.Instances, permissionsFor(referenceVerbs, d.Kind, "", d.literalReferenceName())...)
 		}
 	}
 	return r
@@ -79,11 +79,11 @@ func (d *draft) namespacePermissions() []rbac.Permission {
 	if strings.Contains(name, "${") {
 		name = ""
 	}
-	needs := rbac.PermissionsFor("", "namespaces", referenceVerbs...)
-	for i := range needs {
-		needs[i].Name = name
+	permissions := rbac.PermissionsFor("", "namespaces", referenceVerbs...)
+	for i := range permissions {
+		permissions[i].Name = name
 	}
-	return needs
+	return permissions
 }
 
 // literalReferenceName is the name of the only object that a reference can read; empty if

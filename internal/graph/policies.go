@@ -26,9 +26,9 @@ func checkPolicies(c *compilation) {
 	}
 	for _, d := range c.drafts {
 		s := d.source
-		d.adoptUnowned = checkPolicy(c, d, "adopt", s.Adopt, "it is never written", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
-		d.refuseConflicts = checkPolicy(c, d, "conflicts", s.Conflicts, "it is never written", v1alpha1.ConflictForce, v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
-		policy := checkPolicy(c, d, "driftPolicy", s.DriftPolicy, "it is never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn, v1alpha1.DriftIgnore)
+		d.adoptUnowned = checkPolicy(c, d, "adopt", s.Adopt, "external objects are never written", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
+		d.refuseConflicts = checkPolicy(c, d, "conflicts", s.Conflicts, "external objects are never written", v1alpha1.ConflictForce, v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
+		policy := checkPolicy(c, d, "driftPolicy", s.DriftPolicy, "external objects are never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn, v1alpha1.DriftIgnore)
 		if policy != v1alpha1.DriftCorrect {
 			d.drift.Policy = policy
 		}
@@ -41,12 +41,12 @@ func checkPolicies(c *compilation) {
 // that may lose data, the author must allow the loss as well.
 func (c *compilation) checkRecreation(d *draft) {
 	s := d.source
-	recreates := checkPolicy(c, d, "onConflict", s.OnConflict, "it is never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
+	recreates := checkPolicy(c, d, "onConflict", s.OnConflict, "external objects are never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
 	at := d.at.Field("allowDataLoss")
 	kept := d.source.DeletionPolicy.Plain()
 	switch {
 	case s.AllowDataLoss && d.External:
-		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
+		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
 	case s.AllowDataLoss && !recreates:
 		c.problems.Addf(at, "requires onConflict: Recreate")
 	case !recreates:
@@ -80,7 +80,7 @@ func checkPolicy[P ~string](c *compilation, d *draft, field string, policy P, ex
 	case d.Variable:
 		c.problems.Addf(at, noObjectProblem)
 	case d.External:
-		c.problems.Addf(at, "has no meaning for externalRef: %s", external)
+		c.problems.Addf(at, "does not apply to externalRef: %s", external)
 	default:
 		return policy
 	}
@@ -99,7 +99,7 @@ func (c *compilation) checkDriftPaths(d *draft) {
 		c.problems.Addf(at, noObjectProblem)
 		return
 	case d.External:
-		c.problems.Addf(at, "has no meaning for externalRef: it is never written")
+		c.problems.Addf(at, "does not apply to externalRef: external objects are never written")
 		return
 	case d.source.DriftPolicy == "" || d.source.DriftPolicy == v1alpha1.DriftCorrect:
 		c.problems.Addf(at, "requires driftPolicy: Warn or driftPolicy: Ignore; all other fields are corrected")
@@ -131,7 +131,7 @@ func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagno
 		}
 	}
 	if pattern.Root() == "status" {
-		return diag.Diagnostic{Problem: "is in the status, which is not applied and does not drift"}
+		return diag.Diagnostic{Problem: "is in the status; only applied fields drift"}
 	}
 	if d.broken {
 		return diag.Diagnostic{}
@@ -140,7 +140,7 @@ func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagno
 	if !missing {
 		return diag.Diagnostic{}
 	}
-	problem := diag.Diagnostic{Problem: "leads to " + string(at) + ", which the template does not set: what is not applied does not drift"}
+	problem := diag.Diagnostic{Problem: "is " + string(at) + ", which the template does not set; only applied fields drift"}
 	if i := strings.LastIndex(string(at), "."); i >= 0 {
 		problem.Nearest = diag.Nearest(string(at)[i+1:], instead)
 	} else {

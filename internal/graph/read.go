@@ -121,7 +121,7 @@ func (r *reader) canDecode(v any, t reflect.Type, at object.Path) bool {
 	if t == reflect.TypeFor[metav1.Duration]() {
 		text, isText := v.(string)
 		if _, err := time.ParseDuration(text); !isText || err != nil {
-			r.problems.Add(diag.Diagnostic{Path: at, Problem: formatValue(v) + " is no duration", Expected: "such as 90s, 10m or 1h30m"})
+			r.problems.Add(diag.Diagnostic{Path: at, Problem: formatValue(v) + " is not a duration", Expected: "such as 90s, 10m or 1h30m"})
 			return false
 		}
 		return true

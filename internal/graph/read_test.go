@@ -26,10 +26,10 @@ resources:
   - id: subnet
     waitFor: {network: {fields: [status.netwrkID], timeout: 10 minutes, retries: 3}}
     template: {apiVersion: cloud.example.com/v1, kind: Subnet, metadata: {name: a}}
-`, `spec.deletion.timeout: "soon" is no duration; expected such as 90s, 10m or 1h30m
-spec.resources[1].waitFor.network.timeout: "10 minutes" is no duration; expected such as 90s, 10m or 1h30m
-spec.rollout.progressDeadline: "5" is no duration; expected such as 90s, 10m or 1h30m
-spec.rollout.waves[0].pause: "1 h" is no duration; expected such as 90s, 10m or 1h30m
+`, `spec.deletion.timeout: "soon" is not a duration; expected such as 90s, 10m or 1h30m
+spec.resources[1].waitFor.network.timeout: "10 minutes" is not a duration; expected such as 90s, 10m or 1h30m
+spec.rollout.progressDeadline: "5" is not a duration; expected such as 90s, 10m or 1h30m
+spec.rollout.waves[0].pause: "1 h" is not a duration; expected such as 90s, 10m or 1h30m
 and
 spec.resources[0].readyWhen[0]: in "netwrk.status.state == 'up'" at 1: references unknown identifiers: [netwrk]; did you mean "network"?
 spec.resources[1].waitFor.network.fields[0]: in "network.status.netwrkID" at 16: undefined field 'netwrkID' in network.status; did you mean "networkID"?

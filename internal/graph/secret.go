@@ -15,8 +15,8 @@ import (
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
 // mayReadSecret says whether a value at one of the paths may come from a Secret: from a
-// Secret itself other than its metadata, or from an object whose template reads one. Nodes
-// must be added to the graph in topological order before it is called.
+// Secret itself other than its metadata, or from an object with a template that reads one.
+// Nodes must be added to the graph in topological order before it is called.
 func (g *Graph) mayReadSecret(refs []expr.Ref) bool {
 	for _, r := range refs {
 		if source := g.node(r.Root); source != nil && source.mayHoldSecret && !isSecretMetadata(source, r) {

@@ -111,7 +111,7 @@ func (c *composition) composeSelection(n *Node, out *plan.Node) {
 	}
 	c.desired.Needs = append(c.desired.Needs, need)
 	found, isKnown := c.facts.External[need]
-	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.describeSelection(need), Detail: "being isKnown up"}
+	wait := plan.Wait{Node: n.ID, Reason: plan.Syncing, On: n.describeSelection(need), Detail: "being looked up"}
 	switch {
 	case isKnown && found.Unreadable == nil:
 		c.setSelection(n, out, found.Objects)

@@ -21,7 +21,7 @@ func compileStatus(c *compilation) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch {
 		case name == report.StateField && c.graph.embedded == nil:
-			c.problems.Addf(at+".state", "is written by the engine and can't be declared")
+			c.problems.Addf(at+".state", "is set by Espalier and cannot be declared")
 		case name == report.ConditionsField:
 			c.compileConditions(fields[name], at+".conditions")
 			delete(fields, name)
@@ -59,7 +59,7 @@ func (c *compilation) checkComputed(value any, at object.Path) {
 		if !hasExpression(v) {
 			c.problems.Add(diag.Diagnostic{
 				Path: at, Problem: "failed to build instance status schema: status fields without expressions are not supported",
-				Expected: "an expression such as ${vpc.status.id}, whose type is inferred; a text that is always the same is ${'text'}",
+				Expected: "an expression such as ${vpc.status.id}, which has an inferred type; a constant text is ${'text'}",
 			})
 		}
 	}

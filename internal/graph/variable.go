@@ -18,7 +18,7 @@ import (
 const MaxVariables = 1 << 20
 
 // noObjectProblem is the problem of a setting that applies only to nodes with objects.
-const noObjectProblem = "has no meaning for a variable, which makes no object"
+const noObjectProblem = "does not apply to a variable, which has no object"
 
 // decodeVariable decodes the value of a variable, which may contain expressions.
 func (c *compilation) decodeVariable(d *draft) {
@@ -31,7 +31,7 @@ func (c *compilation) decodeVariable(d *draft) {
 		c.problems.Addf(d.at.Field("forEach"), "requires a template; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
 	}
 	if len(d.source.ReadyWhen) > 0 {
-		c.problems.Addf(d.at.Field("readyWhen"), "has no meaning for a variable, which is ready when its dependencies are; use includeWhen to leave it out, or waitFor to wait for fields")
+		c.problems.Addf(d.at.Field("readyWhen"), "does not apply to a variable, which is ready when its dependencies are; use includeWhen to skip it, or waitFor to wait for fields")
 	}
 }
 
@@ -111,7 +111,7 @@ func (c *compilation) declareVariableDrafts(variables []*draft) {
 	}
 	env, err := c.env.With(declarations...)
 	if err != nil {
-		c.problems.Addf("spec", "the variables of this definition cannot be typed: %v", err)
+		c.problems.Addf("spec", "the variables of this definition cannot be declared in CEL: %v", err)
 		return
 	}
 	c.env, c.graph.env = env, env

@@ -62,7 +62,7 @@ func compileVersions(c *compilation) {
 		case !versionName.MatchString(v.Name):
 			c.problems.Add(diag.Diagnostic{Path: here.Field("name"), Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
 		case twice:
-			c.problems.Addf(here.Field("name"), "version %q is already that of %s", v.Name, first)
+			c.problems.Addf(here.Field("name"), "version %q is already defined in %s", v.Name, first)
 		default:
 			seen[v.Name] = string(here)
 		}
@@ -87,7 +87,7 @@ func (c *compilation) checkWarning(v *v1alpha1.Version, at object.Path) {
 	case len(v.DeprecationWarning) > maxWarningLength:
 		c.problems.Addf(at, "has %d bytes; the API server sends at most %d", len(v.DeprecationWarning), maxWarningLength)
 	case strings.ContainsFunc(v.DeprecationWarning, func(r rune) bool { return !unicode.IsPrint(r) }):
-		c.problems.Addf(at, "has characters that can't be printed, such as a newline; the API server sends one line")
+		c.problems.Addf(at, "must be one line of printable characters")
 	}
 }
 
@@ -160,7 +160,7 @@ func (c *compilation) rulesOf(source *v1alpha1.Conversion, at object.Path) (rule
 	for _, path := range source.Keep {
 		for _, other := range source.Drop {
 			if path == other {
-				c.problems.Addf(at.Field("drop"), "%s is in keep as well", path)
+				c.problems.Addf(at.Field("drop"), "%s is also in keep", path)
 			}
 		}
 	}

@@ -65,11 +65,11 @@ func TestAFailedWriteIsAProblemOfItsNode(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"What validation rejects":        {invalid("no"), "Rejected", "no"},
-		"What we may not write":          {apierrors.NewForbidden(configMaps, "a", errors.New("no")), "Forbidden", "forbidden"},
-		"What passes by itself":          {apierrors.NewTooManyRequests("later", 1), "Unavailable", "later"},
-		"A request without an answer":    {errors.New("the connection is lost"), "Unavailable", "the connection is lost"},
-		"A conflict that is a webhook's": {refusedByWebhook(configMap("a").Object), "Rejected", "the server reported a conflict"},
+		"An invalid object":           {invalid("no"), "Rejected", "no"},
+		"A forbidden write":           {apierrors.NewForbidden(configMaps, "a", errors.New("no")), "Forbidden", "forbidden"},
+		"A transient error":           {apierrors.NewTooManyRequests("later", 1), "Unavailable", "later"},
+		"A request without an answer": {errors.New("the connection is lost"), "Unavailable", "the connection is lost"},
+		"A conflict from a webhook":   {refusedByWebhook(configMap("a").Object), "Rejected", "the server reported a conflict"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestDataOfASecretIsNotReported(t *testing.T) {
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "Rejected")
 	for _, text := range []string{out.Err.Error(), fmt.Sprint(f.shop().Object), strings.Join(f.events, " ")} {
 		if strings.Contains(text, "hunter2") {
-			t.Errorf("it is told: %s", text)
+			t.Errorf("the message has the value: %s", text)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestACreationThatFindsTheNameTaken(t *testing.T) {
 			holder(func(*unstructured.Unstructured) {}), true,
 			[]string{"update Web shop", "create ConfigMap a", "update ConfigMap a", "status Web shop"}, "",
 		},
-		"One that is on its way is waited for": {
+		"A terminating object is waited for": {
 			holder(func(o *unstructured.Unstructured) {
 				o.SetFinalizers([]string{"other/keeps"})
 				o.SetDeletionTimestamp(&metav1.Time{Time: now})
@@ -223,8 +223,8 @@ func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
 		going   bool
 		message string
 	}{
-		"There is none":       {gone, false, "there is no namespace prod"},
-		"It is being deleted": {going, true, "namespace prod is being deleted"},
+		"The namespace does not exist": {gone, false, "namespace prod not found"},
+		"It is being deleted":          {going, true, "namespace prod is being deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, configMap("a"))
@@ -267,9 +267,9 @@ func TestManagedFieldsOfAFormerEngineAreTransferredBeforeAnUpdate(t *testing.T) 
 		calls  []string
 		failed bool
 	}{
-		"Then it is applied":                   {nil, []string{"fold ConfigMap a", "update ConfigMap a"}, false},
-		"One that is gone waits for its event": {apierrors.NewNotFound(configMaps, "a"), []string{"fold ConfigMap a", "status Web shop"}, false},
-		"A refusal is a problem of the node":   {apierrors.NewForbidden(configMaps, "a", errors.New("no")), []string{"fold ConfigMap a", "status Web shop"}, true},
+		"The object is applied afterwards":           {nil, []string{"fold ConfigMap a", "update ConfigMap a"}, false},
+		"An object that is gone waits for its event": {apierrors.NewNotFound(configMaps, "a"), []string{"fold ConfigMap a", "status Web shop"}, false},
+		"A refusal is a problem of the node":         {apierrors.NewForbidden(configMaps, "a", errors.New("no")), []string{"fold ConfigMap a", "status Web shop"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newReconciled(t, configMap("a"))

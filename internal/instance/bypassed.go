@@ -32,7 +32,7 @@ func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
 }
 
 // tearDownBypassed removes the children of an instance that the API server has deleted although it
-// had its finalizer: it was deleted while it was being claimed. There is no status to report to.
+// had its finalizer: it was deleted while the finalizer was being added. There is no status to report to.
 // The garbage collector takes none of the children, since they have another owner as well.
 func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
 	s := &reconcileState{key: key, instance: gone, owner: inventory.OwnerOf(gone, r.Definition, r.Version), memory: r.memories.of(key, gone.GetUID())}
@@ -50,7 +50,7 @@ func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone 
 		return r.forget(key)
 	}
 	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted despite its finalizer; removing its children", "children", len(remains.Children))
-	r.executeMove(ctx, s, removal.RemovalStep)
+	r.executeRemoval(ctx, s, removal.RemovalStep)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
@@ -63,6 +63,6 @@ func (r *Reconciler) forget(key object.Key) reconcile.Result {
 	r.Readiness.forget(key)
 	r.forgetUsages(key, nil)
 	r.Children.Forget(watch.Subscriber{Key: key})
-	r.Wake()
+	r.EnqueueDefinition()
 	return reconcile.Done()
 }

@@ -43,10 +43,10 @@ type ClusterState interface {
 	// unreadable says why they can't be read now.
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, unreadable *plan.Unreadable)
 	// Namespaced says whether the objects of a kind are in namespaces; unknown for a kind
-	// that no server knows now.
+	// that isn't served now.
 	Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
-	// Schema is the OpenAPI v3 schema of a kind, nil for one that has none; unknown is one
-	// that no server knows now.
+	// Schema is the OpenAPI v3 schema of a kind, nil for one that has none; unknown for
+	// a kind that isn't served now.
 	Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error)
 	// Round counts the rounds of observing and acting in this reconcile, from 0.
 	Round() int

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/kube/ownership"
-
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -71,17 +70,16 @@ func (r *Reconciler) statusFields(s *reconcileState) report.FieldSet {
 // recordBlockers records events, each once, of what may need an action of a user: blockers, and
 // objects that were left behind.
 func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, before report.Status, removal plan.Removal) {
-	after := removal.Deletion
-	was := report.Deletion{}
+	current, previous := removal.Deletion, report.Deletion{}
 	if before.Deletion != nil {
-		was = *before.Deletion
+		previous = *before.Deletion
 	}
-	for _, b := range report.NewBlockers(was.Blockers, after.Blockers) {
+	for _, b := range report.NewBlockers(previous.Blockers, current.Blockers) {
 		if !b.RootCause().InProgress { // an ordinary wait, which is in the status
 			r.Events.Event(s.instance, telemetry.Warning, "DeletionBlocked", blockerText(b))
 		}
 	}
-	r.recordLeftBehind(ctx, s, report.NewBlockers(was.LeftBehind, after.LeftBehind))
+	r.recordLeftBehind(ctx, s, report.NewBlockers(previous.LeftBehind, current.LeftBehind))
 	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
 		r.Events.Event(s.instance, telemetry.Warning, DeletionTimeout, plan.DeletionMessage(removal))
 	}

@@ -80,8 +80,8 @@ func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summar
 		}
 		set = at.Mark(set, c)
 	}
-	if s.ClaimProblem.Reason != "" {
-		mark(v1alpha1.InstanceManaged, false, string(s.ClaimProblem.Reason), s.ClaimProblem.Message)
+	if s.InventoryProblem.Reason != "" {
+		mark(v1alpha1.InstanceManaged, false, string(s.InventoryProblem.Reason), s.InventoryProblem.Message)
 	} else {
 		mark(v1alpha1.InstanceManaged, true, "Managed", "instance is properly managed with finalizers and labels")
 	}

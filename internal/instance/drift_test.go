@@ -90,7 +90,7 @@ func TestAContestedFieldIsReportedAndNotHotLooped(t *testing.T) {
 	f.reconcile() // the other manager has been quiet
 	f.wantCalls("update ConfigMap a")
 	if len(f.events) > 0 {
-		t.Errorf("the correction is told as drift: %q", f.events)
+		t.Errorf("the correction is recorded as drift: %q", f.events)
 	}
 	f.pass(time.Minute)
 	f.reconcile()
@@ -105,7 +105,7 @@ func TestDriftPolicyWarn(t *testing.T) {
 		f.overwrite("theirs")
 		return f
 	}
-	t.Run("It is told with who did it, and left", func(t *testing.T) {
+	t.Run("Drift is reported with its manager, and kept", func(t *testing.T) {
 		f := warns(t)
 		f.reconcile()
 		f.wantCalls("try ConfigMap a", "get ConfigMap a", "status Web shop")
@@ -117,7 +117,7 @@ func TestDriftPolicyWarn(t *testing.T) {
 			t.Errorf("data.a is %q", f.data())
 		}
 	})
-	t.Run("Its end is told", func(t *testing.T) {
+	t.Run("The end of drift is reported", func(t *testing.T) {
 		f := warns(t)
 		f.reconcile()
 		f.nodes.wanted[0].Drift = plan.Drift{}
@@ -125,7 +125,7 @@ func TestDriftPolicyWarn(t *testing.T) {
 		f.wantCalls("get ConfigMap a", "update ConfigMap a", "status Web shop")
 		f.wantEvent("Normal DriftEnded")
 	})
-	t.Run("Where the manager can't be read it is somebody", func(t *testing.T) {
+	t.Run("The manager can't be read", func(t *testing.T) {
 		f := warns(t)
 		f.fail["try ConfigMap a"] = errors.New("the connection is lost")
 		f.fail["get ConfigMap a"] = errors.New("the connection is lost")
@@ -142,7 +142,7 @@ func TestDriftPolicyWarn(t *testing.T) {
 			t.Errorf("data.a is %q", f.data())
 		}
 	})
-	t.Run("Where the server never granted the field, nobody changed it", func(t *testing.T) {
+	t.Run("A field that the server never granted has not drifted", func(t *testing.T) {
 		f := warns(t)
 		f.Cluster = prunes{fakeCluster{f.fake}}
 		f.reconcile()
@@ -169,7 +169,7 @@ func TestANodeThatRefusesConflicts(t *testing.T) {
 		node.RefuseConflicts, node.AdoptUnowned = true, true
 		return node
 	}
-	t.Run("Its own object is told to be in conflict until it changes", func(t *testing.T) {
+	t.Run("An own object is in conflict until it changes", func(t *testing.T) {
 		f := newReconciled(t, shares())
 		f.overwrite("theirs")
 		f.fail["share ConfigMap a"] = conflict

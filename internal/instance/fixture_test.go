@@ -55,7 +55,7 @@ func newFixture(t *testing.T, wanted ...plan.Node) *fixture {
 		Cluster: fakeCluster{f.fake}, Children: fakeCache{f.fake}, Instances: fakeCache{f.fake}, Kinds: fakeKinds{f.fake},
 		Lease:  func(watch.Subscriber) Lease { return fakeCache{f.fake} },
 		Events: f.fake, Usages: fakeUsages{f.fake}, Now: func() time.Time { return f.now },
-		Wake: func() { f.calls = append(f.calls, "wake the definition") },
+		EnqueueDefinition: func() { f.calls = append(f.calls, "wake the definition") },
 	}
 	f.SetComposer(f.nodes)
 	web := named(webKind, "prod", "shop")

@@ -51,39 +51,6 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	return nil
 }
 
-// observeFurtherKinds reads the kinds of nodes that the composer didn't name beforehand, and
-// reports whether the instance has objects of them already.
-func (r *Reconciler) observeFurtherKinds(s *reconcileState) (found bool) {
-	for _, node := range s.desired.Nodes {
-		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
-			continue
-		}
-		found = r.observeKind(s, node.Kind) || found
-	}
-	return found
-}
-
-// restoreWatches watches, before the first reconcile of an instance, the kinds that its inventory
-// names. After a restart these are its watches until a reconcile has succeeded: one that fails,
-// or that has no composer, must not leave it without any.
-func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
-	if s.memory.watchesRestored {
-		return
-	}
-	s.memory.watchesRestored = true
-	lease := r.Lease(watch.Subscriber{Key: s.key})
-	defer lease.Commit()
-	for _, gk := range inventory.Read(s.instance).GroupKinds() {
-		gvk, availability, err := r.Kinds.Availability(ctx, gk)
-		switch {
-		case err != nil:
-			s.memory.watchesRestored = false // the next reconcile tries again
-		case availability != kube.Gone:
-			lease.Watch(watch.ChildrenOf(gvk, s.owner.ID()))
-		}
-	}
-}
-
 // observeChildren reads the children of every kind that the instance consists of now, or did
 // before.
 func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
@@ -124,7 +91,7 @@ func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind)
 	case r.Kinds.IsTerminating(gvk.GroupKind()):
 		unreadable = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
 	case s.composer.SchemaUnknown(gvk):
-		r.Wake()
+		r.EnqueueDefinition()
 		unreadable = waitingForKind(recompiled)
 	}
 	if unreadable != nil {
@@ -151,7 +118,7 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 		}
 		lookup := s.readNeed(need)
 		if lookup.Unreadable == nil && s.composer.SchemaUnknown(need.Kind) {
-			r.Wake()
+			r.EnqueueDefinition()
 			lookup.Unreadable = waitingForKind(recompiled)
 		}
 		if lookup.Unreadable != nil {
@@ -177,28 +144,16 @@ func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 	return plan.Lookup{Objects: found, Unreadable: unavailability(need.Kind, state)}
 }
 
-// How long a reconcile waits for first lists before it reports that it waits. A list usually
-// takes milliseconds, and each report is a write. An instance whose status is of its current
-// generation waits longer: after a restart many thousands of objects are listed first, and its
-// status is still valid.
-const (
-	firstListDelay = 2 * time.Second
-	reportedDelay  = time.Minute
-)
-
-// awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
-// nodes need is starting. The watch triggers another reconcile when it has synced.
-func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
-	limit := firstListDelay
-	if ready, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && ready.ObservedGeneration == s.instance.GetGeneration() {
-		limit = reportedDelay
+// observeFurtherKinds reads the kinds of nodes that the composer didn't name beforehand, and
+// reports whether the instance has objects of them already.
+func (r *Reconciler) observeFurtherKinds(s *reconcileState) (found bool) {
+	for _, node := range s.desired.Nodes {
+		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
+			continue
+		}
+		found = r.observeKind(s, node.Kind) || found
 	}
-	left := s.facts.InitialReadTimeout(now, limit)
-	if left <= 0 || len(s.errs) > 0 {
-		return reconcile.Result{}
-	}
-	s.lease.Commit()
-	return reconcile.RequeueAfter(left)
+	return found
 }
 
 // unavailability says why a kind can't be read now; nil if it can.
@@ -221,6 +176,51 @@ const recompiled = "the kind is installed; it continues when the definition has 
 
 func waitingForKind(message string) *plan.Unreadable {
 	return &plan.Unreadable{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}
+}
+
+// awaitFirstLists ends the reconcile, once the nodes that can go on have, while a watch that other
+// nodes need is starting. The watch triggers another reconcile when it has synced.
+func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
+	limit := firstListDelay
+	if ready, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && ready.ObservedGeneration == s.instance.GetGeneration() {
+		limit = reportedDelay
+	}
+	left := s.facts.InitialReadTimeout(now, limit)
+	if left <= 0 || len(s.errs) > 0 {
+		return reconcile.Result{}
+	}
+	s.lease.Commit()
+	return reconcile.RequeueAfter(left)
+}
+
+// How long a reconcile waits for first lists before it reports that it waits. A list usually
+// takes milliseconds, and each report is a write. An instance whose status is of its current
+// generation waits longer: after a restart many thousands of objects are listed first, and its
+// status is still valid.
+const (
+	firstListDelay = 2 * time.Second
+	reportedDelay  = time.Minute
+)
+
+// restoreWatches watches, before the first reconcile of an instance, the kinds that its inventory
+// names. After a restart these are its watches until a reconcile has succeeded: one that fails,
+// or that has no composer, must not leave it without any.
+func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
+	if s.memory.watchesRestored {
+		return
+	}
+	s.memory.watchesRestored = true
+	lease := r.Lease(watch.Subscriber{Key: s.key})
+	defer lease.Commit()
+	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+		gvk, availability, err := r.Kinds.Availability(ctx, gk)
+		switch {
+		case err != nil:
+			s.memory.watchesRestored = false // the next reconcile tries again
+		case availability != kube.Gone:
+			lease.Watch(watch.ChildrenOf(gvk, s.owner.ID()))
+		}
+	}
 }
 
 // reportedWaits reads from an instance's status since when it has waited for what, so that

@@ -25,7 +25,7 @@ func TestAnUnreadableKindDelaysItsNodesOnly(t *testing.T) {
 		want    string
 		compile bool
 	}{
-		"No server knows it": {func(f *fixture) {
+		"The kind is not served": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
 		}, `WaitingForKind: volume: no matches for kind "PersistentVolumeClaim"`, false},
 		"It is forbidden": {func(f *fixture) {
@@ -70,7 +70,7 @@ func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 	f.reconcile()
 	f.wantCalls("status Web shop")
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "Syncing")
-	t.Run("One that has said how it is has more patience", func(t *testing.T) {
+	t.Run("An instance with a current status waits longer", func(t *testing.T) {
 		f := newReconciled(t, configMap("a"))
 		f.memories = memories{}
 		f.syncing("ConfigMap")
@@ -90,7 +90,7 @@ func TestAfterARestartRecordedKindsAreWatchedBeforeAReconcileSucceeds(t *testing
 	if !slices.Equal(f.watched, []string{"ConfigMap"}) {
 		t.Errorf("watched: %q", f.watched)
 	}
-	t.Run("What can't be looked up is looked up again", func(t *testing.T) {
+	t.Run("A failed lookup is retried", func(t *testing.T) {
 		f.memories, f.watched, f.kindsErr = memories{}, nil, errors.New("discovery is down")
 		f.reconcile()
 		f.kindsErr = nil
@@ -169,11 +169,11 @@ func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
 		given func(*fixture)
 		want  plan.Reason
 	}{
-		"A selector that is none": {plan.Need{Kind: secret, Multiple: true, Selector: "!!"}, func(*fixture) {}, plan.EvaluationFailed},
+		"An invalid selector": {plan.Need{Kind: secret, Multiple: true, Selector: "!!"}, func(*fixture) {}, plan.EvaluationFailed},
 		"A kind that is forbidden": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) {
 			f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
 		}, plan.Forbidden},
-		"A kind the composer can't type": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) { f.nodes.untyped = map[string]bool{"Secret": true} }, plan.WaitingForKind},
+		"A kind with a schema that is unknown to the composer": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) { f.nodes.untyped = map[string]bool{"Secret": true} }, plan.WaitingForKind},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -269,14 +269,14 @@ func TestObjectsThatAnInstanceRefersToAreChildren(t *testing.T) {
 		f.reconcile()
 		f.wantCalls()
 	})
-	t.Run("It is not made while its kind can't be read", func(t *testing.T) {
+	t.Run("It is not created while its kind can't be read", func(t *testing.T) {
 		f := named(t)
 		f.Lease = func(watch.Subscriber) Lease { return unlabelled{fakeCache{f.fake}} }
 		f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
 		f.reconcile()
 		f.wantCondition(v1alpha1.InstanceResourcesReady, "Forbidden")
 	})
-	t.Run("It goes with the instance", func(t *testing.T) {
+	t.Run("It is deleted with the instance", func(t *testing.T) {
 		f := named(t)
 		f.delete()
 		f.until("delete ConfigMap a")

@@ -18,7 +18,7 @@ import (
 
 // Cluster is the API server. A *kube.Client is one, and its comments are the contract: each
 // write is one request that carries the UID or the revision that it was decided on, and package
-// kube tells its errors apart.
+// kube distinguishes its errors.
 type Cluster interface {
 	LiveReader
 	Applier
@@ -43,7 +43,7 @@ type Applier interface {
 	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)
 }
 
-// DryRunner asks what would come of a write.
+// DryRunner makes writes in a dry run.
 type DryRunner interface {
 	DryRunUpdate(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
 	DryRunCreate(ctx context.Context, o *unstructured.Unstructured, manager string) error

@@ -28,8 +28,8 @@ func (r *Reconciler) measurePropagation(s *reconcileState, wrote bool) {
 				revisions = map[types.UID]string{}
 			}
 			revisions[uid] = revision
-			since, was := r.Layers.RecordRead(uid, s.facts.Now)
-			if was && wrote && s.memory.childRevisions[uid] != revision { // else an earlier reconcile has observed it, before the answer was there
+			since, wasRead := r.Layers.RecordRead(uid, s.facts.Now)
+			if wasRead && wrote && s.memory.childRevisions[uid] != revision { // else an earlier reconcile has observed it, before the answer was there
 				r.Layers.Observe(child.GroupVersionKind().GroupKind(), r.Kind.GroupKind(), r.Now().Sub(since))
 			}
 		}

@@ -87,7 +87,7 @@ func TestNothingIsPrunedWhileSomethingIsUnresolved(t *testing.T) {
 				d.Nodes[1].Waits = []plan.Wait{{Node: "d", Reason: plan.WaitingForField, On: "x.status.y"}}
 			}
 		},
-		"It isn't known what is wanted": func(f *fixture) {
+		"The desired state is unknown": func(f *fixture) {
 			f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
 				d.Problem = plan.Problem{Reason: plan.CompositionMissing, Message: "none"}
 			}
@@ -120,7 +120,7 @@ func TestASlowDeletionIsReportedUntilTheObjectIsGone(t *testing.T) {
 	f.wantEvent("Warning PruneBlocked: ConfigMap prod/b: Finalizer: held by finalizer other/keeps")
 	f.reconcile()
 	if len(f.events) > 0 {
-		t.Errorf("it is told again: %q", f.events)
+		t.Errorf("recorded again: %q", f.events)
 	}
 	if got := f.pruning(); !slices.Contains(got, "b Finalizer") {
 		t.Errorf("status.pruning: %q", got)
@@ -128,7 +128,7 @@ func TestASlowDeletionIsReportedUntilTheObjectIsGone(t *testing.T) {
 	delete(f.objects, keyOf("b"))
 	f.reconcile()
 	if slices.Contains(f.pruning(), "b Finalizer") {
-		t.Error("what is gone is told still")
+		t.Error("the status still has a deleted object")
 	}
 }
 

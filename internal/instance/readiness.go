@@ -32,11 +32,11 @@ type ReadinessCache struct {
 func (c *ReadinessCache) Of(key object.Key) (Readiness, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	is, known := c.byKey[key]
-	return is, known
+	readiness, known := c.byKey[key]
+	return readiness, known
 }
 
-func (c *ReadinessCache) note(key object.Key, is Readiness) {
+func (c *ReadinessCache) note(key object.Key, current Readiness) {
 	if c == nil {
 		return
 	}
@@ -44,10 +44,10 @@ func (c *ReadinessCache) note(key object.Key, is Readiness) {
 	if c.byKey == nil {
 		c.byKey = map[object.Key]Readiness{}
 	}
-	was, known := c.byKey[key]
-	c.byKey[key] = is
+	previous, known := c.byKey[key]
+	c.byKey[key] = current
 	c.mu.Unlock()
-	if !known || was != is {
+	if !known || previous != current {
 		c.Changed()
 	}
 }
@@ -68,9 +68,9 @@ func (r *Reconciler) noteReadiness(s *reconcileState, own, shown condition.Set) 
 	if !ok {
 		ready, _ = own.Get(v1alpha1.InstanceReady)
 	}
-	is := Readiness{By: s.composer, Ready: ready.Status == condition.True}
-	if !is.Ready {
-		is.Reason, is.Message = ready.Reason, ready.Message
+	current := Readiness{By: s.composer, Ready: ready.Status == condition.True}
+	if !current.Ready {
+		current.Reason, current.Message = ready.Reason, ready.Message
 	}
-	r.Readiness.note(s.key, is)
+	r.Readiness.note(s.key, current)
 }

@@ -1,5 +1,5 @@
-// Package instance reconciles instances, in all dialects alike: it claims them, watches, applies
-// and prunes what they consist of, reports their status and tears them down.
+// Package instance reconciles instances, in all dialects alike: it records their inventories,
+// watches, applies and prunes their children, reports their status and tears them down.
 //
 // What an instance should consist of comes from its Composer, and the words of its conditions
 // from its Dialect. The decisions are made in package plan, from values; this package gathers
@@ -42,9 +42,9 @@ type Reconciler struct {
 	Events    telemetry.Recorder
 	Version   string
 	Now       func() time.Time
-	// Wake enqueues the definition: a kind that it didn't know has appeared, or an instance
+	// EnqueueDefinition enqueues the definition: a kind that it didn't know has appeared, or an instance
 	// that it may wait for is gone.
-	Wake func()
+	EnqueueDefinition func()
 	// Usages returns the usages of objects; nil if there are none.
 	Usages Usages
 	// Readiness caches how each instance was after its last reconcile; it may be nil.
@@ -81,8 +81,8 @@ type reconcileState struct {
 	lookupErr error
 	desired   plan.Desired
 	plan      plan.Plan
-	// claimProblem is why the instance can't be claimed, if it can't.
-	claimProblem plan.Problem
+	// inventoryProblem is why the inventory can't be written, if it can't.
+	inventoryProblem plan.Problem
 	// recreating says that objects are to be recreated.
 	recreating bool
 	// pruning is what status.pruning says of objects that nothing wants and that aren't gone.
@@ -121,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		}
 		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
 		s.memory.noteContests(s.plan, s.facts.Now)
-		if out := r.claim(ctx, s); out.IsFinal() {
+		if out := r.recordInventory(ctx, s); out.IsFinal() {
 			return out
 		}
 		if changed := r.act(ctx, s); !changed && !s.recordIdleRound() {

@@ -59,7 +59,7 @@ func TestObjectsThatAreNotRecreated(t *testing.T) {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.fail["try to create ConfigMap a"] = invalid("no such data") },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "a new one would be refused as well: no such data",
 		},
-		"It isn't known whether a new one would be": {
+		"Whether a new one would be refused is unknown": {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.fail["try to create ConfigMap a"] = apierrors.NewTooManyRequests("later", 1) },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "later",
 		},
@@ -67,7 +67,7 @@ func TestObjectsThatAreNotRecreated(t *testing.T) {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.uses = held },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is not recreated: in use: the shop is open",
 		},
-		"It isn't known yet whether it is": {
+		"Its usages are unknown": {
 			plan.Recreation{Allowed: true}, func(f *fixture) { f.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} },
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "status Web shop"}, "it is recreated once its usages are read",
 		},
@@ -76,7 +76,7 @@ func TestObjectsThatAreNotRecreated(t *testing.T) {
 			[]string{"update ConfigMap a", "try to create ConfigMap a", "delete in the foreground ConfigMap a", "status Web shop"},
 			"it cannot be deleted to be recreated: DeniedByWebhook: no deletions today",
 		},
-		"Somebody protects it": {
+		"It is protected": {
 			plan.Recreation{Allowed: true}, func(f *fixture) {
 				f.change(keyOf("a"), func(o *unstructured.Unstructured) {
 					annotations := o.GetAnnotations()

@@ -50,8 +50,8 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 // it is being deleted.
 func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
-		is := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
-		if slices.ContainsFunc(remains.Children, is) {
+		matches := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
+		if slices.ContainsFunc(remains.Children, matches) {
 			continue
 		}
 		found, unreadable := r.readReference(s, ref)

@@ -17,26 +17,26 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// executeMove deletes objects, removes the instance's marks from those that are orphaned, and
+// executeRemoval deletes objects, removes the instance's marks from those that are orphaned, and
 // marks those that are retained, in parallel. What stays keeps no owner reference to the
 // instance. It notes the answers, and reports whether any request was refused.
-func (r *Reconciler) executeMove(ctx context.Context, s *reconcileState, m plan.RemovalStep) (refused bool) {
+func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep) (refused bool) {
 	var requests []*removalRequest
-	for _, o := range m.Delete {
+	for _, o := range step.Delete {
 		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground) }})
 	}
 	change := func(o *unstructured.Unstructured, to map[string]any) *removalRequest {
 		return &removalRequest{o: o, verb: "patch", do: func() error { return r.Cluster.PatchIfExists(ctx, o, to, v1alpha1.ChildManager) }}
 	}
-	for _, o := range m.Release {
+	for _, o := range step.Release {
 		c := change(o, inventory.ReleasePatch(o, s.instance))
 		c.releases = true
 		requests = append(requests, c)
 	}
-	for _, o := range m.Retain {
+	for _, o := range step.Retain {
 		requests = append(requests, change(o, inventory.RetainPatch(o, s.instance)))
 	}
-	for _, o := range m.Disown {
+	for _, o := range step.Disown {
 		requests = append(requests, change(o, inventory.DisownPatch(o, s.instance)))
 	}
 	work := make([]func() error, len(requests))

@@ -28,17 +28,17 @@ import (
 func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
 	s.lease.Commit()
 	summary := plan.Summarize(s.plan, s.facts.Now)
-	if s.claimProblem.Reason != "" {
-		summary = summary.WithClaimProblem(s.claimProblem)
+	if s.inventoryProblem.Reason != "" {
+		summary = summary.WithInventoryProblem(s.inventoryProblem)
 	}
-	before, state := condition.Read(s.instance), report.StateOf(s.instance)
+	stored, storedState := condition.Read(s.instance), report.StateOf(s.instance)
 	at := Moment{s.facts.Now, s.instance.GetGeneration()}
-	was := before
+	previous := stored
 	if s.desired.AuthorConditions != nil {
-		was = s.memory.dialectConditions // the status holds the author's
+		previous = s.memory.dialectConditions // those in the status are the author's
 	}
-	conditions := r.Dialect.LiveConditions(was, s.desired, summary, at)
-	shown := s.authorConditions(before, conditions, &summary, at)
+	conditions := r.Dialect.LiveConditions(previous, s.desired, summary, at)
+	shown := s.authorConditions(stored, conditions, &summary, at)
 	status := report.Status{
 		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, s.facts.Now),
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
@@ -57,10 +57,10 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 		s.memory.forgetGone(s.facts.Owned)
 	}
 	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, s.facts.Now)
-	r.recordResumed(s, state)
-	r.recordTransition(s, was, conditions)
-	r.recordDrift(s, was, conditions)
-	r.recordResults(s, before)
+	r.recordResumed(s, storedState)
+	r.recordTransition(s, previous, conditions)
+	r.recordDrift(s, previous, conditions)
+	r.recordResults(s, stored)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
@@ -164,8 +164,8 @@ func equalJSON(a, b any) bool {
 
 // recordResults records the author's results as events, each once for as long as it lasts. After a
 // restart, results of an instance whose status is of its current generation aren't new.
-func (r *Reconciler) recordResults(s *reconcileState, before condition.Set) {
-	ready, _ := before.Get(v1alpha1.InstanceReady)
+func (r *Reconciler) recordResults(s *reconcileState, stored condition.Set) {
+	ready, _ := stored.Get(v1alpha1.InstanceReady)
 	known := s.memory.recordedResults == nil && ready.ObservedGeneration == s.instance.GetGeneration()
 	current := make(map[plan.Result]bool, len(s.desired.Results))
 	for _, result := range s.desired.Results {
@@ -195,28 +195,28 @@ func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
 
 // recordTransition records an event when there is a problem that may need an action of a user,
 // and one when it is solved. A problem that only lasts is no event.
-func (r *Reconciler) recordTransition(s *reconcileState, before, after condition.Set) {
-	was, _ := r.Dialect.Problem(before)
-	is, message := r.Dialect.Problem(after)
+func (r *Reconciler) recordTransition(s *reconcileState, previous, current condition.Set) {
+	previousReason, _ := r.Dialect.Problem(previous)
+	reason, message := r.Dialect.Problem(current)
 	switch {
-	case is != "" && is != was:
+	case reason != "" && reason != previousReason:
 		s.memory.problemRecorded = true
-		r.Events.Event(s.instance, telemetry.Warning, is, message)
-	case is == "" && s.memory.problemRecorded && after.IsTrue(v1alpha1.InstanceReady):
+		r.Events.Event(s.instance, telemetry.Warning, reason, message)
+	case reason == "" && s.memory.problemRecorded && current.IsTrue(v1alpha1.InstanceReady):
 		s.memory.problemRecorded = false
 		r.Events.Event(s.instance, telemetry.Normal, "Ready", "all resources exist and are ready again")
 	}
 }
 
-// recordDrift records an event when fields have drifted and are left so, when these are others,
-// and when there are none any more.
-func (r *Reconciler) recordDrift(s *reconcileState, before, after condition.Set) {
-	was, had := before.Get(v1alpha1.InstanceDrifted)
-	is, drifted := after.Get(v1alpha1.InstanceDrifted)
+// recordDrift records an event when fields have drifted and are left so, when other fields have,
+// and when none have any more.
+func (r *Reconciler) recordDrift(s *reconcileState, previous, current condition.Set) {
+	known, hadDrift := previous.Get(v1alpha1.InstanceDrifted)
+	drift, hasDrift := current.Get(v1alpha1.InstanceDrifted)
 	switch {
-	case drifted && was.Message != is.Message:
-		r.Events.Event(s.instance, telemetry.Warning, DriftDetected, is.Message)
-	case had && !drifted:
+	case hasDrift && drift.Message != known.Message:
+		r.Events.Event(s.instance, telemetry.Warning, DriftDetected, drift.Message)
+	case hadDrift && !hasDrift:
 		r.Events.Event(s.instance, telemetry.Normal, "DriftEnded", "all fields have their desired values again")
 	}
 }

@@ -38,10 +38,10 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 		failed bool
 		event  string
 	}{
-		"One that was overtaken waits for the event": {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, ""},
-		"A transient failure is retried":             {apierrors.NewTooManyRequests("later", 1), true, ""},
-		"A permanent one is an event":                {invalid("spec.x: hunter2 is wrong"), true, "Warning FailedStatusUpdate: the status is outdated"},
-		"A webhook's conflict is an event too":       {refusedByWebhook(named(webKind, "prod", "shop")), true, "Warning FailedStatusUpdate"},
+		"A stale write waits for its event":            {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, ""},
+		"A transient failure is retried":               {apierrors.NewTooManyRequests("later", 1), true, ""},
+		"A permanent failure is recorded as an event":  {invalid("spec.x: hunter2 is wrong"), true, "Warning FailedStatusUpdate: the status is outdated"},
+		"A webhook's conflict is recorded as an event": {refusedByWebhook(named(webKind, "prod", "shop")), true, "Warning FailedStatusUpdate"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 			}
 			f.reconcile()
 			if len(f.events) > 0 {
-				t.Errorf("it is told again: %q", f.events)
+				t.Errorf("recorded again: %q", f.events)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestAProblemIsAnEventOnceAndSoIsItsEnd(t *testing.T) {
 	f.wantEvent("Warning Rejected")
 	f.reconcile()
 	if len(f.events) > 0 {
-		t.Errorf("it is told again: %q", f.events)
+		t.Errorf("recorded again: %q", f.events)
 	}
 	f.fail = nil
 	f.reconcile()
@@ -114,7 +114,7 @@ func TestAuthorsResultsAreEventsOnceForAsLongAsTheyLast(t *testing.T) {
 	f.wantEvent("Warning Old: it is old")
 	f.reconcile()
 	if len(f.events) > 0 {
-		t.Errorf("they are told again: %q", f.events)
+		t.Errorf("recorded again: %q", f.events)
 	}
 	f.nodes.adjust = nil
 	f.reconcile()
@@ -147,9 +147,9 @@ func TestResultsForAClaimsUsersAreEventsOfTheClaimToo(t *testing.T) {
 		d.Results = []plan.Result{{Reason: "Sized", Message: "three nodes", Claim: true}}
 	}
 	f.reconcile()
-	told := slices.DeleteFunc(f.events, func(e string) bool { return e != "Normal Sized: three nodes" })
-	if len(told) != 2 {
-		t.Errorf("told %d times, want of the composite and of its claim", len(told))
+	events := slices.DeleteFunc(f.events, func(e string) bool { return e != "Normal Sized: three nodes" })
+	if len(events) != 2 {
+		t.Errorf("%d events, want one of the composite and one of its claim", len(events))
 	}
 }
 

@@ -52,7 +52,7 @@ const Suspended = "ReconciliationSuspended"
 // stays. What its inventory names stays watched; an event of the instance itself resumes it.
 func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why string) reconcile.Result {
 	status := report.Read(s.instance)
-	was := status.State
+	previousState := status.State
 	status.State = r.Dialect.State(v1alpha1.InstanceSuspended)
 	status.Conditions = r.Dialect.SuspendedConditions(status.Conditions, why, Moment{r.Now(), s.instance.GetGeneration()})
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
@@ -61,15 +61,15 @@ func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why
 		return out
 	}
 	r.Readiness.note(s.key, Readiness{Reason: Suspended, Message: why})
-	if status.State != "" && was != status.State {
+	if status.State != "" && previousState != status.State {
 		r.Events.Event(s.instance, telemetry.Normal, "Suspended", "requested by "+r.annotatedBy(ctx, s, v1alpha1.ReconcileAnnotation))
 	}
 	return reconcile.Done()
 }
 
 // recordResumed records an event if the instance was suspended before.
-func (r *Reconciler) recordResumed(s *reconcileState, before v1alpha1.InstanceState) {
-	if before == v1alpha1.InstanceSuspended {
+func (r *Reconciler) recordResumed(s *reconcileState, previousState v1alpha1.InstanceState) {
+	if previousState == v1alpha1.InstanceSuspended {
 		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is reconciled again")
 	}
 }

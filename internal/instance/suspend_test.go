@@ -27,7 +27,7 @@ func TestASuspendedInstanceIsNotChanged(t *testing.T) {
 	f.wantEvent("Normal Suspended: requested by an unknown manager (annotation kro.run/reconcile: suspended)")
 	f.reconcile()
 	f.wantCalls()
-	t.Run("When the annotation is gone it goes on", func(t *testing.T) {
+	t.Run("It continues when the annotation is removed", func(t *testing.T) {
 		f.change(shop, func(o *unstructured.Unstructured) {
 			annotations := o.GetAnnotations()
 			delete(annotations, v1alpha1.ReconcileAnnotation)

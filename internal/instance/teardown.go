@@ -54,7 +54,7 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 // instance's finalizer.
 func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused bool, out reconcile.Result) {
 	if !removal.Done {
-		return r.executeMove(ctx, s, removal.RemovalStep), reconcile.Result{}
+		return r.executeRemoval(ctx, s, removal.RemovalStep), reconcile.Result{}
 	}
 	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
 		return false, out
@@ -73,7 +73,7 @@ func (s *reconcileState) reportedStatus() report.Status {
 	return status
 }
 
-// requeue ends the reconcile and asks for another after so long; 0 waits for an event.
+// requeue ends the reconcile and requests another after a delay; 0 waits for an event.
 func requeue(d time.Duration) reconcile.Result {
 	if d > 0 {
 		return reconcile.RequeueAfter(d)

@@ -86,9 +86,9 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 		deletes bool
 		settled bool
 	}{
-		"One that was overtaken waits for the event":  {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, true},
-		"A transient failure is retried":              {apierrors.NewTooManyRequests("later", 1), false, true},
-		"A lasting refusal doesn't keep the instance": {invalid("no"), true, false},
+		"A stale write waits for its event":              {apierrors.NewConflict(webs, "shop", errors.New("changed")), false, true},
+		"A transient failure is retried":                 {apierrors.NewTooManyRequests("later", 1), false, true},
+		"A permanent refusal doesn't delay the deletion": {invalid("no"), true, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 			}
 		})
 	}
-	t.Run("What fails for long doesn't keep it either", func(t *testing.T) {
+	t.Run("A failure that lasts doesn't delay the deletion either", func(t *testing.T) {
 		f := deleted(t)
 		f.fail["status Web shop"] = apierrors.NewTooManyRequests("later", 1)
 		f.pass(statusDelay)
@@ -199,7 +199,7 @@ func TestABlockerIsOneEvent(t *testing.T) {
 	f.pass(time.Second)
 	f.reconcile()
 	if len(f.events) > 0 {
-		t.Errorf("it is told again: %q", f.events)
+		t.Errorf("recorded again: %q", f.events)
 	}
 }
 
@@ -373,7 +373,7 @@ func TestAModifiedInventoryIsCompletedFromTheDefinition(t *testing.T) {
 
 func TestAKindThatIsGoneHasNoObjects(t *testing.T) {
 	for name, given := range map[string]func(*fixture){
-		"No server knows it": func(f *fixture) { f.gone = map[string]bool{"ConfigMap": true} },
+		"The kind is not served": func(f *fixture) { f.gone = map[string]bool{"ConfigMap": true} },
 		"Its watch finds it first": func(f *fixture) {
 			f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
 		},
@@ -419,7 +419,7 @@ func TestObjectsOfUnansweredWritesAreListedBeforeTheFinalizerIsRemoved(t *testin
 			t.Errorf("requests: %q", f.calls)
 		}
 	})
-	t.Run("It stays while it can't be told", func(t *testing.T) {
+	t.Run("It stays while the list fails", func(t *testing.T) {
 		f := lost(t)
 		f.fail["list ConfigMap all"] = errors.New("the connection is lost")
 		if out := f.reconcile(); out.Err == nil {
@@ -427,7 +427,7 @@ func TestObjectsOfUnansweredWritesAreListedBeforeTheFinalizerIsRemoved(t *testin
 		}
 		f.wantCalls("list ConfigMap all")
 	})
-	t.Run("Of a kind that is gone nothing was", func(t *testing.T) {
+	t.Run("A kind that is gone has no objects", func(t *testing.T) {
 		f := lost(t)
 		f.gone = map[string]bool{"ConfigMap": true}
 		f.reconcile()

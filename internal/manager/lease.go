@@ -24,7 +24,7 @@ type lease struct {
 func newLease(config *rest.Config, namespace, name string, t timing) (*lease, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("name this process: %w", err)
+		return nil, fmt.Errorf("get the host name: %w", err)
 	}
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name,
 		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, config, t.renew)

@@ -81,7 +81,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	}
 	m, err := ctrl.NewManager(config, settings)
 	if err != nil {
-		return nil, fmt.Errorf("prepare to run: %w", err)
+		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	metrics := telemetry.NewMetrics()
 	controllers, err := build(Environment{
@@ -98,15 +98,15 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	}
 	metrics.Register(collectors...)
 	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base)}); err != nil {
-		return nil, fmt.Errorf("prepare to run: %w", err)
+		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	if o.EveryReplica != nil {
 		if err := m.Add(everyReplica(o.EveryReplica)); err != nil {
-			return nil, fmt.Errorf("prepare to run: %w", err)
+			return nil, fmt.Errorf("prepare the manager: %w", err)
 		}
 	}
 	if err := o.addProbes(m, controllers); err != nil {
-		return nil, fmt.Errorf("prepare to run: %w", err)
+		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	return &Manager{m}, nil
 }

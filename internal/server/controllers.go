@@ -42,17 +42,17 @@ type Options struct {
 	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
 	// definition without instances.
 	AllowCRDDeletion bool
-	// MoreColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
-	MoreColumns bool
+	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
+	AdditionalPrinterColumns bool
 	// Version is this program's version.
 	Version string
 	Log     logr.Logger
 	Events  telemetry.Recorder
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
-	// Propagated is called each time a value has reached the status of one layer from the
+	// ObservePropagation is called each time a value has reached the status of one layer from the
 	// status of the layer below, with the time that took; optional.
-	Propagated func(below, above schema.GroupKind, took time.Duration)
+	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
 	// Dialects are served even if another program has installed their definitions. Without
 	// any, all dialects are served whose definitions no other program has installed.
 	Dialects []Dialect
@@ -60,18 +60,18 @@ type Options struct {
 	Usages bool
 	// Providers serve managed resources.
 	Providers []managed.Provider
-	// Composites returns the Kinds that serve composites and claims of the composition
+	// Composites returns the Reconcilers that serve composites and claims of the composition
 	// dialect; by default the instance engine.
-	Composites func(*cluster.Cluster) compositiondefinition.Kinds
-	// Around wraps the runner of functions; optional.
-	Around func(pipeline.Runner) pipeline.Runner
+	Composites func(*cluster.Cluster) compositiondefinition.Reconcilers
+	// WrapRunner wraps the runner of functions; optional.
+	WrapRunner func(pipeline.Runner) pipeline.Runner
 	// Poll is how often external resources are observed without an event; 0 for the default.
 	Poll time.Duration
 	// Functions configure functions beyond the cluster's objects.
 	Functions packages.Options
-	// Until is until when this process is certain to be the only leader; optional, and zero
+	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
-	Until func() time.Time
+	LeaderUntil func() time.Time
 	// Needs are the permissions that the controllers need in every cluster; by default those
 	// that follow from these options.
 	Needs []rbac.Permission
@@ -104,7 +104,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, dialects: dialects{asked: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.Propagated)}
+	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
 	var err error
 	if o.Needs == nil {
 		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
@@ -114,13 +114,13 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
-		CRDDependents: c.concerned, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permitted,
-		ExtraCRDs: c.installs,
+		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
+		ExtraCRDs: c.crdsToInstall,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.wake = c.Client, c.Hub, c.registry, c.Enqueue
+	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.enqueue = c.Client, c.Hub, c.registry, c.Enqueue
 	c.Functions = packages.New(c.Hub, o.Functions)
 	c.usages = newUsages(c.Cluster, o, func() bool { return c.dialects.serves(Composition) })
 	c.conversions = &conversions{changed: func() {
@@ -131,9 +131,9 @@ func NewControllers(o Options) (*Controllers, error) {
 	return c, nil
 }
 
-// installs chooses the dialects that are served, and returns their CustomResourceDefinitions
+// crdsToInstall chooses the dialects that are served, and returns their CustomResourceDefinitions
 // and all others to install.
-func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
+func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []fs.FS {
 	var out []fs.FS
 	for _, d := range c.dialects.choose(installed) {
 		out = append(out, d.kinds()...)
@@ -147,10 +147,10 @@ func (c *Controllers) installs(installed func(name string) (*apiextensionsv1.Cus
 	return append(out, provider.CRDs(c.options.Providers)...)
 }
 
-// concerned returns the definitions, of both dialects, to reconcile after a change of a
+// crdDependents returns the definitions, of both dialects, to reconcile after a change of a
 // CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
-func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
-	c.usages.appeared(crd)
+func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
+	c.usages.crdChanged(crd)
 	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
 }
 
@@ -159,12 +159,12 @@ func (c *Controllers) concerned(crd *apiextensionsv1.CustomResourceDefinition) [
 func (c *Controllers) Run(ctx context.Context) error {
 	defer c.Functions.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() { c.permissions.run(ctx) })
-	defer asking.Wait()
+	var checks sync.WaitGroup
+	checks.Go(func() { c.permissions.run(ctx) })
+	defer checks.Wait()
 	defer cancel() // also if the cluster fails
 	return c.Cluster.Run(ctx, func(ctx context.Context) error {
-		c.usages.begin()
+		c.usages.startServing()
 		if err := c.startProviders(ctx); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.per
 func (c *Controllers) startProviders(ctx context.Context) error {
 	return provider.Start(ctx, c.Cluster, provider.Options{
 		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll, Now: c.options.Now,
-		LeaderUntil: c.options.Until, Usages: c.usages.index,
+		LeaderUntil: c.options.LeaderUntil, Usages: c.usages.index,
 	})
 }
 
@@ -212,13 +212,13 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
 		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers,
-		Version: c.options.Version, MoreColumns: c.options.MoreColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
+		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
-	if c.options.Around != nil {
-		composites.Runner = c.options.Around(c.Functions)
+	if c.options.WrapRunner != nil {
+		composites.Runner = c.options.WrapRunner(c.Functions)
 	}
 	if c.options.Composites != nil {
-		composites.Kinds = c.options.Composites(c.Cluster)
+		composites.Reconcilers = c.options.Composites(c.Cluster)
 	}
 	composition.Start(ctx, c.Cluster, composites)
 }
@@ -235,7 +235,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Gate.Wrap, MoreColumns: c.options.MoreColumns,
+			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
 		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion,
 		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,

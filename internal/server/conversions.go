@@ -18,15 +18,15 @@ type conversions struct {
 	at      *install.Endpoint
 }
 
-// plan records that there will be a webhook.
-func (c *conversions) plan() {
+// expectEndpoint records that there will be a webhook.
+func (c *conversions) expectEndpoint() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.planned = true
 }
 
-// announce records the address of the webhook.
-func (c *conversions) announce(at install.Endpoint) {
+// setEndpoint records the address of the webhook.
+func (c *conversions) setEndpoint(at install.Endpoint) {
 	c.mu.Lock()
 	same := c.at != nil && object.Digest(*c.at) == object.Digest(at)
 	c.at = &at

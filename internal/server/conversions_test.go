@@ -6,13 +6,13 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-func TestDefinitionsAreEnqueuedWhenTheConversionWebhookMoves(t *testing.T) {
+func TestDefinitionsAreEnqueuedWhenTheConversionEndpointChanges(t *testing.T) {
 	changed := 0
 	c := &conversions{changed: func() { changed++ }}
 	if at, planned := c.Endpoint(); at != nil || planned {
 		t.Errorf("at first: %v, %t", at, planned)
 	}
-	c.plan()
+	c.expectEndpoint()
 	if _, planned := c.Endpoint(); !planned {
 		t.Error("it isn't planned")
 	}
@@ -20,7 +20,7 @@ func TestDefinitionsAreEnqueuedWhenTheConversionWebhookMoves(t *testing.T) {
 		at   install.Endpoint
 		want int
 	}{{install.Endpoint{URL: "https://a"}, 1}, {install.Endpoint{URL: "https://a"}, 1}, {install.Endpoint{URL: "https://b"}, 2}} {
-		c.announce(step.at)
+		c.setEndpoint(step.at)
 		if at, _ := c.Endpoint(); at.URL != step.at.URL || changed != step.want {
 			t.Errorf("at %s, changed %d times", at.URL, changed)
 		}

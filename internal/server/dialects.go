@@ -39,7 +39,7 @@ func ParseDialects(names []string) ([]Dialect, error) {
 	for _, name := range names {
 		d := Dialect(strings.TrimSpace(name))
 		if !slices.Contains(Dialects, d) {
-			return nil, fmt.Errorf("%q is no dialect; the dialects are %s and %s", name, Graph, Composition)
+			return nil, fmt.Errorf("unknown dialect %q; the dialects are %s and %s", name, Graph, Composition)
 		}
 		out = append(out, d)
 	}
@@ -84,7 +84,7 @@ func chooseDialects(configured []Dialect, installed func(name string) (*apiexten
 // dialects are the served dialects, which are chosen once the kinds of the cluster are known.
 // It is safe for concurrent use.
 type dialects struct {
-	asked []Dialect
+	configured []Dialect
 
 	mu      sync.Mutex
 	served  []Dialect
@@ -94,7 +94,7 @@ type dialects struct {
 func (d *dialects) choose(installed func(name string) (*apiextensionsv1.CustomResourceDefinition, bool)) []Dialect {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.served, d.reasons = chooseDialects(d.asked, installed)
+	d.served, d.reasons = chooseDialects(d.configured, installed)
 	return d.served
 }
 

@@ -13,25 +13,25 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-func TestWhichDialectsAreServed(t *testing.T) {
+func TestDialectsInstalledByAnotherProgramAreNotServed(t *testing.T) {
 	ours := &apiextensionsv1.CustomResourceDefinition{}
 	ours.Annotations = map[string]string{v1alpha1.AppliedAnnotation: "x"}
 	foreign := &apiextensionsv1.CustomResourceDefinition{}
 	cases := map[string]struct {
-		asked     []Dialect
-		installed map[Dialect]*apiextensionsv1.CustomResourceDefinition
-		want      []Dialect
-		told      string
+		configured []Dialect
+		installed  map[Dialect]*apiextensionsv1.CustomResourceDefinition
+		want       []Dialect
+		told       string
 	}{
 		"All of them in an empty cluster":         {nil, nil, Dialects, ""},
 		"All of them after an earlier run":        {nil, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: ours, Composition: ours}, Dialects, ""},
 		"Not what another program has installed":  {nil, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign, Composition: ours}, []Dialect{Composition}, "the graph dialect is not served: CustomResourceDefinition resourcegraphdefinitions.kro.run"},
-		"What is asked for, whoever installed it": {[]Dialect{Graph}, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign}, []Dialect{Graph}, ""},
-		"Only what is asked for":                  {[]Dialect{Composition}, nil, []Dialect{Composition}, ""},
+		"Configured ones, whoever installed them": {[]Dialect{Graph}, map[Dialect]*apiextensionsv1.CustomResourceDefinition{Graph: foreign}, []Dialect{Graph}, ""},
+		"Only configured ones":                    {[]Dialect{Composition}, nil, []Dialect{Composition}, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			served, notes := chooseDialects(tc.asked, func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+			served, notes := chooseDialects(tc.configured, func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
 				for d, c := range tc.installed {
 					if d.definitions() == name {
 						return c, true
@@ -61,11 +61,11 @@ func TestEachDialectHasItsDefinitionsInstalled(t *testing.T) {
 	}
 }
 
-func TestADialectIsNamed(t *testing.T) {
+func TestDialectsAreParsed(t *testing.T) {
 	if got, err := ParseDialects([]string{"graph", " composition"}); err != nil || !slices.Equal(got, Dialects) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := ParseDialects([]string{"graphs"}); err == nil || !strings.Contains(err.Error(), `"graphs" is no dialect; the dialects are graph and composition`) {
+	if _, err := ParseDialects([]string{"graphs"}); err == nil || !strings.Contains(err.Error(), `unknown dialect "graphs"; the dialects are graph and composition`) {
 		t.Error(err)
 	}
 }

@@ -17,8 +17,8 @@ type ManagerOptions struct {
 	// Workers is how many objects are reconciled concurrently.
 	Workers          int
 	AllowCRDDeletion bool
-	// MoreColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
-	MoreColumns bool
+	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
+	AdditionalPrinterColumns bool
 	// Dialects are served even if another program has installed their definitions. Without
 	// any, all dialects are served whose definitions no other program has installed.
 	Dialects []Dialect
@@ -44,28 +44,28 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		return nil, err
 	}
 	var c *Controllers
-	o.EveryReplica = func(ctx context.Context) error { return beside(ctx, c, o) }
+	o.EveryReplica = func(ctx context.Context) error { return runInEveryReplica(ctx, c, o) }
 	return manager.New(o.Options, func(s manager.Environment) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, Propagated: s.ObservePropagation, Until: s.LeaderUntil,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
-			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, MoreColumns: o.MoreColumns, Needs: needs,
+			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
-			c.conversions.plan()
+			c.conversions.expectEndpoint()
 		}
 		return c, err
 	})
 }
 
-// beside runs in every process, leader or not. It checks the controllers' permissions, and
+// runInEveryReplica runs in every process, leader or not. It checks the controllers' permissions, and
 // serves the webhooks if they are configured. Otherwise it deletes the webhook configuration.
-func beside(ctx context.Context, c *Controllers, o ManagerOptions) error {
+func runInEveryReplica(ctx context.Context, c *Controllers, o ManagerOptions) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var asking sync.WaitGroup
-	asking.Go(func() { c.permissions.run(ctx) })
-	defer asking.Wait()
+	var checks sync.WaitGroup
+	checks.Go(func() { c.permissions.run(ctx) })
+	defer checks.Wait()
 	defer cancel() // also if the webhooks fail
 	log := c.options.Log.WithName("webhook")
 	if o.Webhook == nil {
@@ -82,7 +82,7 @@ func beside(ctx context.Context, c *Controllers, o ManagerOptions) error {
 		Options: options, Cluster: c.Client, Now: c.options.Now, Log: log,
 		Usages:     webhook.ClusterUsages{Index: c.usages.index, Cluster: c.Client},
 		Converters: &webhook.ConverterCache{Reader: c.Client},
-		OnEndpoint: c.conversions.announce,
+		OnEndpoint: c.conversions.setEndpoint,
 		IsLeader:   func() bool { return c.CheckStarted() == nil },
 	}
 	return s.Run(ctx)

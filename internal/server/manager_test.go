@@ -178,7 +178,7 @@ func TestAProgramWithoutAWebhookRemovesItsConfiguration(t *testing.T) {
 		logged  string
 	}{
 		"by default":           {"it would deny all deletions of objects in use; Crossplane may be running", false, nil, []string{"crossplane-no-usages", "unrelated"}, webhook.ForeignNote},
-		"Crossplane's, too":    {"Crossplane is stopped", true, nil, []string{"unrelated"}, "is deleted, as --replace-crossplane-webhook asks for"},
+		"Crossplane's, too":    {"Crossplane is stopped", true, nil, []string{"unrelated"}, "deleted the ValidatingWebhookConfiguration of Crossplane"},
 		"it must not read any": {"the program runs on, and says what follows", true, refuse("get Validating", forbidden), []string{"crossplane-no-usages", "unrelated", "usages.espalier.dev"}, "deletions of objects with the in-use label may be denied"},
 		"it must not delete":   {"the program runs on, and says what follows", false, refuse("delete Validating", forbidden), []string{"crossplane-no-usages", "unrelated", "usages.espalier.dev"}, "the API server still calls the webhook, which is not served"},
 	}
@@ -203,7 +203,7 @@ func TestAProgramWithoutAWebhookRemovesItsConfiguration(t *testing.T) {
 				defer controllers.Functions.Close()
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
-				go func() { ended <- beside(ctx, controllers, o) }()
+				go func() { ended <- runInEveryReplica(ctx, controllers, o) }()
 				synctest.Wait()
 				var got []string
 				for _, key := range c.Keys() {
@@ -257,7 +257,7 @@ func TestEveryReplicaServesTheWebhooks(t *testing.T) {
 	controllers, o := withWebhook(t, c, "127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- beside(ctx, controllers, o) }()
+	go func() { ended <- runInEveryReplica(ctx, controllers, o) }()
 	select {
 	case <-configured:
 	case err := <-ended:
@@ -304,7 +304,7 @@ func TestAProgramEndsIfItCannotServeItsWebhooks(t *testing.T) {
 	}
 	defer taken.Close()
 	controllers, o := withWebhook(t, fakekube.New(), taken.Addr().String())
-	if err := beside(t.Context(), controllers, o); !strings.HasPrefix(message(err), "listen for the API server: ") {
+	if err := runInEveryReplica(t.Context(), controllers, o); !strings.HasPrefix(message(err), "listen for webhook requests: ") {
 		t.Errorf("the error is %v", err)
 	}
 }

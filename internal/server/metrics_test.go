@@ -73,8 +73,8 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// TestAlertsAskForMetricsThatThereAre looks at the expressions of the documented alerts.
-func TestAlertsAskForMetricsThatThereAre(t *testing.T) {
+// TestAlertsUseExistingMetrics checks the expressions of the documented alerts.
+func TestAlertsUseExistingMetrics(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)

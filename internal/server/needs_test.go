@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
-// TestTheControllersMayWatchWhatTheyInstall looks at every kind that the controllers bring.
-func TestTheControllersMayWatchWhatTheyInstall(t *testing.T) {
+// TestNeedsIncludeTheInstalledKinds checks every kind that the controllers install.
+func TestNeedsIncludeTheInstalledKinds(t *testing.T) {
 	provider := managed.Provider{Name: "things", CRDs: fstest.MapFS{"things.yaml": {Data: []byte(`
 spec: {group: things.example.org, names: {plural: things}}
 `)}}}
@@ -60,8 +60,8 @@ spec: {group: things.example.org, names: {plural: things}}
 	}
 }
 
-// TestADialectThatIsNotServedNeedsNothing asks for one dialect only.
-func TestADialectThatIsNotServedNeedsNothing(t *testing.T) {
+// TestNeedsIncludeOnlyTheServedDialects serves one dialect only.
+func TestNeedsIncludeOnlyTheServedDialects(t *testing.T) {
 	groups := map[server.Dialect][]string{
 		server.Graph:       {"kro.run", "internal.kro.run"},
 		server.Composition: {"apiextensions.crossplane.io", "pkg.crossplane.io"},

@@ -42,12 +42,12 @@ type permissions struct {
 	account  account
 	watches  watches
 	registry registry
-	// wake requests a reconcile of a definition.
-	wake  func(object.Key)
-	needs []rbac.Permission
-	log   logr.Logger
+	// enqueue requests a reconcile of a definition.
+	enqueue func(object.Key)
+	needs   []rbac.Permission
+	log     logr.Logger
 
-	begun   atomic.Bool
+	started atomic.Bool
 	changed chan struct{} // has room for one signal that permissions have changed
 
 	mu    sync.Mutex
@@ -61,48 +61,48 @@ func newPermissions(needs []rbac.Permission, log logr.Logger) *permissions {
 	return &permissions{needs: needs, log: log, changed: make(chan struct{}, 1)}
 }
 
-// soonAsked and seldomAsked are the first and the longest interval of checks while permissions
+// minCheckInterval and maxCheckInterval are the first and the longest interval of checks while permissions
 // are missing, or the check fails. Roles are watched as well, but only once the controllers
 // run, and not every authorizer uses them.
 const (
-	soonAsked   = time.Second
-	seldomAsked = time.Minute
+	minCheckInterval = time.Second
+	maxCheckInterval = time.Minute
 )
 
 // run checks the permissions once, each time they change, and repeatedly as long as some are
 // missing, until the context ends. Only the first call does so; others return at once.
 func (p *permissions) run(ctx context.Context) {
-	if p.begun.CompareAndSwap(false, true) {
-		p.follow(ctx)
+	if p.started.CompareAndSwap(false, true) {
+		p.checkRepeatedly(ctx)
 	}
 }
 
-func (p *permissions) follow(ctx context.Context) {
-	again := time.NewTimer(0)
-	defer again.Stop()
-	wait := soonAsked
+func (p *permissions) checkRepeatedly(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	wait := minCheckInterval
 	for {
 		var since time.Time
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
-			wait, since = soonAsked, time.Now().Add(-soonAsked) // the roles were listed a moment ago
-		case <-again.C:
+			wait, since = minCheckInterval, time.Now().Add(-minCheckInterval) // the roles were listed a moment ago
+		case <-next.C:
 			since = time.Now()
 		}
-		again.Stop()
-		if complete := p.ask(ctx, since); complete {
-			wait = soonAsked
+		next.Stop()
+		if complete := p.check(ctx, since); complete {
+			wait = minCheckInterval
 			continue
 		}
-		again.Reset(wait)
-		wait = min(2*wait, seldomAsked)
+		next.Reset(wait)
+		wait = min(2*wait, maxCheckInterval)
 	}
 }
 
-// ask checks which permissions are missing, and logs changes.
-func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) {
+// check determines which permissions are missing, and logs changes.
+func (p *permissions) check(ctx context.Context, since time.Time) (complete bool) {
 	user := p.account.Username(ctx)
 	lacks, err := p.account.MissingPermissions(ctx, p.needs, since)
 	if ctx.Err() != nil {
@@ -118,16 +118,16 @@ func (p *permissions) ask(ctx context.Context, since time.Time) (complete bool) 
 	switch {
 	case err != nil:
 		if failed == nil {
-			p.log.Error(err, "cannot determine the permissions of the controllers; it is retried")
+			p.log.Error(err, "cannot determine the permissions of the controllers; retrying")
 		}
 		return false
 	case len(lacks) > 0 && (!known || !slices.Equal(before, lacks)):
-		p.log.Info("warning: the controllers lack rights; what needs them doesn't work until they are granted",
+		p.log.Info("warning: the controllers lack permissions; what needs them fails until they are granted",
 			"user", user, "missing", strings.Join(rbac.Describe(lacks), "; "), "remedy", remedy(user))
 	case len(lacks) == 0 && len(before) > 0:
-		p.log.Info("the controllers have been granted the rights that they lacked", "user", user)
+		p.log.Info("the controllers have been granted the permissions that they lacked", "user", user)
 	case len(lacks) == 0 && !known:
-		p.log.Info("the controllers have all rights that they need in every cluster", "user", user)
+		p.log.Info("the controllers have all permissions that they need in every cluster", "user", user)
 	}
 	for _, n := range lacks {
 		if (n.Verb == "list" || n.Verb == "watch") && !slices.Contains(before, n) {
@@ -146,11 +146,11 @@ func remedy(user string) string {
 	return command + " | kubectl apply -f -"
 }
 
-// permitted is called when the permissions of a user have changed; "" stands for the
+// permissionsChanged is called when the permissions of a user have changed; "" stands for the
 // controllers' own.
-func (p *permissions) permitted(user string) {
+func (p *permissions) permissionsChanged(user string) {
 	for _, key := range p.registry.ActingAs(user) {
-		p.wake(key)
+		p.enqueue(key)
 	}
 	if user != "" {
 		return
@@ -173,7 +173,7 @@ func (p *permissions) missing() []telemetry.MissingPermissions {
 		out = append(out, telemetry.MissingPermissions{User: user, Needs: lacks})
 	}
 	for _, m := range p.registry.Missing() {
-		out = append(out, telemetry.MissingPermissions{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name, Needs: m.Needs})
+		out = append(out, telemetry.MissingPermissions{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name, Needs: m.Permissions})
 	}
 	return out
 }

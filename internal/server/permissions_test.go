@@ -48,13 +48,13 @@ func newPermissionsOf(r *rights) (p *permissions, logged, woken *[]string) {
 	logged, woken = new([]string), new([]string)
 	p = newPermissions(nil, funcr.New(func(_, args string) { *logged = append(*logged, args) }, funcr.Options{}))
 	p.account, p.watches, p.registry = r, r, r
-	p.wake = func(key object.Key) { *woken = append(*woken, key.String()) }
+	p.enqueue = func(key object.Key) { *woken = append(*woken, key.String()) }
 	return p, logged, woken
 }
 
 var list = rbac.Permission{Verb: "list", Group: "kro.run", Resource: "apps"}
 
-func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
+func TestMissingPermissionsAreLoggedWhenTheyChange(t *testing.T) {
 	r := &rights{user: "controllers"}
 	p, logged, _ := newPermissionsOf(r)
 	steps := []struct {
@@ -66,15 +66,15 @@ func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
 	}{
 		{"it isn't known", nil, errors.New("timeout"), "cannot determine the permissions of the controllers", "cannot determine the permissions of the controllers: timeout"},
 		{"it still isn't known", nil, errors.New("timeout"), "", "cannot determine the permissions of the controllers: timeout"},
-		{"one is missing", []rbac.Permission{list}, nil, "the controllers lack rights", "controllers lacks: list apps.kro.run"},
+		{"one is missing", []rbac.Permission{list}, nil, "the controllers lack permissions", "controllers lacks: list apps.kro.run"},
 		{"it is still missing", []rbac.Permission{list}, nil, "", "controllers lacks: list apps.kro.run"},
-		{"it was granted", nil, nil, "have been granted the rights", ""},
+		{"it was granted", nil, nil, "have been granted the permissions", ""},
 		{"nothing is missing", nil, nil, "", ""},
 	}
 	for _, step := range steps {
 		*logged = nil
 		r.lacks, r.err = step.lacks, step.err
-		complete := p.ask(t.Context(), time.Now())
+		complete := p.check(t.Context(), time.Now())
 		if complete != (step.err == nil && len(step.lacks) == 0) {
 			t.Errorf("%s: complete is %t", step.reason, complete)
 		}
@@ -89,18 +89,18 @@ func TestMissingRightsAreLoggedWhenTheyChange(t *testing.T) {
 		t.Errorf("watches that may be forbidden (-want +got):\n%s", diff)
 	}
 	p, logged, _ = newPermissionsOf(r)
-	if p.ask(t.Context(), time.Now()); !strings.Contains(strings.Join(*logged, ""), "have all rights") {
+	if p.check(t.Context(), time.Now()); !strings.Contains(strings.Join(*logged, ""), "have all permissions") {
 		t.Errorf("at first: %q", *logged)
 	}
 }
 
-func TestWhatDefinitionsLackIsListedAfterWhatTheControllersLack(t *testing.T) {
+func TestMissingPermissionsOfTheControllersAreListedFirst(t *testing.T) {
 	r := &rights{lacks: []rbac.Permission{list}, missing: []definition.Missing{
-		{Definition: object.Key{Name: "apps"}, Needs: []rbac.Permission{list}},
-		{Definition: object.Key{Namespace: "prod", Name: "shops"}, User: "team", Needs: []rbac.Permission{list}},
+		{Definition: object.Key{Name: "apps"}, Permissions: []rbac.Permission{list}},
+		{Definition: object.Key{Namespace: "prod", Name: "shops"}, User: "team", Permissions: []rbac.Permission{list}},
 	}}
 	p, _, _ := newPermissionsOf(r)
-	p.ask(t.Context(), time.Now())
+	p.check(t.Context(), time.Now())
 	want := []string{
 		"the controllers lacks: list apps.kro.run",
 		"the controllers lacks, for definition apps: list apps.kro.run",
@@ -114,7 +114,7 @@ func TestWhatDefinitionsLackIsListedAfterWhatTheControllersLack(t *testing.T) {
 	}
 }
 
-func TestRightsAreAskedForAsLongAsSomeAreMissing(t *testing.T) {
+func TestPermissionsAreCheckedWhileSomeAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rights{lacks: []rbac.Permission{list}}
 		p, _, woken := newPermissionsOf(r)
@@ -134,15 +134,15 @@ func TestRightsAreAskedForAsLongAsSomeAreMissing(t *testing.T) {
 			t.Errorf("asked with growing delay (-want +got):\n%s", diff)
 		}
 		r.lacks, r.asked = nil, nil
-		p.permitted("")
-		p.permitted("")
+		p.permissionsChanged("")
+		p.permissionsChanged("")
 		synctest.Wait()
 		<-time.After(time.Hour)
 		synctest.Wait()
 		if len(r.asked) == 0 || len(r.asked) > 2 {
 			t.Errorf("after something else was granted it is asked %d times", len(r.asked))
 		}
-		p.permitted("team")
+		p.permissionsChanged("team")
 		if diff := cmp.Diff([]string{"Definition acts", "Definition acts", "Definition acts"}, *woken); diff != "" {
 			t.Errorf("definitions that are enqueued (-want +got):\n%s", diff)
 		}

@@ -51,7 +51,7 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 	failures := &migrate.Failures{}
 	c, err := NewControllers(Options{
 		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: migrate.NoEvents{}, Observe: failures.Observe,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, MoreColumns: o.MoreColumns,
+		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
 	})
 	if err != nil {
 		return out, err

@@ -20,15 +20,15 @@ type usages struct {
 	crds  protection.CRDs
 	// start starts the controller of a kind.
 	start func(schema.GroupVersionKind)
-	// beside reports whether kinds of usages that another program has installed are served.
-	beside func() bool
+	// servesForeign reports whether kinds of usages that another program has installed are served.
+	servesForeign func() bool
 
-	mu     sync.Mutex
-	begun  bool
-	served map[schema.GroupVersionKind]bool
+	mu      sync.Mutex
+	started bool
+	served  map[schema.GroupVersionKind]bool
 }
 
-func newUsages(k *cluster.Cluster, o Options, beside func() bool) *usages {
+func newUsages(k *cluster.Cluster, o Options, servesForeign func() bool) *usages {
 	index := protection.NewIndex(k.Hub, k.Kinds, k.Enqueue)
 	start := func(kind schema.GroupVersionKind) {
 		index.Watch(kind)
@@ -38,31 +38,31 @@ func newUsages(k *cluster.Cluster, o Options, beside func() bool) *usages {
 			Events: o.Events, Now: o.Now,
 		})
 	}
-	return &usages{index: index, crds: k.Kinds, start: start, beside: beside, served: map[schema.GroupVersionKind]bool{}}
+	return &usages{index: index, crds: k.Kinds, start: start, servesForeign: servesForeign, served: map[schema.GroupVersionKind]bool{}}
 }
 
-// begin serves the kinds that exist, and from now on new ones.
-func (u *usages) begin() {
+// startServing serves the kinds that exist, and from now on new ones.
+func (u *usages) startServing() {
 	u.mu.Lock()
-	u.begun = true
+	u.started = true
 	u.mu.Unlock()
 	for _, kind := range usage.Kinds {
-		if c, exists := u.crds.CRD(kind.GroupKind()); exists && u.ours(c) {
+		if c, exists := u.crds.CRD(kind.GroupKind()); exists && u.isServed(c) {
 			u.serve(kind)
 		}
 	}
 }
 
-// ours reports whether a kind of usages is served: another program that has installed it may
+// isServed reports whether a kind of usages is served: another program that has installed it may
 // serve it, unless this one serves the composition dialect.
-func (u *usages) ours(c *apiextensionsv1.CustomResourceDefinition) bool {
-	return !install.IsForeign(c) || u.beside()
+func (u *usages) isServed(c *apiextensionsv1.CustomResourceDefinition) bool {
+	return !install.IsForeign(c) || u.servesForeign()
 }
 
 // serve serves a kind, once.
 func (u *usages) serve(kind schema.GroupVersionKind) {
 	u.mu.Lock()
-	fresh := u.begun && !u.served[kind]
+	fresh := u.started && !u.served[kind]
 	u.served[kind] = u.served[kind] || fresh
 	u.mu.Unlock()
 	if fresh {
@@ -70,10 +70,10 @@ func (u *usages) serve(kind schema.GroupVersionKind) {
 	}
 }
 
-// appeared serves the kind of a CustomResourceDefinition if it is one of usages.
-func (u *usages) appeared(c *apiextensionsv1.CustomResourceDefinition) {
+// crdChanged serves the kind of a CustomResourceDefinition if it is one of usages.
+func (u *usages) crdChanged(c *apiextensionsv1.CustomResourceDefinition) {
 	for _, kind := range usage.Kinds {
-		if kind.Group == c.Spec.Group && kind.Kind == c.Spec.Names.Kind && u.ours(c) {
+		if kind.Group == c.Spec.Group && kind.Kind == c.Spec.Names.Kind && u.isServed(c) {
 			u.serve(kind)
 		}
 	}

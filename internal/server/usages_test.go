@@ -47,17 +47,17 @@ func TestKindsOfUsagesAreServedOnceTheyExist(t *testing.T) {
 			var got []schema.GroupVersionKind
 			u := &usages{
 				crds: c, start: func(kind schema.GroupVersionKind) { got = append(got, kind) },
-				beside: func() bool { return tc.beside }, served: map[schema.GroupVersionKind]bool{},
+				servesForeign: func() bool { return tc.beside }, served: map[schema.GroupVersionKind]bool{},
 			}
 			for _, d := range tc.exist {
-				u.appeared(d)
+				u.crdChanged(d)
 			}
 			if len(got) > 0 {
-				t.Errorf("before it has begun %v are served", got)
+				t.Errorf("before startServing, %v are served", got)
 			}
-			u.begin()
+			u.startServing()
 			for _, d := range tc.come {
-				u.appeared(d)
+				u.crdChanged(d)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)

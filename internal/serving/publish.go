@@ -33,7 +33,7 @@ type Readiness struct {
 	// Reason and Message say why it isn't ready.
 	Reason  Reason
 	Message string
-	// Unknown says that it is only waited for.
+	// Unknown says that the API server is expected to serve it without a further change.
 	Unknown bool
 }
 
@@ -54,25 +54,23 @@ type Wanted struct {
 	// Owner names the owner of a CustomResourceDefinition, as the end of a sentence; empty if it
 	// is the definition's own or may become its own.
 	Owner func(*apiextensionsv1.CustomResourceDefinition) string
-	// Review says whether the CRD may be written in place of the current one, which is nil if there is none. It may
-	// change CRD, and otherwise sets Readiness. Optional.
+	// Review says whether CRD may replace the current one, which is nil if there is none. It may change CRD. If it
+	// returns false, it sets Readiness. Optional.
 	Review func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error)
 
-	// Readiness is what became of it.
+	// Readiness is the result of publishing it.
 	Readiness Readiness
 }
 
-// publish makes the API server serve the kinds of a definition, unless they are another's. Refused says that the failure
-// is worth reporting.
-func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (refused bool, failed error) {
-	wanted, failed := s.Wanted(ctx)
+// publish makes the API server serve the kinds of a definition, unless another object owns them. Refused says that the
+// API server refused one, so that the status should say so.
+func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (refused bool, err error) {
+	wanted, err := s.Wanted(ctx)
 	for _, w := range wanted {
-		if err := r.publishOne(ctx, key, w); err != nil {
-			failed = errors.Join(failed, err)
-		}
+		err = errors.Join(err, r.publishOne(ctx, key, w))
 		refused = refused || w.Readiness.Reason == Refused
 	}
-	return refused, failed
+	return refused, err
 }
 
 func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) error {
@@ -88,15 +86,15 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 			return err
 		}
 	}
-	readiness, taken, err := r.publisher().Apply(ctx, w.CRD, current)
+	readiness, nameTaken, err := r.publisher().Apply(ctx, w.CRD, current)
 	w.Readiness = readiness
-	if err != nil || !taken {
+	if err != nil || !nameTaken {
 		return err
 	}
 	// Two kinds may have the same plural: Vpc and VPC, say.
 	found, err := r.publisher().Find(ctx, w.CRD.Name)
 	if apierrors.IsNotFound(err) {
-		r.Wake(key)
+		r.EnqueueDefinition(key)
 		return nil
 	}
 	if err != nil {
@@ -117,10 +115,10 @@ func (w *Wanted) blockedBy(current *apiextensionsv1.CustomResourceDefinition) (R
 	owner := w.Owner(current)
 	switch {
 	case crd.GroupKind(current) != crd.GroupKind(w.CRD):
-		return notOwned("CustomResourceDefinition %s has the plural of %s already and is of kind %s: it %s. Choose another kind or plural",
-			current.Name, w.CRD.Spec.Names.Kind, current.Spec.Names.Kind, cmp.Or(owner, "is left alone")), true
+		return notOwned("CustomResourceDefinition %s exists with kind %[3]s, not %[2]s: it %[4]s. Choose another kind or plural",
+			current.Name, w.CRD.Spec.Names.Kind, current.Spec.Names.Kind, cmp.Or(owner, "is not changed")), true
 	case owner != "":
-		return notOwned("CustomResourceDefinition %s %s; it is left alone. Choose another kind or group", current.Name, owner), true
+		return notOwned("CustomResourceDefinition %s %s; it is not changed. Choose another kind or group", current.Name, owner), true
 	case current.DeletionTimestamp != nil:
 		return terminating(), true
 	}
@@ -131,12 +129,12 @@ func notOwned(format string, args ...any) Readiness {
 	return Readiness{Reason: NotOwned, Message: fmt.Sprintf(format, args...)}
 }
 
-// terminating is the readiness of a kind whose former CustomResourceDefinition is being deleted.
+// terminating is the readiness of a kind while its former CustomResourceDefinition is being deleted.
 func terminating() Readiness {
-	return Readiness{Unknown: true, Reason: Terminating, Message: "the former CustomResourceDefinition is being deleted; it is recreated once it is gone"}
+	return Readiness{Unknown: true, Reason: Terminating, Message: "waiting for the former CustomResourceDefinition to be deleted; it is recreated then"}
 }
 
-// ReadinessOf is the readiness of a kind whose CustomResourceDefinition is up to date.
+// ReadinessOf is the readiness of a kind with this CustomResourceDefinition, which is up to date.
 func ReadinessOf(c *apiextensionsv1.CustomResourceDefinition) Readiness {
 	if crd.IsEstablished(c) {
 		return Readiness{Ready: true}
@@ -144,10 +142,11 @@ func ReadinessOf(c *apiextensionsv1.CustomResourceDefinition) Readiness {
 	return Readiness{Unknown: true, Reason: Establishing, Message: crd.NotEstablishedMessage(c)}
 }
 
-// Apply applies a CustomResourceDefinition, if the current one, nil for none, isn't as
-// wanted already. An event follows when it is established. Taken says that there is one of the name that wasn't known. An
-// error asks for another attempt; where the reason of the readiness is Refused, it is worth reporting.
-func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (readiness Readiness, taken bool, err error) {
+// Apply applies a CustomResourceDefinition, unless the current one, nil for none, is up to date. An event
+// follows when it is established. NameTaken says that another one has the name, which the cache does not
+// have. An error requests another attempt; if the reason of the readiness is Refused, the status should
+// report it.
+func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (readiness Readiness, nameTaken bool, err error) {
 	u, err := install.Configuration(wanted)
 	if err != nil {
 		return Readiness{}, false, err
@@ -170,13 +169,13 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 		}
 		p.Published(written)
 		if current != nil {
-			readiness = ReadinessOf(written) // otherwise its event tells when it is established
+			readiness = ReadinessOf(written) // otherwise its event says when it is established
 		}
 		return readiness, false, nil
 	case current == nil && kube.IsNameTaken(err):
 		return readiness, true, nil
 	case kube.IsStale(err):
-		return readiness, false, nil // its event brings the next pass
+		return readiness, false, nil // its event brings the next reconcile
 	case !kube.IsTransient(err):
 		return Readiness{Reason: Refused, Message: err.Error()}, false, nil
 	case kube.IsWebhookConflict(err):
@@ -198,7 +197,7 @@ func (p Publisher) Find(ctx context.Context, name string) (*apiextensionsv1.Cust
 	return found, err
 }
 
-// Delete deletes a CustomResourceDefinition, unless it is going already.
+// Delete deletes a CustomResourceDefinition, unless it is being deleted already.
 func (p Publisher) Delete(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
 	if c.DeletionTimestamp != nil {
 		return nil
@@ -209,8 +208,8 @@ func (p Publisher) Delete(ctx context.Context, c *apiextensionsv1.CustomResource
 	return nil
 }
 
-// DeleteUnchanged deletes a CustomResourceDefinition unless it has changed since it was read:
-// then the error is one of kube.IsGone's.
+// DeleteUnchanged deletes a CustomResourceDefinition unless it has changed since it was read: then kube.IsStale
+// is true for the error.
 func (p Publisher) DeleteUnchanged(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
 	if err := p.Cluster.DeleteIfUnchanged(ctx, reference(c)); err != nil {
 		return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)

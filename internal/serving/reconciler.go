@@ -1,6 +1,6 @@
 // Package serving turns definitions of any dialect into served kinds: it compiles a definition,
 // publishes the CustomResourceDefinitions of its kinds, starts their controllers, and reports.
-// When the definition is deleted, it ends its kinds one after the other and removes its
+// When the definition is deleted, it deletes its kinds one after the other and removes its
 // finalizers.
 //
 // A dialect (internal/graph/definition, internal/composition/definition) supplies how a
@@ -46,22 +46,22 @@ type Config struct {
 	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
 	// reconciled all the same.
 	Held func(schema.GroupVersionKind, queue.Reconciler) queue.Reconciler
-	// MoreColumns lets kubectl get show more of the kinds than the dialect's columns.
-	MoreColumns bool
+	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of the dialect.
+	AdditionalPrinterColumns bool
 }
 
-// Wake enqueues a definition.
-func (c *Config) Wake(key object.Key) {
+// EnqueueDefinition enqueues a definition.
+func (c *Config) EnqueueDefinition(key object.Key) {
 	c.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Normal})
 }
 
-// Dialect knows definitions of one kind.
+// Dialect implements the definitions of one kind.
 type Dialect interface {
 	// Managers are the field managers of what is written to a definition: its finalizers, and its status.
 	Managers() (object, status string)
 	// Open begins a reconcile of a definition that exists.
 	Open(*Definition) Session
-	// Forget stops what runs for a definition that is gone, and drops what is known of it.
+	// Forget stops the controllers of a definition that is gone, and removes its state.
 	Forget(object.Key)
 }
 
@@ -77,9 +77,9 @@ func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wr
 	return d.writer.WriteStatus(ctx, d.Object, status)
 }
 
-// Session is one reconcile of one definition. Its methods are called in this order. Each does as
-// much as the one before allows, and a kind that is served stays served until it can be
-// replaced. A final result ends the reconcile.
+// Session is one reconcile of one definition. Its methods are called in this order. If one of them fails, the
+// later ones still run as far as possible: a kind that is served stays served until it can be replaced.
+// A final result ends the reconcile.
 type Session interface {
 	// Finalizers are those that the definition must have before anything is created for it.
 	Finalizers() []string
@@ -89,9 +89,8 @@ type Session interface {
 	Wanted(context.Context) ([]*Wanted, error)
 	// Serve starts the controllers of the published kinds, and sets their composers.
 	Serve(context.Context) error
-	// Report writes the status and records events. Failed is why a kind could not be published,
-	// and served the error of Serve.
-	Report(ctx context.Context, failed, served error) reconcile.Result
+	// Report writes the status and records events.
+	Report(ctx context.Context, publishErr, serveErr error) reconcile.Result
 
 	// Endings are the kinds of a deleted definition in the order in which they end. They replace
 	// all of the above.
@@ -110,16 +109,16 @@ type Ending struct {
 	// Finalizer is removed from the definition when the kind has ended. A kind without it on the
 	// definition is skipped.
 	Finalizer string
-	// CRD is the CustomResourceDefinition, nil for none, and Kind the kind in the version in which instances are read;
-	// unless there is none, as Unreadable says.
+	// CRD is the CustomResourceDefinition, nil for none. Kind is the kind in the version in which instances are read;
+	// Unreadable says why there is no such version.
 	CRD        *apiextensionsv1.CustomResourceDefinition
 	Kind       schema.GroupVersionKind
 	Unreadable string
 	Running    *Running
 	// Serve starts or continues serving the instances.
 	Serve func(context.Context)
-	// Before does what is left to do before the finalizer is removed; optional.
-	Before func(ctx context.Context, orphaned bool) reconcile.Result
+	// Cleanup is called before the finalizer is removed; optional.
+	Cleanup func(ctx context.Context, orphaned bool) reconcile.Result
 }
 
 // Reconciler serves the definitions of one kind.
@@ -150,12 +149,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if out := s.Compile(ctx); out.IsFinal() {
 		return out
 	}
-	refused, failed := r.publish(ctx, key, s)
-	served := s.Serve(ctx) // what was published before is served all the same
-	if failed != nil && !refused {
-		return reconcile.Fail(errors.Join(failed, served))
+	refused, publishErr := r.publish(ctx, key, s)
+	serveErr := s.Serve(ctx) // a kind that was published before is served anyway
+	if publishErr != nil && !refused {
+		return reconcile.Fail(errors.Join(publishErr, serveErr))
 	}
-	return s.Report(ctx, failed, served)
+	return s.Report(ctx, publishErr, serveErr)
 }
 
 // load finds a definition in the cache.
@@ -184,8 +183,8 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 		if out.IsFinal() {
 			return out
 		}
-		if e.Before != nil {
-			if out := e.Before(ctx, orphaned); out.IsFinal() {
+		if e.Cleanup != nil {
+			if out := e.Cleanup(ctx, orphaned); out.IsFinal() {
 				return out
 			}
 		}
@@ -203,18 +202,18 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 // endKind takes the steps toward the end of a kind, until it has ended or has to wait.
 func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Result) {
 	for {
-		left := r.remaining(d, e)
-		switch step := ending.Next(factsOf(e, left)); step.Do {
+		remaining := r.remaining(d, e)
+		switch step := ending.Next(factsOf(e, remaining)); step.Do {
 		case ending.KeepServing:
 			e.Serve(ctx)
-			return false, r.reportRemaining(ctx, s, e, left)
+			return false, r.reportRemaining(ctx, s, e, remaining)
 		case ending.DeleteInstances:
 			e.Serve(ctx)
-			failed := e.Running.delete(ctx, r.Cluster, e.Kind, left.Objects)
-			left.Refused = e.Running.refused
-			out := r.reportRemaining(ctx, s, e, left)
-			if failed != nil && out.Err == nil {
-				return false, reconcile.Fail(failed)
+			err := e.Running.delete(ctx, r.Cluster, e.Kind, remaining.Objects)
+			remaining.Refused = e.Running.refused
+			out := r.reportRemaining(ctx, s, e, remaining)
+			if err != nil && out.Err == nil {
+				return false, reconcile.Fail(err)
 			}
 			return false, out
 		case ending.Stop:
@@ -255,9 +254,9 @@ func (r *Reconciler) remaining(d *Definition, e *Ending) *Remaining {
 	return out
 }
 
-func factsOf(e *Ending, left *Remaining) ending.Facts {
+func factsOf(e *Ending, remaining *Remaining) ending.Facts {
 	f := ending.Facts{
-		Policy: e.Policy, CRD: ending.Absent, Instances: len(left.Objects), InstancesUnknown: !left.Known(),
+		Policy: e.Policy, CRD: ending.Absent, Instances: len(remaining.Objects), InstancesUnknown: !remaining.Known(),
 		Stopped: e.Running.Controller == nil,
 	}
 	switch {
@@ -272,17 +271,17 @@ func factsOf(e *Ending, left *Remaining) ending.Facts {
 	return f
 }
 
-// reportRemaining has the dialect report what remains, if that is due. While instances are being read for the first time
-// nothing is reported: it takes a moment only.
-func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, left *Remaining) reconcile.Result {
-	if left.State.Phase == watch.Syncing {
-		return reconcile.Done() // the lease wakes the definition
+// reportRemaining lets the dialect report what remains, if that is due. It reports nothing while instances are being
+// read for the first time.
+func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, remaining *Remaining) reconcile.Result {
+	if remaining.State.Phase == watch.Syncing {
+		return reconcile.Done() // the lease enqueues the definition
 	}
-	count := left.count(r.Now())
+	count := remaining.count(r.Now())
 	if wait := count.Due(e.Running.reported, r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
-	out := s.ReportEnding(ctx, e, left)
+	out := s.ReportEnding(ctx, e, remaining)
 	if out.Err == nil {
 		e.Running.reported = count
 	}

@@ -11,43 +11,43 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Registry is what is known of all definitions of a dialect. M is what the dialect itself keeps of each between
-// reconciles. It is safe for concurrent use.
+// Registry has the state of all definitions of a dialect between reconciles. M is the dialect's own state of one
+// definition. It is safe for concurrent use.
 type Registry[M any] struct {
 	mu      sync.Mutex
 	entries map[object.Key]*Entry[M]
 	make    func() M
 }
 
-// Entry is what is kept of one definition. Its fields belong to the reconciles of the definition; what others read of
-// them as well is written by Registry.Update.
+// Entry is the state of one definition. Only the reconciles of the definition access it, except for fields that are
+// written in Registry.Update.
 type Entry[M any] struct {
 	Memory M
-	needs  Needs
+	kinds  RelatedKinds
 }
 
-// Needs are the kinds whose changes concern a definition.
-type Needs struct {
-	// Defines are the kinds that it defines: those that it asks for, whether it may have them or not, and those that
-	// it has.
+// RelatedKinds are the kinds that concern a definition when they change.
+type RelatedKinds struct {
+	// Defines are the kinds that it requests, even if another definition owns them, and those of the
+	// CustomResourceDefinitions that it owns.
 	Defines []Kind
 	// Uses are the kinds that its resources are of.
 	Uses []schema.GroupKind
 }
 
-// Kind is a kind that a definition defines. Name is that of the CustomResourceDefinition that it asks for; empty where
-// it does not ask for the kind any more.
+// Kind is a kind that a definition defines. Name is that of the requested CustomResourceDefinition; empty if the
+// definition no longer requests the kind.
 type Kind struct {
 	schema.GroupKind
 	Name string
 }
 
-// NewRegistry returns an empty registry, whose entries begin with what create returns.
+// NewRegistry returns an empty registry. Create returns the initial state of a definition.
 func NewRegistry[M any](create func() M) *Registry[M] {
 	return &Registry[M]{entries: map[object.Key]*Entry[M]{}, make: create}
 }
 
-// Entry returns what is kept of a definition.
+// Entry returns the state of a definition.
 func (g *Registry[M]) Entry(key object.Key) *Entry[M] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -59,50 +59,50 @@ func (g *Registry[M]) Entry(key object.Key) *Entry[M] {
 	return e
 }
 
-// Forget drops what is kept of a definition that is gone.
+// Forget removes the state of a definition that is gone.
 func (g *Registry[M]) Forget(key object.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.entries, key)
 }
 
-// Update changes what others read as well.
+// Update changes fields that Where reads.
 func (g *Registry[M]) Update(change func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	change()
 }
 
-// SetDefines notes which kinds a definition defines.
+// SetDefines records which kinds a definition defines.
 func (g *Registry[M]) SetDefines(e *Entry[M], kinds []Kind) {
-	g.Update(func() { e.needs.Defines = kinds })
+	g.Update(func() { e.kinds.Defines = kinds })
 }
 
-// SetUses notes which kinds a definition uses.
+// SetUses records which kinds a definition uses.
 func (g *Registry[M]) SetUses(e *Entry[M], kinds []schema.GroupKind) {
-	g.Update(func() { e.needs.Uses = kinds })
+	g.Update(func() { e.kinds.Uses = kinds })
 }
 
 // Concerned lists, sorted, the definitions that a change of a CustomResourceDefinition concerns: those that use its
-// kind, and those that define it or ask for its name.
+// kind, and those that define it or request its name.
 func (g *Registry[M]) Concerned(c *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	gk := crd.GroupKind(c)
 	return g.Where(func(_ object.Key, e *Entry[M]) bool {
-		return slices.Contains(e.needs.Uses, gk) || slices.ContainsFunc(e.needs.Defines, func(k Kind) bool { return k.GroupKind == gk || k.Name == c.Name })
+		return slices.Contains(e.kinds.Uses, gk) || slices.ContainsFunc(e.kinds.Defines, func(k Kind) bool { return k.GroupKind == gk || k.Name == c.Name })
 	})
 }
 
 // Defining lists, sorted, the definitions that define a kind; those that define any, for the empty kind.
 func (g *Registry[M]) Defining(gk schema.GroupKind) []object.Key {
 	return g.Where(func(_ object.Key, e *Entry[M]) bool {
-		return gk.Empty() || slices.ContainsFunc(e.needs.Defines, func(k Kind) bool { return k.GroupKind == gk })
+		return gk.Empty() || slices.ContainsFunc(e.kinds.Defines, func(k Kind) bool { return k.GroupKind == gk })
 	})
 }
 
 // Using lists, sorted, the definitions that use kinds of a group.
 func (g *Registry[M]) Using(group string) []object.Key {
 	return g.Where(func(_ object.Key, e *Entry[M]) bool {
-		return slices.ContainsFunc(e.needs.Uses, func(gk schema.GroupKind) bool { return gk.Group == group })
+		return slices.ContainsFunc(e.kinds.Uses, func(gk schema.GroupKind) bool { return gk.Group == group })
 	})
 }
 

@@ -31,7 +31,7 @@ type RevisionStore struct {
 }
 
 // List reads the revisions of an object. Unless the state is Synced, nothing follows from what is not among them; its
-// change wakes the object.
+// change enqueues the object.
 func (s RevisionStore) List(lease *watch.Lease, of object.Key) ([]*unstructured.Unstructured, watch.State) {
 	return lease.Matching(s.Kind, "", labels.SelectorFromSet(labels.Set{s.Label: object.LabelValue(of.Name)}))
 }
@@ -78,7 +78,7 @@ func (s RevisionStore) Create(ctx context.Context, of object.Key, revision *unst
 	return s.Write(of, revision, func() (*unstructured.Unstructured, error) { return s.Cluster.Create(ctx, revision, s.Manager) })
 }
 
-// Write makes a write to a revision of an object. Its echo does not wake the object.
+// Write makes a write to a revision of an object. Its own event does not enqueue the object.
 func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	answer, err := s.Hub.Write(revision, watch.Subscriber{Key: of}, do)
 	if err != nil {

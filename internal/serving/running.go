@@ -27,7 +27,7 @@ type Running struct {
 	identity any
 	stopped  func()
 
-	// deleted are the instances whose deletion was requested, and refused those for which it was
+	// deleted are the instances of which the deletion was requested, and refused those for which it was
 	// refused, while the definition is being deleted; reported is the count that was last
 	// reported.
 	deleted  map[types.UID]struct{}
@@ -82,24 +82,24 @@ func (n *Remaining) count(now time.Time) ending.Count {
 }
 
 const (
-	// parallelDeletions bounds the deletions that are made at a time.
+	// parallelDeletions limits the deletions in flight.
 	parallelDeletions = 16
-	// maxErrors bounds the errors of deletions that are returned.
+	// maxErrors limits the errors of deletions that are returned.
 	maxErrors = 3
 )
 
-// delete asks for the deletion of each object, once. It keeps which are refused.
+// delete requests the deletion of each object, once. It records those that are refused.
 func (r *Running) delete(ctx context.Context, cluster *kube.Client, kind schema.GroupVersionKind, objects []*unstructured.Unstructured) error {
 	before := r.deleted
 	r.deleted, r.refused = map[types.UID]struct{}{}, map[types.UID]string{}
 	var (
-		mu     sync.Mutex
-		failed []error
-		group  errgroup.Group
+		mu    sync.Mutex
+		errs  []error
+		group errgroup.Group
 	)
 	group.SetLimit(parallelDeletions)
 	for _, o := range objects {
-		if _, asked := before[o.GetUID()]; asked || o.GetDeletionTimestamp() != nil {
+		if _, requested := before[o.GetUID()]; requested || o.GetDeletionTimestamp() != nil {
 			mu.Lock()
 			r.deleted[o.GetUID()] = struct{}{}
 			mu.Unlock()
@@ -116,12 +116,12 @@ func (r *Running) delete(ctx context.Context, cluster *kube.Client, kind schema.
 				return nil
 			}
 			r.refused[o.GetUID()] = err.Error()
-			failed = append(failed, fmt.Errorf("delete %s %s: %w", kind.Kind, NameOf(o), err))
+			errs = append(errs, fmt.Errorf("delete %s %s: %w", kind.Kind, NameOf(o), err))
 			return nil
 		})
 	}
-	_ = group.Wait() // none of them returns an error: all are kept
-	return errors.Join(failed[:min(len(failed), maxErrors)]...)
+	_ = group.Wait() // the functions return no error: errs has them all
+	return errors.Join(errs[:min(len(errs), maxErrors)]...)
 }
 
 // NameOf names an object among those of its kind.

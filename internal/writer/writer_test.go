@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// fake is an API server with one object, and caches and events that keep what they are given.
+// fake is an API server with one object, caches, and a recorder of events; it records the calls.
 type fake struct {
 	err   error // of the next write
 	calls []string
@@ -97,36 +97,36 @@ func TestWrites(t *testing.T) {
 		deleting   bool
 		err        error
 		calls      []string
-		settled    bool
+		final      bool
 		fails      bool
 	}{
-		"missing finalizers are added to those that others have put on": {
+		"missing finalizers are added to the others": {
 			do: add, finalizers: []string{"other", f1},
 			calls: []string{"writing", "set finalizers other," + f1 + "," + f2 + " as manager", "record w at 2 for w", "written"},
 		},
 		"nothing is sent when no finalizer is missing": {do: add, finalizers: []string{f2, f1}},
-		"a stale write waits for the event": {
-			do: add, err: stale, settled: true,
+		"a stale write waits for its event": {
+			do: add, err: stale, final: true,
 			calls: []string{"writing", "set finalizers " + f1 + "," + f2 + " as manager", "written"},
 		},
-		"a lasting refusal is an event": {
-			do: status, err: forbidden, settled: true, fails: true,
+		"a permanent refusal is recorded as an event": {
+			do: status, err: forbidden, final: true, fails: true,
 			calls: []string{"writing", "write status map[phase:new] as status-manager", "written", "event Warning FailedStatusUpdate: cannot write the status, and it is out of date"},
 		},
-		"a server that does not answer is no event": {
-			do: remove, finalizers: []string{f1}, err: errors.New("connection refused"), settled: true, fails: true,
+		"an error without an answer is not recorded": {
+			do: remove, finalizers: []string{f1}, err: errors.New("connection refused"), final: true, fails: true,
 			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "written"},
 		},
-		"only what is there is removed": {do: remove, finalizers: []string{"other"}},
-		"an object that keeps others' finalizers stays": {
+		"nothing is sent when the finalizer is not on the object": {do: remove, finalizers: []string{"other"}},
+		"a deleted object with other finalizers still exists": {
 			do: remove, finalizers: []string{f1, "other"}, deleting: true,
 			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
 		},
-		"the last finalizer of a deleted object takes it away": {
+		"a deleted object without finalizers is gone": {
 			do: remove, finalizers: []string{f1}, deleting: true,
 			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record that w (uid) is gone", "written"},
 		},
-		"the last finalizer of another does not": {
+		"an object that is not deleted still exists without finalizers": {
 			do: remove, finalizers: []string{f1},
 			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
 		},
@@ -143,8 +143,8 @@ func TestWrites(t *testing.T) {
 			f, refusals := &fake{err: tc.err}, &telemetry.WriteFailures{}
 			o := &writer.Object{Unstructured: u, Refusals: refusals}
 			out := tc.do(writer.Writer{Cluster: f, Caches: f, Events: f, Manager: "manager", StatusManager: "status-manager"}, o)
-			if out.IsFinal() != tc.settled || (out.Err != nil) != tc.fails {
-				t.Errorf("settled %t, error %v", out.IsFinal(), out.Err)
+			if out.IsFinal() != tc.final || (out.Err != nil) != tc.fails {
+				t.Errorf("final: %t, error: %v", out.IsFinal(), out.Err)
 			}
 			if !slices.EqualFunc(f.calls, tc.calls, strings.HasPrefix) {
 				t.Errorf("want\n  %s\ngot\n  %s", strings.Join(tc.calls, "\n  "), strings.Join(f.calls, "\n  "))
@@ -153,7 +153,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-func TestARefusalIsRecordedOnceUntilTheWriteIsGranted(t *testing.T) {
+func TestARefusalIsRecordedOnceUntilAWriteSucceeds(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget"}}
 	f, refusals := &fake{}, &telemetry.WriteFailures{}
 	w := writer.Writer{Cluster: f, Caches: f, Events: f}

@@ -39,7 +39,7 @@ type Composer struct {
 	Definition *v1.CompositeResourceDefinition
 }
 
-// Written are the composite kind and Secrets.
+// ChildKinds are the composite kind and Secrets.
 func (c *Composer) ChildKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{c.Definition.CompositeKind(), secretKind}
 }
@@ -47,13 +47,13 @@ func (c *Composer) ChildKinds() []schema.GroupVersionKind {
 // Depth is 2: the Secret comes after the composite.
 func (c *Composer) Depth() int { return 2 }
 
-// Room is which of the engine's status fields the author's schema leaves free.
-func (c *Composer) StatusFields() report.FieldSet { return xrd.Room(c.Definition) }
+// StatusFields are those that the author's schema does not declare.
+func (c *Composer) StatusFields() report.FieldSet { return xrd.UndeclaredStatusFields(c.Definition) }
 
 // Defaults is empty: the dialect has no deletion timeouts.
 func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
 
-// Untyped is false for all kinds.
+// SchemaUnknown is false for all kinds.
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
 // Compose desires the composite and the connection Secret, and computes the claim's status

@@ -20,10 +20,10 @@ type Dialect struct {
 	Composite schema.GroupVersionKind
 }
 
-// reasonWaiting is the reason of Ready on a claim whose composite isn't ready.
+// reasonWaiting is the reason of Ready on a claim if its composite isn't ready.
 const reasonWaiting = "Waiting"
 
-// References are the composite that the claim references, whose kind the definition
+// References are the composite that the claim references, of the kind that the definition
 // determines, and the connection Secret, once it is published. While the claim is being
 // deleted, a Secret without the engine's labels is left to the garbage collector.
 func (d Dialect) References(o *unstructured.Unstructured) []instance.Reference {

@@ -28,20 +28,20 @@ type Composer struct {
 	Now    func() time.Time
 }
 
-// Written is nil: the kinds of the children are only known after the pipeline has run.
+// ChildKinds is nil: the kinds of the children are only known after the pipeline has run.
 func (c *Composer) ChildKinds() []schema.GroupVersionKind { return nil }
 
 // Depth is the maximum number of rounds in one reconcile: each round lets functions see
 // what the last one applied.
 func (c *Composer) Depth() int { return 8 }
 
-// Room is which of the engine's status fields the author's schema leaves free.
-func (c *Composer) StatusFields() report.FieldSet { return xrd.Room(c.Definition) }
+// StatusFields are those that the author's schema does not declare.
+func (c *Composer) StatusFields() report.FieldSet { return xrd.UndeclaredStatusFields(c.Definition) }
 
 // Defaults is empty: the dialect has no deletion timeouts.
 func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
 
-// Untyped is false for all kinds: functions render without schemas.
+// SchemaUnknown is false for all kinds: functions render without schemas.
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
 // memory is kept for a composite between reconciles.
@@ -107,7 +107,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	if problem.Reason != "" {
 		return s.keepLast(problem), nil
 	}
-	state, err := pipeline.Observed(s.compositeObservation(), observations)
+	state, err := pipeline.NewObservedState(s.compositeObservation(), observations)
 	if err != nil {
 		return s.keepLast(plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}), nil
 	}

@@ -43,7 +43,7 @@ func (d Dialect) References(composite *unstructured.Unstructured) []instance.Ref
 // Suspended is why the composite isn't reconciled: it is paused.
 func (Dialect) Suspended(xr *unstructured.Unstructured) string { return Paused(xr) }
 
-// Paused is the message for a composite or claim whose reconciliation is paused by the
+// Paused is the message for a composite or claim that is paused by the
 // annotation crossplane.io/paused; "" if it isn't paused.
 func Paused(o *unstructured.Unstructured) string {
 	if o.GetAnnotations()[v1.PausedAnnotation] != "true" {
@@ -81,10 +81,10 @@ func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan
 		set = at.Mark(set, UnreadyCondition("Unready resources: "+s.Unready))
 	case readyOverride(desired.Ready, false):
 		set = at.Mark(set, UnreadyCondition("a function of the pipeline set the composite unready"))
-	case desired.Problem.Reason == "" && s.ClaimProblem.Reason == "":
+	case desired.Problem.Reason == "" && s.InventoryProblem.Reason == "":
 		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
-	case !ok && s.ClaimProblem.Reason != "":
-		set = at.Mark(set, UnreadyCondition(s.ClaimProblem.Message))
+	case !ok && s.InventoryProblem.Reason != "":
+		set = at.Mark(set, UnreadyCondition(s.InventoryProblem.Message))
 	case !ok || current.Reason == v1.ReasonDeleting:
 		set = at.Mark(set, UnreadyCondition(desired.Problem.Message))
 	}
@@ -105,8 +105,8 @@ func MarkSynced(set condition.Set, s plan.Summary, at instance.Moment) condition
 	set = set.Remove(v1.TypeResponsive)
 	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
 	switch {
-	case s.ClaimProblem.Reason != "":
-		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.ClaimProblem.Message
+	case s.InventoryProblem.Reason != "":
+		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.InventoryProblem.Message
 	case s.Reason.IsError():
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Message
 	case s.Failed != "":

@@ -82,11 +82,11 @@ func TestConditionsTellOfNow(t *testing.T) {
 		},
 		"it can't be claimed": {
 			reason: "nothing is asked for, and it is as ready as it was",
-			before: condition.Set{available, synced}, summary: plan.Summary{ClaimProblem: refused},
+			before: condition.Set{available, synced}, summary: plan.Summary{InventoryProblem: refused},
 			want: []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", refused.Message)},
 		},
 		"it can't be claimed from the start": {
-			summary: plan.Summary{ClaimProblem: refused},
+			summary: plan.Summary{InventoryProblem: refused},
 			want:    []v1alpha1.Condition{said("Synced", "False", "ReconcileError", refused.Message), said("Ready", "False", "Creating", refused.Message)},
 		},
 		"it will be known in a moment": {

@@ -45,7 +45,7 @@ func (s *compositeState) secretNode(d *pipeline.Desired) (plan.Node, bool) {
 	return plan.Node{ID: secretNode, Kind: secretKind, Object: o, Observed: observed, Ready: observed != nil, Sensitive: true}, true
 }
 
-// publishedDetails are the connection details whose keys the definition publishes.
+// publishedDetails are the connection details with the keys that the definition publishes.
 func (s *compositeState) publishedDetails(d *pipeline.Desired) map[string]any {
 	keys := s.Definition.Spec.ConnectionSecretKeys
 	out := map[string]any{}

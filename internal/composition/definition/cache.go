@@ -110,7 +110,7 @@ func update[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind
 
 // compositionsFor returns the compositions and revisions for a kind, with a digest. It is not
 // complete until both kinds are synced.
-func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []*v1.Composition, revisions []*v1.CompositionRevision, mark string, complete bool) {
+func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []*v1.Composition, revisions []*v1.CompositionRevision, digest string, complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.compositions.complete || !l.revisions.complete {
@@ -123,8 +123,8 @@ func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []
 
 // index has objects by name and by composite kind.
 type index[T any] struct {
-	// read decodes an object; mark is the digest of its content, or "" if it is invalid.
-	read     func(*unstructured.Unstructured) (decoded T, kind schema.GroupKind, mark string)
+	// read decodes an object; digest is the digest of its content, or "" if it is invalid.
+	read     func(*unstructured.Unstructured) (decoded T, kind schema.GroupKind, digest string)
 	byName   map[string]indexed[T]
 	byKind   map[schema.GroupKind]map[string]struct{}
 	complete bool
@@ -133,7 +133,7 @@ type index[T any] struct {
 type indexed[T any] struct {
 	object T
 	kind   schema.GroupKind
-	mark   string
+	digest string
 }
 
 // put sets an object, or removes it if it is nil, and returns the affected composite kinds.
@@ -141,9 +141,9 @@ func (s *index[T]) put(name string, o *unstructured.Unstructured) (affected []sc
 	was, had := s.byName[name]
 	is := indexed[T]{}
 	if o != nil {
-		is.object, is.kind, is.mark = s.read(o)
+		is.object, is.kind, is.digest = s.read(o)
 	}
-	if had && was.mark == is.mark && was.kind == is.kind {
+	if had && was.digest == is.digest && was.kind == is.kind {
 		return nil
 	}
 	if had {
@@ -153,7 +153,7 @@ func (s *index[T]) put(name string, o *unstructured.Unstructured) (affected []sc
 		}
 		affected = append(affected, was.kind)
 	}
-	if is.mark == "" {
+	if is.digest == "" {
 		return affected
 	}
 	if s.byName == nil {
@@ -186,10 +186,10 @@ func (s *index[T]) replace(all []*unstructured.Unstructured) {
 }
 
 // of lists the objects for a kind, sorted by name, with their digests.
-func (s *index[T]) of(gk schema.GroupKind) (objects []T, marks []string) {
+func (s *index[T]) of(gk schema.GroupKind) (objects []T, digests []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byKind[gk])) {
 		v := s.byName[name]
-		objects, marks = append(objects, v.object), append(marks, v.mark)
+		objects, digests = append(objects, v.object), append(digests, v.digest)
 	}
-	return objects, marks
+	return objects, digests
 }

@@ -13,21 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// ownerOf is the name of the definition that controls a CustomResourceDefinition, whatever
-// its UID, or "".
-func ownerOf(c *extv1.CustomResourceDefinition) (name string, owned bool) {
-	owner := metav1.GetControllerOfNoCopy(c)
-	if owner == nil || owner.Kind != v1.DefinitionKind || groupOf(owner.APIVersion) != Kind.Group {
-		return "", false
-	}
-	return owner.Name, true
-}
-
-func groupOf(apiVersion string) string {
-	group, _, _ := strings.Cut(apiVersion, "/")
-	return group
-}
-
 // ownedCRDs lists the CustomResourceDefinitions that a definition controls: that of its
 // composites, which has its name, and those of claims.
 func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceDefinition) {
@@ -42,6 +27,21 @@ func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceD
 		}
 	}
 	return composite, claim
+}
+
+// ownerOf is the name of the definition that controls a CustomResourceDefinition, whatever
+// its UID, or "".
+func ownerOf(c *extv1.CustomResourceDefinition) (name string, owned bool) {
+	owner := metav1.GetControllerOfNoCopy(c)
+	if owner == nil || owner.Kind != v1.DefinitionKind || groupOf(owner.APIVersion) != Kind.Group {
+		return "", false
+	}
+	return owner.Name, true
+}
+
+func groupOf(apiVersion string) string {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group
 }
 
 // Categories that identify a CustomResourceDefinition without a controller as a former one of

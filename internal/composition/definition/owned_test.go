@@ -18,20 +18,20 @@ func TestOtherOwner(t *testing.T) {
 		change func(*extv1.CustomResourceDefinition)
 		want   string
 	}{
-		"The definition's own":                    {"it controls it", controlled("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "apps.example.org"), ""},
+		"Its own": {"it controls it", controlled("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "apps.example.org"), ""},
 		"One that it controls in another version": {"it is the same definition", controlled("apiextensions.crossplane.io/v2", "CompositeResourceDefinition", "apps.example.org"), ""},
 		"Another definition's":                    {"it controls it", controlled("apiextensions.crossplane.io/v1", "CompositeResourceDefinition", "others.example.org"), "is controlled by CompositeResourceDefinition others.example.org"},
-		"One of a definition of somebody else's":  {"its group is another", controlled("example.org/v1", "CompositeResourceDefinition", "apps.example.org"), "is controlled by CompositeResourceDefinition apps.example.org"},
+		"One of a definition of another group":    {"its group is another", controlled("example.org/v1", "CompositeResourceDefinition", "apps.example.org"), "is controlled by CompositeResourceDefinition apps.example.org"},
 		"One that an operator controls":           {"it is the operator's", controlled("apps/v1", "Deployment", "operator"), "is controlled by Deployment operator"},
-		"One that was a definition's once":        {"its categories tell", func(c *extv1.CustomResourceDefinition) { c.Spec.Names.Categories = []string{"all", "claim"} }, ""},
-		"One that somebody has made":              {"nothing tells that it was a definition's", func(*extv1.CustomResourceDefinition) {}, "exists already and is not from a definition"},
-		"One of the control plane's": {"this program has put it there", func(c *extv1.CustomResourceDefinition) {
+		"One that a definition orphaned":          {"its categories say so", func(c *extv1.CustomResourceDefinition) { c.Spec.Names.Categories = []string{"all", "claim"} }, ""},
+		"One that a user has created":             {"nothing marks it as one of a definition", func(*extv1.CustomResourceDefinition) {}, "exists already and is not from a definition"},
+		"One of the control plane's": {"this program has installed it", func(c *extv1.CustomResourceDefinition) {
 			c.Annotations = map[string]string{"espalier.dev/applied": "x"}
 		}, "is part of the control plane"},
-		"That of a graph definition": {"its labels tell", func(c *extv1.CustomResourceDefinition) {
+		"That of a graph definition": {"its labels say so", func(c *extv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{"kro.run/owned": "true", "kro.run/resource-graph-definition-name": "web"}
 		}, "belongs to ResourceGraphDefinition web"},
-		"That of a graph definition in a namespace": {"its labels tell", func(c *extv1.CustomResourceDefinition) {
+		"That of a graph definition in a namespace": {"its labels say so", func(c *extv1.CustomResourceDefinition) {
 			c.Labels = map[string]string{"kro.run/owned": "true", "kro.run/resource-graph-definition-name": "web", "kro.run/resource-graph-definition-namespace": "prod"}
 		}, "belongs to ResourceGroup prod/web"},
 	}
@@ -44,7 +44,7 @@ func TestOtherOwner(t *testing.T) {
 	}
 }
 
-func TestWhichVersionIsWorkedIn(t *testing.T) {
+func TestWorkingVersion(t *testing.T) {
 	type v = extv1.CustomResourceDefinitionVersion
 	cases := map[string]struct {
 		versions []v

@@ -33,20 +33,12 @@ func (r *Dialect) wanted(v *session, wanted *extv1.CustomResourceDefinition) *se
 		if owner := otherOwner(c, v.Key.Name); owner != "" || c.Name == wanted.Name {
 			return owner
 		}
-		return "exists already, by another name than " + wanted.Name
+		return "exists already: it defines the kind with another plural than " + wanted.Name
 	}}
 }
 
-// setGood takes a definition as that which the kinds are served by.
-func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
-	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation {
-		return
-	}
-	m.good, m.goodMark = d, object.Digest([]any{d.UID, d.Spec})
-}
-
-// lastGood is the definition that the kinds are served by: the last one that they were
-// published for. After a restart it is read from the CustomResourceDefinition.
+// lastGood is the definition that the kinds were last published for. After a restart it is read from
+// the CustomResourceDefinition.
 func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 	uid := v.GetUID()
 	if good := v.memory.good; good != nil && good.UID == uid {
@@ -64,4 +56,12 @@ func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 	d.Name, d.UID = v.Key.Name, uid
 	v.memory.setGood(d)
 	return d
+}
+
+// setGood records the definition that the kinds were published for.
+func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
+	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation {
+		return
+	}
+	m.good, m.goodDigest = d, object.Digest([]any{d.UID, d.Spec})
 }

@@ -23,19 +23,19 @@ func NewRegistry() *Registry {
 // memory is kept for one definition between reconciles. Only its reconcile uses it.
 type memory struct {
 	validated validation
-	// good is the definition that its composite kind was last published for; goodMark is its
+	// good is the definition that its composite kind was last published for; goodDigest is its
 	// digest.
 	good             *v1.CompositeResourceDefinition
-	goodMark         string
+	goodDigest       string
 	composite, claim running
 }
 
 // running is the controller of one of a definition's kinds.
 type running struct {
 	serving.Running
-	served Served
-	// compositionsMark is the digest of the last snapshot of served.
-	compositionsMark string
+	reconciler InstanceReconciler
+	// snapshotDigest is the digest of the last snapshot of the reconciler.
+	snapshotDigest string
 }
 
 // Concerned lists, sorted, the definitions that a change of a CustomResourceDefinition

@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// mostNamed bounds the objects that a message names, and mostTold those whose blockers it
-// names.
+// maxNamedObjects limits the objects that a message names, and maxNamedBlockers those of which it
+// has the blockers.
 const (
-	mostNamed = 5
-	mostTold  = 3
+	maxNamedObjects  = 5
+	maxNamedBlockers = 3
 )
 
 // remainingText has the number of remaining objects, the first names, and what blocks them.
@@ -25,8 +25,8 @@ func remainingText(n *serving.Remaining) string {
 	if !n.Known() {
 		return fmt.Sprintf("cannot determine whether objects of kind %s remain: %s", n.Kind, n.State.Message)
 	}
-	names := make([]string, 0, mostNamed)
-	for _, o := range n.Objects[:min(len(n.Objects), mostNamed)] {
+	names := make([]string, 0, maxNamedObjects)
+	for _, o := range n.Objects[:min(len(n.Objects), maxNamedObjects)] {
 		names = append(names, serving.NameOf(o))
 	}
 	text := fmt.Sprintf("%d of kind %s remain: %s", len(n.Objects), n.Kind, strings.Join(names, ", "))
@@ -49,7 +49,7 @@ func blockedTexts(n *serving.Remaining) []string {
 		if why := blockedText(n, o); why != "" {
 			out = append(out, serving.NameOf(o)+" "+why)
 		}
-		if len(out) == mostTold {
+		if len(out) == maxNamedBlockers {
 			break
 		}
 	}
@@ -59,7 +59,7 @@ func blockedTexts(n *serving.Remaining) []string {
 // blockedText is what blocks the deletion of an object; empty if nothing is known.
 func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
 	if refused := n.Refused[o.GetUID()]; refused != "" {
-		return "can't be deleted: " + refused
+		return "cannot be deleted: " + refused
 	}
 	if o.GetDeletionTimestamp() == nil {
 		return ""
@@ -76,7 +76,7 @@ func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
 		return f == v1.CompositeFinalizer || f == v1.ClaimFinalizer
 	})
 	if len(foreign) > 0 {
-		return "is kept by finalizer " + strings.Join(foreign, ", ")
+		return "has finalizer " + strings.Join(foreign, ", ")
 	}
 	return ""
 }

@@ -62,7 +62,7 @@ func TestRemainingText(t *testing.T) {
 		},
 		"Somebody's finalizer keeps it": {
 			serving.Remaining{Kind: "App", State: synced, Objects: []*unstructured.Unstructured{made("a", "1"), made("a", "2", going("composite.apiextensions.crossplane.io", "b.org/c", "b.org/d"))}},
-			"2 of kind App remain: a/1, a/2; a/2 is kept by finalizer b.org/c, b.org/d",
+			"2 of kind App remain: a/1, a/2; a/2 has finalizer b.org/c, b.org/d",
 		},
 		"Its status says what it waits for": {
 			serving.Remaining{Kind: "App", State: synced, Objects: []*unstructured.Unstructured{made("a", "1", going("b.org/c"), blockedBy(hold("Bucket", "logs", "it isn't empty")))}},
@@ -74,15 +74,15 @@ func TestRemainingText(t *testing.T) {
 		},
 		"A deletion was refused": {
 			serving.Remaining{Kind: "App", State: synced, Objects: []*unstructured.Unstructured{made("a", "1")}, Refused: map[types.UID]string{"a/1": "it is in use"}},
-			"1 of kind App remains: a/1; a/1 can't be deleted: it is in use",
+			"1 of kind App remains: a/1; a/1 cannot be deleted: it is in use",
 		},
 		"Of many only some causes": {
 			serving.Remaining{Kind: "App", State: synced, Objects: []*unstructured.Unstructured{
 				made("a", "1", going("x/y")), made("a", "2", going("x/y")), made("a", "3", going("x/y")), made("a", "4", going("x/y")),
 			}},
-			"4 of kind App remain: a/1, a/2, a/3, a/4; a/1 is kept by finalizer x/y; a/2 is kept by finalizer x/y; a/3 is kept by finalizer x/y",
+			"4 of kind App remain: a/1, a/2, a/3, a/4; a/1 has finalizer x/y; a/2 has finalizer x/y; a/3 has finalizer x/y",
 		},
-		"It can't be told": {
+		"The objects are unknown": {
 			serving.Remaining{Kind: "App", State: watch.State{Phase: watch.Unavailable, Message: "we may not list it"}},
 			"cannot determine whether objects of kind App remain: we may not list it",
 		},

@@ -18,21 +18,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// ReasonInvalid is why the kinds of a definition can't be served as it has them. The
-// dialect's own reasons are those of what goes well.
+// ReasonInvalid is the reason of False conditions of an invalid definition. Crossplane has no such reason.
 const ReasonInvalid = "InvalidDefinition"
 
-// longestMessage is what a condition's message may hold.
-const longestMessage = 32768
+// report writes the definition's status if it changed.
+func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
+	set := condition.Read(v.Unstructured)
+	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
+	if v.offersClaim() || v.memory.claim.Controller != nil {
+		set = r.mark(set, v, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
+	} else {
+		set = set.Remove(v1.TypeOffered)
+	}
+	return r.writeStatus(ctx, v, set)
+}
 
 // kindStatus is the state of a kind that its condition reports.
 type kindStatus struct {
 	readiness serving.Readiness
-	// serving says that it is served, and state how its watch goes.
+	// serving says that its controller runs, and state is the state of the controller's watch.
 	serving bool
 	state   watch.State
-	// good is the reason when all is well.
+	// good is the reason of a True condition.
 	good string
+}
+
+func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
+	out := kindStatus{readiness: *readiness, good: good, serving: m.Controller != nil}
+	if out.serving {
+		out.state = m.State()
+	}
+	return out
 }
 
 // condition is the condition of a kind, without its type.
@@ -47,7 +63,7 @@ func (a kindStatus) condition(problems diag.List, notes string) v1alpha1.Conditi
 	case len(problems) > 0:
 		text := problems.Err().Error()
 		if a.serving {
-			text += "\nthe kind is served as it was before"
+			text += "\nthe last valid definition is still served"
 		}
 		return no(ReasonInvalid, text)
 	case a.readiness.Unknown:
@@ -57,37 +73,17 @@ func (a kindStatus) condition(problems diag.List, notes string) v1alpha1.Conditi
 	case !a.serving:
 		return unknown(string(serving.Establishing), "the controller starts when the kind is served")
 	case a.state.Phase == watch.Unavailable:
-		return no(string(a.state.Reason), "objects of the kind can't be read: "+a.state.Message)
+		return no(string(a.state.Reason), "cannot read objects of the kind: "+a.state.Message)
 	}
 	return v1alpha1.Condition{Status: condition.True, Reason: a.good, Message: notes}
 }
 
-func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
-	out := kindStatus{readiness: *readiness, good: good, serving: m.Controller != nil}
-	if out.serving {
-		out.state = m.State()
-	}
-	return out
-}
-
-// report writes the definition's status if it changed.
-func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
-	set := condition.Read(v.Unstructured)
-	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
-	if v.offersClaim() || v.memory.claim.Controller != nil {
-		set = r.mark(set, v, v1.TypeOffered, v.memory.claim.status(v.claim, v1.ReasonWatchingClaim).condition(v.problems, ""))
-	} else {
-		set = set.Remove(v1.TypeOffered)
-	}
-	return r.writeStatus(ctx, v, set)
-}
-
 // ReportEnding reports the progress of a definition's deletion: the remaining objects of a
 // kind, or that only its CustomResourceDefinition remains.
-func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Result {
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining *serving.Remaining) reconcile.Result {
 	text := fmt.Sprintf("waiting for CustomResourceDefinition %s to be deleted", e.CRD.Name)
-	if left != nil {
-		text = remainingText(left)
+	if remaining != nil {
+		text = remainingText(remaining)
 	}
 	return v.r.writeStatus(ctx, v, v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text))
 }
@@ -107,9 +103,12 @@ func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condi
 }
 
 func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Condition) condition.Set {
-	c.Type, c.Message, c.ObservedGeneration = kind, diag.Truncate(c.Message, longestMessage), v.GetGeneration()
+	c.Type, c.Message, c.ObservedGeneration = kind, diag.Truncate(c.Message, maxMessageLength), v.GetGeneration()
 	return set.Mark(c, r.Now())
 }
+
+// maxMessageLength limits a condition's message, in bytes.
+const maxMessageLength = 32768
 
 // writeStatus writes the definition's status if it changed, and records transitions as
 // events.
@@ -137,14 +136,14 @@ func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set
 	return reconcile.Done()
 }
 
-// Reasons of events, which the dialect's users know.
+// Reasons of events, those of Crossplane.
 var eventReasons = map[string]struct{ serve, end string }{
 	v1.TypeEstablished: {"EstablishComposite", "TerminateComposite"},
 	v1.TypeOffered:     {"OfferClaim", "RedactClaim"},
 }
 
-// recordTransitions records events: that a kind is served, that it isn't, and that it is
-// being deleted.
+// recordTransitions records an event when a kind becomes served, stops being served, or is being
+// deleted.
 func (r *Dialect) recordTransitions(v *session, before, after condition.Set) {
 	for _, kind := range []string{v1.TypeEstablished, v1.TypeOffered} {
 		was, _ := before.Get(kind)

@@ -28,15 +28,15 @@ func TestKindCondition(t *testing.T) {
 			kindStatus{ready, true, watch.State{Phase: watch.Synced}, good}, nil, "a note", v1alpha1.Condition{Status: condition.True, Reason: good, Message: "a note"},
 		},
 		"Its objects are being read": {kindStatus{ready, true, watch.State{Phase: watch.Syncing}, good}, nil, "", v1alpha1.Condition{Status: condition.True, Reason: good}},
-		"Its objects can't be read": {
+		"Its objects cannot be read": {
 			kindStatus{ready, true, watch.State{Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "may not list"}, good}, nil, "",
-			v1alpha1.Condition{Status: condition.False, Reason: "Forbidden", Message: "objects of the kind can't be read: may not list"},
+			v1alpha1.Condition{Status: condition.False, Reason: "Forbidden", Message: "cannot read objects of the kind: may not list"},
 		},
 		"The definition is wrong": {kindStatus{good: good}, problems, "", v1alpha1.Condition{Status: condition.False, Reason: "InvalidDefinition", Message: "spec.group: is wrong"}},
 		"The definition was right once": {
-			kindStatus{serving: true, good: good}, problems, "", v1alpha1.Condition{Status: condition.False, Reason: "InvalidDefinition", Message: "spec.group: is wrong\nthe kind is served as it was before"},
+			kindStatus{serving: true, good: good}, problems, "", v1alpha1.Condition{Status: condition.False, Reason: "InvalidDefinition", Message: "spec.group: is wrong\nthe last valid definition is still served"},
 		},
-		"The kind is somebody else's": {
+		"Another object owns the kind": {
 			kindStatus{readiness: serving.Readiness{Reason: serving.NotOwned, Message: "theirs"}, good: good}, nil, "", v1alpha1.Condition{Status: condition.False, Reason: "KindNotOwned", Message: "theirs"},
 		},
 		"The API server is at it": {

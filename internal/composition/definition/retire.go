@@ -14,11 +14,11 @@ import (
 // Both kinds stay served meanwhile, since claims delete their composites.
 func (v *session) Endings(context.Context) []*serving.Ending {
 	composite, claim := v.r.ownedCRDs(v)
-	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Runners.Composite) }
+	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Reconcilers.Composite) }
 	return []*serving.Ending{
 		v.ending(v1.OfferedFinalizer, &v.memory.claim, claim, func(ctx context.Context) {
 			serveComposites(ctx)
-			v.r.serve(v, &v.memory.claim, claim, v.r.Runners.Claim)
+			v.r.serve(v, &v.memory.claim, claim, v.r.Reconcilers.Claim)
 		}),
 		v.ending(v1.DefinitionFinalizer, &v.memory.composite, composite, serveComposites),
 	}
@@ -32,7 +32,7 @@ func (v *session) ending(finalizer string, m *running, c *extv1.CustomResourceDe
 	if c != nil {
 		served := false
 		if e.Kind, served = workingVersion(c); !served {
-			e.Unreadable = "no version of it is served"
+			e.Unreadable = "CustomResourceDefinition " + c.Name + " serves no version"
 		}
 	}
 	return e

@@ -12,33 +12,33 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// newServed makes the reconciler of a kind.
-type newServed = func(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) Served
+// newReconciler makes the reconciler of a kind.
+type newReconciler = func(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) InstanceReconciler
 
 // serve starts the controller of a kind once the API server serves it, in the working
 // version and for the current UID of the definition.
-func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinition, make newServed) {
+func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinition, make newReconciler) {
 	if c == nil || !crd.IsEstablished(c) {
 		return
 	}
 	kind, served := workingVersion(c)
-	d, mark := r.servedBy(v)
+	d, digest := r.servedBy(v)
 	if !served || d == nil {
 		return
 	}
 	key := v.Key
 	if !m.Is(kind, v.GetUID()) {
 		m.Replace(v.GetUID(), func() *queue.Controller {
-			m.served = make(d, kind, func() { r.Wake(key) })
-			r.setCompositions(m, d, mark)
-			return r.Engine.Start(kind, r.Held(kind, m.served), func() { r.Wake(key) })
+			m.reconciler = make(d, kind, func() { r.EnqueueDefinition(key) })
+			r.setCompositions(m, d, digest)
+			return r.Engine.Start(kind, r.Held(kind, m.reconciler), func() { r.EnqueueDefinition(key) })
 		}, func() {
-			r.Runners.Stopped(m.served)
-			m.served, m.compositionsMark = nil, ""
+			r.Reconcilers.Stopped(m.reconciler)
+			m.reconciler, m.snapshotDigest = nil, ""
 		})
 		return
 	}
-	if r.setCompositions(m, d, mark) {
+	if r.setCompositions(m, d, digest) {
 		for _, o := range r.Hub.Select(kind, "", labels.Everything()) {
 			m.Enqueue(object.KeyOf(o), watch.Background)
 		}
@@ -46,22 +46,22 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 }
 
 // setCompositions sets the compositions of a kind's reconciler, if they have changed.
-func (r *Dialect) setCompositions(m *running, d *v1.CompositeResourceDefinition, mark string) (changed bool) {
-	compositions, revisions, cacheMark, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
-	if !complete || m.compositionsMark == mark+cacheMark {
+func (r *Dialect) setCompositions(m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
+	compositions, revisions, cacheDigest, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
+	if !complete || m.snapshotDigest == digest+cacheDigest {
 		return false
 	}
-	m.compositionsMark = mark + cacheMark
-	m.served.SetSnapshot(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions})
+	m.snapshotDigest = digest + cacheDigest
+	m.reconciler.SetSnapshot(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions})
 	return true
 }
 
 // servedBy is the definition that the kinds are served by, with its digest: the last good one.
 // If that is unknown, it is the definition itself, even if it is invalid: its objects must be
 // reconciled, and their deletion only needs their kind.
-func (r *Dialect) servedBy(v *session) (d *v1.CompositeResourceDefinition, mark string) {
+func (r *Dialect) servedBy(v *session) (d *v1.CompositeResourceDefinition, digest string) {
 	if d := r.lastGood(v); d != nil {
-		return d, v.memory.goodMark
+		return d, v.memory.goodDigest
 	}
 	if v.definition == nil {
 		return nil, ""

@@ -1,7 +1,7 @@
-// Package definition turns definitions of the composition dialect into served kinds: it
-// publishes the CustomResourceDefinitions of composites and of the claims for them, and
-// starts what serves both; when a definition goes, it deletes the objects of its kinds and
-// retires what it made.
+// Package definition reconciles CompositeResourceDefinitions: it publishes the
+// CustomResourceDefinitions of composites and of their claims and starts the controllers of both.
+// When a definition is deleted, it deletes the objects of its kinds, then stops the controllers and
+// deletes the CustomResourceDefinitions.
 package definition
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Kind is the kind of definitions, in the version that they are stored in: another has
-// rules that those written in this one don't follow.
+// Kind is the kind of definitions, in its storage version: the validation rules of another version
+// reject definitions that were written in this one.
 var Kind = v1.GroupVersion.WithKind(v1.DefinitionKind)
 
 // Manager is the field manager of what is written about definitions.
@@ -28,8 +28,8 @@ type Config struct {
 	serving.Config
 	Registry     *Registry
 	Compositions *CompositionCache
-	// Runners makes what serves the kinds.
-	Runners Kinds
+	// Reconcilers creates the reconcilers of the kinds.
+	Reconcilers Reconcilers
 }
 
 // Dialect is the dialect of compositions.
@@ -50,11 +50,11 @@ type session struct {
 	definition *v1.CompositeResourceDefinition
 	problems   diag.List
 
-	// composite and claim say whether the kinds are served, which the definition asks for.
+	// composite and claim say whether the kinds that the definition requests are served.
 	composite, claim *serving.Readiness
 }
 
-// isValid says whether the definition can be made to kinds as it is.
+// isValid says whether the definition has no problems.
 func (v *session) isValid() bool { return len(v.problems) == 0 }
 
 func (v *session) offersClaim() bool {
@@ -64,7 +64,7 @@ func (v *session) offersClaim() bool {
 // Managers are the field managers of what is written to definitions.
 func (r *Dialect) Managers() (object, status string) { return Manager, Manager }
 
-// Forget stops what serves the kinds of a definition that is gone.
+// Forget stops the controllers of a definition that is gone.
 func (r *Dialect) Forget(key object.Key) {
 	m := r.Registry.Entry(key).Memory
 	m.claim.Stop()
@@ -78,7 +78,7 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	v := &session{Definition: d, r: r, memory: entry.Memory, composite: &serving.Readiness{}, claim: &serving.Readiness{}}
 	definition, err := xrd.Read(d.Unstructured)
 	if err != nil {
-		v.problems.Addf("", "can't be read: %v", err)
+		v.problems.Addf("", "cannot be decoded: %v", err)
 		return v
 	}
 	v.definition = definition
@@ -86,7 +86,7 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	return v
 }
 
-// defines are the kinds that a definition asks for.
+// defines lists the kinds that a definition requests.
 func defines(d *v1.CompositeResourceDefinition) []serving.Kind {
 	out := []serving.Kind{{GroupKind: d.CompositeKind().GroupKind(), Name: d.Spec.Names.Plural + "." + d.Spec.Group}}
 	if kind, offered := d.ClaimKind(); offered {
@@ -95,7 +95,7 @@ func defines(d *v1.CompositeResourceDefinition) []serving.Kind {
 	return out
 }
 
-// Finalizers are one for each kind: they are there before anything is made.
+// Finalizers are one for each kind. They are added before anything is created.
 func (v *session) Finalizers() []string {
 	if v.offersClaim() {
 		return []string{v1.DefinitionFinalizer, v1.OfferedFinalizer}
@@ -103,7 +103,7 @@ func (v *session) Finalizers() []string {
 	return []string{v1.DefinitionFinalizer}
 }
 
-// Compile judges the definition.
+// Compile validates the definition.
 func (v *session) Compile(context.Context) reconcile.Result {
 	if err := v.r.validate(v); err != nil {
 		return reconcile.Fail(err)
@@ -111,23 +111,23 @@ func (v *session) Compile(context.Context) reconcile.Result {
 	return reconcile.Result{}
 }
 
-// Serve starts what serves the definition's kinds, or gives what runs the compositions as they are now.
+// Serve starts the controllers of the definition's kinds, and sets the current compositions in those that run.
 func (v *session) Serve(context.Context) error {
 	if v.composite.Ready {
 		v.memory.setGood(v.definition)
 	}
 	composite, claim := v.r.ownedCRDs(v)
-	v.r.serve(v, &v.memory.composite, composite, v.r.Runners.Composite)
-	v.r.serve(v, &v.memory.claim, claim, v.r.Runners.Claim)
+	v.r.serve(v, &v.memory.composite, composite, v.r.Reconcilers.Composite)
+	v.r.serve(v, &v.memory.claim, claim, v.r.Reconcilers.Claim)
 	return nil
 }
 
 // Report writes the status.
-func (v *session) Report(ctx context.Context, failed, _ error) reconcile.Result {
-	if out := v.r.report(ctx, v); out.Err != nil || failed == nil {
+func (v *session) Report(ctx context.Context, publishErr, _ error) reconcile.Result {
+	if out := v.r.report(ctx, v); out.Err != nil || publishErr == nil {
 		return out
 	}
-	return reconcile.Fail(failed)
+	return reconcile.Fail(publishErr)
 }
 
 // Close has nothing to end.

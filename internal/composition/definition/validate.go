@@ -33,7 +33,7 @@ func (r *Dialect) validate(v *session) error {
 	// Labels are copied to the CRDs and don't change the generation.
 	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels})
 	if v.memory.validated.of != of {
-		result, err := validationOf(v.definition, xrd.Options{MoreColumns: r.MoreColumns})
+		result, err := validationOf(v.definition, xrd.Options{AdditionalPrinterColumns: r.AdditionalPrinterColumns})
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,6 @@ func validationOf(d *v1.CompositeResourceDefinition, o xrd.Options) (validation,
 	if notes := xrd.Warnings(d); len(notes) > 0 {
 		out.notes = notes.Err().Error()
 	}
-	// The note has the last good spec, for serving after a restart if the definition is invalid
-	// by then.
+	// After a restart the kinds are served from this annotation if the definition is invalid by then.
 	return out, install.SetAccepted(composite, d.Spec)
 }

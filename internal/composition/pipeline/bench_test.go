@@ -53,10 +53,10 @@ func BenchmarkPipeline(b *testing.B) {
 		"remembered": pipeline.NewCache(known, func(string) string { return "" }, 1<<20, time.Now),
 	} {
 		b.Run(name, func(b *testing.B) {
-			p := &pipeline.Pipeline{Runner: pipeline.Guard(runner, pipeline.Limits{})}
+			p := &pipeline.Pipeline{Runner: pipeline.Guard(runner, pipeline.CallLimits{})}
 			b.ReportAllocs()
 			for b.Loop() {
-				observed, err := pipeline.Observed(composite, resources)
+				observed, err := pipeline.NewObservedState(composite, resources)
 				if err != nil {
 					b.Fatal(err)
 				}

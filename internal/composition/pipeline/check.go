@@ -16,8 +16,8 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Bounds limit the response of a step. Zero values stand for the defaults.
-type Bounds struct {
+// ResponseLimits limit the response of a step. Zero values stand for the defaults.
+type ResponseLimits struct {
 	// MaxResources is how many resources a composite may have. The default is 2,000.
 	MaxResources int
 	// MaxResults and MaxConditions are how many a step may return. The defaults are 256 and
@@ -30,55 +30,55 @@ type Bounds struct {
 	ReservedConditions []string
 }
 
-func (b Bounds) withDefaults() Bounds {
-	for value, standard := range map[*int]int{&b.MaxResources: 2000, &b.MaxResults: 256, &b.MaxConditions: 64, &b.MaxRequirements: 128} {
+func (l ResponseLimits) withDefaults() ResponseLimits {
+	for value, standard := range map[*int]int{&l.MaxResources: 2000, &l.MaxResults: 256, &l.MaxConditions: 64, &l.MaxRequirements: 128} {
 		if *value == 0 {
 			*value = standard
 		}
 	}
-	if b.ReservedConditions == nil {
-		b.ReservedConditions = []string{"Ready", "Synced", "Healthy", "Responsive"}
+	if l.ReservedConditions == nil {
+		l.ReservedConditions = []string{"Ready", "Synced", "Healthy", "Responsive"}
 	}
-	return b
+	return l
 }
 
 // check returns a ResponseError if a response is invalid. Desired resources are only
 // checked after the last step, since a later step may complete an object.
-func (b Bounds) check(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
+func (l ResponseLimits) check(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
 	if response == nil {
 		return &ResponseError{Problem: "is missing"}
 	}
-	if n := len(response.GetResults()); n > b.MaxResults {
-		return &ResponseError{Path: "results", Problem: fmt.Sprintf("are %d, of %d allowed", n, b.MaxResults)}
+	if n := len(response.GetResults()); n > l.MaxResults {
+		return &ResponseError{Path: "results", Problem: fmt.Sprintf("has %d items, over the limit of %d", n, l.MaxResults)}
 	}
 	if ttl := response.GetMeta().GetTtl(); ttl != nil && (!ttl.IsValid() || ttl.AsDuration() < 0) {
-		return &ResponseError{Path: "meta.ttl", Problem: fmt.Sprintf("is no time to live: %d seconds and %d nanoseconds", ttl.GetSeconds(), ttl.GetNanos())}
+		return &ResponseError{Path: "meta.ttl", Problem: fmt.Sprintf("is not a valid duration: %d seconds and %d nanoseconds", ttl.GetSeconds(), ttl.GetNanos())}
 	}
-	if err := b.conditions(response.GetConditions()); err != nil {
+	if err := l.conditions(response.GetConditions()); err != nil {
 		return err
 	}
-	if at, what := b.requirements(response.GetRequirements()); what != "" {
-		return &ResponseError{Path: at, Problem: what}
+	if path, problem := l.requirements(response.GetRequirements()); problem != "" {
+		return &ResponseError{Path: path, Problem: problem}
 	}
 	if fatal(response) != nil {
 		return nil // its desired state is not used
 	}
-	return b.state(request, response)
+	return l.state(request, response)
 }
 
-func (b Bounds) state(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
+func (l ResponseLimits) state(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
 	resources := response.GetDesired().GetResources()
 	// Functions commonly forget to copy the desired state of the steps before them. That must
 	// not delete resources.
 	if before := len(request.GetDesired().GetResources()); before > 0 && response.GetDesired() == nil {
-		return &ResponseError{Path: "desired", Problem: fmt.Sprintf("is missing, although %d resources were handed to the function", before)}
+		return &ResponseError{Path: "desired", Problem: fmt.Sprintf("is missing, although the request has %d desired resources", before)}
 	}
-	if n := len(resources); n > b.MaxResources {
-		return &ResponseError{Path: "desired.resources", Problem: fmt.Sprintf("are %d, of %d allowed", n, b.MaxResources)}
+	if n := len(resources); n > l.MaxResources {
+		return &ResponseError{Path: "desired.resources", Problem: fmt.Sprintf("has %d items, over the limit of %d", n, l.MaxResources)}
 	}
 	for _, name := range slices.Sorted(maps.Keys(resources)) {
-		if what := resourceNameProblem(name); what != "" {
-			return &ResponseError{Path: fmt.Sprintf("desired.resources: the name %.80q", name), Problem: what}
+		if problem := resourceNameProblem(name); problem != "" {
+			return &ResponseError{Path: fmt.Sprintf("desired.resources: the name %.80q", name), Problem: problem}
 		}
 	}
 	return checkComposite(request.GetObserved().GetComposite().GetResource(), response.GetDesired().GetComposite().GetResource())
@@ -129,79 +129,79 @@ func checkComposite(observed, desired *structpb.Struct) error {
 // conditionType is the pattern of metav1.Condition's type.
 var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
 
-func (b Bounds) conditions(all []*fnv1.Condition) error {
-	if n := len(all); n > b.MaxConditions {
-		return &ResponseError{Path: "conditions", Problem: fmt.Sprintf("are %d, of %d allowed", n, b.MaxConditions)}
+func (l ResponseLimits) conditions(all []*fnv1.Condition) error {
+	if n := len(all); n > l.MaxConditions {
+		return &ResponseError{Path: "conditions", Problem: fmt.Sprintf("has %d items, over the limit of %d", n, l.MaxConditions)}
 	}
 	for i, c := range all {
 		if len(c.GetType()) > 316 || !conditionType.MatchString(c.GetType()) {
-			return &ResponseError{Path: fmt.Sprintf("conditions[%d].type", i), Problem: fmt.Sprintf("is no type of a condition: %.80q", c.GetType())}
+			return &ResponseError{Path: fmt.Sprintf("conditions[%d].type", i), Problem: fmt.Sprintf("is not a valid condition type: %.80q", c.GetType())}
 		}
 	}
 	return nil
 }
 
-// requirements says what is wrong with requirements, and at which of them.
-func (b Bounds) requirements(all *fnv1.Requirements) (at, what string) {
+// requirements says which requirement is invalid, and why.
+func (l ResponseLimits) requirements(all *fnv1.Requirements) (path, problem string) {
 	extra := all.GetExtraResources() //nolint:staticcheck // functions still ask this way
-	if n := len(all.GetResources()) + len(extra) + len(all.GetSchemas()); n > b.MaxRequirements {
-		return "requirements", fmt.Sprintf("are %d, of %d allowed", n, b.MaxRequirements)
+	if n := len(all.GetResources()) + len(extra) + len(all.GetSchemas()); n > l.MaxRequirements {
+		return "requirements", fmt.Sprintf("has %d items, over the limit of %d", n, l.MaxRequirements)
 	}
 	for _, section := range []struct {
 		name string
 		of   map[string]*fnv1.ResourceSelector
 	}{{"resources", all.GetResources()}, {"extra_resources", extra}} {
 		for _, key := range slices.Sorted(maps.Keys(section.of)) {
-			if what := selectorProblem(section.of[key]); what != "" {
-				return fmt.Sprintf("requirements.%s[%.80s]", section.name, key), what
+			if field, problem := selectorProblem(section.of[key]); problem != "" {
+				return fmt.Sprintf("requirements.%s[%.80s].%s", section.name, key, field), problem
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all.GetSchemas())) {
-		if what := kindProblem(all.GetSchemas()[key].GetApiVersion(), all.GetSchemas()[key].GetKind()); what != "" {
-			return fmt.Sprintf("requirements.schemas[%.80s]", key), what
+		if field, problem := kindProblem(all.GetSchemas()[key].GetApiVersion(), all.GetSchemas()[key].GetKind()); problem != "" {
+			return fmt.Sprintf("requirements.schemas[%.80s].%s", key, field), problem
 		}
 	}
 	return "", ""
 }
 
-// selectorProblem says what is wrong with a selector.
-func selectorProblem(s *fnv1.ResourceSelector) string {
-	if what := kindProblem(s.GetApiVersion(), s.GetKind()); what != "" {
-		return what
+// selectorProblem says which field of a selector is invalid, and why.
+func selectorProblem(s *fnv1.ResourceSelector) (field, problem string) {
+	if field, problem := kindProblem(s.GetApiVersion(), s.GetKind()); problem != "" {
+		return field, problem
 	}
 	if s.GetNamespace() != "" && len(validation.IsDNS1123Label(s.GetNamespace())) > 0 {
-		return fmt.Sprintf("has a namespace that cannot be: %.80q", s.GetNamespace())
+		return "namespace", invalidValue(s.GetNamespace())
 	}
 	switch match := s.GetMatch().(type) {
 	case *fnv1.ResourceSelector_MatchName:
 		if match.MatchName == "" || len(content.IsPathSegmentName(match.MatchName)) > 0 {
-			return fmt.Sprintf("has a name that cannot be: %.80q", match.MatchName)
+			return "match_name", invalidValue(match.MatchName)
 		}
 	case *fnv1.ResourceSelector_MatchLabels:
 		labels := match.MatchLabels.GetLabels()
 		for _, key := range slices.Sorted(maps.Keys(labels)) {
 			value := labels[key]
 			if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-				return fmt.Sprintf("has a label that cannot be: %.80q=%.80q", key, value)
+				return "match_labels", fmt.Sprintf("has an invalid label: %.80q=%.80q", key, value)
 			}
 		}
 	default:
-		return "selects by neither name nor labels"
+		return "match", "is required: match_name or match_labels"
 	}
-	return ""
+	return "", ""
 }
 
-// kindProblem says what is wrong with the name of a kind.
-func kindProblem(apiVersion, kind string) string {
+// kindProblem says which of the two fields that name a kind is invalid, and why.
+func kindProblem(apiVersion, kind string) (field, problem string) {
 	if apiVersion == "" {
-		return "has no apiVersion"
+		return "apiVersion", "is required"
 	}
 	if gv, err := schema.ParseGroupVersion(apiVersion); err != nil || gv.Version == "" {
-		return fmt.Sprintf("has an apiVersion that is none: %.80q", apiVersion)
+		return "apiVersion", invalidValue(apiVersion)
 	}
 	if kind == "" {
-		return "has no kind"
+		return "kind", "is required"
 	}
-	return ""
+	return "", ""
 }

@@ -47,55 +47,55 @@ func TestInvalidResponses(t *testing.T) {
 		"A composite of another namespace":   {composite(`{"metadata":{"namespace":"x"}}`), `desired.composite is another object: its namespace is "x", not "team"`},
 		"A composite that says who it is":    {composite(`{"apiVersion":"example.org/v1","kind":"App","metadata":{"name":"shop","namespace":"team"}}`), ""},
 		"A composite with a status alone":    {composite(`{"status":{}}`), ""},
-		"A composite with an odd number":     {func(r *response) { r.Desired.Composite = &fnv1.Resource{Resource: odd()} }, `desired.composite cannot be read: x: not a finite number`},
-		"A context with an odd number":       {func(r *response) { r.Context = odd() }, `context cannot be read: x: not a finite number`},
-		"A resource that is nothing":         {func(r *response) { r.Desired.Resources["db"] = nil }, `desired.resources[db] has no apiVersion`},
-		"A resource without a kind":          {resource("db", `{"apiVersion":"v1"}`), `desired.resources[db] has no kind`},
-		"A resource with half a version":     {resource("db", `{"apiVersion":"a/b/c","kind":"A"}`), `desired.resources[db] has an apiVersion that is none: "a/b/c"`},
-		"A resource whose kind is a number":  {resource("db", `{"apiVersion":"v1","kind":7}`), `desired.resources[db] has a kind that is no text`},
-		"A resource whose version is a list": {resource("db", `{"apiVersion":[],"kind":"A"}`), `desired.resources[db] has an apiVersion that is no text`},
-		"A resource whose metadata is text":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":"x"}`), `desired.resources[db] has metadata that are no object`},
-		"A resource with a path for a name":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"name":"../x"}}`), `desired.resources[db] has a metadata.name that cannot be: "../x"`},
+		"A composite with an odd number":     {func(r *response) { r.Desired.Composite = &fnv1.Resource{Resource: odd()} }, `desired.composite cannot be decoded: x: not a finite number`},
+		"A context with an odd number":       {func(r *response) { r.Context = odd() }, `context cannot be decoded: x: not a finite number`},
+		"A resource that is nothing":         {func(r *response) { r.Desired.Resources["db"] = nil }, `desired.resources[db].apiVersion is required`},
+		"A resource without a kind":          {resource("db", `{"apiVersion":"v1"}`), `desired.resources[db].kind is required`},
+		"A resource with half a version":     {resource("db", `{"apiVersion":"a/b/c","kind":"A"}`), `desired.resources[db].apiVersion is invalid: "a/b/c"`},
+		"A resource whose kind is a number":  {resource("db", `{"apiVersion":"v1","kind":7}`), `desired.resources[db].kind must be a string`},
+		"A resource whose version is a list": {resource("db", `{"apiVersion":[],"kind":"A"}`), `desired.resources[db].apiVersion must be a string`},
+		"A resource whose metadata is text":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":"x"}`), `desired.resources[db].metadata must be an object`},
+		"A resource with a path for a name":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"name":"../x"}}`), `desired.resources[db].metadata.name is invalid: "../x"`},
 		"A resource with a name of a role":   {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"name":"system:x"}}`), ""},
-		"A resource with a very long name":   {resource("db", fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":%q}}`, strings.Repeat("x", 254))), `desired.resources[db] has a metadata.name that cannot be: "` + strings.Repeat("x", 80) + `"`},
-		"A resource in an odd namespace":     {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"namespace":"A b"}}`), `desired.resources[db] has a metadata.namespace that cannot be: "A b"`},
-		"A resource whose name is a number":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"name":1}}`), `desired.resources[db] has a metadata.name that is no text`},
-		"A resource with a label of numbers": {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"labels":{"a":1}}}`), `desired.resources[db] has a metadata.labels[a] that is no text`},
-		"A resource with a list of labels":   {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"labels":[]}}`), `desired.resources[db] has metadata.labels that are no object`},
+		"A resource with a very long name":   {resource("db", fmt.Sprintf(`{"apiVersion":"v1","kind":"A","metadata":{"name":%q}}`, strings.Repeat("x", 254))), `desired.resources[db].metadata.name is invalid: "` + strings.Repeat("x", 80) + `"`},
+		"A resource in an odd namespace":     {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"namespace":"A b"}}`), `desired.resources[db].metadata.namespace is invalid: "A b"`},
+		"A resource whose name is a number":  {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"name":1}}`), `desired.resources[db].metadata.name must be a string`},
+		"A resource with a label of numbers": {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"labels":{"a":1}}}`), `desired.resources[db].metadata.labels[a] must be a string`},
+		"A resource with a list of labels":   {resource("db", `{"apiVersion":"v1","kind":"A","metadata":{"labels":[]}}`), `desired.resources[db].metadata.labels must be an object`},
 		"A resource without a name":          {resource("", `{"apiVersion":"v1","kind":"A"}`), `desired.resources: the name "" is empty`},
 		"A resource with a name in control":  {resource("a\nb", `{"apiVersion":"v1","kind":"A"}`), `desired.resources: the name "a\nb" has a character that cannot be printed`},
 		"A resource with a name of stray":    {resource("a\xffb", `{"apiVersion":"v1","kind":"A"}`), `desired.resources: the name "a\xffb" is not valid UTF-8`},
 		"A resource with an endless name":    {resource(strings.Repeat("x", 300), `{"apiVersion":"v1","kind":"A"}`), `desired.resources: the name "` + strings.Repeat("x", 80) + `" is longer than 253 bytes`},
-		"A resource with an odd number":      {func(r *response) { r.Desired.Resources["db"] = &fnv1.Resource{Resource: odd()} }, `desired.resources[db] cannot be read: x: not a finite number`},
-		"Too many resources":                 {many(11, func(r *response, i int) { r.Desired.Resources[fmt.Sprint(i)] = nil }), `desired.resources are 11, of 10 allowed`},
-		"Too many results":                   {many(6, func(r *response, _ int) { r.Results = append(r.Results, nil) }), `results are 6, of 5 allowed`},
+		"A resource with an odd number":      {func(r *response) { r.Desired.Resources["db"] = &fnv1.Resource{Resource: odd()} }, `desired.resources[db] cannot be decoded: x: not a finite number`},
+		"Too many resources":                 {many(11, func(r *response, i int) { r.Desired.Resources[fmt.Sprint(i)] = nil }), `desired.resources has 11 items, over the limit of 10`},
+		"Too many results":                   {many(6, func(r *response, _ int) { r.Results = append(r.Results, nil) }), `results has 6 items, over the limit of 5`},
 		"Results that are nothing":           {many(5, func(r *response, _ int) { r.Results = append(r.Results, nil) }), ""},
-		"Too many conditions":                {many(5, func(r *response, i int) { r.Conditions = append(r.Conditions, &fnv1.Condition{Type: fmt.Sprint(i)}) }), `conditions are 5, of 4 allowed`},
+		"Too many conditions":                {many(5, func(r *response, i int) { r.Conditions = append(r.Conditions, &fnv1.Condition{Type: fmt.Sprint(i)}) }), `conditions has 5 items, over the limit of 4`},
 		"A condition that is ours":           {condition("Ready"), ""},
-		"A condition without a type":         {condition(""), `conditions[0].type is no type of a condition: ""`},
-		"A condition of two words":           {condition("Is Up"), `conditions[0].type is no type of a condition: "Is Up"`},
+		"A condition without a type":         {condition(""), `conditions[0].type is not a valid condition type: ""`},
+		"A condition of two words":           {condition("Is Up"), `conditions[0].type is not a valid condition type: "Is Up"`},
 		"A condition of a domain":            {condition("example.org/Up"), ""},
-		"A condition that is nothing":        {func(r *response) { r.Conditions = []*fnv1.Condition{nil} }, `conditions[0].type is no type of a condition: ""`},
-		"A negative time to live":            {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: -1}} }, `meta.ttl is no time to live: -1 seconds and 0 nanoseconds`},
-		"A time to live of mixed signs":      {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: 1, Nanos: -1}} }, `meta.ttl is no time to live: 1 seconds and -1 nanoseconds`},
-		"An endless time to live":            {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: math.MaxInt64}} }, `meta.ttl is no time to live: 9223372036854775807 seconds and 0 nanoseconds`},
-		"A selector that is nothing":         {require(nil), `requirements.resources[x] has no apiVersion`},
-		"A selector of everything":           {require(&fnv1.ResourceSelector{ApiVersion: "v1", Kind: "A"}), `requirements.resources[x] selects by neither name nor labels`},
-		"A selector of an odd name":          {require(byName("v1", "A", "a/b")), `requirements.resources[x] has a name that cannot be: "a/b"`},
+		"A condition that is nothing":        {func(r *response) { r.Conditions = []*fnv1.Condition{nil} }, `conditions[0].type is not a valid condition type: ""`},
+		"A negative time to live":            {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: -1}} }, `meta.ttl is not a valid duration: -1 seconds and 0 nanoseconds`},
+		"A time to live of mixed signs":      {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: 1, Nanos: -1}} }, `meta.ttl is not a valid duration: 1 seconds and -1 nanoseconds`},
+		"An endless time to live":            {func(r *response) { r.Meta = &fnv1.ResponseMeta{Ttl: &durationpb.Duration{Seconds: math.MaxInt64}} }, `meta.ttl is not a valid duration: 9223372036854775807 seconds and 0 nanoseconds`},
+		"A selector that is nothing":         {require(nil), `requirements.resources[x].apiVersion is required`},
+		"A selector of everything":           {require(&fnv1.ResourceSelector{ApiVersion: "v1", Kind: "A"}), `requirements.resources[x].match is required: match_name or match_labels`},
+		"A selector of an odd name":          {require(byName("v1", "A", "a/b")), `requirements.resources[x].match_name is invalid: "a/b"`},
 		"A selector of an odd label": {require(&fnv1.ResourceSelector{ApiVersion: "v1", Kind: "A", Match: &fnv1.ResourceSelector_MatchLabels{
-			MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"a": "b c"}}}}), `requirements.resources[x] has a label that cannot be: "a"="b c"`},
+			MatchLabels: &fnv1.MatchLabels{Labels: map[string]string{"a": "b c"}}}}), `requirements.resources[x].match_labels has an invalid label: "a"="b c"`},
 		"A selector of an odd namespace": {func() func(*response) {
 			s := byName("v1", "A", "a")
 			s.Namespace = new(string)
 			*s.Namespace = "A/"
 			return require(s)
-		}(), `requirements.resources[x] has a namespace that cannot be: "A/"`},
+		}(), `requirements.resources[x].namespace is invalid: "A/"`},
 		"Too many requirements": {func(r *response) {
 			r.Requirements = &fnv1.Requirements{Schemas: map[string]*fnv1.SchemaSelector{"1": nil, "2": nil, "3": nil, "4": nil}}
-		}, `requirements are 4, of 3 allowed`},
+		}, `requirements has 4 items, over the limit of 3`},
 		"A schema of nothing": {func(r *response) {
 			r.Requirements = &fnv1.Requirements{Schemas: map[string]*fnv1.SchemaSelector{"1": nil}}
-		}, `requirements.schemas[1] has no apiVersion`},
+		}, `requirements.schemas[1].apiVersion is required`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestInvalidResponses(t *testing.T) {
 				tc.wrong(out)
 				return out
 			})
-			p.Bounds = pipeline.Bounds{MaxResources: 10, MaxResults: 5, MaxConditions: 4, MaxRequirements: 3}
+			p.ResponseLimits = pipeline.ResponseLimits{MaxResources: 10, MaxResults: 5, MaxConditions: 4, MaxRequirements: 3}
 			got := p.Run(t.Context(), steps, world(t))
 			if tc.want == "" {
 				if got.Failure != nil {

@@ -7,7 +7,7 @@
 // functions in this process. Guard limits a runner, and Cache caches its responses. A
 // Pipeline runs steps one after the other on a runner:
 //
-//	Pipeline → Cache → Guard → Any{Functions, Remote}
+//	Pipeline → Cache → Guard → FirstOf{Functions, Remote}
 //
 // Requests and responses are shared between callers and are never changed after they are
 // passed on. Functions that run in this process get a copy.

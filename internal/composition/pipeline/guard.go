@@ -13,8 +13,8 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// Limits limit one call of a function. Zero values stand for the defaults.
-type Limits struct {
+// CallLimits limit one call of a function. Zero values stand for the defaults.
+type CallLimits struct {
 	// Timeout is how long a call may take. The default is 20 s.
 	Timeout time.Duration
 	// MaxBytes is how large a request or a response may be. The default is 16 MiB.
@@ -22,29 +22,29 @@ type Limits struct {
 }
 
 const (
-	maxCallTime     = 20 * time.Second
-	maxMessageBytes = 16 << 20 // bytes
+	defaultCallDeadline = 20 * time.Second
+	defaultSizeLimit    = 16 << 20 // bytes
 )
 
-func (l Limits) withDefaults() Limits {
-	return Limits{Timeout: cmp.Or(l.Timeout, maxCallTime), MaxBytes: cmp.Or(l.MaxBytes, maxMessageBytes)}
+func (l CallLimits) withDefaults() CallLimits {
+	return CallLimits{Timeout: cmp.Or(l.Timeout, defaultCallDeadline), MaxBytes: cmp.Or(l.MaxBytes, defaultSizeLimit)}
 }
 
 // Guard enforces limits on each call of a runner. Each error that it returns is an
 // UnknownFunctionError, a PanicError, a ResponseError or a CallError. Without an error
 // there is a response.
-func Guard(next Runner, limits Limits) Runner {
+func Guard(next Runner, limits CallLimits) Runner {
 	return &guard{next: next, limits: limits.withDefaults()}
 }
 
 type guard struct {
 	next   Runner
-	limits Limits
+	limits CallLimits
 }
 
 func (g *guard) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	if size := proto.Size(request); size > g.limits.MaxBytes {
-		return nil, &CallError{Code: "TooLarge", Message: fmt.Sprintf("the request has %d bytes, of %d allowed", size, g.limits.MaxBytes)}
+		return nil, &CallError{Code: "TooLarge", Message: fmt.Sprintf("the request has %d bytes, over the limit of %d", size, g.limits.MaxBytes)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, g.limits.Timeout, &CallError{
 		Code:    "DeadlineExceeded",
@@ -60,7 +60,7 @@ func (g *guard) Run(ctx context.Context, name string, request *fnv1.RunFunctionR
 		return nil, &ResponseError{Problem: "is missing"}
 	}
 	if size := proto.Size(response); size > g.limits.MaxBytes {
-		return nil, &ResponseError{Problem: fmt.Sprintf("has %d bytes, of %d allowed", size, g.limits.MaxBytes)}
+		return nil, &ResponseError{Problem: fmt.Sprintf("has %d bytes, over the limit of %d", size, g.limits.MaxBytes)}
 	}
 	return response, nil
 }

@@ -27,11 +27,11 @@ func TestGuard(t *testing.T) {
 		want   string
 	}{
 		"A function that hangs": {
-			"nobody waits longer than the limit, even if the function goes on",
+			"the call ends at the limit, even if the function continues",
 			func(context.Context, *request) (*response, error) { select {} },
 			"the call failed: DeadlineExceeded: no response within 5s",
 		},
-		"A function that stops when it is told to": {
+		"A function that stops when it is cancelled": {
 			"who set the deadline knows best that it has passed",
 			func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() },
 			"the call failed: DeadlineExceeded: no response within 5s",
@@ -56,7 +56,7 @@ func TestGuard(t *testing.T) {
 			func(context.Context, *request) (*response, error) {
 				return &response{Results: []*fnv1.Result{{Message: strings.Repeat("x", 10_000)}}}, nil
 			},
-			"the function's response has 10006 bytes, of 5000 allowed",
+			"the function's response has 10006 bytes, over the limit of 5000",
 		},
 		"A function that fails": {
 			"its own words are passed on",
@@ -79,7 +79,7 @@ func TestGuard(t *testing.T) {
 				tc.want = strings.Replace(tc.want, "5s", "1ms", 1)
 			}
 			test(t, func(t *testing.T) {
-				limits := pipeline.Limits{Timeout: 5 * time.Second, MaxBytes: 5000}
+				limits := pipeline.CallLimits{Timeout: 5 * time.Second, MaxBytes: 5000}
 				if strings.HasSuffix(tc.want, "1ms") {
 					limits.Timeout = time.Millisecond
 				}
@@ -97,7 +97,7 @@ func TestGuard(t *testing.T) {
 func TestGuardRefusesHugeRequests(t *testing.T) {
 	functions := &pipeline.Functions{}
 	functions.Register("f", func(context.Context, *request) (*response, error) { return &response{}, nil })
-	_, err := pipeline.Guard(functions, pipeline.Limits{MaxBytes: 10}).Run(t.Context(), "f", tagged(strings.Repeat("x", 100)))
+	_, err := pipeline.Guard(functions, pipeline.CallLimits{MaxBytes: 10}).Run(t.Context(), "f", tagged(strings.Repeat("x", 100)))
 	if call, ok := err.(*pipeline.CallError); !ok || call.Code != "TooLarge" {
 		t.Errorf("want it refused, got %v", err)
 	}
@@ -109,7 +109,7 @@ func TestACanceledCallReturnsItsCause(t *testing.T) {
 		functions.Register("f", func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := pipeline.Guard(functions, pipeline.Limits{}).Run(ctx, "f", &request{})
+		_, err := pipeline.Guard(functions, pipeline.CallLimits{}).Run(ctx, "f", &request{})
 		if call, ok := err.(*pipeline.CallError); !ok || !errors.Is(err, context.DeadlineExceeded) || call.Code != "Canceled" {
 			t.Errorf("want a call that was given up, got %v", err)
 		}
@@ -142,14 +142,14 @@ func TestTheFirstRunnerThatKnowsAFunctionRunsIt(t *testing.T) {
 		}
 		return out
 	}
-	all := pipeline.Any{named("first", "a"), named("second", "a", "b")}
+	all := pipeline.FirstOf{named("first", "a"), named("second", "a", "b")}
 	for function, want := range map[string]string{"a": "first", "b": "second"} {
 		got, err := all.Run(t.Context(), function, &request{})
 		if err != nil || got.GetMeta().GetTag() != want {
 			t.Errorf("%s: want it run by the %s, got %v, %v", function, want, got, err)
 		}
 	}
-	_, err := pipeline.Guard(all, pipeline.Limits{}).Run(t.Context(), "c", &request{})
+	_, err := pipeline.Guard(all, pipeline.CallLimits{}).Run(t.Context(), "c", &request{})
 	if unknown, ok := err.(*pipeline.UnknownFunctionError); !ok || unknown.Function != "c" {
 		t.Errorf("want c to be unknown, got %v", err)
 	}

@@ -31,7 +31,7 @@ type Step struct {
 
 // Request is the input of a run, for all steps.
 type Request struct {
-	// Observed state of the composite and its resources; see Observed.
+	// Observed state of the composite and its resources; see NewObservedState.
 	Observed *fnv1.State
 	// Context is the pipeline's context for the first step, or nil.
 	Context *structpb.Struct
@@ -39,9 +39,9 @@ type Request struct {
 
 // Pipeline runs steps. It has no state and is safe for concurrent use.
 type Pipeline struct {
-	Runner  Runner
-	Fetcher Fetcher
-	Bounds  Bounds
+	Runner         Runner
+	Fetcher        Fetcher
+	ResponseLimits ResponseLimits
 }
 
 // capabilities are the protocol features that this control plane supports, as functions
@@ -60,7 +60,7 @@ var capabilities = []fnv1.Capability{
 func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Result {
 	r := &run{
 		Pipeline: p,
-		bounds:   p.Bounds.withDefaults(),
+		limits:   p.ResponseLimits.withDefaults(),
 		observed: request.Observed,
 		desired:  &fnv1.State{},
 		context:  request.Context,
@@ -78,7 +78,7 @@ func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Resul
 // run is one run of a pipeline.
 type run struct {
 	*Pipeline
-	bounds   Bounds
+	limits   ResponseLimits
 	observed *fnv1.State
 	desired  *fnv1.State      // after the last step that ran
 	context  *structpb.Struct // after the last step that ran
@@ -93,7 +93,7 @@ func (r *run) runStep(ctx context.Context, s Step) bool {
 	response, waiting, err := r.callUntilStable(ctx, s, &progress)
 	r.result.Progress = append(r.result.Progress, progress)
 	if response != nil { // a step that failed with a Fatal result has other results too
-		r.result.record(s.Name, response, r.bounds.ReservedConditions)
+		r.result.record(s.Name, response, r.limits.ReservedConditions)
 	}
 	switch {
 	case err != nil:
@@ -112,8 +112,8 @@ func (r *run) runStep(ctx context.Context, s Step) bool {
 // given. With a FatalError it returns the response as well, for its results.
 func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (*fnv1.RunFunctionResponse, []PendingRequirement, error) {
 	initial := orEmpty(s.Requirements)
-	if at, what := r.bounds.requirements(initial); what != "" {
-		return nil, nil, &StepError{Path: at, Problem: what}
+	if path, problem := r.limits.requirements(initial); problem != "" {
+		return nil, nil, &StepError{Path: path, Problem: problem}
 	}
 	required := subtract(orEmpty(s.LastRequirements), initial)
 	fctx := r.context
@@ -128,7 +128,7 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := r.bounds.check(request, response); err != nil {
+		if err := r.limits.check(request, response); err != nil {
 			return nil, nil, err
 		}
 		if err := fatal(response); err != nil {

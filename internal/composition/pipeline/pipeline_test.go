@@ -31,7 +31,7 @@ func object(t testing.TB, text string) *structpb.Struct {
 // world is the observed state of most tests.
 func world(t testing.TB) pipeline.Request {
 	t.Helper()
-	observed, err := pipeline.Observed(
+	observed, err := pipeline.NewObservedState(
 		pipeline.Observation{Object: map[string]any{
 			"apiVersion": "example.org/v1", "kind": "App",
 			"metadata": map[string]any{"name": "shop", "namespace": "team"},
@@ -69,7 +69,7 @@ func running(functions ...func(*request) *response) (*pipeline.Pipeline, []pipel
 		known.Register("fn-"+name, func(_ context.Context, r *request) (*response, error) { return f(r), nil })
 		steps = append(steps, pipeline.Step{Name: name, Function: "fn-" + name})
 	}
-	return &pipeline.Pipeline{Runner: pipeline.Guard(known, pipeline.Limits{})}, steps
+	return &pipeline.Pipeline{Runner: pipeline.Guard(known, pipeline.CallLimits{})}, steps
 }
 
 func TestAPipelineAccumulates(t *testing.T) {
@@ -187,7 +187,7 @@ func TestAFatalResultStopsThePipeline(t *testing.T) {
 		t.Errorf("want the first fatal result to end it, got %v", out.Failure)
 	}
 	if len(out.Results) != 1 || len(out.Conditions) != 1 {
-		t.Errorf("want what it said besides to be told, got %+v", out)
+		t.Errorf("want its other results as well, got %+v", out)
 	}
 	if want := `step "a" (function fn-a): the function failed: no region`; out.Failure.Error() != want {
 		t.Errorf("want %s, got %v", want, out.Failure)

@@ -136,7 +136,7 @@ func (p *Processes) Endpoint(ctx context.Context, name string) (Endpoint, error)
 	}
 }
 
-// RunError returns a NotRunningError for a function whose program has exited and is not
+// RunError returns a NotRunningError for a function if its program has exited and is not
 // restarted yet, and nil for all others. It doesn't block.
 func (p *Processes) RunError(name string) error {
 	p.mu.Lock()
@@ -163,7 +163,7 @@ func (p *Processes) Revision(name string) string {
 	return child.program + "#" + strconv.FormatInt(child.startedAt.UnixNano(), 36)
 }
 
-// NotRunningError is returned for a function whose program has exited, or could not be
+// NotRunningError is returned if the program of a function has exited, or could not be
 // started, and is restarted later.
 type NotRunningError struct {
 	Function, Program string

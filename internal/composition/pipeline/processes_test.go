@@ -96,7 +96,7 @@ func TestAProgramIsRestarted(t *testing.T) {
 	}
 	for range 5 { // started, serving, ended, started, serving
 		if name := <-changes; name != "f" || processes.RunError(name) != nil {
-			t.Errorf("want to be told of f, got %s, %v", name, processes.RunError(name))
+			t.Errorf("want a notification of f, got %s, %v", name, processes.RunError(name))
 		}
 	}
 	processes.Stop("f")
@@ -130,14 +130,14 @@ func TestAProgramThatDoesNotExist(t *testing.T) {
 	defer processes.Close()
 	processes.Start("f", "/nowhere/at/all")
 	if _, err := processes.Endpoint(t.Context(), "f"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("want to be told, got %v", err)
+		t.Errorf("want an error, got %v", err)
 	}
 }
 
 func TestAProgramThatDoesNotListen(t *testing.T) {
 	_, processes := started(t, "deaf", pipeline.ProcessOptions{MinBackoff: time.Hour, StartTimeout: 50 * time.Millisecond})
-	if _, err := processes.Endpoint(t.Context(), "f"); err == nil || !strings.Contains(err.Error(), "doesn't accept connections in time") {
-		t.Errorf("want to be told, got %v", err)
+	if _, err := processes.Endpoint(t.Context(), "f"); err == nil || !strings.Contains(err.Error(), "did not accept connections in time") {
+		t.Errorf("want an error, got %v", err)
 	}
 }
 

@@ -42,7 +42,7 @@ type RemoteOptions struct {
 	Endpoints Endpoints
 	// Certificates are for endpoints that aren't Insecure. Without them, calls to those fail.
 	Certificates Certificates
-	// MaxBytes is how large a message may be. The default is that of Limits.
+	// MaxBytes is how large a message may be. The default is that of CallLimits.
 	MaxBytes int
 	// IdleTimeout is how long a connection is kept without a call. The default is 10 minutes.
 	IdleTimeout time.Duration
@@ -67,7 +67,7 @@ type Remote struct {
 // NewRemote returns a runner. The caller must close it.
 func NewRemote(o RemoteOptions) *Remote {
 	if o.MaxBytes == 0 {
-		o.MaxBytes = Limits{}.withDefaults().MaxBytes
+		o.MaxBytes = CallLimits{}.withDefaults().MaxBytes
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = 10 * time.Minute
@@ -163,22 +163,22 @@ func (r *Remote) closeWhenIdle(name string) {
 	}
 }
 
-// check returns an error for an endpoint whose traffic could be intercepted.
+// check returns an error for an endpoint if its traffic could be intercepted.
 func (e Endpoint) check(certificates Certificates) error {
 	switch {
 	case e.Target == "":
 		return errors.New("the function has no endpoint")
 	case !e.Insecure && certificates == nil:
 		return errors.New("no client certificate to call functions with")
-	case e.Insecure && !e.Development && !Loopback(e.Target):
-		return fmt.Errorf("%s is neither on the loopback interface nor for development: calls without TLS are refused", e.Target)
+	case e.Insecure && !e.Development && !IsLoopback(e.Target):
+		return fmt.Errorf("%s is neither a loopback address nor for development: calls require TLS", e.Target)
 	}
 	return nil
 }
 
-// Loopback says whether a target is on this machine, so that its traffic can't be
+// IsLoopback says whether a target is on this machine, so that its traffic can't be
 // intercepted.
-func Loopback(target string) bool {
+func IsLoopback(target string) bool {
 	for _, scheme := range []string{"dns:///", "passthrough:///"} {
 		target = strings.TrimPrefix(target, scheme)
 	}

@@ -50,7 +50,7 @@ func remote(t *testing.T, o pipeline.RemoteOptions) (pipeline.Runner, *pipeline.
 	t.Helper()
 	r := pipeline.NewRemote(o)
 	t.Cleanup(r.Close)
-	return pipeline.Guard(r, pipeline.Limits{Timeout: 10 * time.Second}), r
+	return pipeline.Guard(r, pipeline.CallLimits{Timeout: 10 * time.Second}), r
 }
 
 func want(t *testing.T, runner pipeline.Runner, word string) {
@@ -186,7 +186,7 @@ func TestRemoteContainsFunctions(t *testing.T) {
 				MaxBytes:  1 << 20,
 			})
 			defer r.Close()
-			_, err := pipeline.Guard(r, pipeline.Limits{Timeout: 500 * time.Millisecond}).Run(t.Context(), "f", &request{})
+			_, err := pipeline.Guard(r, pipeline.CallLimits{Timeout: 500 * time.Millisecond}).Run(t.Context(), "f", &request{})
 			if call, ok := err.(*pipeline.CallError); !ok || call.Code != tc.code {
 				t.Errorf("want %s, got %v", tc.code, err)
 			}

@@ -93,7 +93,7 @@ func TestRequirements(t *testing.T) {
 			"it is given that at once", always("1"), nil, selecting("1"), 1, "1", "", "",
 		},
 		"A function that requires less than the last time": {
-			"its answer should not depend on what nobody watches", always("1"), nil, selecting("1", "2"), 2, "1", "", "",
+			"its response must not depend on objects that are not watched", always("1"), nil, selecting("1", "2"), 2, "1", "", "",
 		},
 		"A function whose step requires the same": {
 			"it is given that at once", always("1"), selecting("1"), nil, 1, "1", "", "",
@@ -112,14 +112,14 @@ func TestRequirements(t *testing.T) {
 			func(call int, _ *request) []string { return []string{fmt.Sprint(min(call, 5))} }, nil, nil, 6, "5", "", "",
 		},
 		"A function that never knows": {
-			"somebody has to stop it",
+			"the number of calls has to be limited",
 			func(call int, _ *request) []string { return []string{fmt.Sprint(call)} }, nil, nil, 6, "5",
-			`step "a" (function fn-a): the function still requires something else after 6 calls: it was given [5], then required [6]`, "",
+			`step "a" (function fn-a): the function's requirements did not stabilize after 6 calls: they changed from [5] to [6]`, "",
 		},
 		"A function that wavers": {
 			"it would never end",
 			func(call int, _ *request) []string { return [][]string{nil, {"1"}}[call%2] }, nil, nil, 6, "1",
-			`step "a" (function fn-a): the function still requires something else after 6 calls: it was given [1], then required []`, "",
+			`step "a" (function fn-a): the function's requirements did not stabilize after 6 calls: they changed from [1] to []`, "",
 		},
 		"A function that requires what does not exist": {
 			"that it does not is the answer", always("missing"), nil, nil, 2, "missing", "", "",
@@ -136,7 +136,7 @@ func TestRequirements(t *testing.T) {
 		},
 		"A step that requires nonsense": {
 			"it is not the function's fault", always(), &fnv1.Requirements{Resources: map[string]*fnv1.ResourceSelector{"x": {ApiVersion: "v1"}}}, nil, 0, "",
-			`step "a" (function fn-a): the step's requirements.resources[x] has no kind`, "",
+			`step "a" (function fn-a): the step's requirements.resources[x].kind is required`, "",
 		},
 	}
 	for name, tc := range cases {

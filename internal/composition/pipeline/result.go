@@ -124,7 +124,7 @@ func (o *Result) record(step string, response *fnv1.RunFunctionResponse, reserve
 		if slices.Contains(reserved, c.GetType()) {
 			o.Results = append(o.Results, FunctionResult{
 				Step: step, Warning: true, Reason: defaultReason,
-				Message: fmt.Sprintf("the condition %s is not for functions to set; it is left out", c.GetType()),
+				Message: fmt.Sprintf("condition %s is reserved; functions cannot set it", c.GetType()),
 			})
 			continue
 		}

@@ -15,11 +15,11 @@ type Runner interface {
 	Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error)
 }
 
-// Any is a list of runners; the first that knows the function runs it.
-type Any []Runner
+// FirstOf is a list of runners; the first that knows the function runs it.
+type FirstOf []Runner
 
 // Run calls the function with the first runner that knows it.
-func (a Any) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+func (a FirstOf) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	for _, runner := range a {
 		response, err := runner.Run(ctx, name, request)
 		var unknown *UnknownFunctionError
@@ -83,7 +83,7 @@ func (e *ResponseError) Error() string {
 	return fmt.Sprintf("the function's response: %s %s", e.Path, e.Problem)
 }
 
-// maxEchoed bounds how much of a function's text is repeated, in bytes.
+// maxEchoed limits how much of a function's text is repeated, in bytes.
 const maxEchoed = 4 << 10
 
 // shorten cuts a text from outside to maxEchoed bytes, so that it fits into a status.

@@ -18,9 +18,9 @@ type Observation struct {
 	ConnectionDetails map[string][]byte
 }
 
-// Observed makes the observed state of a composite and its composed resources, by their
+// NewObservedState makes the observed state of a composite and its composed resources, by their
 // names in the composition.
-func Observed(composite Observation, resources map[string]Observation) (*fnv1.State, error) {
+func NewObservedState(composite Observation, resources map[string]Observation) (*fnv1.State, error) {
 	xr, err := observed(composite)
 	if err != nil {
 		return nil, fmt.Errorf("the composite: %w", err)
@@ -52,24 +52,24 @@ func (r *run) setDesired() {
 	}
 	var err error
 	if desired.Composite, err = structs.ToObject(r.desired.GetComposite().GetResource()); err != nil {
-		r.failLastChange(&ResponseError{Path: "desired.composite", Problem: "cannot be read: " + err.Error()}, (*fnv1.State).GetComposite)
+		r.failLastChange(&ResponseError{Path: "desired.composite", Problem: "cannot be decoded: " + err.Error()}, (*fnv1.State).GetComposite)
 		return
 	}
 	if desired.Context, err = structs.ToObject(r.context); err != nil {
-		r.failLastChange(&ResponseError{Path: "context", Problem: "cannot be read: " + err.Error()}, nil)
+		r.failLastChange(&ResponseError{Path: "context", Problem: "cannot be decoded: " + err.Error()}, nil)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.desired.GetResources())) {
 		resource := r.desired.GetResources()[name]
 		object, err := structs.ToObject(resource.GetResource())
-		what := ""
+		field, problem := "", ""
 		if err != nil {
-			what = "cannot be read: " + err.Error()
+			problem = "cannot be decoded: " + err.Error()
 		} else {
-			what = objectProblem(object)
+			field, problem = objectProblem(object)
 		}
-		if what != "" {
-			r.failLastChange(&ResponseError{Path: resourcePath(name), Problem: what}, func(s *fnv1.State) *fnv1.Resource { return s.GetResources()[name] })
+		if problem != "" {
+			r.failLastChange(&ResponseError{Path: resourcePath(name, field), Problem: problem}, func(s *fnv1.State) *fnv1.Resource { return s.GetResources()[name] })
 			return
 		}
 		desired.Resources[name] = Resource{Object: object, Ready: readiness(resource)}
@@ -105,8 +105,14 @@ func readiness(r *fnv1.Resource) fnv1.Ready {
 	}
 }
 
-// resourcePath is the path of a desired resource.
-func resourcePath(name string) string { return "desired.resources[" + shorten(name) + "]" }
+// resourcePath is the path of a desired resource, or of a field of it.
+func resourcePath(name, field string) string {
+	path := "desired.resources[" + shorten(name) + "]"
+	if field == "" {
+		return path
+	}
+	return path + "." + field
+}
 
 // requirementKeys lists the keys of requirements.
 func requirementKeys(r *fnv1.Requirements) string {

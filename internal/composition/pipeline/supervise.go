@@ -82,7 +82,7 @@ func (p *process) supervise(ctx context.Context) {
 }
 
 var (
-	errStartTimeout = errors.New("it doesn't accept connections in time")
+	errStartTimeout = errors.New("it did not accept connections in time")
 	errExited       = errors.New("it exited with code 0")
 )
 

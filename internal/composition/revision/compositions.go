@@ -61,11 +61,11 @@ func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.
 	}
 	v := &reconcileState{key: key, raw: raw, composition: &v1.Composition{}}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, v.composition); err != nil {
-		r.recordProblem(v, "can't be read: "+err.Error())
+		r.recordProblem(v, "cannot be decoded: "+err.Error())
 		return reconcile.Done()
 	}
 	if problems := validation.IsValidLabelValue(key.Name); len(problems) > 0 {
-		r.recordProblem(v, "no revision can be made of it, since its name is also a label of its revisions: "+strings.Join(problems, "; "))
+		r.recordProblem(v, "metadata.name must be a valid label value: "+strings.Join(problems, "; "))
 		return reconcile.Done()
 	}
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: key})
@@ -88,7 +88,7 @@ func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.
 func (r *Compositions) readRevisions(v *reconcileState) (known bool, err error) {
 	all, state := r.revisions().List(v.lease, v.key)
 	if state.Phase != watch.Synced {
-		return false, nil // the lease wakes the composition
+		return false, nil // the lease enqueues the composition
 	}
 	v.read = all
 	for _, o := range all {
@@ -145,7 +145,7 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 	case kube.IsTransient(err):
 		return reconcile.Fail(err)
 	}
-	r.recordProblem(v, "no revision can be made of it: "+err.Error())
+	r.recordProblem(v, "cannot create a revision: "+err.Error())
 	return reconcile.Done()
 }
 
@@ -153,7 +153,7 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 // composition.
 func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Result {
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
-		r.recordProblem(v, fmt.Sprintf("no revision can be made of it: there is a CompositionRevision %s already, and label %s says that it is not this composition's", o.GetName(), v1.CompositionNameLabel))
+		r.recordProblem(v, fmt.Sprintf("cannot create a revision: CompositionRevision %s exists and, by its label %s, belongs to another composition", o.GetName(), v1.CompositionNameLabel))
 	}
 	return reconcile.Done() // otherwise it is our revision, and its event is still to come
 }
@@ -171,7 +171,7 @@ func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision
 		return serving.ResultOf(err)
 	}
 	r.recorded.Delete(v.key)
-	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("revision %s is number %d now: the composition is what it was then", revision.Name, revision.Spec.Revision))
+	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("changed the number of revision %s to %d: the composition has its content again", revision.Name, revision.Spec.Revision))
 	return reconcile.Done()
 }
 

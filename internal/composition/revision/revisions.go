@@ -52,7 +52,7 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	c.Name = revision.Labels[v1.CompositionNameLabel]
 	functions, syncing := r.readFunctions(lease, c)
 	if syncing {
-		return reconcile.Done() // the lease wakes the revision
+		return reconcile.Done() // the lease enqueues the revision
 	}
 	return r.report(ctx, raw, pipelineCondition(c, functions))
 }
@@ -121,7 +121,7 @@ func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 	}
 	for i, step := range c.Spec.Pipeline {
 		if slices.Contains(f.incapable, step.FunctionRef.Name) {
-			lacking.Addf(object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), "function %s says that it isn't for compositions", step.FunctionRef.Name)
+			lacking.Addf(object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), "function %s does not have the capability composition", step.FunctionRef.Name)
 		}
 	}
 	switch problems := slices.Concat(invalid, lacking).Sorted(); {
@@ -135,12 +135,12 @@ func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
 	return out
 }
 
-// longestMessage is what a condition's message may hold.
-const longestMessage = 32768
+// maxMessageLength limits a condition's message, in bytes.
+const maxMessageLength = 32768
 
 // report writes the condition if it changed, and records an event if it became False.
 func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Result {
-	c.Message, c.ObservedGeneration = diag.Truncate(c.Message, longestMessage), raw.GetGeneration()
+	c.Message, c.ObservedGeneration = diag.Truncate(c.Message, maxMessageLength), raw.GetGeneration()
 	before := condition.Read(raw)
 	status := map[string]any{"conditions": before.Mark(c, r.Now()).Unstructured()}
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {

@@ -34,15 +34,15 @@ func TestVerdicts(t *testing.T) {
 		},
 		"One can't compose": {
 			pipeline("a", "b"), knownFunctions{names: []string{"a", "b"}, incapable: []string{"b"}},
-			verdicts{"False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function b says that it isn't for compositions"},
+			verdicts{"False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function b does not have the capability composition"},
 		},
 		"The pipeline makes no sense": {
 			pipeline("a", "a"), knownFunctions{names: []string{"a"}},
-			verdicts{"False", "InvalidPipeline", `spec.pipeline[1].step: is "step-a", as that of another is`},
+			verdicts{"False", "InvalidPipeline", `spec.pipeline[1].step: is a duplicate: "step-a"`},
 		},
 		"It makes none, and functions are missing: all is told": {
 			pipeline("a", "a", "canvas"), knownFunctions{names: []string{"a"}},
-			verdicts{"False", "InvalidPipeline", "spec.pipeline[1].step: is \"step-a\", as that of another is\nspec.pipeline[2].functionRef.name: there is no function canvas"},
+			verdicts{"False", "InvalidPipeline", "spec.pipeline[1].step: is a duplicate: \"step-a\"\nspec.pipeline[2].functionRef.name: there is no function canvas"},
 		},
 		"Nobody knows which functions there are": {
 			pipeline("a"), knownFunctions{unknown: "may not list"}, verdicts{"Unknown", "FunctionsUnknown", "cannot read the functions of the cluster: may not list"},

@@ -58,7 +58,7 @@ func AuthorStatus(status map[string]any, d *v1.CompositeResourceDefinition) map[
 	for name := range compositeStatusSchemas(d.ScopeOrDefault()) {
 		delete(out, name)
 	}
-	for name := range progressSchemas(Room(d)) {
+	for name := range progressSchemas(UndeclaredStatusFields(d)) {
 		delete(out, name)
 	}
 	return out

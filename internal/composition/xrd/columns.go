@@ -7,28 +7,20 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-type column = extv1.CustomResourceColumnDefinition
-
-func conditionColumn(name, kind string) column {
-	return column{Name: name, Type: "string", JSONPath: ".status.conditions[?(@.type=='" + kind + "')].status"}
-}
-
 // Options configure the CustomResourceDefinitions.
 type Options struct {
-	// MoreColumns adds printer columns besides those of Crossplane.
-	MoreColumns bool
+	// AdditionalPrinterColumns adds printer columns besides those of Crossplane.
+	AdditionalPrinterColumns bool
 }
 
-// extraColumns are the printer columns besides those of Crossplane.
-func (o Options) extraColumns(d *v1.CompositeResourceDefinition) []column {
-	if !o.MoreColumns {
+type column = extv1.CustomResourceColumnDefinition
+
+// additionalColumns are the printer columns besides those of Crossplane.
+func (o Options) additionalColumns(d *v1.CompositeResourceDefinition) []column {
+	if !o.AdditionalPrinterColumns {
 		return nil
 	}
-	return report.PrinterColumns(Room(d))
-}
-
-func ageColumn() column {
-	return column{Name: "AGE", Type: "date", JSONPath: ".metadata.creationTimestamp"}
+	return report.PrinterColumns(UndeclaredStatusFields(d))
 }
 
 // compositeColumns come after the author's.
@@ -51,4 +43,12 @@ func claimColumns(more []column) []column {
 		{Name: "CONNECTION-SECRET", Type: "string", JSONPath: ClaimLayout().ConnectionSecretRef.jsonPath() + ".name"},
 	}
 	return append(append(columns, more...), ageColumn())
+}
+
+func conditionColumn(name, kind string) column {
+	return column{Name: name, Type: "string", JSONPath: ".status.conditions[?(@.type=='" + kind + "')].status"}
+}
+
+func ageColumn() column {
+	return column{Name: "AGE", Type: "date", JSONPath: ".metadata.creationTimestamp"}
 }

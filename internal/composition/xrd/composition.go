@@ -15,20 +15,20 @@ const maxSteps = 99
 func ValidateComposition(c *v1.Composition) diag.List {
 	var out diag.List
 	for _, problem := range validation.IsValidLabelValue(c.Name) {
-		out.Addf("metadata.name", "is also a label of the composition's revisions: %s", problem)
+		out.Addf("metadata.name", "must be a valid label value: %s", problem)
 	}
 	if c.Spec.Mode != "" && c.Spec.Mode != v1.PipelineMode {
 		out.Add(diag.Diagnostic{Path: "spec.mode", Problem: "is " + string(c.Spec.Mode), Expected: string(v1.PipelineMode)})
 	}
 	ref := c.Spec.CompositeTypeRef
 	if ref.Kind == "" || ref.GroupVersionKind().Group == "" {
-		out.Addf("spec.compositeTypeRef", "has to name the kind of the composites, with its group and version")
+		out.Addf("spec.compositeTypeRef", "must have the apiVersion and kind of the composites")
 	}
 	switch n := len(c.Spec.Pipeline); {
 	case n == 0:
-		out.Addf("spec.pipeline", "has to have a step")
+		out.Addf("spec.pipeline", "must have at least one step")
 	case n > maxSteps:
-		out.Addf("spec.pipeline", "has %d steps; %d are the most", n, maxSteps)
+		out.Addf("spec.pipeline", "has %d steps, over the limit of %d", n, maxSteps)
 	}
 	seen := seenNames{}
 	for i := range c.Spec.Pipeline {
@@ -86,7 +86,7 @@ func checkRequirements(r *v1.FunctionRequirements, at object.Path, out *diag.Lis
 		at := at.Field("requiredResources").Index(i)
 		seen.checkUnique(r.RequirementName, at.Field("requirementName"), out)
 		if r.Name != nil && len(r.MatchLabels) > 0 {
-			out.Addf(at, "has both name and matchLabels; it can have one of them")
+			out.Addf(at, "must have either name or matchLabels")
 		}
 		checkType(r.APIVersion, r.Kind, at, out)
 	}
@@ -116,7 +116,7 @@ func (n seenNames) checkUnique(name string, at object.Path, out *diag.List) {
 	case name == "":
 		out.Addf(at, "is required")
 	case n[name]:
-		out.Addf(at, "is %q, as that of another is", name)
+		out.Addf(at, "is a duplicate: %q", name)
 	}
 	n[name] = true
 }

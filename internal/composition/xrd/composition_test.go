@@ -38,15 +38,15 @@ spec:
       requiredSchemas:
       - {requirementName: all, apiVersion: v1, kind: ConfigMap}
 `, ""},
-		"One that says nothing": {`{}`, `spec.compositeTypeRef: has to name the kind of the composites, with its group and version
-spec.pipeline: has to have a step
+		"One that says nothing": {`{}`, `spec.compositeTypeRef: must have the apiVersion and kind of the composites
+spec.pipeline: must have at least one step
 `},
 		"A name that no label can have": {`
 metadata: {name: a-name-that-is-longer-than-the-value-of-any-label-can-be-in-kubernetes}
 spec:
   compositeTypeRef: {apiVersion: acme.example.com/v1, kind: Database}
   pipeline: [{step: a, functionRef: {name: f}}]
-`, "metadata.name: is also a label of the composition's revisions: must be no more than 63 bytes\n"},
+`, "metadata.name: must be a valid label value: must be no more than 63 bytes\n"},
 		"All that can be wrong with steps": {`
 metadata: {name: database}
 spec:
@@ -66,18 +66,18 @@ spec:
       - {requirementName: one, apiVersion: "", kind: ConfigMap}
       requiredSchemas:
       - {requirementName: "", apiVersion: v1, kind: ""}
-`, `spec.compositeTypeRef: has to name the kind of the composites, with its group and version
+`, `spec.compositeTypeRef: must have the apiVersion and kind of the composites
 spec.mode: is Resources; expected Pipeline
 spec.pipeline[1].credentials[0].secretRef: is required, since the source is Secret
-spec.pipeline[1].credentials[1].name: is "cloud", as that of another is
+spec.pipeline[1].credentials[1].name: is a duplicate: "cloud"
 spec.pipeline[1].credentials[1].source: is Vault; expected None or Secret
 spec.pipeline[1].functionRef.name: is required
-spec.pipeline[1].requirements.requiredResources[0]: has both name and matchLabels; it can have one of them
+spec.pipeline[1].requirements.requiredResources[0]: must have either name or matchLabels
 spec.pipeline[1].requirements.requiredResources[1].apiVersion: is required
-spec.pipeline[1].requirements.requiredResources[1].requirementName: is "one", as that of another is
+spec.pipeline[1].requirements.requiredResources[1].requirementName: is a duplicate: "one"
 spec.pipeline[1].requirements.requiredSchemas[0].kind: is required
 spec.pipeline[1].requirements.requiredSchemas[0].requirementName: is required
-spec.pipeline[1].step: is "render", as that of another is
+spec.pipeline[1].step: is a duplicate: "render"
 `},
 	}
 	for name, tc := range cases {

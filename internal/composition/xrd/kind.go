@@ -41,8 +41,8 @@ func ClaimCRD(d *v1.CompositeResourceDefinition, o Options) (*extv1.CustomResour
 func compositeCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	scope := d.ScopeOrDefault()
 	out := newCRD(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.extraColumns(d))...)
-		addFields(v, compositeSpecSchemas(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatusSchemas(scope), progressSchemas(Room(d)))
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.additionalColumns(d))...)
+		addFields(v, compositeSpecSchemas(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatusSchemas(scope), progressSchemas(UndeclaredStatusFields(d)))
 	})
 	out.Name = d.Name
 	out.Spec.Scope = extv1.ClusterScoped
@@ -54,8 +54,8 @@ func compositeCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomRes
 
 func claimCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	out := newCRD(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
-		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.extraColumns(d))...)
-		addFields(v, claimSpecSchemas(d.Spec.DefaultCompositeDeletePolicy), claimStatusSchemas(), progressSchemas(Room(d)))
+		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.additionalColumns(d))...)
+		addFields(v, claimSpecSchemas(d.Spec.DefaultCompositeDeletePolicy), claimStatusSchemas(), progressSchemas(UndeclaredStatusFields(d)))
 	})
 	out.Spec.Scope = extv1.NamespaceScoped
 	return out

@@ -26,7 +26,7 @@ type RevisionChoice struct {
 func (c RevisionChoice) String() string {
 	switch c.Problem {
 	case Missing:
-		return fmt.Sprintf("there is no revision %s, which the instance is pinned to (compositionUpdatePolicy: Manual)", c.Name)
+		return fmt.Sprintf("revision %s, to which compositionUpdatePolicy: Manual pins the instance, does not exist", c.Name)
 	case Incompatible:
 		return fmt.Sprintf("revision %s is for another kind", c.Name)
 	case NoRevision:

@@ -62,7 +62,7 @@ func TestRevision(t *testing.T) {
 		"Who is manual stays":                                  {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)"},
 		"Who is manual stays though the definition selects":    {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)"},
 		"Who is manual may name a revision of another's":       {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)"},
-		"Who is manual can't stay with what is gone":           {instance(manual, at("small-7")), nil, "there is no revision small-7, which the instance is pinned to (compositionUpdatePolicy: Manual)"},
+		"Who is manual can't stay with what is gone":           {instance(manual, at("small-7")), nil, "revision small-7, to which compositionUpdatePolicy: Manual pins the instance, does not exist"},
 		"Who is manual can't stay with another kind's":         {instance(manual, at("small-4")), nil, "revision small-4 is for another kind"},
 		"Who is manual starts with the newest":                 {instance(manual), nil, "revision small-3 (Latest)"},
 		"Who is manual starts with the newest, channel or not": {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)"},
@@ -194,11 +194,11 @@ func TestTheDefinitionsSelectorIsForThoseWithoutOne(t *testing.T) {
 		definition *v1.CompositeResourceDefinition
 		want       map[string]string
 	}{
-		"One that says nothing":                {instance(), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
-		"One that stays with its revision":     {instance(manual), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
-		"One that says what it follows":        {instance(onChannel("fast")), selecting(metav1.LabelSelector{MatchLabels: stable}), nil},
-		"A definition that says nothing":       {instance(), &v1.CompositeResourceDefinition{}, nil},
-		"A selector that there is no room for": {instance(), selecting(metav1.LabelSelector{MatchLabels: stable, MatchExpressions: []metav1.LabelSelectorRequirement{byName}}), nil},
+		"One that says nothing":                       {instance(), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
+		"One that stays with its revision":            {instance(manual), selecting(metav1.LabelSelector{MatchLabels: stable}), stable},
+		"One that says what it follows":               {instance(onChannel("fast")), selecting(metav1.LabelSelector{MatchLabels: stable}), nil},
+		"A definition that says nothing":              {instance(), &v1.CompositeResourceDefinition{}, nil},
+		"A selector that the schema has no field for": {instance(), selecting(metav1.LabelSelector{MatchLabels: stable, MatchExpressions: []metav1.LabelSelectorRequirement{byName}}), nil},
 	}
 	for name, tc := range cases {
 		got, applies := xrd.DefaultRevisionSelector(tc.instance, tc.definition)

@@ -41,7 +41,7 @@ func compileRules(s *structural.Structural, at object.Path, root bool, out *diag
 	at = at.Field("x-kubernetes-validations")
 	results, err := cel.Compile(s, model.SchemaDeclType(s, root), celconfig.PerCallLimit, baseEnvSet(), cel.StoredExpressionsEnvLoader())
 	if err != nil {
-		out.Addf(at, "can't be compiled: %v", err)
+		out.Addf(at, "cannot be compiled: %v", err)
 		return
 	}
 	for i, r := range results {

@@ -10,34 +10,7 @@ import (
 
 type schemas = map[string]extv1.JSONSchemaProps
 
-func stringSchema() extv1.JSONSchemaProps { return extv1.JSONSchemaProps{Type: "string"} }
-
-func dateTimeSchema() extv1.JSONSchemaProps {
-	return extv1.JSONSchemaProps{Type: "string", Format: "date-time"}
-}
-
-func enumSchema(values ...string) extv1.JSONSchemaProps {
-	out := stringSchema()
-	for _, v := range values {
-		out.Enum = append(out.Enum, jsonString(v))
-	}
-	return out
-}
-
 func jsonString(value string) extv1.JSON { return extv1.JSON{Raw: []byte(strconv.Quote(value))} }
-
-// stringsSchema is the schema of an object whose fields are strings and required.
-func stringsSchema(names ...string) extv1.JSONSchemaProps {
-	out := extv1.JSONSchemaProps{Type: "object", Required: names, Properties: schemas{}}
-	for _, name := range names {
-		out.Properties[name] = stringSchema()
-	}
-	return out
-}
-
-func listSchema(kind string, item extv1.JSONSchemaProps) extv1.JSONSchemaProps {
-	return extv1.JSONSchemaProps{Type: "array", XListType: &kind, Items: &extv1.JSONSchemaPropsOrArray{Schema: &item}}
-}
 
 func selectorSchema() extv1.JSONSchemaProps {
 	label := stringSchema()
@@ -155,4 +128,31 @@ func pendingSchema(scope v1.Scope) extv1.JSONSchemaProps {
 		item.Properties["namespace"] = stringSchema()
 	}
 	return listSchema("atomic", item)
+}
+
+func stringSchema() extv1.JSONSchemaProps { return extv1.JSONSchemaProps{Type: "string"} }
+
+func dateTimeSchema() extv1.JSONSchemaProps {
+	return extv1.JSONSchemaProps{Type: "string", Format: "date-time"}
+}
+
+func enumSchema(values ...string) extv1.JSONSchemaProps {
+	out := stringSchema()
+	for _, v := range values {
+		out.Enum = append(out.Enum, jsonString(v))
+	}
+	return out
+}
+
+// stringsSchema is the schema of an object with required string fields.
+func stringsSchema(names ...string) extv1.JSONSchemaProps {
+	out := extv1.JSONSchemaProps{Type: "object", Required: names, Properties: schemas{}}
+	for _, name := range names {
+		out.Properties[name] = stringSchema()
+	}
+	return out
+}
+
+func listSchema(kind string, item extv1.JSONSchemaProps) extv1.JSONSchemaProps {
+	return extv1.JSONSchemaProps{Type: "array", XListType: &kind, Items: &extv1.JSONSchemaPropsOrArray{Schema: &item}}
 }

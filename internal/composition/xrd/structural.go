@@ -28,7 +28,7 @@ func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *
 	}
 	v := crdVersion(&d.Spec.Versions[i])
 	scope := d.ScopeOrDefault()
-	addFields(&v, compositeSpecSchemas(scope, nil), compositeStatusSchemas(scope), progressSchemas(Room(d)))
+	addFields(&v, compositeSpecSchemas(scope, nil), compositeStatusSchemas(scope), progressSchemas(UndeclaredStatusFields(d)))
 	var internal apiextensions.JSONSchemaProps
 	if err := extv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 		out.Addf(at, "cannot be read: %v", err)
@@ -75,17 +75,17 @@ func checkKeywords(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 		{"additionalItems", s.AdditionalItems != nil},
 	} {
 		if keyword.used {
-			out.Addf(at.Field(keyword.name), "can't be used in the schema of a kind")
+			out.Addf(at.Field(keyword.name), "cannot be used in the schema of a kind")
 		}
 	}
 	if !slices.Contains(types, s.Type) {
 		out.Add(diag.Diagnostic{Path: at.Field("type"), Problem: "there is no type " + s.Type, Nearest: diag.Nearest(s.Type, types)})
 	}
 	if s.AdditionalProperties != nil && len(s.Properties) > 0 {
-		out.Addf(at.Field("additionalProperties"), "can't be used beside properties")
+		out.Addf(at.Field("additionalProperties"), "cannot be used together with properties")
 	}
 	if s.Items != nil && len(s.Items.JSONSchemas) > 0 {
-		out.Addf(at.Field("items"), "is a list, but all items have to have one schema")
+		out.Addf(at.Field("items"), "must be one schema for all items, not a list of schemas")
 	}
 	visitChildren(s, at, func(child *extv1.JSONSchemaProps, at object.Path) { checkKeywords(child, at, out) })
 }

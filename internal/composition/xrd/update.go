@@ -15,7 +15,7 @@ func ValidateUpdate(before, after *v1.CompositeResourceDefinition) diag.List {
 	var out diag.List
 	fixed := func(at object.Path, was, is string) {
 		if was != is {
-			out.Addf(at, "is immutable: it can't change from %q to %q", was, is)
+			out.Addf(at, "is immutable: it cannot change from %q to %q", was, is)
 		}
 	}
 	fixed("spec.group", before.Spec.Group, after.Spec.Group)
@@ -24,7 +24,7 @@ func ValidateUpdate(before, after *v1.CompositeResourceDefinition) diag.List {
 	switch {
 	case before.Spec.ClaimNames == nil: // they may be added
 	case after.Spec.ClaimNames == nil:
-		out.Addf("spec.claimNames", "can't be removed")
+		out.Addf("spec.claimNames", "cannot be removed")
 	default:
 		checkNamesUnchanged(before.Spec.ClaimNames, after.Spec.ClaimNames, "spec.claimNames", &out)
 	}
@@ -36,7 +36,7 @@ func ValidateUpdate(before, after *v1.CompositeResourceDefinition) diag.List {
 
 func checkNamesUnchanged(before, after *extv1.CustomResourceDefinitionNames, at object.Path, out *diag.List) {
 	if !equality.Semantic.DeepEqual(before, after) {
-		out.Addf(at, "is immutable: it can't change from %s to %s", namesText(before), namesText(after))
+		out.Addf(at, "is immutable: it cannot change from %s to %s", namesText(before), namesText(after))
 	}
 }
 

@@ -42,7 +42,7 @@ func TestChanged(t *testing.T) {
 		},
 		"Claims went": {
 			"there may be some", nil, func(d *definition) { d.Spec.ClaimNames = nil },
-			"spec.claimNames: can't be removed\n",
+			"spec.claimNames: cannot be removed\n",
 		},
 		"All names changed": {
 			"objects are found by them", nil,
@@ -51,17 +51,17 @@ func TestChanged(t *testing.T) {
 				d.Spec.Names.Kind, d.Spec.Names.Singular = "XDb", "xdb"
 				d.Spec.ClaimNames.ShortNames = []string{"db"}
 			},
-			`spec.claimNames: is immutable: it can't change from Database (databases) to Database (databases, db)
-spec.group: is immutable: it can't change from "acme.example.com" to "acme.example.org"
-spec.names: is immutable: it can't change from XDatabase (xdatabases) to XDb (xdatabases, xdb)
-spec.scope: is immutable: it can't change from "LegacyCluster" to "Cluster"
+			`spec.claimNames: is immutable: it cannot change from Database (databases) to Database (databases, db)
+spec.group: is immutable: it cannot change from "acme.example.com" to "acme.example.org"
+spec.names: is immutable: it cannot change from XDatabase (xdatabases) to XDb (xdatabases, xdb)
+spec.scope: is immutable: it cannot change from "LegacyCluster" to "Cluster"
 `,
 		},
 		"Another composition is enforced": {
 			"all composites would move at once",
 			func(d *definition) { d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "a"} },
 			func(d *definition) { d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "b"} },
-			"spec.enforcedCompositionRef.name: is immutable: it can't change from \"a\" to \"b\"\n",
+			"spec.enforcedCompositionRef.name: is immutable: it cannot change from \"a\" to \"b\"\n",
 		},
 	}
 	for name, tc := range cases {

@@ -33,10 +33,10 @@ func Validate(d *v1.CompositeResourceDefinition) diag.List {
 
 func checkIdentity(d *v1.CompositeResourceDefinition, out *diag.List) {
 	if want := d.Spec.Names.Plural + "." + d.Spec.Group; d.Name != want {
-		out.Addf("metadata.name", "is %q but has to be <spec.names.plural>.<spec.group>, %q", d.Name, want)
+		out.Addf("metadata.name", "must be <spec.names.plural>.<spec.group>, %q, not %q", want, d.Name)
 	}
 	for _, problem := range validation.IsDNS1123Subdomain(d.Spec.Group) {
-		out.Addf("spec.group", "is not the name of a group: %s", problem)
+		out.Addf("spec.group", "is not a valid API group: %s", problem)
 	}
 	checkNames(&d.Spec.Names, "spec.names", out)
 }
@@ -52,7 +52,7 @@ func checkNames(n *extv1.CustomResourceDefinitionNames, at object.Path, out *dia
 	for field, values := range labels {
 		for _, value := range values {
 			for _, problem := range validation.IsDNS1035Label(value) {
-				out.Addf(at.Field(field), "can't be %q: %s", value, problem)
+				out.Addf(at.Field(field), "cannot be %q: %s", value, problem)
 			}
 		}
 	}
@@ -69,10 +69,10 @@ func checkScope(d *v1.CompositeResourceDefinition, out *diag.List) {
 		return
 	}
 	if d.Spec.ClaimNames != nil {
-		out.Addf("spec.claimNames", "are only for the scope LegacyCluster; composites of the scope %s are used directly", scope)
+		out.Addf("spec.claimNames", "require scope LegacyCluster; composites of scope %s are used directly", scope)
 	}
 	if len(d.Spec.ConnectionSecretKeys) > 0 {
-		out.Addf("spec.connectionSecretKeys", "are only for the scope LegacyCluster; composites of the scope %s compose a Secret instead", scope)
+		out.Addf("spec.connectionSecretKeys", "require scope LegacyCluster; composites of scope %s compose a Secret instead", scope)
 	}
 }
 
@@ -87,12 +87,12 @@ func checkClaimNames(d *v1.CompositeResourceDefinition, out *diag.List) {
 		{"singular", claim.Singular, composite.Singular}, {"listKind", claim.ListKind, composite.ListKind},
 	} {
 		if same.one == same.other {
-			out.Addf(object.Path("spec.claimNames").Field(same.field), "is %q, as that of the composite kind is", same.one)
+			out.Addf(object.Path("spec.claimNames").Field(same.field), "must differ from that of the composite kind, %q", same.one)
 		}
 	}
 	for _, name := range claim.ShortNames {
 		if slices.Contains(composite.ShortNames, name) {
-			out.Addf("spec.claimNames.shortNames", "has %q, as that of the composite kind has", name)
+			out.Addf("spec.claimNames.shortNames", "must not have %q, which the composite kind has", name)
 		}
 	}
 }
@@ -115,11 +115,11 @@ func checkConversion(c *extv1.CustomResourceConversion, out *diag.List) {
 	switch c.Strategy {
 	case extv1.NoneConverter:
 		if c.Webhook != nil {
-			out.Addf("spec.conversion.webhook", "is called for the strategy Webhook only")
+			out.Addf("spec.conversion.webhook", "requires strategy Webhook")
 		}
 	case extv1.WebhookConverter:
 		if c.Webhook == nil || c.Webhook.ClientConfig == nil {
-			out.Addf("spec.conversion.webhook", "has to say where the webhook is, since the strategy is Webhook")
+			out.Addf("spec.conversion.webhook", "must have a clientConfig, since the strategy is Webhook")
 		} else if len(c.Webhook.ConversionReviewVersions) == 0 {
 			out.Addf("spec.conversion.webhook.conversionReviewVersions", "is required")
 		}
@@ -130,32 +130,32 @@ func checkConversion(c *extv1.CustomResourceConversion, out *diag.List) {
 
 func checkVersions(d *v1.CompositeResourceDefinition, out *diag.List) {
 	if len(d.Spec.Versions) == 0 {
-		out.Addf("spec.versions", "has to have a version")
+		out.Addf("spec.versions", "must have at least one version")
 		return
 	}
 	referenceable, seen := 0, map[string]bool{}
 	for i := range d.Spec.Versions {
 		v, at := &d.Spec.Versions[i], object.Path("spec.versions").Index(i)
 		for _, problem := range validation.IsDNS1035Label(v.Name) {
-			out.Addf(at.Field("name"), "can't be %q: %s", v.Name, problem)
+			out.Addf(at.Field("name"), "cannot be %q: %s", v.Name, problem)
 		}
 		if seen[v.Name] {
-			out.Addf(at.Field("name"), "is %q, as that of another version is", v.Name)
+			out.Addf(at.Field("name"), "is a duplicate: %q", v.Name)
 		}
 		seen[v.Name] = true
 		if v.Referenceable {
 			referenceable++
 			if referenceable > 1 {
-				out.Addf(at.Field("referenceable"), "is true for a second version; compositions can be for one only")
+				out.Addf(at.Field("referenceable"), "is true for more than one version; exactly one version can be referenceable")
 			}
 			if !v.Served {
-				out.Addf(at.Field("served"), "is false, but compositions are for this version and have to read it")
+				out.Addf(at.Field("served"), "must be true for the referenceable version")
 			}
 		}
 		checkVersion(d, i, at, out)
 	}
 	if referenceable == 0 {
-		out.Addf("spec.versions", "has no version that is referenceable; compositions are for that one")
+		out.Addf("spec.versions", "must have a referenceable version")
 	}
 }
 
@@ -163,7 +163,7 @@ func checkVersions(d *v1.CompositeResourceDefinition, out *diag.List) {
 func checkVersion(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
 	v := &d.Spec.Versions[i]
 	if v.DeprecationWarning != nil && (v.Deprecated == nil || !*v.Deprecated) {
-		out.Addf(at.Field("deprecationWarning"), "is only for a version that is deprecated")
+		out.Addf(at.Field("deprecationWarning"), "requires deprecated: true")
 	}
 	for j, c := range v.AdditionalPrinterColumns {
 		at := at.Field("additionalPrinterColumns").Index(j)
@@ -185,12 +185,12 @@ func checkVersion(d *v1.CompositeResourceDefinition, i int, at object.Path, out 
 
 func checkScale(s *extv1.CustomResourceSubresourceScale, at object.Path, out *diag.List) {
 	if !strings.HasPrefix(s.SpecReplicasPath, ".spec.") {
-		out.Addf(at.Field("specReplicasPath"), "is %q but has to be below .spec", s.SpecReplicasPath)
+		out.Addf(at.Field("specReplicasPath"), "must be below .spec, not %q", s.SpecReplicasPath)
 	}
 	if !strings.HasPrefix(s.StatusReplicasPath, ".status.") {
-		out.Addf(at.Field("statusReplicasPath"), "is %q but has to be below .status", s.StatusReplicasPath)
+		out.Addf(at.Field("statusReplicasPath"), "must be below .status, not %q", s.StatusReplicasPath)
 	}
 	if p := s.LabelSelectorPath; p != nil && *p != "" && !strings.HasPrefix(*p, ".spec.") && !strings.HasPrefix(*p, ".status.") {
-		out.Addf(at.Field("labelSelectorPath"), "is %q but has to be below .spec or .status", *p)
+		out.Addf(at.Field("labelSelectorPath"), "must be below .spec or .status, not %q", *p)
 	}
 }

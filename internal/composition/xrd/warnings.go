@@ -42,7 +42,7 @@ func Warnings(d *v1.CompositeResourceDefinition) diag.List {
 func warnReserved(author, machinery schemas, at object.Path, out *diag.List) {
 	for name, field := range author {
 		if own, taken := machinery[name]; taken && !equality.Semantic.DeepEqual(own, field) {
-			out.Addf(at.Field(name), "is a field of Crossplane, whose schema replaces this one")
+			out.Addf(at.Field(name), "is replaced by Crossplane's schema of the field")
 		}
 	}
 }

@@ -47,8 +47,8 @@ type input struct {
 	ChecksInside string            `json:"celHealthCheckCustomizationFrom"`
 }
 
-// Run sets the readiness of each desired resource that is observed and whose readiness is
-// unspecified. Only an author's check sets a resource unready.
+// Run sets the readiness of each desired resource that is observed and has unspecified
+// readiness. Only an author's check sets a resource unready.
 func Run(r call.Request) call.Response {
 	in, ttl, problems, notes := decode(r.Input)
 	if len(problems) > 0 {
@@ -87,7 +87,7 @@ func decode(object map[string]any) (in input, ttl time.Duration, problems, notes
 	}
 	if !slices.Contains(versions, in.APIVersion) {
 		notes.Add(diag.Diagnostic{
-			Path: "apiVersion", Problem: fmt.Sprintf("can't be %q", in.APIVersion),
+			Path: "apiVersion", Problem: fmt.Sprintf("cannot be %q", in.APIVersion),
 			Nearest: diag.Nearest(in.APIVersion, versions),
 		})
 	}

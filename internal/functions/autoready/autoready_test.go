@@ -113,9 +113,9 @@ func TestInput(t *testing.T) {
 	cases := map[string]struct{ input, want string }{
 		"An input of the older version is known":  {"{apiVersion: autoready.fn.crossplane.io/v1alpha1, kind: Input}", ""},
 		"It may say how long the answer holds":    {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 5m}", ""},
-		"An input of another kind is read as one": {"{apiVersion: autoready/v1, kind: Resources}", "the input is accepted, but: apiVersion: can't be \"autoready/v1\"\nkind: is \"Resources\", not Input"},
+		"An input of another kind is read as one": {"{apiVersion: autoready/v1, kind: Resources}", "the input is accepted, but: apiVersion: cannot be \"autoready/v1\"\nkind: is \"Resources\", not Input"},
 		"A field that isn't known is refused":     {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, tll: 1m}", "invalid input: tll: no such field; did you mean \"ttl\"?"},
-		"All mistakes are told at once":           {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: is a list, not an object\nttl: \"x\" is not a duration"},
+		"All mistakes are told at once":           {"{apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: x, celHealthCheckCustomization: []}", "invalid input: celHealthCheckCustomization: must be an object, not a list\nttl: \"x\" is not a duration"},
 	}
 	for name, tc := range cases {
 		r, got := Run(call.Request{Input: parsed(t, tc.input)}), ""
@@ -141,11 +141,11 @@ func TestChecks(t *testing.T) {
 		"A status of an older generation proves none":     {"{celHealthCheckCustomization: {a.b_v1_X: 'true'}}", "{}", "{apiVersion: a.b/v1, kind: X, metadata: {generation: 2}, status: {observedGeneration: 1}}", call.Unspecified, ""},
 		"Checks may be in the context":                    {"{celHealthCheckCustomizationFrom: '[a.b/environment].checks'}", "{a.b/environment: {checks: {a.b_v1_X: 'true'}}}", object, call.True, ""},
 		"The input's go before the context's":             {"{celHealthCheckCustomization: {a.b_v1_X: 'false'}, celHealthCheckCustomizationFrom: checks}", "{checks: {a.b_v1_X: 'true'}}", object, call.False, ""},
-		"A context without them is told":                  {"{celHealthCheckCustomizationFrom: checks}", "{}", object, call.Unspecified, "celHealthCheckCustomizationFrom: nothing can be read there: checks: no such field"},
-		"A context with others is told":                   {"{celHealthCheckCustomizationFrom: checks}", "{checks: {a: 1}}", object, call.Unspecified, "celHealthCheckCustomizationFrom: checks isn't a text at a in the pipeline's context"},
-		"A check that reads what isn't there is told":     {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", object, call.False, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
-		"One that can't be evaluated outdoes a condition": {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", "{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Ready, status: 'True'}]}}", call.False, "the health check of a.b_v1_X can't be evaluated: no such key: spec"},
-		"A check that is a number is told":                {"{celHealthCheckCustomization: {a.b_v1_X: 'object.status.replicas'}}", "{}", object, call.False, "the health check of a.b_v1_X can't be evaluated: it is neither true nor false, but a int"},
+		"A context without them is told":                  {"{celHealthCheckCustomizationFrom: checks}", "{}", object, call.Unspecified, "celHealthCheckCustomizationFrom: cannot read the field: checks: no such field"},
+		"A context with others is told":                   {"{celHealthCheckCustomizationFrom: checks}", "{checks: {a: 1}}", object, call.Unspecified, "celHealthCheckCustomizationFrom: checks: a must be a string in the pipeline's context"},
+		"A check that reads what isn't there is told":     {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", object, call.False, "the health check of a.b_v1_X cannot be evaluated: no such key: spec"},
+		"One that can't be evaluated outdoes a condition": {"{celHealthCheckCustomization: {a.b_v1_X: 'object.spec.on'}}", "{}", "{apiVersion: a.b/v1, kind: X, status: {conditions: [{type: Ready, status: 'True'}]}}", call.False, "the health check of a.b_v1_X cannot be evaluated: no such key: spec"},
+		"A check that is a number is told":                {"{celHealthCheckCustomization: {a.b_v1_X: 'object.status.replicas'}}", "{}", object, call.False, "the health check of a.b_v1_X cannot be evaluated: the result must be a boolean, not int"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

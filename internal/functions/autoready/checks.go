@@ -31,15 +31,15 @@ func (in *input) checks(context map[string]any) (celChecks, error) {
 	if in.ChecksInside != "" {
 		value, err := fieldpath.Get(context, in.ChecksInside)
 		if err != nil {
-			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: nothing can be read there: %w", err)
+			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: cannot read the field: %w", err)
 		}
 		named, ok := value.(map[string]any)
 		if !ok {
-			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't an object in the pipeline's context", in.ChecksInside)
+			return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s must be an object in the pipeline's context", in.ChecksInside)
 		}
 		for key, text := range named {
 			if all[key], ok = text.(string); !ok {
-				return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s isn't a text at %s in the pipeline's context", in.ChecksInside, diag.Truncate(key, 100))
+				return in.Checks, fmt.Errorf("celHealthCheckCustomizationFrom: %s: %s must be a string in the pipeline's context", in.ChecksInside, diag.Truncate(key, 100))
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (c celChecks) ready(o *unstructured.Unstructured) (call.Ready, error) {
 	is, err := evaluate(text, o.Object)
 	switch {
 	case err != nil:
-		return call.False, fmt.Errorf("the health check of %s can't be evaluated: %s", checkKey(o.GroupVersionKind()), diag.Truncate(err.Error(), 1000))
+		return call.False, fmt.Errorf("the health check of %s cannot be evaluated: %s", checkKey(o.GroupVersionKind()), diag.Truncate(err.Error(), 1000))
 	case is:
 		return call.True, nil
 	}
@@ -95,7 +95,7 @@ func evaluate(text string, object map[string]any) (bool, error) {
 	}
 	is, ok := value.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("it is neither true nor false, but a %s", value.Type().TypeName())
+		return false, fmt.Errorf("the result must be a boolean, not %s", value.Type().TypeName())
 	}
 	return is, nil
 }

@@ -32,7 +32,7 @@ var builtInGroups = []string{
 	"apiextensions.k8s.io", "certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "events.k8s.io",
 }
 
-// kindChecks are the checks of kinds whose readiness differs from kstatus.
+// kindChecks are the checks of kinds with another readiness than that of kstatus.
 var kindChecks = map[schema.GroupKind]func(*unstructured.Unstructured) bool{
 	{Kind: "Pod"}:                   isPodReady,
 	{Kind: "PersistentVolume"}:      isCurrent,

@@ -52,14 +52,14 @@ func (m *matcher) labelValue(composite, environment map[string]any) (string, err
 		return "", fmt.Errorf("in the %s, %w", of, err)
 	}
 	if _, ok := value.(string); !ok {
-		return "", fmt.Errorf("%s of the %s is not a text", m.ValueFromFieldPath, of)
+		return "", fmt.Errorf("%s of the %s must be a string", m.ValueFromFieldPath, of)
 	}
 	if value, err = m.Transforms.Apply(value); err != nil {
 		return "", err
 	}
 	text, ok := value.(string)
 	if !ok {
-		return "", fmt.Errorf("%s of the %s is transformed to what is not a text", m.ValueFromFieldPath, of)
+		return "", fmt.Errorf("%s of the %s must be a string after its transforms", m.ValueFromFieldPath, of)
 	}
 	return text, nil
 }
@@ -71,16 +71,16 @@ func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any,
 	case s.Type == byReference && len(found) == 0 && in.Spec.Policy.Resolution == optional:
 		return nil, nil
 	case s.Type == byReference && len(found) == 0:
-		return nil, fmt.Errorf("there is no EnvironmentConfig %s, and spec.policy.resolution says that it is Required", s.Ref.Name)
+		return nil, fmt.Errorf("EnvironmentConfig %s does not exist, and spec.policy.resolution is Required", s.Ref.Name)
 	case s.Type == byReference:
 		return found[:1], nil
 	case s.Selector.Mode == single && len(found) != 1:
-		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs, and has to select one: its mode is Single", i, len(found))
+		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs; mode Single requires exactly one", i, len(found))
 	case s.Selector.Mode == single:
 		return found, nil
 	}
 	if least := s.Selector.MinMatch; least != nil && int64(len(found)) < *least {
-		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs; %d are the least (minMatch)", i, len(found), *least)
+		return nil, fmt.Errorf("spec.environmentConfigs[%d] selects %d EnvironmentConfigs; minMatch is %d", i, len(found), *least)
 	}
 	sorted, err := sortByField(cmp.Or(s.Selector.SortByFieldPath, "metadata.name"), found)
 	if err != nil {
@@ -106,7 +106,7 @@ func sortByField(path string, objects []map[string]any) ([]map[string]any, error
 		entries[i].object = o
 		value, err := fieldpath.Get(o, path)
 		if err != nil && !fieldpath.IsNotFound(err) {
-			return nil, fmt.Errorf("EnvironmentConfig %s can't be sorted: %w", nameOf(o), err)
+			return nil, fmt.Errorf("cannot sort EnvironmentConfig %s: %w", nameOf(o), err)
 		}
 		switch value := value.(type) {
 		case nil:
@@ -117,11 +117,11 @@ func sortByField(path string, objects []map[string]any) ([]map[string]any, error
 		case float64:
 			entries[i].number, numbers = value, true
 		default:
-			return nil, fmt.Errorf("EnvironmentConfig %s can't be sorted: %s is neither a text nor a number", nameOf(o), path)
+			return nil, fmt.Errorf("cannot sort EnvironmentConfig %s: %s must be a string or a number", nameOf(o), path)
 		}
 	}
 	if texts && numbers {
-		return nil, fmt.Errorf("EnvironmentConfigs can't be sorted: %s is a text in one and a number in another", path)
+		return nil, fmt.Errorf("cannot sort EnvironmentConfigs: %s is a string in one and a number in another", path)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.text, b.text), cmp.Compare(a.number, b.number)) })
 	out := make([]map[string]any, len(entries))

@@ -134,7 +134,7 @@ func (c check) oneOf(at object.Path, text *string, known ...string) {
 	}
 	if !slices.Contains(known, *text) {
 		c.problems.Add(diag.Diagnostic{
-			Path: at, Problem: "can't be " + strconv.Quote(diag.Truncate(*text, 100)),
+			Path: at, Problem: "cannot be " + strconv.Quote(diag.Truncate(*text, 100)),
 			Expected: strings.Join(known, ", "), Nearest: diag.Nearest(*text, known),
 		})
 	}

@@ -68,7 +68,7 @@ func (s *source) mergeInto(environment map[string]any, configs []map[string]any)
 		if s.ToFieldPath != "" {
 			at := map[string]any{}
 			if err := fieldpath.Set(at, s.ToFieldPath, data, fieldpath.Policy{}); err != nil {
-				return nil, fmt.Errorf("the data of EnvironmentConfig %s can't be put at %s: %w", nameOf(config), s.ToFieldPath, err)
+				return nil, fmt.Errorf("cannot merge the data of EnvironmentConfig %s at %s: %w", nameOf(config), s.ToFieldPath, err)
 			}
 			data = at
 		}

@@ -55,7 +55,7 @@ func (p Path) String() string {
 // is a field. Quotes around a field are not part of its name.
 func Parse(text string) (Path, error) {
 	if len(text) > maxLength {
-		return nil, fmt.Errorf("the path has %d bytes, of %d allowed", len(text), maxLength)
+		return nil, fmt.Errorf("the path has %d bytes, over the limit of %d", len(text), maxLength)
 	}
 	var path Path
 	for at := 0; at < len(text); {

@@ -72,7 +72,7 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	var in input
 	var problems diag.List
 	if len(from) == 0 {
-		problems.Addf("", "there is no input; it is a %s of %s", Kind, APIVersion)
+		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
 		return nil, problems
 	}
 	strict.Decode(from, &in, "", &problems)

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Each item of a collection is a resource whose name has the collection's id and the name of
+// Each item of a collection is a resource with a name of the collection's id and the name of
 // the object: workers[shop-alice].
 
 // collectionOf is the collection of an item, by the resource's name.

@@ -52,7 +52,7 @@ type Options struct {
 	// PreferBuiltIn is PreferBuiltInAuto by default.
 	PreferBuiltIn PreferBuiltIn
 	// Limits limit a call.
-	Limits pipeline.Limits
+	Limits pipeline.CallLimits
 	// CacheBytes bounds the cache of responses. The default is 64 MiB.
 	CacheBytes int
 	// Output returns the writer for the output of a function's program. The default discards
@@ -67,7 +67,7 @@ type Options struct {
 type Registry struct {
 	options       Options
 	hub           *watch.Hub
-	wake          func(object.Key)
+	enqueue       func(object.Key)
 	builtIn       map[string]bool
 	builtInRunner pipeline.Functions
 	programs      *pipeline.Processes
@@ -78,7 +78,7 @@ type Registry struct {
 	secretMu      sync.Mutex // guards the lease of the certificates' Secret
 
 	mu          sync.RWMutex
-	synced      map[string]bool // kinds whose objects were all read once
+	synced      map[string]bool // kinds that were synced once
 	functions   map[string]*function
 	revisions   map[string]revision
 	routes      map[string]Route
@@ -96,7 +96,7 @@ func New(hub *watch.Hub, o Options) *Registry {
 		o.CacheBytes = 64 << 20
 	}
 	c := &Registry{
-		options: o, hub: hub, wake: func(object.Key) {}, builtIn: map[string]bool{}, synced: map[string]bool{},
+		options: o, hub: hub, enqueue: func(object.Key) {}, builtIn: map[string]bool{}, synced: map[string]bool{},
 		functions: map[string]*function{}, revisions: map[string]revision{},
 		routes: map[string]Route{}, subscribers: map[*subscriber]struct{}{},
 	}
@@ -106,16 +106,16 @@ func New(hub *watch.Hub, o Options) *Registry {
 	builtin.Register(&c.builtInRunner)
 	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Now: o.Now, OnChange: func(name string) { c.refreshFunction(name) }})
 	c.remote = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: endpoints{c}, Certificates: c.certificates(), MaxBytes: o.Limits.MaxBytes, Now: o.Now})
-	c.guarded = pipeline.Guard(pipeline.Any{builtInFunctions{c}, c.remote}, o.Limits)
+	c.guarded = pipeline.Guard(pipeline.FirstOf{builtInFunctions{c}, c.remote}, o.Limits)
 	c.cache = pipeline.NewCache(uncachedOnRouteChange{c}, c.Revision, o.CacheBytes, o.Now)
 	return c
 }
 
-// Start runs the programs and begins to watch. Wake asks for a pass of a Reconciler; it
+// Start runs the programs and begins to watch. Enqueue requests a reconcile of an object; it
 // must not block.
-func (c *Registry) Start(wake func(object.Key)) {
+func (c *Registry) Start(enqueue func(object.Key)) {
 	c.mu.Lock()
-	c.wake = wake
+	c.enqueue = enqueue
 	c.mu.Unlock()
 	for name, given := range c.options.Local {
 		if given.Program != "" {

@@ -168,7 +168,7 @@ func routeFor(f routeInput) Route {
 	return noRoute(UnknownFunction, "there is no Function %s", f.name)
 }
 
-// packageRoute is the route of a function whose package a package manager runs.
+// packageRoute is the route of a function if a package manager runs its package.
 func packageRoute(f routeInput, active revision) Route {
 	switch {
 	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):

@@ -15,7 +15,7 @@ import (
 // subscriber is a subscriber of changes.
 type subscriber struct{ notify func(name string) }
 
-// Subscribe calls notify for each function whose responses may change: its route changed,
+// Subscribe calls notify for each function with responses that may have changed: its route changed,
 // it was restarted, added or removed. notify is called from several goroutines, sometimes
 // twice for one change, and must not block.
 func (c *Registry) Subscribe(notify func(name string)) (stop func()) {
@@ -140,7 +140,7 @@ func (c *Registry) unsyncedMessage() string {
 // lock, and calls notify without it.
 func (c *Registry) updateRoutes(names ...string) (notify func()) {
 	var changed []string
-	var wake []object.Key
+	var affected []object.Key
 	for _, name := range names {
 		if name == "" {
 			continue // a revision without the label of its function
@@ -155,17 +155,17 @@ func (c *Registry) updateRoutes(names ...string) (notify func()) {
 		if old != route && existed || !existed && route.Problem.Reason != UnknownFunction {
 			changed = append(changed, name)
 		}
-		wake = append(wake, object.Key{Group: FunctionKind.Group, Kind: FunctionKind.Kind, Name: name})
+		affected = append(affected, object.Key{Group: FunctionKind.Group, Kind: FunctionKind.Kind, Name: name})
 		for _, r := range c.revisions {
 			if r.function == name {
-				wake = append(wake, object.Key{Group: RevisionKind.Group, Kind: RevisionKind.Kind, Name: r.name})
+				affected = append(affected, object.Key{Group: RevisionKind.Group, Kind: RevisionKind.Kind, Name: r.name})
 			}
 		}
 	}
 	listeners := slices.Collect(maps.Keys(c.subscribers))
 	return func() {
-		for _, key := range wake {
-			c.wake(key)
+		for _, key := range affected {
+			c.enqueue(key)
 		}
 		for _, name := range changed {
 			for _, l := range listeners {

@@ -23,7 +23,7 @@ type validator struct {
 
 func (c validator) input() {
 	if len(c.in.Resources) == 0 && (c.in.Environment == nil || len(c.in.Environment.Patches) == 0) {
-		c.problems.Addf("resources", "there are neither resources nor patches of the environment")
+		c.problems.Addf("resources", "must have resources or environment patches")
 	}
 	sets := map[string]int{}
 	for i, set := range c.in.PatchSets {
@@ -80,7 +80,7 @@ func (c validator) template(at object.Path, t *template, sets map[string]int) {
 		count += n
 	}
 	if count > maxPatches {
-		c.problems.Addf(at.Field("patches"), "are %d with those of patch sets, of %d allowed", count, maxPatches)
+		c.problems.Addf(at.Field("patches"), "has %d patches with those of patch sets, over the limit of %d", count, maxPatches)
 	}
 	for i := range t.ConnectionDetails {
 		c.detail(at.Field("connectionDetails").Index(i), &t.ConnectionDetails[i])
@@ -138,7 +138,7 @@ func (c validator) combine(at object.Path, combine *combine) {
 		c.format(at.Field("string", "fmt"), combine.String.Format)
 	}
 	if len(combine.Variables) == 0 {
-		c.problems.Addf(at.Field("variables"), "there are none")
+		c.problems.Addf(at.Field("variables"), "must not be empty")
 	}
 	for i, v := range combine.Variables {
 		at := at.Field("variables").Index(i).Field("fromFieldPath")
@@ -151,9 +151,9 @@ func (c validator) format(at object.Path, text string) {
 	parsed := parseFormat(text)
 	switch {
 	case len(text) > maxText:
-		c.problems.Addf(at, "has %d bytes, of %d allowed", len(text), maxText)
+		c.problems.Addf(at, "has %d bytes, over the limit of %d", len(text), maxText)
 	case parsed.star:
-		c.problems.Addf(at, "has a width that an argument says (*); write the width itself")
+		c.problems.Addf(at, "must not take a width from an argument (*)")
 	case parsed.padding > maxPadding:
 		c.problems.Addf(at, "pads to more than %d characters", maxPadding)
 	}
@@ -184,7 +184,7 @@ func oneOf[T ~string](c validator, at object.Path, text T, known ...T) {
 	}
 	problem := diag.Diagnostic{Path: at, Problem: "is not set", Expected: strings.Join(names, ", ")}
 	if text != "" {
-		problem.Problem = "can't be " + strconv.Quote(diag.Truncate(string(text), 100))
+		problem.Problem = "cannot be " + strconv.Quote(diag.Truncate(string(text), 100))
 		problem.Nearest = diag.Nearest(string(text), names)
 	}
 	c.problems.Add(problem)

@@ -45,7 +45,7 @@ func (c validator) math(at object.Path, m *math) {
 
 func (c validator) match(at object.Path, m *match) {
 	if len(m.Patterns) == 0 {
-		c.problems.Addf(at.Field("patterns"), "there are none")
+		c.problems.Addf(at.Field("patterns"), "must not be empty")
 	}
 	for i, p := range m.Patterns {
 		at := at.Field("patterns").Index(i)

@@ -93,7 +93,7 @@ func (r *renderState) secretRef() (map[string]any, error) {
 	}
 	for _, field := range []string{"name", "namespace"} {
 		if _, ok := ref[field].(string); !ok {
-			r.warn("writeConnectionSecretToRef.patches: the %s that they give is not a text; the Secret keeps %q", field, base[field])
+			r.warn("writeConnectionSecretToRef.patches: %s must be a string; the Secret keeps %q", field, base[field])
 			ref[field] = base[field]
 		}
 	}

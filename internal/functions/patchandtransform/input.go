@@ -127,7 +127,7 @@ type conditionMatch struct {
 func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
 	in = &Input{}
 	if len(object) == 0 {
-		problems.Addf("", "there is no input; it is a %s of %s", Kind, APIVersion)
+		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
 		return in, problems, nil
 	}
 	strict.Decode(object, in, "", &problems)

@@ -10,7 +10,7 @@ import (
 )
 
 // Run composes the resources of the request's input. An invalid input and a failed patch are
-// one Fatal result. A patch whose source field is missing does nothing, with a Warning if
+// one Fatal result. A patch with a missing source field does nothing, with a Warning if
 // its policy requires the field; a new resource with such a patch is not desired, and the
 // composite isn't ready.
 func Run(request call.Request) call.Response {

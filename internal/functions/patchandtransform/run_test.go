@@ -142,11 +142,11 @@ func TestConnectionDetails(t *testing.T) {
 		},
 		"A patch of the Secret's name that yields a number leaves the name": {
 			scene{steps: []string{step("a", "k", ", writeConnectionSecretToRef: {name: s, namespace: ops, patches: [{fromFieldPath: spec.port, toFieldPath: name}]}")}, xr: "spec: {port: 5, crossplane: {}}", observed: pods},
-			"{results: ['Warning: writeConnectionSecretToRef.patches: the name that they give is not a text; the Secret keeps \"s\"'], details: {k: k}, resources: {" + a + ", x-connection-secret: " + secret + "metadata: {name: s, namespace: ops}, data: {k: aw==}}}}",
+			"{results: ['Warning: writeConnectionSecretToRef.patches: name must be a string; the Secret keeps \"s\"'], details: {k: k}, resources: {" + a + ", x-connection-secret: " + secret + "metadata: {name: s, namespace: ops}, data: {k: aw==}}}}",
 		},
 		"A patch of its namespace that yields null leaves the namespace": {
 			scene{steps: []string{step("a", "k", ", writeConnectionSecretToRef: {patches: [{fromFieldPath: spec.none, toFieldPath: namespace}]}")}, xr: "spec: {none: null, crossplane: {}}", observed: pods},
-			"{results: ['Warning: writeConnectionSecretToRef.patches: the namespace that they give is not a text; the Secret keeps \"prod\"'], details: {k: k}, resources: {" + a + ", x-connection-secret: " + secret + "metadata: {name: x-connection, namespace: prod}, data: {k: aw==}}}}",
+			"{results: ['Warning: writeConnectionSecretToRef.patches: namespace must be a string; the Secret keeps \"prod\"'], details: {k: k}, resources: {" + a + ", x-connection-secret: " + secret + "metadata: {name: x-connection, namespace: prod}, data: {k: aw==}}}}",
 		},
 		"A patch of the Secret's name that yields a text names it": {
 			scene{steps: []string{step("a", "k", ", writeConnectionSecretToRef: {name: s, patches: [{fromFieldPath: spec.port, toFieldPath: name, transforms: [{type: convert, convert: {toType: string}}]}]}")}, xr: "spec: {port: 5, crossplane: {}}", observed: pods},

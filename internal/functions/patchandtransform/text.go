@@ -43,7 +43,7 @@ type replace struct {
 // maxText bounds the strings that transforms make, in bytes.
 const maxText = 1 << 20
 
-var errTextTooLong = fmt.Errorf("the text would have more than %d bytes", maxText)
+var errTextTooLong = fmt.Errorf("the string would have more than %d bytes", maxText)
 
 func (s *stringTransform) apply(value any) (any, error) {
 	switch s.Type {

@@ -83,7 +83,7 @@ func TestTransforms(t *testing.T) {
 		"A verb that no number has is told as Go tells it": {"{type: string, string: {type: Format, fmt: '%p'}}", int64(5), "%!p(int64=5)", ""},
 		"A width can't be an argument": {
 			"{type: string, string: {type: Format, fmt: '%*d'}}", int64(1), nil,
-			"string.fmt: has a width that an argument says (*); write the width itself",
+			"string.fmt: must not take a width from an argument (*)",
 		},
 		"A width has an end": {
 			"{type: string, string: {type: Format, fmt: '%[1]40000s%[1]40000s'}}", "x", nil,

@@ -48,7 +48,7 @@ func apply(transforms []transform, value any) (any, error) {
 			return nil, fmt.Errorf("transform at index %d returned error: %s transform could not resolve: %w", i, t.Type, err)
 		}
 		if text, ok := out.(string); ok && len(text) > maxText {
-			return nil, fmt.Errorf("transform at index %d makes a text of %d bytes, of %d allowed", i, len(text), maxText)
+			return nil, fmt.Errorf("the result of transform at index %d has %d bytes, over the limit of %d", i, len(text), maxText)
 		}
 		value = out
 	}

@@ -47,7 +47,7 @@ func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 	default:
 		value := reflect.ValueOf(from)
 		if value.Kind() != into.Kind() {
-			d.problems.Addf(at, "is %s, not %s", typeName(from), kindName(into.Kind()))
+			d.problems.Addf(at, "must be %s, not %s", kindName(into.Kind()), typeName(from))
 			return
 		}
 		into.Set(value.Convert(into.Type()))
@@ -57,7 +57,7 @@ func (d decoder) decode(from any, into reflect.Value, at object.Path) {
 func (d decoder) fields(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		d.problems.Addf(at, "is %s, not an object", typeName(from))
+		d.problems.Addf(at, "must be an object, not %s", typeName(from))
 		return
 	}
 	known := map[string]reflect.Value{}
@@ -81,10 +81,10 @@ func (d decoder) items(from any, into reflect.Value, at object.Path) {
 	given, ok := from.([]any)
 	switch {
 	case !ok:
-		d.problems.Addf(at, "is %s, not a list", typeName(from))
+		d.problems.Addf(at, "must be a list, not %s", typeName(from))
 		return
 	case len(given) > MaxItems:
-		d.problems.Addf(at, "has %d items, of %d allowed", len(given), MaxItems)
+		d.problems.Addf(at, "has %d items, over the limit of %d", len(given), MaxItems)
 		return
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(given), len(given)))
@@ -96,7 +96,7 @@ func (d decoder) items(from any, into reflect.Value, at object.Path) {
 func (d decoder) entries(from any, into reflect.Value, at object.Path) {
 	given, ok := from.(map[string]any)
 	if !ok {
-		d.problems.Addf(at, "is %s, not an object", typeName(from))
+		d.problems.Addf(at, "must be an object, not %s", typeName(from))
 		return
 	}
 	into.Set(reflect.MakeMapWithSize(into.Type(), len(given)))
@@ -114,13 +114,13 @@ func typeName(v any) string {
 	case []any:
 		return "a list"
 	case string:
-		return "a text"
+		return "a string"
 	case bool:
-		return "a yes or no"
+		return "a boolean"
 	case int64:
-		return "a whole number"
+		return "an integer"
 	case float64:
-		return "a fraction"
+		return "a float"
 	default:
 		return fmt.Sprintf("a %T", v)
 	}
@@ -129,10 +129,10 @@ func typeName(v any) string {
 func kindName(k reflect.Kind) string {
 	switch k {
 	case reflect.String:
-		return "a text"
+		return "a string"
 	case reflect.Bool:
-		return "a yes or no"
+		return "a boolean"
 	default:
-		return "a whole number"
+		return "an integer"
 	}
 }

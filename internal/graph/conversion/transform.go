@@ -49,7 +49,7 @@ func compileTransform(source, target Version, doc map[string]any, at object.Path
 	}}
 	env, err := expr.NewEnv([]expr.Declaration{{Name: selfVariable, Schema: specschema.WithObjectMeta(root)}}, expr.Limits{})
 	if err != nil {
-		return nil, diag.List{{Path: at, Problem: fmt.Sprintf("version %s cannot be typed: %v", source.Name, err)}}
+		return nil, diag.List{{Path: at, Problem: fmt.Sprintf("version %s cannot be declared in CEL: %v", source.Name, err)}}
 	}
 	template, problems := env.Template(doc, openAPI(target.Spec), at)
 	if template == nil {

@@ -30,17 +30,17 @@ func accountOf(owner object.Definition, definition *unstructured.Unstructured) (
 	}
 	fields, ok := value.(map[string]any)
 	if !ok {
-		return named, "is no service account: it has to have a namespace and a name"
+		return named, "must be an object with a namespace and a name"
 	}
 	named.Namespace, _ = fields["namespace"].(string)
 	named.Name, _ = fields["name"].(string)
 	switch {
 	case named.Name == "":
-		return v1alpha1.ServiceAccount{}, "names no service account"
+		return v1alpha1.ServiceAccount{}, "name is required"
 	case owner.Namespace == "" && named.Namespace == "":
-		return v1alpha1.ServiceAccount{}, "has to say in which namespace the service account is: the definition is in none"
+		return v1alpha1.ServiceAccount{}, "namespace is required in a cluster-scoped definition"
 	case owner.Namespace != "" && named.Namespace != "" && named.Namespace != owner.Namespace:
-		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in %s takes service accounts of that namespace only", named.Namespace, owner.Namespace)
+		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in namespace %s can only use service accounts of that namespace", named.Namespace, owner.Namespace)
 	case named.Namespace == "":
 		named.Namespace = owner.Namespace
 	}

@@ -24,14 +24,14 @@ func TestAccountOf(t *testing.T) {
 		want    v1alpha1.ServiceAccount
 		problem string
 	}{
-		"None":                                   {in(""), nil, v1alpha1.ServiceAccount{}, ""},
-		"One of any namespace":                   {in(""), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"One of nowhere":                         {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "in which namespace"},
-		"One that is none":                       {in(""), "x", v1alpha1.ServiceAccount{}, "has to have a namespace and a name"},
-		"One without a name":                     {in(""), map[string]any{"namespace": "a"}, v1alpha1.ServiceAccount{}, "names no service account"},
-		"In a namespace, one of that":            {in("a"), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"In a namespace, it goes without saying": {in("a"), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
-		"In a namespace, none of another":        {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "of that namespace only"},
+		"None":                 {in(""), nil, v1alpha1.ServiceAccount{}, ""},
+		"One of any namespace": {in(""), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"One without a namespace in a cluster-scoped definition": {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "namespace is required"},
+		"One that is a string":                {in(""), "x", v1alpha1.ServiceAccount{}, "must be an object with a namespace and a name"},
+		"One without a name":                  {in(""), map[string]any{"namespace": "a"}, v1alpha1.ServiceAccount{}, "name is required"},
+		"In a namespace, one of that":         {in("a"), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, that is the default": {in("a"), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
+		"In a namespace, none of another":     {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "can only use service accounts of that namespace"},
 	}
 	for name, tc := range cases {
 		got, problem := accountOf(tc.owner, &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccount": tc.named, "schema": "nonsense"}}})
@@ -54,7 +54,7 @@ func TestReviewsBackOff(t *testing.T) {
 	ask(0, true, time.Second)
 	ask(time.Second, true, 2*time.Second)
 	ask(2*time.Second, true, 4*time.Second)
-	ask(time.Second, true, time.Second) // somebody was told of something new
+	ask(time.Second, true, time.Second) // a review for another reason starts over
 	for range 20 {
 		now = l.due
 		l.next(true, now)
@@ -91,8 +91,8 @@ func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
 	}
 }
 
-// TestAnAnnotationNamesNoAccount reads a status from where it is kept for definitions that
-// are made anew: whoever may annotate a definition has no say over whose rights count.
+// TestAnAnnotationNamesNoAccount reads a status from the annotation of a restored definition: users
+// who may only annotate a definition must not choose its service account.
 func TestAnAnnotationNamesNoAccount(t *testing.T) {
 	raw := &unstructured.Unstructured{}
 	raw.SetAnnotations(map[string]string{v1alpha1.ServedAnnotation: `{"servingRevision":2,"lastIssuedRevision":3,"serviceAccount":{"namespace":"kube-system","name":"admin"}}`})

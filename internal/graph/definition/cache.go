@@ -27,9 +27,9 @@ type cachedRevision struct {
 	version string
 	one     *rev.GraphRevision
 	hash    string // of its content, which never changes; "" if not computed yet
-	// dropped says that the revision is released and stays cached until its deletion is
+	// released says that its finalizer is removed; it stays cached until its deletion is
 	// observed.
-	dropped bool
+	released bool
 }
 
 // decode decodes a revision. The result is shared and must not be changed.
@@ -61,26 +61,26 @@ func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	return one, nil
 }
 
-// drop marks a revision as released.
-func (s *revisionCache) drop(uid types.UID) {
+// markReleased records that the finalizer of a revision is removed.
+func (s *revisionCache) markReleased(uid types.UID) {
 	if known := s.read[uid]; known != nil {
-		known.dropped = true
+		known.released = true
 	}
 }
 
-// has says whether a decoded revision is not released.
-func (s *revisionCache) has(one *rev.GraphRevision) bool {
+// isReleased says whether the finalizer of a decoded revision is removed.
+func (s *revisionCache) isReleased(one *rev.GraphRevision) bool {
 	known := s.read[one.UID]
-	return known == nil || !known.dropped
+	return known != nil && known.released
 }
 
-// only removes all other revisions from the cache.
-func (s *revisionCache) only(there []*rev.GraphRevision) {
-	if len(s.read) == len(there) {
+// retain removes all other revisions from the cache.
+func (s *revisionCache) retain(revisions []*rev.GraphRevision) {
+	if len(s.read) == len(revisions) {
 		return
 	}
-	kept := make(map[types.UID]*cachedRevision, len(there))
-	for _, one := range there {
+	kept := make(map[types.UID]*cachedRevision, len(revisions))
+	for _, one := range revisions {
 		if known := s.read[one.UID]; known != nil {
 			kept[one.UID] = known
 		}

@@ -44,7 +44,7 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 		t.Number, t.Revision = 0, nil
 		v.choice.candidate = candidate{0, v.memory.compiled.own}
 	case t.Revision == nil && t.Reason != revision.Latest:
-		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("there is no revision %d, which %s asks for; there are %s", t.Number, t.Source, revision.ListNumbers(v.history.revisions))}
+		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("revision %d, which %s requests, does not exist; existing revisions: %s", t.Number, t.Source, revision.ListNumbers(v.history.revisions))}
 	case t.Revision == nil:
 		return // no revision exists yet: the definition's conditions say why
 	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:
@@ -65,7 +65,7 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	}
 	if v.choice.candidate.last.graph == nil {
 		if v.choice.candidate.number != 0 && v.choice.candidate.number != v.history.current {
-			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d can't serve: %s", v.choice.candidate.number, messageOf(v.choice.candidate.last.problems.Sorted().Err()))}
+			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", v.choice.candidate.number, messageOf(v.choice.candidate.last.problems.Sorted().Err()))}
 		}
 		v.choice.candidate = candidate{}
 	}
@@ -92,37 +92,36 @@ func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate)
 	}
 	if g := c.last.graph; g != nil && g.Kind.GroupKind() != v.source.kind {
 		c.last = compiled{}
-		c.last.problems.Addf("spec.schema", "it is of kind %s of %s: a definition of that name had another kind", g.Kind.Kind, g.Kind.GroupVersion())
+		c.last.problems.Addf("spec.schema", "is of kind %s of %s: a former definition of the name had another kind", g.Kind.Kind, g.Kind.GroupVersion())
 		c.good, c.input = nil, ""
 	}
 	return nil
 }
 
-// graphOf returns the graph of a revision, the last one that compiled; problem says why
-// there is none.
+// graphOf returns the last graph of a revision that compiled; problem says why there is none.
 func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil {
 		if c := v.memory.compiled.revisions[number]; c != nil && c.good != nil && r.composes(v, number) {
 			return c.good, "" // the revision is deleted, and its graph still in memory
 		}
-		return nil, fmt.Sprintf("there is no revision %d; there are %s", number, revision.ListNumbers(v.history.revisions))
+		return nil, fmt.Sprintf("revision %d does not exist; existing revisions: %s", number, revision.ListNumbers(v.history.revisions))
 	}
 	c := candidate{number, r.compilationOf(v, one)}
 	if err := r.compileCandidate(ctx, v, c); err != nil {
-		r.noteLookupError(v, err)
-		return c.good, "it can't be told now what revision " + fmt.Sprint(number) + " comes to: " + err.Error()
+		r.recordLookupError(v, err)
+		return c.good, fmt.Sprintf("cannot compile revision %d: %v", number, err)
 	}
 	if r.lastGood(ctx, c.compilation) == nil {
-		return nil, fmt.Sprintf("revision %d can't serve: %s", number, messageOf(c.last.problems.Sorted().Err()))
+		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(c.last.problems.Sorted().Err()))
 	}
 	if current != nil {
-		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: r.Version, MoreColumns: r.MoreColumns})
+		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: r.Version, AdditionalPrinterColumns: r.AdditionalPrinterColumns})
 		if of, is := crd.StorageVersion(wanted), crd.StorageVersion(current); of != is {
-			return nil, fmt.Sprintf("revision %d is written in version %s, and instances are stored in %s", number, of, is)
+			return nil, fmt.Sprintf("revision %d has version %s, but instances are stored in version %s", number, of, is)
 		}
 		if changes := kind.MissingFields(current, wanted); len(changes) > 0 && number != v.rollout.step.Now.Serving {
-			return nil, fmt.Sprintf("revision %d can't be served beside what serves now, whose kind has no room for its instances: %s", number, kind.Describe(changes))
+			return nil, fmt.Sprintf("revision %d cannot serve: the schema of the served kind lacks fields of it: %s", number, kind.Describe(changes))
 		}
 	}
 	return c.good, ""
@@ -133,8 +132,8 @@ func (r *Dialect) composes(v *session, number int64) bool {
 	return slices.Contains(v.rollout.step.Now.Revisions(), number) || v.memory.composers != nil && v.memory.composers.graphs[number] != nil
 }
 
-// noteLookupError records a failed lookup of a kind, so that the reconcile is repeated.
-func (r *Dialect) noteLookupError(v *session, err error) {
+// recordLookupError records a failed lookup of a kind, so that the reconcile is repeated.
+func (r *Dialect) recordLookupError(v *session, err error) {
 	if v.lookupErr == nil {
 		v.lookupErr = err
 	}
@@ -153,9 +152,8 @@ func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
 			used[n] = true
 		}
 	}
-	settled := len(v.history.revisions) <= revision.HistoryLimit(v.source.spec) && !anyDeleted(v.history.revisions)
-	if settled {
-		return used, true // no revision is to be deleted: requests of instances make no difference
+	if len(v.history.revisions) <= revision.HistoryLimit(v.source.spec) && !anyDeleted(v.history.revisions) {
+		return used, true // no revision is to be deleted, whatever instances request
 	}
 	pins, known := r.pinnedRevisions(v)
 	for n := range pins {
@@ -178,9 +176,9 @@ func servingMessage(v *session) string {
 	serving := v.rollout.step.Next.Serving
 	text := fmt.Sprintf("revision %d compiled and active", serving)
 	if v.choice.target.Reason != revision.Latest && v.choice.target.Number == serving {
-		text += fmt.Sprintf("; %s asks for it", v.choice.target.Source)
+		text += fmt.Sprintf("; requested by %s", v.choice.target.Source)
 		if newest := revision.Newest(v.history.revisions); newest != nil && newest.Spec.Revision != serving {
-			text += fmt.Sprintf(", the newest is %d", newest.Spec.Revision)
+			text += fmt.Sprintf(", newest is %d", newest.Spec.Revision)
 		}
 	}
 	return text
@@ -188,5 +186,5 @@ func servingMessage(v *session) string {
 
 // rolloutMessage describes the progress of a rollout.
 func rolloutMessage(s *v1alpha1.RolloutStatus) string {
-	return strings.TrimSpace(fmt.Sprintf("revision %d is rolled out: %s", s.Revision, s.Message))
+	return strings.TrimSpace(fmt.Sprintf("rolling out revision %d: %s", s.Revision, s.Message))
 }

@@ -84,7 +84,7 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 	}
 	r.Registry.setUses(v.registered)
 	if again, err := lookUpKinds(ctx, r.Kinds, uses); err != nil || inputOf(c.spec, uses, again) != input {
-		r.Wake(v.Key) // a kind changed before its use by this definition was registered
+		r.EnqueueDefinition(v.Key) // a kind changed before its use by this definition was registered
 	}
 	return nil
 }
@@ -136,6 +136,6 @@ func (u *lookupError) Error() string { return u.message() + ": " + u.err.Error()
 func (u *lookupError) Unwrap() error { return u.err }
 
 func (u *lookupError) message() string {
-	return fmt.Sprintf("can't find out about kind %s of %s now (%s); it is tried again",
+	return fmt.Sprintf("cannot look up kind %s of %s: %s; retrying",
 		u.kind.Kind, strings.TrimPrefix(u.kind.GroupVersion().String(), "/"), kube.RedactedMessage(u.err))
 }

@@ -25,25 +25,25 @@ type composers struct {
 	graphs            map[int64]*graph.Graph
 	// refused says, by revision, why it cannot compose the instances that request it.
 	refused map[int64]string
-	// mark is equal for composers with equal results.
-	mark string
-	// asked is called for each newly requested revision.
-	asked func(number int64)
+	// digest is equal for composers with equal results.
+	digest string
+	// requested is called with a revision that an instance requests and that has no graph here.
+	requested func(number int64)
 }
 
 var _ instance.Chooser = (*composers)(nil)
 
 // newComposers returns composers. The serving revision must have a graph.
-func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, asked func(int64)) *composers {
-	out := &composers{Composer: composerOf(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, asked: asked}
-	mark := []any{state.Serving, refused}
+func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, requested func(int64)) *composers {
+	out := &composers{Composer: composerOf(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, requested: requested}
+	content := []any{state.Serving, refused}
 	if s := state.Rollout; s != nil {
-		mark = append(mark, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
+		content = append(content, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
 	}
 	for _, n := range slices.Sorted(maps.Keys(graphs)) {
-		mark = append(mark, n, fmt.Sprintf("%p", graphs[n]))
+		content = append(content, n, fmt.Sprintf("%p", graphs[n]))
 	}
-	out.mark = object.Digest(mark)
+	out.digest = object.Digest(content)
 	return out
 }
 
@@ -51,30 +51,31 @@ func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused m
 func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
 	composer, unknown := c.find(o)
 	if unknown != 0 {
-		c.asked(unknown)
+		c.requested(unknown)
 	}
 	return composer
 }
 
-// find is Choose; unknown is the revision that the instance requests if that is not known.
+// find finds the composer of an instance; unknown is the requested revision, if it has neither a graph nor
+// a reason why it has none.
 func (c *composers) find(o *unstructured.Unstructured) (composer instance.Composer, unknown int64) {
 	pin, asks := revision.PinOf(o)
 	if !asks {
 		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
 	}
-	stay := func(reason plan.Reason, message string) instance.Composer {
-		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + ". Until then the instance stays as it is"}}
+	frozen := func(reason plan.Reason, message string) instance.Composer {
+		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + "; the instance is not changed until then"}}
 	}
 	if pin.Malformed != "" {
-		return stay(plan.RevisionMissing, pin.Malformed), 0
+		return frozen(plan.RevisionMissing, pin.Malformed), 0
 	}
 	if g := c.graphs[pin.Number]; g != nil {
 		return composerOf(g), 0
 	}
 	if why, refused := c.refused[pin.Number]; refused {
-		return stay(plan.RevisionMissing, "the instance asks for a revision that it can't have: "+why), 0
+		return frozen(plan.RevisionMissing, "the requested revision is not available: "+why), 0
 	}
-	return stay(plan.WaitingForRevision, fmt.Sprintf("revision %d, which the instance asks for, is being compiled", pin.Number)), pin.Number
+	return frozen(plan.WaitingForRevision, fmt.Sprintf("the requested revision %d is being compiled", pin.Number)), pin.Number
 }
 
 func (c *composers) of(number int64) instance.Composer {
@@ -94,7 +95,7 @@ func (c *composers) revisionOf(by instance.Composer) int64 {
 	return 0
 }
 
-// Written lists the kinds that any of the revisions writes.
+// ChildKinds lists the kinds of children of all revisions.
 func (c *composers) ChildKinds() []schema.GroupVersionKind {
 	out := c.Composer.ChildKinds()
 	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
@@ -134,8 +135,8 @@ func (p *pins) any() bool {
 }
 
 // retain removes the revisions that are no longer requested.
-func (p *pins) retain(asked map[int64]bool) {
+func (p *pins) retain(requested map[int64]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.numbers, func(n int64, _ bool) bool { return !asked[n] })
+	maps.DeleteFunc(p.numbers, func(n int64, _ bool) bool { return !requested[n] })
 }

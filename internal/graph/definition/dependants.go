@@ -20,24 +20,24 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// spellings are the kinds of definitions.
-var spellings = []schema.GroupVersionKind{
+// definitionKinds are the kinds of definitions.
+var definitionKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind),
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 }
 
-// mostDependants bounds how many definitions a message names.
-const mostDependants = 10
+// maxNamedDependants limits the definitions that a message names.
+const maxNamedDependants = 10
 
 // dependants names the definitions that compose the kind and compile with the current
 // CustomResourceDefinition, but would not with the wanted one, each with the expressions
 // that would fail. While there are any, a change of any definition triggers a reconcile.
 func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
 	var broken []string
-	for _, kind := range spellings {
+	for _, kind := range definitionKinds {
 		all, state := v.lease.Matching(kind, "", labels.Everything())
 		if state.Phase != watch.Synced {
-			return "", fmt.Errorf("read which definitions compose %s: %s is %s: %s", v.source.kind.Kind, kind.Kind, state.Phase, state.Message)
+			return "", fmt.Errorf("list definitions that compose %s: %s is %s: %s", v.source.kind.Kind, kind.Kind, state.Phase, state.Message)
 		}
 		for _, o := range all {
 			if object.KeyOf(o) == v.Key || o.GetDeletionTimestamp() != nil {
@@ -52,8 +52,8 @@ func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensi
 			}
 		}
 	}
-	if more := len(broken) - mostDependants; more > 0 {
-		broken = append(broken[:mostDependants], fmt.Sprintf("and %d more", more))
+	if more := len(broken) - maxNamedDependants; more > 0 {
+		broken = append(broken[:maxNamedDependants], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(broken, "; "), nil
 }
@@ -84,7 +84,7 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 			continue
 		}
 		if !crd.Serves(wanted, gvk.Version) {
-			return fmt.Sprintf("version %s of %s, which it composes, would not be served any more", gvk.Version, gvk.Kind), nil
+			return fmt.Sprintf("it composes version %s of %s, which would no longer be served", gvk.Version, gvk.Kind), nil
 		}
 		kind.Schema = crd.SchemaOf(wanted, gvk.Version)
 		next[gvk] = kind

@@ -19,32 +19,32 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// settle delays the migration after the storage version has changed: one of several API
-// servers may learn of the change later and still store the former version.
-const settle = 5 * time.Second
+// migrationDelay is the time from a change of the storage version to the migration: other API servers
+// may observe the change later and still store the former version.
+const migrationDelay = 5 * time.Second
 
-// tryAgain is the delay before failed conversions of instances are retried.
-const tryAgain = 30 * time.Second
+// conversionRetryInterval is the delay before failed conversions of instances are retried.
+const conversionRetryInterval = 30 * time.Second
 
-// batch bounds the instances that one reconcile rewrites, so that other definitions do not
+// migrationBatch limits the instances that one reconcile rewrites, so that other definitions do not
 // wait.
-const batch = 200
+const migrationBatch = 200
 
 // migration rewrites the instances of a kind in the current storage version. It starts over
 // after a restart.
 type migration struct {
-	kind  types.UID // of the CustomResourceDefinition
-	hub   string
-	since time.Time
-	begun bool
-	todo  []*unstructured.Unstructured
+	crd            types.UID
+	storageVersion string
+	since          time.Time
+	listed         bool
+	pending        []*unstructured.Unstructured
 }
 
 // migrate rewrites instances that may be stored in a former version, and then updates
 // status.storedVersions, so that the version can be removed.
 func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
 	if out.Err == nil && v.readiness.Reason == serving.Reason(kind.ConversionFails) {
-		return reconcile.RequeueAfter(tryAgain) // a repaired instance does not wake the definition
+		return reconcile.RequeueAfter(conversionRetryInterval) // a repaired instance does not enqueue the definition
 	}
 	current, exists := r.Kinds.CRD(v.source.kind)
 	if !exists || !crd.BelongsTo(current, v.owner) || current.DeletionTimestamp != nil || !crd.IsEstablished(current) || len(crd.OutdatedStoredVersions(current)) == 0 {
@@ -55,38 +55,38 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 		return out
 	}
 	m := v.memory.migration
-	if hub := crd.StorageVersion(current); m == nil || m.kind != current.UID || m.hub != hub {
-		m = &migration{kind: current.UID, hub: hub, since: r.Now()}
+	if version := crd.StorageVersion(current); m == nil || m.crd != current.UID || m.storageVersion != version {
+		m = &migration{crd: current.UID, storageVersion: version, since: r.Now()}
 		v.memory.migration = m
 	}
-	if wait := m.since.Add(settle).Sub(r.Now()); wait > 0 {
+	if wait := m.since.Add(migrationDelay).Sub(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
 	if v.account.Cluster == nil {
 		return out // its conditions say why
 	}
-	if err := rewrite(ctx, v.account.Cluster, m, current); err != nil {
-		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.hub, kube.Redacted(err)))
+	if err := rewriteBatch(ctx, v.account.Cluster, m, current); err != nil {
+		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.storageVersion, kube.Redacted(err)))
 	}
-	if len(m.todo) > 0 {
-		r.Wake(v.Key)
+	if len(m.pending) > 0 {
+		r.EnqueueDefinition(v.Key)
 		return out
 	}
-	if err := r.rewritten(ctx, m, current.Name); err != nil {
-		return reconcile.Fail(fmt.Errorf("note that all instances of %s are stored in version %s: %w", v.source.kind.Kind, m.hub, err))
+	if err := r.setStoredVersion(ctx, m, current.Name); err != nil {
+		return reconcile.Fail(fmt.Errorf("set status.storedVersions of %s to %s: %w", v.source.kind.Kind, m.storageVersion, err))
 	}
 	v.memory.migration = nil
 	if !v.readiness.Ready {
-		r.Wake(v.Key) // former versions may be removed now
+		r.EnqueueDefinition(v.Key) // former versions may be removed now
 	}
 	return out
 }
 
-// rewrite rewrites some of the instances: an empty change makes the API server store an
+// rewriteBatch rewrites some of the instances: an empty change makes the API server store an
 // object again if it is stored in another version.
-func rewrite(ctx context.Context, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
-	if !m.begun {
-		kind := crd.GroupKind(current).WithVersion(m.hub)
+func rewriteBatch(ctx context.Context, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
+	if !m.listed {
+		kind := crd.GroupKind(current).WithVersion(m.storageVersion)
 		instances, err := as.List(ctx, kind, "")
 		if err != nil {
 			return err
@@ -97,22 +97,22 @@ func rewrite(ctx context.Context, as *kube.Client, m *migration, current *apiext
 			o.SetNamespace(instances[i].GetNamespace())
 			o.SetName(instances[i].GetName())
 			o.SetUID(instances[i].GetUID())
-			m.todo = append(m.todo, o)
+			m.pending = append(m.pending, o)
 		}
-		m.begun = true
+		m.listed = true
 	}
-	for range min(batch, len(m.todo)) {
-		_, err := as.PatchMetadata(ctx, m.todo[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+	for range min(migrationBatch, len(m.pending)) {
+		_, err := as.PatchMetadata(ctx, m.pending[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
 		if err != nil && !kube.IsStale(err) {
 			return err
 		}
-		m.todo = m.todo[1:]
+		m.pending = m.pending[1:]
 	}
 	return nil
 }
 
-// rewritten sets status.storedVersions to the current storage version.
-func (r *Dialect) rewritten(ctx context.Context, m *migration, name string) error {
+// setStoredVersion sets status.storedVersions to the current storage version.
+func (r *Dialect) setStoredVersion(ctx context.Context, m *migration, name string) error {
 	o, err := r.Cluster.Get(ctx, crd.Kind, "", name)
 	if err != nil {
 		return err
@@ -121,14 +121,14 @@ func (r *Dialect) rewritten(ctx context.Context, m *migration, name string) erro
 	if err != nil {
 		return err
 	}
-	if current.UID != m.kind || crd.StorageVersion(current) != m.hub {
+	if current.UID != m.crd || crd.StorageVersion(current) != m.storageVersion {
 		return nil // the next reconcile reads its new state
 	}
 	status, _ := o.Object["status"].(map[string]any)
 	if status == nil {
 		return nil
 	}
-	status["storedVersions"] = []any{m.hub}
+	status["storedVersions"] = []any{m.storageVersion}
 	answer, err := r.Cluster.WriteStatus(ctx, o, status, v1alpha1.InstanceManager)
 	if kube.IsStale(err) {
 		return nil // it has changed: its event triggers the next reconcile

@@ -45,7 +45,7 @@ func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	defer lease.Commit()
 	definition, state := lease.Object(kind, namespace, name)
 	if state.Phase != watch.Synced || definition != nil {
-		return reconcile.Done() // its definition handles it; the lease wakes this when the definition is gone
+		return reconcile.Done() // its definition handles it; the lease enqueues this when the definition is gone
 	}
 	do := r.verify
 	if o.GetDeletionTimestamp() != nil {
@@ -74,7 +74,7 @@ func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) erro
 	var one rev.GraphRevision
 	var c compiled
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &one); err != nil {
-		c.problems.Addf("spec", "can't be read: %v", err)
+		c.problems.Addf("spec", "cannot be decoded: %v", err)
 	} else {
 		spec := &one.Spec.Snapshot.Spec
 		kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(spec))

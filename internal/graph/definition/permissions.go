@@ -75,7 +75,7 @@ func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 	e := v.memory
 	if e.review.missing.isEmpty() {
 		if e.review.message != "" {
-			r.Events.Event(v.Unstructured, telemetry.Normal, "PermissionsGranted", "all rights are granted that instances need")
+			r.Events.Event(v.Unstructured, telemetry.Normal, "PermissionsGranted", "all required permissions are granted")
 		}
 		e.review.message = ""
 		return
@@ -84,7 +84,7 @@ func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 	was, _ := condition.Read(v.Unstructured).Get(v1alpha1.DefinitionPermissionsGranted)
 	if text != e.review.message && (e.review.message != "" || was.Message != text) { // otherwise a former process has recorded it
 		r.Events.Event(v.Unstructured, telemetry.Warning, "PermissionsMissing", text)
-		logr.FromContextOrDiscard(ctx).Info("warning: rights are missing", "message", text)
+		logr.FromContextOrDiscard(ctx).Info("warning: permissions are missing", "message", text)
 	}
 	e.review.message = text
 }
@@ -250,12 +250,12 @@ func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alph
 	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && v.account.User == "" && e.review.missing.isEmpty() && !hadCondition {
 		return v1alpha1.Condition{}, false
 	}
-	who := cmp.Or(v.account.User, "the controllers")
-	c := v1alpha1.Condition{Type: v1alpha1.DefinitionPermissionsGranted, Status: condition.True, Reason: "Granted", Message: who + " may do all that instances need"}
+	who := cmp.Or(v.account.User, "the controllers' account")
+	c := v1alpha1.Condition{Type: v1alpha1.DefinitionPermissionsGranted, Status: condition.True, Reason: "Granted", Message: who + " has all required permissions"}
 	switch {
 	case v.review.err != nil:
 		c.Status, c.Reason = metav1.ConditionUnknown, "ReviewFailed"
-		c.Message = "cannot determine what " + who + " may do: " + kube.RedactedMessage(v.review.err)
+		c.Message = "cannot determine the permissions of " + who + ": " + kube.RedactedMessage(v.review.err)
 	case !e.review.missing.isEmpty():
 		c.Status, c.Reason, c.Message = condition.False, "Forbidden", e.review.message
 	}
@@ -280,7 +280,7 @@ func (p permissions) message(account, controllers string, key object.Key) string
 	}
 	tell(account, "lacks", p.account)
 	tell(controllers, "lack", p.controllers)
-	return "rights are missing without which instances can't be looked after; grant them by the roles and bindings that '" + command + "' prints. " + strings.Join(texts, ". ")
+	return "missing permissions; grant them with the roles and bindings that '" + command + "' prints. " + strings.Join(texts, ". ")
 }
 
 // commandArguments are the arguments of a command that name a definition.

@@ -10,7 +10,7 @@ import (
 )
 
 func TestMessageOfMissingPermissions(t *testing.T) {
-	const remedy = "rights are missing without which instances can't be looked after; grant them by the roles and bindings that "
+	const remedy = "missing permissions; grant them with the roles and bindings that "
 	pods, sites := rbac.PermissionsFor("", "pods", "list", "watch"), rbac.PermissionsFor("example.com", "sites", "list")
 	key := object.Key{Kind: "ResourceGraphDefinition", Name: "site"}
 	cases := map[string]struct {

@@ -81,7 +81,7 @@ type reviewMemory struct {
 
 // rolloutMemory is the state of a rollout between reconciles.
 type rolloutMemory struct {
-	// waits says that the rollout waits for instances, so that each changed instance wakes the definition.
+	// waits says that the rollout waits for instances, so that each changed instance enqueues the definition.
 	waits atomic.Bool
 	// reportedAt is when the status last reported the number of updated instances, and countedAt when the members
 	// were last counted.
@@ -118,8 +118,8 @@ func (g *Registry) ActingAs(user string) []object.Key {
 type Missing struct {
 	Definition object.Key
 	// User is the user without the permissions; empty for the controllers.
-	User  string
-	Needs []rbac.Permission
+	User        string
+	Permissions []rbac.Permission
 }
 
 // Missing lists, sorted, the missing permissions.
@@ -128,7 +128,7 @@ func (g *Registry) Missing() []Missing {
 	g.Where(func(key object.Key, entry *serving.Entry[*memory]) bool {
 		e := entry.Memory
 		for _, m := range []Missing{{key, e.review.user, e.review.reported.account}, {key, "", e.review.reported.controllers}} {
-			if len(m.Needs) > 0 {
+			if len(m.Permissions) > 0 {
 				out = append(out, m)
 			}
 		}

@@ -21,12 +21,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// report writes the definition's status if it changes. If the reconcile failed because
-// something could not be looked up, it is repeated, and the previous conditions stay, so
-// that they do not flap, unless no revision serves yet.
-func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcile.Result {
+// report writes the definition's status if it changes. If a kind could not be looked up, the reconcile is
+// retried, and the previous conditions stay, so that they do not flap, unless no revision serves yet.
+func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.Result {
 	if v.lookupErr != nil && v.memory.composers != nil {
-		return reconcile.Fail(failed)
+		return reconcile.Fail(err)
 	}
 	before := condition.Read(v.Unstructured)
 	conditions := r.conditions(v, before)
@@ -48,8 +47,9 @@ func (r *Dialect) report(ctx context.Context, v *session, failed error) reconcil
 		return out
 	}
 	r.recordTransitions(v)
-	if failed != nil {
-		return reconcile.Fail(failed)
+	r.continueRollout(v)
+	if err != nil {
+		return reconcile.Fail(err)
 	}
 	if wait > 0 {
 		return reconcile.RequeueAfter(wait)
@@ -104,10 +104,10 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	case v.memory.running.Controller == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
 	case v.memory.composers == nil:
-		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "the controller takes apart instances that are deleted; others wait for a graph that is accepted")
+		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "no accepted graph: the controller only deletes the children of deleted instances")
 	case v.memory.running.State().Phase == watch.Unavailable:
 		state := v.memory.running.State()
-		mark(v1alpha1.DefinitionControllerReady, condition.False, string(state.Reason), "instances can't be read: "+state.Message)
+		mark(v1alpha1.DefinitionControllerReady, condition.False, string(state.Reason), "cannot read instances: "+state.Message)
 	default:
 		mark(v1alpha1.DefinitionControllerReady, condition.True, "Running", "controller is running")
 	}
@@ -131,8 +131,7 @@ func rejectedMessage(v *session) string {
 // awaiting is the reason of conditions that wait for another condition.
 const awaiting = "AwaitingReconciliation"
 
-// awaitingMessage is exactly the dialect's message for that reason: the other condition says
-// why.
+// awaitingMessage is exactly kro's message for that reason; the other condition says why.
 func awaitingMessage(kind string) string {
 	return fmt.Sprintf("condition %q is awaiting reconciliation", kind)
 }
@@ -146,23 +145,23 @@ func acceptedMessage(v *session) string {
 	for i, gvk := range missing {
 		names[i] = gvk.Kind + "." + gvk.Version + "." + gvk.Group
 	}
-	return "resource graph and schema are valid; the resources of kinds that are not installed yet are checked when these appear: " + strings.Join(names, ", ")
+	return "resource graph and schema are valid; resources of kinds that are not installed are checked once these are: " + strings.Join(names, ", ")
 }
 
-// longestMessage bounds a condition's message, in bytes.
-const longestMessage = 32768
+// maxMessageLength limits a condition's message, in bytes.
+const maxMessageLength = 32768
 
 func messageOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return diag.Truncate(err.Error(), longestMessage)
+	return diag.Truncate(err.Error(), maxMessageLength)
 }
 
 // ReportEnding says how many instances a deleted definition waits for, or why that is not known.
-func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *serving.Remaining) reconcile.Result {
+func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining *serving.Remaining) reconcile.Result {
 	before := condition.Read(v.Unstructured)
-	reason, message := remainingText(left)
+	reason, message := remainingText(remaining)
 	conditions := before.Mark(v1alpha1.Condition{
 		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.GetGeneration(),
 	}, v.r.Now())
@@ -171,15 +170,15 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, left *ser
 	return v.r.writeStatus(ctx, v, before, status)
 }
 
-func remainingText(left *serving.Remaining) (reason, message string) {
-	const wayOut = "or annotate the definition with " + v1alpha1.AllowOrphansAnnotation + `: "true" to leave them behind`
+func remainingText(remaining *serving.Remaining) (reason, message string) {
+	const orOrphan = "or set the definition's annotation " + v1alpha1.AllowOrphansAnnotation + `: "true" to orphan instances`
 	switch {
-	case !left.Known():
-		return "InstancesUnknown", fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition goes when they are known to be gone; repair that, %s", left.Kind, left.State.Message, wayOut)
-	case len(left.Objects) == 1:
-		return "InstancesRemain", fmt.Sprintf("1 instance of %s remains; the definition goes when they are gone. Delete them, %s", left.Kind, wayOut)
+	case !remaining.Known():
+		return "InstancesUnknown", fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition is deleted once none remains. Resolve that, %s", remaining.Kind, remaining.State.Message, orOrphan)
+	case len(remaining.Objects) == 1:
+		return "InstancesRemain", fmt.Sprintf("1 instance of %s remains; the definition is deleted once it is gone. Delete it, %s", remaining.Kind, orOrphan)
 	}
-	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition goes when they are gone. Delete them, %s", len(left.Objects), left.Kind, wayOut)
+	return "InstancesRemain", fmt.Sprintf("%d instances of %s remain; the definition is deleted once they are gone. Delete them, %s", len(remaining.Objects), remaining.Kind, orOrphan)
 }
 
 func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {

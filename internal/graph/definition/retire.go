@@ -15,8 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// Endings let a deleted definition wait until its instances are gone, or leave them behind if it may. Until then its
-// kind stays served, so that they can be deleted.
+// Endings has the one kind of a definition. A deleted definition waits until its instances are gone, or orphans them if
+// its annotation allows that. Until then their controller runs, so that they can be deleted.
 func (v *session) Endings(ctx context.Context) []*serving.Ending {
 	orphan := v.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] == "true"
 	e := &serving.Ending{
@@ -28,17 +28,17 @@ func (v *session) Endings(ctx context.Context) []*serving.Ending {
 		e.CRD, e.Kind = current, kind
 		e.Serve = func(ctx context.Context) { v.r.serveRemaining(ctx, v, e) }
 	} else {
-		e.CRD = v.r.unserved(v)
+		e.CRD = v.r.unestablishedCRD(v)
 	}
-	e.Before = func(ctx context.Context, orphaned bool) reconcile.Result {
+	e.Cleanup = func(ctx context.Context, orphaned bool) reconcile.Result {
 		return v.r.releaseRevisions(ctx, v, orphaned)
 	}
 	return []*serving.Ending{e}
 }
 
-// unserved is the CustomResourceDefinition that was published and never served: a definition may be deleted before its
-// kind is established.
-func (r *Dialect) unserved(v *session) *apiextensionsv1.CustomResourceDefinition {
+// unestablishedCRD is the CustomResourceDefinition that was published and never served: a definition may be
+// deleted before its kind is established.
+func (r *Dialect) unestablishedCRD(v *session) *apiextensionsv1.CustomResourceDefinition {
 	for _, c := range r.Kinds.CRDsOwnedBy(v.owner) {
 		if crd.GroupKind(c) == v.source.kind && !crd.IsEstablished(c) {
 			return c

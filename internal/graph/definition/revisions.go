@@ -39,8 +39,8 @@ const (
 // has. The definition is served without a revision.
 type unrecorded struct {
 	reason, message string
-	// meant says that this is intended and not an error.
-	meant bool
+	// intended says that this is not an error.
+	intended bool
 }
 
 // loadRevisions reads the revisions of the definition and adopts them. The reconcile ends
@@ -50,10 +50,10 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 	switch state.Phase {
 	case watch.Synced:
 	case watch.Unavailable:
-		v.history.unrecorded = unrecorded{reason: revisionsUnreadable, message: "revisions can't be read: " + state.Message}
+		v.history.unrecorded = unrecorded{reason: revisionsUnreadable, message: "cannot read revisions: " + state.Message}
 		return reconcile.Result{}
 	default:
-		return reconcile.Done() // the lease wakes the definition
+		return reconcile.Done() // the lease enqueues the definition
 	}
 	var read []*rev.GraphRevision
 	for _, o := range all {
@@ -64,7 +64,7 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 		if !revision.BelongsTo(one, v.owner) {
 			continue
 		}
-		if read = append(read, one); !v.memory.cache.has(one) {
+		if read = append(read, one); v.memory.cache.isReleased(one) {
 			continue
 		}
 		if err := r.adopt(ctx, v, o); err != nil {
@@ -73,7 +73,7 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 		v.history.revisions = append(v.history.revisions, one)
 	}
 	revision.Sort(v.history.revisions)
-	v.memory.cache.only(read)
+	v.memory.cache.retain(read)
 	v.resume()
 	return reconcile.Result{}
 }
@@ -103,7 +103,7 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		return reconcile.Result{}
 	}
 	if v.owner.Namespace != "" && kind.HasSecretLiterals(v.source.spec) {
-		v.history.unrecorded = unrecorded{reason: secretNotKept, meant: true, message: "no revision is kept: the definition writes out a Secret's values, and revisions aren't in its namespace"}
+		v.history.unrecorded = unrecorded{reason: secretNotKept, intended: true, message: "no revision is created: the definition has literal values of a Secret, and revisions are cluster-scoped"}
 		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
@@ -119,11 +119,11 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	switch {
 	case err == nil:
 	case kube.IsNameTaken(err):
-		return r.nameTaken(v, kube.ExistingObject(err))
+		return r.resolveNameConflict(v, kube.ExistingObject(err))
 	case kube.IsTransient(err):
 		return reconcile.Fail(kube.Redacted(err))
 	default:
-		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("revision %d can't be kept, and the definition is served without: %s", number, kube.RedactedMessage(err))}
+		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create revision %d: %s; the definition is served without a revision", number, kube.RedactedMessage(err))}
 		return reconcile.Result{}
 	}
 	if one, err = v.memory.cache.decode(answer); err != nil {
@@ -133,20 +133,20 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	v.history.current = number
 	v.memory.compiled.revisions[number] = v.memory.compiled.own
 	v.memory.compiled.own = &compilation{}
-	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("the definition is revision %d now, %s", number, one.Name))
+	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("created revision %d, %s", number, one.Name))
 	r.Rollouts.CountIssued()
 	return reconcile.Result{}
 }
 
-// nameTaken finds the object with the name of a new revision.
-func (r *Dialect) nameTaken(v *session, o *unstructured.Unstructured) reconcile.Result {
+// resolveNameConflict handles an existing object with the name of a new revision.
+func (r *Dialect) resolveNameConflict(v *session, o *unstructured.Unstructured) reconcile.Result {
 	one, name := &rev.GraphRevision{}, o.GetName()
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
 	if err == nil && revision.BelongsTo(one, v.owner) && o.GetLabels()[v1alpha1.DefinitionNameLabel] == object.LabelValue(v.Key.Name) {
 		return reconcile.Conflict() // the cache has not observed it yet
 	}
-	v.lease.Object(RevisionKind, "", name) // the deletion of that object wakes the definition
-	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("no revision can be kept, and the definition is served without: there is a GraphRevision %s already that isn't of this definition. Delete that, or label it", name)}
+	v.lease.Object(RevisionKind, "", name) // the deletion of that object enqueues the definition
+	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create a revision: GraphRevision %s exists and does not belong to this definition; the definition is served without a revision. Delete or label that GraphRevision", name)}
 	return reconcile.Result{}
 }
 
@@ -197,7 +197,7 @@ func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructur
 	if err := removeFinalizer(ctx, r.Cluster, o); err != nil {
 		return err
 	}
-	v.memory.cache.drop(o.GetUID()) // later requests do not find it
+	v.memory.cache.markReleased(o.GetUID()) // later requests do not find it
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructur
 func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 	_, err := c.RemoveFinalizers(ctx, o, []string{v1alpha1.Finalizer}, v1alpha1.InstanceManager)
 	if err != nil && !kube.IsStale(err) {
-		return fmt.Errorf("take the finalizer off GraphRevision %s: %w", o.GetName(), err)
+		return fmt.Errorf("remove the finalizer of GraphRevision %s: %w", o.GetName(), err)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstru
 // collector does not delete those of a namespaced definition. They stay if instances stay,
 // so that the next definition of the name finds them. Revisions that the definition no
 // longer controls stay too, since its deletion asked to orphan them.
-func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) reconcile.Result {
+func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool) reconcile.Result {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	all, state := r.revisions().List(lease, v.Key)
 	lease.Commit()
@@ -226,7 +226,7 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) r
 		return reconcile.Done()
 	}
 	_, controls := revision.OwnerReference(v.owner)
-	stay = stay || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	orphan = orphan || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	last := v.status.LastIssuedRevision
 	for _, o := range all {
 		one := &rev.GraphRevision{}
@@ -234,17 +234,17 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, stay bool) r
 			continue
 		}
 		controlled := slices.ContainsFunc(one.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })
-		part := r.deleteRevision
-		if (stay || controls && !controlled) && one.DeletionTimestamp == nil {
+		release := r.deleteRevision
+		if (orphan || controls && !controlled) && one.DeletionTimestamp == nil {
 			note := ""
 			if one.Spec.Revision == last {
 				note = v.servedNote()
 			}
-			part = func(ctx context.Context, v *session, o *unstructured.Unstructured) error {
+			release = func(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 				return r.orphanRevision(ctx, v, o, note)
 			}
 		}
-		if err := part(ctx, v, o); err != nil {
+		if err := release(ctx, v, o); err != nil {
 			return serving.ResultOf(err)
 		}
 	}

@@ -27,7 +27,7 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 	switch {
 	case v.choice.obstacle.reason != "":
 		return condition.False, v.choice.obstacle.reason, v.choice.obstacle.message + servingNote(v)
-	case v.history.unrecorded.reason != "" && v.history.unrecorded.meant:
+	case v.history.unrecorded.reason != "" && v.history.unrecorded.intended:
 		return condition.True, v.history.unrecorded.reason, v.history.unrecorded.message
 	case v.history.unrecorded.reason != "":
 		return condition.False, v.history.unrecorded.reason, v.history.unrecorded.message
@@ -40,7 +40,7 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 	case v.rollout.step.Next.Serving != 0 && v.rollout.step.Next.Serving == v.choice.target.Number:
 		return condition.True, string(v.choice.target.Reason), servingMessage(v)
 	case v.choice.target.Number != 0 && v.choice.target.Reason != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready && !v.readiness.Unknown:
-		return condition.False, kindNotReady, fmt.Sprintf("revision %d, which %s asks for, can't serve while the kind isn't ready for it: see KindReady", v.choice.target.Number, v.choice.target.Source) + servingNote(v)
+		return condition.False, kindNotReady, fmt.Sprintf("revision %d, requested by %s, cannot serve until the kind is ready for it: see KindReady", v.choice.target.Number, v.choice.target.Source) + servingNote(v)
 	case v.choice.target.Number != 0:
 		return condition.True, string(v.choice.target.Reason), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.choice.target.Number) + servingNote(v)
 	}
@@ -50,14 +50,14 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 // servingNote says which revision serves instead of the requested one.
 func servingNote(v *session) string {
 	if n := v.rollout.step.Next.Serving; n != 0 {
-		return fmt.Sprintf("; revision %d serves on", n)
+		return fmt.Sprintf("; revision %d continues to serve", n)
 	}
 	return ""
 }
 
-// tellEvery is how often the status reports the counts of a rollout while nothing else
-// changes: each report is a write.
-const tellEvery = time.Second
+// rolloutReportInterval is the minimum time between two status writes that only change the counts of a
+// rollout.
+const rolloutReportInterval = time.Second
 
 // statusDelay returns the delay of the next reconcile. It keeps the previous counts of a
 // rollout if they were reported recently.
@@ -70,7 +70,7 @@ func (r *Dialect) statusDelay(v *session) time.Duration {
 	if object.Digest(was) == object.Digest(next) {
 		return v.rollout.step.RequeueAfter
 	}
-	if left := v.memory.rollout.reportedAt.Add(tellEvery).Sub(r.Now()); left > 0 && left <= tellEvery {
+	if left := v.memory.rollout.reportedAt.Add(rolloutReportInterval).Sub(r.Now()); left > 0 && left <= rolloutReportInterval {
 		v.rollout.step.Next.Rollout = was
 		if v.rollout.step.RequeueAfter == 0 || left < v.rollout.step.RequeueAfter {
 			return left
@@ -90,8 +90,7 @@ func sameButCounts(a, b *v1alpha1.RolloutStatus) bool {
 	return object.Digest(strip(a)) == object.Digest(strip(b))
 }
 
-// recordTransitions records events of the rollout after the status is written, and wakes the
-// definition to continue with it.
+// recordTransitions records events of the rollout after the status is written.
 func (r *Dialect) recordTransitions(v *session) {
 	for _, t := range v.rollout.step.Transitions {
 		severity := telemetry.Normal
@@ -101,18 +100,22 @@ func (r *Dialect) recordTransitions(v *session) {
 		r.Events.Event(v.Unstructured, severity, t.Reason, t.Message)
 		r.Rollouts.CountEvent(t.Reason)
 	}
+}
+
+// continueRollout enqueues the definition if instances are to be composed by other revisions now.
+func (r *Dialect) continueRollout(v *session) {
 	if v.rollout.proceeding && composesOtherwise(v.rollout.step.Now, v.rollout.step.Next) || composesOtherwise(revision.StateOf(v.status), v.rollout.step.Next) {
-		r.Wake(v.Key) // to compose by the new state, and to delete revisions that are unused now
+		r.EnqueueDefinition(v.Key) // to compose by the new state, and to delete revisions that are unused now
 	}
 }
 
 // composesOtherwise says whether two states compose some instance by different revisions.
 func composesOtherwise(a, b revision.State) bool {
-	mark := func(s revision.State) string {
+	digest := func(s revision.State) string {
 		if s.Rolling() == 0 {
 			return object.Digest(s.Serving)
 		}
 		return object.Digest([]any{s.Serving, s.Rollout.Revision, s.Rollout.Wave, s.Rollout.Begun})
 	}
-	return mark(a) != mark(b)
+	return digest(a) != digest(b)
 }

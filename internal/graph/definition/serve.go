@@ -21,33 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// ownedCRD finds the kind that the definition serves, by the owner of the
-// CustomResourceDefinition, in the storage version, which is that of the graph that it was
-// published for. The spec may be invalid or ask for another version: existing instances
-// must be reconciled anyway.
-func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
-	all := r.Kinds.CRDsOwnedBy(v.owner)
-	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.source.kind == crd.GroupKind(c) })
-	if v.source.kind.Kind == "" && len(all) > 0 {
-		i = 0
-	}
-	if i < 0 || !crd.IsEstablished(all[i]) {
-		return nil, kind, false
-	}
-	current = all[i]
-	if hub := crd.StorageVersion(current); slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
-		return version.Name == hub && version.Served
-	}) {
-		return current, crd.GroupKind(current).WithVersion(hub), true
-	}
-	// A kind without a served version may still have instances.
-	kind, standing, err := r.Kinds.Availability(ctx, crd.GroupKind(current))
-	return current, kind, err == nil && standing != kube.Gone
-}
-
-// serve starts the controller of the instances, or gives the running one new graphs.
-// Without a valid graph a controller still runs for an existing kind: deletion needs no
-// graph.
+// serve starts the controller of the instances, or sets the graphs of the running one. Without a
+// valid graph a controller still runs for an existing kind: deletion needs no graph.
 func (r *Dialect) serve(ctx context.Context, v *session) error {
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status), Next: revision.StateOf(v.status)}
 	current, kind, ok := r.ownedCRD(ctx, v)
@@ -88,7 +63,31 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	return nil
 }
 
-// stepRollout moves the instances one step toward the requested revision.
+// ownedCRD finds the kind that the definition serves, by the owner of the
+// CustomResourceDefinition, in the storage version, which is that of the graph that it was
+// published for. The spec may be invalid or ask for another version: existing instances
+// must be reconciled anyway.
+func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
+	all := r.Kinds.CRDsOwnedBy(v.owner)
+	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.source.kind == crd.GroupKind(c) })
+	if v.source.kind.Kind == "" && len(all) > 0 {
+		i = 0
+	}
+	if i < 0 || !crd.IsEstablished(all[i]) {
+		return nil, kind, false
+	}
+	current = all[i]
+	if hub := crd.StorageVersion(current); slices.ContainsFunc(current.Spec.Versions, func(version apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return version.Name == hub && version.Served
+	}) {
+		return current, crd.GroupKind(current).WithVersion(hub), true
+	}
+	// A kind without a served version may still have instances.
+	kind, availability, err := r.Kinds.Availability(ctx, crd.GroupKind(current))
+	return current, kind, err == nil && availability != kube.Gone
+}
+
+// stepRollout takes one step of the rollout of the requested revision.
 func (r *Dialect) stepRollout(v *session) {
 	if v.choice.candidate.number == 0 {
 		v.rollout.step.Now = revision.State{}
@@ -98,33 +97,33 @@ func (r *Dialect) stepRollout(v *session) {
 		return
 	}
 	state := revision.StateOf(v.status)
-	under := state.Rolling() == v.choice.target.Number
-	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(r.Now()); left > 0 && under {
+	rolling := state.Rolling() == v.choice.target.Number
+	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(r.Now()); left > 0 && rolling {
 		v.rollout.step.RequeueAfter = left
 		return
 	}
-	if under {
-		v.memory.rollout.waits.Store(true) // before the instances are read: a later change wakes the definition
+	if rolling {
+		v.memory.rollout.waits.Store(true) // before the instances are read: a later change enqueues the definition
 	}
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
-		return // the instances are unknown; the controller's state wakes the definition
+		return // the instances are unknown; the controller's state enqueues the definition
 	}
 	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
-	if left := v.memory.startedAt.Add(settling).Sub(r.Now()); left > 0 && under && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
+	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(r.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
 		v.rollout.step.RequeueAfter = left
 		return
 	}
 	v.rollout.proceeding = true
 	v.rollout.step = state.StepTo(v.choice.target, v.choice.waves, members, r.Now())
-	under = v.rollout.step.Next.Rolling() != 0
-	if was := v.memory.rollout.waits.Swap(under); under && !was {
-		r.Wake(v.Key) // earlier changes of instances did not wake the definition
+	rolling = v.rollout.step.Next.Rolling() != 0
+	if was := v.memory.rollout.waits.Swap(rolling); rolling && !was {
+		r.EnqueueDefinition(v.Key) // earlier changes of instances did not enqueue the definition
 	}
 }
 
-// settling is how long a rollout waits, after a restart, until all instances are reconciled:
-// until then it keeps its state, so that a ready wave does not become unready.
-const settling = time.Minute
+// rolloutResumeDelay is how long a rollout waits, after a restart, for all instances to be reconciled.
+// Until then it keeps its state, so that a ready wave does not become unready.
+const rolloutResumeDelay = time.Minute
 
 // countInterval is the minimum time between two counts of so many instances. Each changed
 // instance requests a count, and many instances would keep a worker busy.
@@ -135,8 +134,8 @@ func countInterval(members int) time.Duration {
 	return time.Duration(members) * time.Millisecond / 10
 }
 
-// dropRevision returns the state without a revision that has no graph: the serving revision
-// replaces the one that is rolled out, and the other way round.
+// dropRevision removes a revision without a graph from the rollout state: the serving revision replaces
+// the one that is being rolled out, or the requested one replaces the serving one.
 func (r *Dialect) dropRevision(v *session, number int64, problem string) {
 	if v.choice.obstacle.reason == "" {
 		v.choice.obstacle = obstacle{revisionInvalid, problem}
@@ -189,11 +188,11 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) *composers {
 	refused := map[int64]string{}
 	if v.memory.pins.any() {
-		asked, known := r.pinnedRevisions(v)
+		requested, known := r.pinnedRevisions(v)
 		if known {
-			v.memory.pins.retain(asked)
+			v.memory.pins.retain(requested)
 		}
-		for n := range asked {
+		for n := range requested {
 			if graphs[n] != nil {
 				continue
 			}
@@ -207,16 +206,16 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 	key, memory := v.Key, v.memory
 	return newComposers(v.rollout.step.Now, graphs, refused, func(number int64) {
 		if memory.pins.add(number) {
-			r.Wake(key)
+			r.EnqueueDefinition(key)
 		}
 	})
 }
 
-// setComposers sets the composers of the instances, and wakes the instances that get another
+// setComposers sets the composers of the instances, and enqueues the instances that get another
 // graph.
 func (r *Dialect) setComposers(v *session, next *composers) {
 	was := v.memory.composers
-	if was != nil && was.mark == next.mark {
+	if was != nil && was.digest == next.digest {
 		return
 	}
 	v.memory.composers = next
@@ -228,38 +227,38 @@ func (r *Dialect) setComposers(v *session, next *composers) {
 				continue
 			}
 		}
-		v.memory.running.Enqueue(object.KeyOf(o), watch.Background) // with background priority
+		v.memory.running.Enqueue(object.KeyOf(o), watch.Background)
 	}
 }
 
 // pinnedRevisions are the revisions that instances request; known is false while the
 // instances are unknown.
-func (r *Dialect) pinnedRevisions(v *session) (asked map[int64]bool, known bool) {
-	asked = map[int64]bool{}
+func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known bool) {
+	requested = map[int64]bool{}
 	if v.memory.running.Controller == nil {
-		return asked, true // no instances exist yet
+		return requested, true // no instances exist yet
 	}
 	if v.memory.running.State().Phase != watch.Synced {
-		return asked, false
+		return requested, false
 	}
 	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 		if pin, asks := revision.PinOf(o); asks && pin.Number != 0 {
-			asked[pin.Number] = true
+			requested[pin.Number] = true
 		}
 	}
-	return asked, true
+	return requested, true
 }
 
-// members are the instances as members of a rollout.
+// members lists the instances as members of a rollout, and records when it did.
 func (r *Dialect) members(v *session) []revision.Member {
 	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
 	out := make([]revision.Member, len(all))
 	for i, o := range all {
 		_, pinned := revision.PinOf(o)
 		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
-		if stands, known := v.memory.instances.Readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
-			m.Revision = v.memory.composers.revisionOf(stands.By)
-			m.Ready, m.Reason, m.Message = stands.Ready, stands.Reason, stands.Message
+		if readiness, known := v.memory.instances.Readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
+			m.Revision = v.memory.composers.revisionOf(readiness.By)
+			m.Ready, m.Reason, m.Message = readiness.Ready, readiness.Reason, readiness.Message
 		}
 		out[i] = m
 	}
@@ -269,7 +268,7 @@ func (r *Dialect) members(v *session) []revision.Member {
 
 // warmWatches keeps a watch open on the kinds that instances will write, so that the first
 // instance need not wait for one: the first watch of a new kind takes the API server about a
-// second. It also wakes the definition when such a kind is installed.
+// second. It also enqueues the definition when such a kind is installed.
 func (r *Dialect) warmWatches(v *session) {
 	lease := v.lease
 	if hub := v.memory.account.Hub; hub != r.Hub {
@@ -277,7 +276,7 @@ func (r *Dialect) warmWatches(v *session) {
 		defer lease.Commit()
 	}
 	for _, gvk := range v.memory.composers.ChildKinds() {
-		lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object wakes it
+		lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object enqueues it
 	}
 }
 
@@ -300,11 +299,11 @@ func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 			Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
 			Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
 			Version: r.Version, Now: r.Now, Usages: r.Usages, Layers: r.Layers,
-			Wake:      func() { r.Wake(key) },
-			Readiness: &instance.ReadinessCache{Changed: func() { r.instanceChanged(key, m) }},
+			EnqueueDefinition: func() { r.EnqueueDefinition(key) },
+			Readiness:         &instance.ReadinessCache{Changed: func() { r.instanceChanged(key, m) }},
 		}
 		m.startedAt = r.Now()
-		return r.Engine.Start(kind, r.Held(kind, m.instances), func() { r.Wake(key) })
+		return r.Engine.Start(kind, r.Held(kind, m.instances), func() { r.EnqueueDefinition(key) })
 	}, func() {
 		if account.Hub != r.Hub {
 			account.Hub.ForgetKind(kind.GroupKind())
@@ -317,6 +316,6 @@ func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 // instanceChanged requests a reconcile of a definition that waits for its instances.
 func (r *Dialect) instanceChanged(key object.Key, e *memory) {
 	if e.rollout.waits.Load() {
-		r.Wake(key)
+		r.EnqueueDefinition(key)
 	}
 }

@@ -1,7 +1,7 @@
-// Package definition turns definitions into served kinds: it compiles a
-// definition's graph, publishes its CustomResourceDefinition, and starts the
-// controller of its instances; when the definition goes, it waits for the
-// instances and retires what it made.
+// Package definition reconciles definitions of graphs: it compiles a definition's graph, publishes its
+// CustomResourceDefinition, and starts the controller of its instances. When the definition is deleted,
+// it waits until the instances are gone, then stops the controller, deletes the
+// CustomResourceDefinition if that is allowed, and removes the finalizer.
 package definition
 
 import (
@@ -29,13 +29,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Config is what the controllers of definitions need, in both spellings, which share a Registry.
+// Config is what the controllers of ResourceGraphDefinitions and ResourceGroups need, which share a Registry.
 type Config struct {
 	serving.Config
 	Registry *Registry
 	Version  string
-	// AllowCRDDeletion deletes the CustomResourceDefinition of a definition that is deleted and has no instances. Off,
-	// it stays.
+	// AllowCRDDeletion says that the CustomResourceDefinition is deleted with the definition once no instance remains.
 	AllowCRDDeletion bool
 	// Usages knows which objects are in use.
 	Usages instance.Usages
@@ -44,13 +43,13 @@ type Config struct {
 	As func(v1alpha1.ServiceAccount) (Account, error)
 	// Rollouts counts the outcomes of rollouts.
 	Rollouts *telemetry.Rollouts
-	// Layers measures how long values take upwards.
+	// Layers measures how long status values take to reach the parent.
 	Layers *telemetry.StatusPropagation
 	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions
 }
 
-// Dialect is the dialect of graphs, in one of its spellings.
+// Dialect is the dialect of graphs, for ResourceGraphDefinitions or for ResourceGroups.
 type Dialect struct{ Config }
 
 // New returns the reconciler of definitions of graphs.
@@ -80,12 +79,12 @@ type session struct {
 	// looked up.
 	result    compiled
 	lookupErr error
-	// kindAbsent says that the API server is not built with a kind that is used. Another release of it may be, and no
-	// event says so.
+	// kindAbsent says that the definition uses a built-in kind that this release of the API server does not have. No
+	// event says when an upgrade adds it.
 	kindAbsent bool
 	// choice is which revision is to serve.
 	choice choice
-	// readiness is whether the kind is served as the choice wants it.
+	// readiness says whether the kind is served with the schema of the choice.
 	readiness *serving.Readiness
 	// review is the result of the permission review.
 	review review
@@ -96,11 +95,11 @@ type session struct {
 // source is the spec of a definition, as far as it can be decoded.
 type source struct {
 	spec *v1alpha1.DefinitionSpec
-	// unreadable says that the spec cannot be decoded, so that spec is empty. readable is the spec without the parts
-	// that cannot be decoded.
+	// unreadable says that parts of the spec cannot be decoded; then spec is empty, and readable is the spec without
+	// these parts.
 	unreadable bool
 	readable   *v1alpha1.DefinitionSpec
-	// kind is the kind that it asks for; empty if that cannot be read.
+	// kind is the kind that it defines; empty if that cannot be read.
 	kind schema.GroupKind
 }
 
@@ -108,18 +107,18 @@ type source struct {
 type history struct {
 	// revisions are in their order.
 	revisions []*rev.GraphRevision
-	// unrecorded says why the definition as it is has no revision, if that is so.
+	// unrecorded says why the current definition has no revision.
 	unrecorded unrecorded
-	// current is the revision that the definition is; 0 if it is none.
+	// current is the number of the revision with the current content of the definition; 0 if there is none.
 	current int64
 }
 
 // choice is which revision is to serve.
 type choice struct {
-	// target is what the definition asks for, and waves how it gets to the instances.
+	// target is the revision that the definition requests, and waves are those of its rollout.
 	target revision.Target
 	waves  revision.Waves
-	// candidate is what is to serve for the target; without a compilation if nothing can, as obstacle says.
+	// candidate is the compiled target; it has no compilation if the target cannot serve, as obstacle says.
 	candidate candidate
 	obstacle  obstacle
 }
@@ -144,7 +143,7 @@ func (r *Dialect) Managers() (object, status string) {
 	return v1alpha1.InstanceManager, v1alpha1.StatusManager
 }
 
-// Forget stops what serves the kind of a definition that is gone.
+// Forget stops the controller of a definition that is gone.
 func (r *Dialect) Forget(key object.Key) {
 	r.Registry.Entry(key).Memory.running.Stop()
 	r.Registry.Forget(key)
@@ -172,7 +171,7 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 // Finalizers keep the definition while there are instances.
 func (v *session) Finalizers() []string { return []string{v1alpha1.Finalizer} }
 
-// Compile compiles the definition, keeps what is new as a revision, and chooses the revision that is to serve.
+// Compile compiles the definition, creates a revision of new content, and chooses the revision that is to serve.
 func (v *session) Compile(ctx context.Context) reconcile.Result {
 	v.lease = v.r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	if out := v.r.loadRevisions(ctx, v); out.IsFinal() {
@@ -186,18 +185,18 @@ func (v *session) Compile(ctx context.Context) reconcile.Result {
 	return reconcile.Result{}
 }
 
-// Serve lets each instance be composed by its revision.
+// Serve starts the controller, and sets the revision by which each instance is composed.
 func (v *session) Serve(ctx context.Context) error {
 	v.r.reviewPermissions(ctx, v)
 	return v.r.serve(ctx, v)
 }
 
 // Report writes the status, and then rewrites instances that are stored in a former version.
-func (v *session) Report(ctx context.Context, failed, served error) reconcile.Result {
-	if failed != nil {
-		return v.r.report(ctx, v, errors.Join(failed, served))
+func (v *session) Report(ctx context.Context, publishErr, serveErr error) reconcile.Result {
+	if publishErr != nil {
+		return v.r.report(ctx, v, errors.Join(publishErr, serveErr))
 	}
-	err := errors.Join(served, v.r.pruneRevisions(ctx, v))
+	err := errors.Join(serveErr, v.r.pruneRevisions(ctx, v))
 	if v.lookupErr != nil {
 		err = v.lookupErr
 	}
@@ -211,7 +210,7 @@ func (v *session) Close() {
 	}
 }
 
-// registerKinds records, before anything is read, the kinds that wake the definition when they change.
+// registerKinds records, before anything is read, the kinds that enqueue the definition when they change.
 func (r *Dialect) registerKinds(v *session) {
 	var kinds []serving.Kind
 	if v.source.kind.Kind != "" {
@@ -235,7 +234,7 @@ func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	return &v1alpha1.Schema{Kind: text("kind"), Group: text("group"), Plural: text("plural")}
 }
 
-// specOf decodes a definition's spec, which is the same in both spellings, as far as possible.
+// specOf decodes a definition's spec as far as possible.
 func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, diag.List) {
 	spec, _ := raw.Object["spec"].(map[string]any)
 	return graph.Read(spec)

@@ -24,7 +24,7 @@ func (r *Dialect) verifyRevision(ctx context.Context, v *session, o *unstructure
 	c := candidate{one.Spec.Revision, r.compilationOf(v, one)}
 	if !isRecorded {
 		if err := r.compileCandidate(ctx, v, c); err != nil {
-			r.noteLookupError(v, err)
+			r.recordLookupError(v, err)
 			return nil
 		}
 	}

@@ -45,10 +45,10 @@ func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomR
 		wanted.Spec.Conversion = current.Spec.Conversion // only this program has restarted
 		return true
 	case planned:
-		*v.readiness = serving.Readiness{Unknown: true, Reason: kindAwaitsConversion, Message: "waiting for the webhook of this program that converts instances between versions; it is only starting"}
+		*v.readiness = serving.Readiness{Unknown: true, Reason: kindAwaitsConversion, Message: "waiting for the conversion webhook of this program to start"}
 	default:
-		*v.readiness = serving.Readiness{Reason: kindNotConverted, Message: "the fields of the versions differ, so that instances have to be converted by a webhook, and this program serves none. " +
-			"Run it with --webhook-bind-address and --webhook-service or --webhook-url, or with --webhook for 'espalier up'; what was published before is served until then"}
+		*v.readiness = serving.Readiness{Reason: kindNotConverted, Message: "the fields of the versions differ, which requires a conversion webhook, and this program serves none. " +
+			"Run it with --webhook-bind-address and --webhook-service or --webhook-url, or with --webhook for 'espalier up'. Until then the previous CustomResourceDefinition is served"}
 	}
 	return false
 }

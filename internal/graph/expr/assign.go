@@ -190,7 +190,7 @@ func (r *shapes) objectMismatch(from, to *shape, visited map[comparison]bool) (p
 func (r *shapes) mapMismatch(t *cel.Type, to *shape, visited map[comparison]bool) (problem, expected string) {
 	key, value := t.Parameters()[0], t.Parameters()[1]
 	if k := key.Kind(); k != cel.StringKind && k != cel.DynKind && k != cel.TypeParamKind {
-		return "the expression is a map whose keys are " + pluralNoun(key), "string keys, as everywhere in JSON"
+		return "the map's keys are " + pluralNoun(key), "string keys, as everywhere in JSON"
 	}
 	if to.kindOf() == ofMap {
 		if problem, _ := r.mismatch(value, to.elem, visited); problem != "" {

@@ -126,7 +126,7 @@ func (e *Env) checkLimits(source string, at object.Path) diag.List {
 	if depth, offset := bracketDepth(source); depth > e.limits.Depth {
 		return diag.List{{
 			Path: at, Expr: source, Offset: offset,
-			Problem: fmt.Sprintf("%d brackets inside each other exceed the limit Depth of %d", depth, e.limits.Depth),
+			Problem: fmt.Sprintf("%d nested brackets exceed the limit Depth of %d", depth, e.limits.Depth),
 		}}
 	}
 	return nil

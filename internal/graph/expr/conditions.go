@@ -94,7 +94,7 @@ func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Exp
 		return nil, nil
 	}
 	if args[0].Kind() != ast.MapKind {
-		return nil, eh.NewError(args[0].ID(), "runtime.newCondition takes a map of type, status, reason and message")
+		return nil, eh.NewError(args[0].ID(), "the argument of runtime.newCondition must be a map of type, status, reason and message")
 	}
 	fields := map[string]ast.Expr{}
 	for _, e := range args[0].AsMap().Entries() {
@@ -119,7 +119,7 @@ func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Exp
 	for i, name := range conditionKeys {
 		call[i] = fields[name]
 		if call[i] == nil && i < 2 {
-			return nil, eh.NewError(args[0].ID(), "a condition needs a "+name)
+			return nil, eh.NewError(args[0].ID(), "a condition must have a "+name)
 		}
 		if call[i] == nil {
 			call[i] = eh.NewLiteral(types.String(""))

@@ -52,7 +52,7 @@ func TestEveryLimitNamesItself(t *testing.T) {
 	}
 	cases := map[string]struct{ expr, want string }{
 		"length": {strings.Repeat("1", 41), "x: an expression of 41 bytes exceeds the limit Length of 40"},
-		"depth":  {"[[[[1]]]]", `x: in "[[[[1]]]]" at 4: 4 brackets inside each other exceed the limit Depth of 3`},
+		"depth":  {"[[[[1]]]]", `x: in "[[[[1]]]]" at 4: 4 nested brackets exceed the limit Depth of 3`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

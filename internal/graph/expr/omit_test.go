@@ -34,7 +34,7 @@ func TestOmitLeavesTheFieldOut(t *testing.T) {
 func TestOmitIsAllowedOnlyInTemplates(t *testing.T) {
 	env := testEnv(t)
 	_, problems := env.CompileStandalone("${true ? omit() : true}", cel.BoolType, "x")
-	if problems == nil || problems.Err().Error() != `x: in "true ? omit() : true" at 1: omit() leaves out a field of a template, and has no meaning here` {
+	if problems == nil || problems.Err().Error() != `x: in "true ? omit() : true" at 1: omit() omits a field of a template and cannot be used here` {
 		t.Error(problems.Err())
 	}
 	template, problems := env.Template(map[string]any{"a": "${omit()}"}, nil, "x")

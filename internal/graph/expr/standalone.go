@@ -35,7 +35,7 @@ func (e *Env) CompileStandalone(text string, want *cel.Type, at object.Path) (*P
 // omitProblem is the diagnostic of an expression that calls omit() where there is no field
 // to leave out.
 func (p *Program) omitProblem() diag.Diagnostic {
-	return diag.Diagnostic{Path: p.at, Expr: p.source, Problem: "omit() leaves out a field of a template, and has no meaning here"}
+	return diag.Diagnostic{Path: p.at, Expr: p.source, Problem: "omit() omits a field of a template and cannot be used here"}
 }
 
 // ForbidOmit returns a diagnostic for each expression that calls omit(), for documents that

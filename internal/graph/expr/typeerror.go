@@ -53,7 +53,7 @@ func (e *Env) describeCallError(d *diag.Diagnostic, name string, member bool, gi
 		if given[0].Kind() != cel.BoolKind {
 			d.Problem, d.Expected = "the condition of ?: is "+describe(given[0]), "a boolean"
 		} else {
-			d.Problem, d.Expected = "the two results of ?: are "+describePair(given[1], given[2]), "two of one type"
+			d.Problem, d.Expected = "the two results of ?: are "+describePair(given[1], given[2]), "two values of the same type"
 		}
 		return
 	case operators.Index, operators.OptIndex:
@@ -92,7 +92,7 @@ func describePair(a, b *cel.Type) string { return describe(a) + " and " + descri
 func describeIndexError(d *diag.Diagnostic, given []*cel.Type) {
 	switch given[0].Kind() {
 	case cel.StructKind:
-		d.Problem, d.Expected = "an object has no computed keys", "the name of a field after a dot; to look something up, a map, such as ${{'small': 1, 'large': 2}}"
+		d.Problem, d.Expected = "an object has no computed keys", "the name of a field after a dot; for a lookup, a map such as ${{'small': 1, 'large': 2}}"
 	case cel.ListKind:
 		d.Problem, d.Expected = "the index of a list is "+describe(given[1]), "an integer"
 	case cel.MapKind:
@@ -127,13 +127,13 @@ func operandHint(operator string, given []*cel.Type) string {
 	case "in":
 		return "a list or a map to the right of it"
 	case "==", "!=":
-		return "two of one type" + advice
+		return "two values of the same type" + advice
 	case "+":
-		return "two strings, two numbers or two lists of one type" + advice
+		return "two strings, two numbers or two lists of the same type" + advice
 	case "-", "*", "/", "%":
-		return "two numbers of one type" + advice
+		return "two numbers of the same type" + advice
 	}
-	return "two of one type that has an order" + advice
+	return "two values of the same ordered type" + advice
 }
 
 // maxShownSignatures bounds the signatures of a function in a message.

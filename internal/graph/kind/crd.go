@@ -37,9 +37,9 @@ func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) 
 type Options struct {
 	// Version is the version of the program, which a label records.
 	Version string
-	// MoreColumns adds printer columns to those of the dialect, unless the author sets
+	// AdditionalPrinterColumns adds printer columns to those of the dialect, unless the author sets
 	// columns.
-	MoreColumns bool
+	AdditionalPrinterColumns bool
 }
 
 // For builds the CustomResourceDefinition of a graph's kind, with the labels of the owning
@@ -131,7 +131,7 @@ func printerColumns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensio
 		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
 	}
-	if o.MoreColumns {
+	if o.AdditionalPrinterColumns {
 		out = append(out, report.PrinterColumns(report.UndeclaredFields(g.Status))...)
 	}
 	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})

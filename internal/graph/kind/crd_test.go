@@ -162,7 +162,7 @@ func TestColumns(t *testing.T) {
 	}
 	for name, tc := range cases {
 		var got []string
-		for _, c := range kind.For(g, &tc.schema, object.Definition{Name: "vpc"}, kind.Options{Version: "v1", MoreColumns: tc.more}).Spec.Versions[0].AdditionalPrinterColumns {
+		for _, c := range kind.For(g, &tc.schema, object.Definition{Name: "vpc"}, kind.Options{Version: "v1", AdditionalPrinterColumns: tc.more}).Spec.Versions[0].AdditionalPrinterColumns {
 			got = append(got, c.Name)
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -74,7 +74,7 @@ func (r Replacement) Next() ReplaceDecision {
 	from, to := crd.StorageVersion(r.Current), crd.StorageVersion(r.Wanted)
 	switch {
 	case from != to && r.InWaves:
-		return keepCurrent(BreakingChange, "the change cannot go in waves: instances are composed in the storage version, which would change from %s to %s. Remove spec.rollout for this change", from, to)
+		return keepCurrent(BreakingChange, "the change cannot be rolled out in waves: instances are composed in the storage version, which would change from %s to %s. Remove spec.rollout for this change", from, to)
 	case len(changes) > 0 && !r.AllowBreaking && !r.Dependants.Done:
 		return ReplaceDecision{Action: CheckDependants}
 	case len(changes) > 0 && !r.AllowBreaking:
@@ -82,10 +82,10 @@ func (r Replacement) Next() ReplaceDecision {
 		if r.Dependants.Problem != "" {
 			others = "; and definitions that compose the kind: " + r.Dependants.Problem
 		}
-		return keepCurrent(BreakingChange, "the change would break instances that exist: %s%s. Annotate the definition with %s: \"true\" to go ahead",
+		return keepCurrent(BreakingChange, "the change would break existing instances: %s%s. Annotate the definition with %s: \"true\" to allow it",
 			Describe(changes), others, v1alpha1.AllowBreakingAnnotation)
 	case len(changes) > 0 && r.InWaves:
-		return keepCurrent(BreakingChange, "the change cannot go in waves: the kind cannot hold instances before and after the change at the same time: %s. Remove spec.rollout to change all instances at once, or keep what the change removes", Describe(changes))
+		return keepCurrent(BreakingChange, "the change cannot be rolled out in waves: the kind cannot hold instances before and after the change at the same time: %s. Remove spec.rollout to change all instances at once, or keep what the change removes", Describe(changes))
 	}
 	if lost := r.removedStoredVersions(); len(lost) > 0 {
 		advice := "List it in spec.schema.versions until they are rewritten, which starts once that version is served again"
@@ -99,11 +99,11 @@ func (r Replacement) Next() ReplaceDecision {
 	case r.changesConversion() && !r.Inconvertible.Done:
 		return ReplaceDecision{Action: CheckInstances}
 	case r.Inconvertible.Problem != "":
-		return keepCurrent(ConversionFails, "%s. Change the conversion or the instances; the previous CustomResourceDefinition stays until then", r.Inconvertible.Problem)
+		return keepCurrent(ConversionFails, "%s. Change the conversion or the instances; until then the previous CustomResourceDefinition stays", r.Inconvertible.Problem)
 	case !r.AllowBreaking && !r.Dependants.Done:
 		return ReplaceDecision{Action: CheckDependants}
 	case !r.AllowBreaking && r.Dependants.Problem != "":
-		return keepCurrent(BreaksDependants, "the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to go ahead",
+		return keepCurrent(BreaksDependants, "the change would break definitions that compose the kind: %s. Change these first, or annotate this definition with %s: \"true\" to allow it",
 			r.Dependants.Problem, v1alpha1.AllowBreakingAnnotation)
 	}
 	return ReplaceDecision{Action: Replace}

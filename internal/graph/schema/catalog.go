@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Marker is a marker of the shorthand.
+// Marker is a marker of SimpleSchema.
 type Marker struct {
 	Name string
 	// Types are the OpenAPI types that the marker applies to; none means any.
@@ -14,7 +14,7 @@ type Marker struct {
 	Repeatable bool
 }
 
-// Markers lists the markers of the shorthand, sorted by name.
+// Markers lists the markers of SimpleSchema, sorted by name.
 func Markers() []Marker {
 	var out []Marker
 	for _, name := range slices.Sorted(maps.Keys(markerRules)) {
@@ -23,5 +23,5 @@ func Markers() []Marker {
 	return out
 }
 
-// Types returns the OpenAPI type of each built-in type.
+// Types returns the OpenAPI type of each built-in type of SimpleSchema.
 func Types() map[string]string { return maps.Clone(builtin) }

@@ -86,11 +86,11 @@ func (d *draft) invalidListMap() []diag.Diagnostic {
 	case !here:
 		return nil
 	case listType(d.schema) != "map" && len(d.schema.XListMapKeys) > 0:
-		return []diag.Diagnostic{{Offset: at, Problem: `marker "listMapKey" needs listType=map`}}
+		return []diag.Diagnostic{{Offset: at, Problem: `marker "listMapKey" requires listType=map`}}
 	case listType(d.schema) != "map":
 		return nil
 	case len(d.schema.XListMapKeys) == 0:
-		return []diag.Diagnostic{{Offset: at, Problem: "a list of listType=map needs a key", Expected: "listMapKey=name, for each field that identifies items"}}
+		return []diag.Diagnostic{{Offset: at, Problem: "a list of listType=map requires a key", Expected: "listMapKey=name, for each field that identifies items"}}
 	}
 	items := d.schema.Items.Schema
 	if items.Type == "" {

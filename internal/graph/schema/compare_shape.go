@@ -104,7 +104,7 @@ func (c *changes) compareRest(old, new *extv1.JSONSchemaProps, at object.Path) {
 		s.AllOf, s.AnyOf, s.OneOf, s.Not = nil, nil, nil, nil
 	}
 	if !apiequality.Semantic.DeepEqual(was, is) {
-		c.breaking(at, "the schema changed in a way that is not understood")
+		c.breaking(at, "the schema changed in an unknown way")
 	}
 }
 

@@ -25,7 +25,7 @@ func of(s props) *extv1.JSONSchemaPropsOrBool { return &extv1.JSONSchemaPropsOrB
 
 func itemsOf(s props) *extv1.JSONSchemaPropsOrArray { return &extv1.JSONSchemaPropsOrArray{Schema: &s} }
 
-// TestCompare covers what shorthand cannot say; testdata/compare has the rest.
+// TestCompare covers what SimpleSchema cannot say; testdata/compare has the rest.
 func TestCompare(t *testing.T) {
 	object := props{Type: "object"}
 	cases := map[string]struct {
@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 		"a rule says it better":                     {&props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r"}}}, &props{Type: "object", XValidations: extv1.ValidationRules{{Rule: "r", Message: "m"}}}, nil},
 		"an embedded resource":                      {&object, &props{Type: "object", XEmbeddedResource: true}, breaking("became an embedded resource")},
 		"a combination that is not understood":      {&object, &props{Type: "object", AnyOf: []props{object}}, breaking("anyOf changed")},
-		"something that nobody thought of":          {&object, &props{Type: "object", UniqueItems: true}, breaking("the schema changed in a way that is not understood")},
+		"something that nobody thought of":          {&object, &props{Type: "object", UniqueItems: true}, breaking("the schema changed in an unknown way")},
 		"defaults are told and do not break":        {&props{Type: "string", Default: &extv1.JSON{Raw: []byte(`"a"`)}}, &props{Type: "string"}, harmless(`default "a" removed`)},
 		"the same number written in the same sense": {&props{Type: "object", Default: &extv1.JSON{Raw: []byte(`{"a": 1, "b": 2}`)}}, &props{Type: "object", Default: &extv1.JSON{Raw: []byte(`{"b":2,"a":1}`)}}, nil},
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// FromShorthand converts the shorthand of a kind (its spec, its status, and the types of
+// FromSimpleSchema converts the SimpleSchema of a kind (its spec, its status, and the types of
 // both) to the schema of the kind's objects, as a CustomResourceDefinition has it. It
 // ignores other fields.
-func FromShorthand(kind map[string]any) (*extv1.JSONSchemaProps, diag.List) {
+func FromSimpleSchema(kind map[string]any) (*extv1.JSONSchemaProps, diag.List) {
 	var problems diag.List
 	part := func(name string) map[string]any {
 		fields, ok := kind[name].(map[string]any)

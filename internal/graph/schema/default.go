@@ -18,7 +18,7 @@ func setDefault(d *draft, m marker) *diag.Diagnostic {
 	if d.schema.Type == "string" {
 		text := unescape(m.value)
 		if why := validate(d.schema, text, ""); why != "" {
-			return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
+			return &diag.Diagnostic{Offset: m.valueAt, Problem: "invalid default: " + why}
 		}
 		d.schema.Default = &extv1.JSON{Raw: encode(text)}
 		return nil
@@ -26,11 +26,11 @@ func setDefault(d *draft, m marker) *diag.Diagnostic {
 	v, err := decode(m.value)
 	if err != nil {
 		return &diag.Diagnostic{
-			Offset: m.valueAt, Problem: fmt.Sprintf("the default %q is not %s", m.value, typeNoun(d.schema.Type)), Expected: exampleDefault(d.schema),
+			Offset: m.valueAt, Problem: fmt.Sprintf("invalid default: %q is not %s", m.value, typeNoun(d.schema.Type)), Expected: exampleDefault(d.schema),
 		}
 	}
 	if why := validate(d.schema, v, ""); why != "" {
-		return &diag.Diagnostic{Offset: m.valueAt, Problem: "the default does not fit: " + why}
+		return &diag.Diagnostic{Offset: m.valueAt, Problem: "invalid default: " + why}
 	}
 	d.schema.Default = &extv1.JSON{Raw: compact(m.value)}
 	return nil
@@ -47,7 +47,7 @@ func (d *draft) inheritedDefaultProblem() *diag.Diagnostic {
 		return nil
 	}
 	if why := validate(d.schema, v, ""); why != "" {
-		return &diag.Diagnostic{Offset: d.typ.at, Problem: "the type's default does not fit: " + why, Expected: "a default marker on this field"}
+		return &diag.Diagnostic{Offset: d.typ.at, Problem: "invalid default of the type: " + why, Expected: "a default marker on this field"}
 	}
 	return nil
 }

@@ -48,10 +48,10 @@ func (p *parser) field(spec any, at object.Path, depth int) (*extv1.JSONSchemaPr
 	const expected = `a type such as "string | required=true", or the fields of an object`
 	switch v := spec.(type) {
 	case string:
-		return p.shorthand(v, at, depth)
+		return p.parseField(v, at, depth)
 	case map[string]any:
 		if hint, ok := openAPI(v); ok {
-			p.problems.Add(diag.Diagnostic{Path: at, Problem: "this is an OpenAPI schema and not shorthand", Expected: hint})
+			p.problems.Add(diag.Diagnostic{Path: at, Problem: "this is an OpenAPI schema, not SimpleSchema", Expected: hint})
 			return anything(), false
 		}
 		return p.fields(v, at, depth), false
@@ -92,9 +92,9 @@ func (p *parser) checkName(name string, at object.Path, valid *regexp.Regexp, wh
 	}
 }
 
-// openAPI says whether fields are an OpenAPI schema, and what says the same in shorthand.
+// openAPI says whether fields are an OpenAPI schema, and what says the same in SimpleSchema.
 // Fields may be named "type" or "items" too, so it recognizes an OpenAPI schema by values
-// that are not valid in shorthand.
+// that are not valid in SimpleSchema.
 func openAPI(fields map[string]any) (hint string, ok bool) {
 	hints := map[string]string{
 		"string": `"string"`, "integer": `"integer"`, "number": `"float"`, "boolean": `"boolean"`,

@@ -11,7 +11,7 @@ import (
 )
 
 // TestParseGoldens reads testdata/parse: spec.yaml and types.yaml are the
-// shorthand, want-schema.yaml or want-problems what becomes of it.
+// SimpleSchema, want-schema.yaml or want-problems what becomes of it.
 func TestParseGoldens(t *testing.T) {
 	golden.Run(t, "testdata/parse/*.txtar", func(t *testing.T, a *golden.Archive) {
 		var spec, types map[string]any
@@ -28,7 +28,7 @@ func TestParseGoldens(t *testing.T) {
 }
 
 // TestCompareGoldens reads testdata/compare: old.yaml and new.yaml are the
-// shorthand before and after, want-changes what happened in between.
+// SimpleSchema before and after, want-changes what happened in between.
 func TestCompareGoldens(t *testing.T) {
 	golden.Run(t, "testdata/compare/*.txtar", func(t *testing.T, a *golden.Archive) {
 		before, after := parsed(t, a.Input["old.yaml"]), parsed(t, a.Input["new.yaml"])

@@ -20,7 +20,7 @@ func ParseName(markers string, at object.Path) (*extv1.JSONSchemaProps, diag.Lis
 	const typed = "string | "
 	text := typed + markers
 	p := &parser{resolved: map[string]custom{}, cycles: map[string]bool{}}
-	s, _ := p.shorthand(text, at, 0)
+	s, _ := p.parseField(text, at, 0)
 	problems := p.problems
 	if len(problems) == 0 {
 		given, _ := scanMarkers(text, len(typed))

@@ -17,25 +17,25 @@ const (
 	maxDepth = 32
 	// maxFields bounds the fields of a schema after types are expanded.
 	maxFields = 4096
-	// maxShorthand bounds the bytes of the shorthand of one field.
-	maxShorthand = 16 << 10
+	// maxFieldBytes bounds the bytes of the definition of one field.
+	maxFieldBytes = 16 << 10
 	// maxName bounds the bytes of the name of a field or of a type.
 	maxName = 253
 )
 
-// Options is what a shorthand may refer to besides the built-in types.
+// Options are the types that SimpleSchema may refer to besides the built-in ones.
 type Options struct {
-	// Types are the custom types by name, each a shorthand or a struct. They may use each
+	// Types are the custom types by name, each a type expression or a struct. They may use each
 	// other in any order, but not in a cycle.
 	Types map[string]any
 	// TypesPath is the path of the types in the document, for diagnostics.
 	TypesPath object.Path
 }
 
-// Parse turns the shorthand of an object's fields, as decoded JSON or YAML,
+// Parse parses the SimpleSchema of an object's fields, as decoded JSON or YAML,
 // into the object's schema. It reports every problem of the fields and of the
-// types, used or not, each with the path of its field and the place within the
-// shorthand.
+// types, used or not, each with the path of its field and the offset within its
+// text.
 //
 // Without problems the schema is structural, and its defaults are valid. With problems it
 // has the valid parts, for further checks and not to be served: an invalid part is a field
@@ -63,7 +63,7 @@ type parser struct {
 	problems diag.List
 }
 
-// report adds problems of the shorthand text of the field at path.
+// report adds problems of the text of the field at path.
 func (p *parser) report(path object.Path, text string, problems ...diag.Diagnostic) {
 	for _, d := range problems {
 		d.Path, d.Expr = path, text

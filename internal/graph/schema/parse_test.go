@@ -53,10 +53,10 @@ func TestLimitsAreNamed(t *testing.T) {
 				Path: "types.T12.b", Problem: "the schema has too many fields; at most 4096 are allowed, with types expanded",
 			}},
 		},
-		"a long shorthand": {
+		"a long field": {
 			reason: "a text is measured before it is read",
 			spec:   map[string]any{"a": "string | description=" + strings.Repeat("x", 16<<10)},
-			want:   diag.List{{Path: "spec.a", Problem: "the shorthand is too long: 16405 bytes; at most 16384 are allowed"}},
+			want:   diag.List{{Path: "spec.a", Problem: "the SimpleSchema of the field is too long: 16405 bytes; at most 16384 are allowed"}},
 		},
 	}
 	for name, tc := range cases {

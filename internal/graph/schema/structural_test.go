@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/schema"
 )
 
-// parsed is the schema of shorthand that must have no problems.
+// parsed is the schema of fields that must have no problems.
 func parsed(t *testing.T, text string) *extv1.JSONSchemaProps {
 	t.Helper()
 	var in struct{ Spec, Types map[string]any }

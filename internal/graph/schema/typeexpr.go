@@ -22,10 +22,10 @@ type typeExpr struct {
 	kind kind
 	name string    // of a named type
 	elem *typeExpr // of a list's items or a map's values
-	at   int       // its offset in the shorthand
+	at   int       // its offset in the text
 }
 
-// readType reads the type at the beginning of a shorthand, which ends at end.
+// readType reads the type at the beginning of a field, which ends at end.
 func readType(text string, end int) (typeExpr, *diag.Diagnostic) {
 	var wrap []kind
 	at, end := trim(text, 0, end)

@@ -53,7 +53,7 @@ type ReadyCondition struct {
 }
 
 // ReadyConditionOf reads an object's Ready condition, if it has one.
-func ReadyConditionOf(o *unstructured.Unstructured) (said ReadyCondition, ok bool) {
+func ReadyConditionOf(o *unstructured.Unstructured) (_ ReadyCondition, ok bool) {
 	ready, ok := condition.Read(o).Get("Ready")
 	if !ok {
 		return ReadyCondition{}, false
@@ -82,18 +82,18 @@ func SyncProblem(o *unstructured.Unstructured) string {
 // for its current generation. The message of one that isn't ready is the root cause that it
 // reports.
 func Instance(o *unstructured.Unstructured) Health {
-	said, ok := ReadyConditionOf(o)
+	ready, ok := ReadyConditionOf(o)
 	switch {
 	case !ok:
 		return byState(o)
-	case said.Generation < o.GetGeneration():
-		return Health{Message: fmt.Sprintf("its status is of generation %d, not %d", said.Generation, o.GetGeneration())}
-	case said.Status == condition.True:
+	case ready.Generation < o.GetGeneration():
+		return Health{Message: fmt.Sprintf("its status is of generation %d, not %d", ready.Generation, o.GetGeneration())}
+	case ready.Status == condition.True:
 		return Health{Ready: true}
-	case said.Message != "":
-		return Health{Message: said.Message}
+	case ready.Message != "":
+		return Health{Message: ready.Message}
 	}
-	return Health{Message: said.Reason}
+	return Health{Message: ready.Reason}
 }
 
 // byState computes the readiness of an instance whose author defines conditions without Ready:
@@ -119,8 +119,8 @@ func byState(o *unstructured.Unstructured) Health {
 // none.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
-	_, tells, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
-	return (tells || observed != 0) && observed < o.GetGeneration()
+	_, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	return (ok || observed != 0) && observed < o.GetGeneration()
 }
 
 // Observed is the generation that the object's status has observed: the status's own, or else
@@ -129,6 +129,6 @@ func Observed(o *unstructured.Unstructured) int64 {
 	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok {
 		return observed
 	}
-	said, _ := ReadyConditionOf(o)
-	return said.Generation
+	ready, _ := ReadyConditionOf(o)
+	return ready.Generation
 }

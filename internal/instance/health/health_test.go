@@ -38,21 +38,21 @@ func TestInstance(t *testing.T) {
 			"{metadata: {generation: 3}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}",
 			false, "its status is of generation 2, not 3",
 		},
-		"Without a Ready of the author's its state counts": {
+		"Without a condition Ready the state counts": {
 			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'False', observedGeneration: 2}]}}", true, "",
 		},
-		"Which may be another": {
+		"The state is another than ACTIVE": {
 			"{metadata: {generation: 2}, status: {state: ERROR, conditions: [{type: Mine, status: 'True', observedGeneration: 2}]}}", false, "its state is ERROR",
 		},
-		"Or that of an older generation": {
+		"The state is of an older generation": {
 			"{metadata: {generation: 2}, status: {state: ACTIVE, conditions: [{type: Mine, status: 'True', observedGeneration: 1}]}}",
 			false, "its status is of generation 1, not 2",
 		},
-		"Not ready says the deepest cause": {
+		"Not ready with the deepest cause": {
 			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: 'False', reason: R, message: a waits for b.id, observedGeneration: 1}]}}",
 			false, "a waits for b.id",
 		},
-		"Not ready without a message says the reason": {
+		"Not ready with a reason and no message": {
 			"{metadata: {generation: 1}, status: {conditions: [{type: Ready, status: Unknown, reason: Deleting, observedGeneration: 1}]}}",
 			false, "Deleting",
 		},
@@ -73,7 +73,7 @@ func TestOf(t *testing.T) {
 		ready  bool
 		says   string
 	}{
-		"What has no status is ready by being there": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}", true, ""},
+		"An object without a status is ready": {"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}", true, ""},
 		"A Ready condition decides": {
 			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {conditions: [{type: Ready, status: 'False', message: too small}]}}",
 			false, "too small",
@@ -90,13 +90,13 @@ func TestOf(t *testing.T) {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Failed, reason: Evicted, message: The node was low on memory}}",
 			false, "Failed: Pod has failed: Evicted: The node was low on memory",
 		},
-		"One that has succeeded is":         {"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Succeeded}}", true, ""},
-		"A volume that has failed isn't":    {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Failed}}", false, "is in the Failed phase"},
-		"A volume that can be claimed is":   {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Available}}", true, ""},
-		"A ReplicationController of 0 of 2": {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
-		"A request that was denied isn't":   {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
-		"A request without certificate":     {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
-		"What can't be read isn't ready": {
+		"A Pod that has succeeded is ready":             {"{apiVersion: v1, kind: Pod, metadata: {name: x}, status: {phase: Succeeded}}", true, ""},
+		"A volume that has failed isn't ready":          {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Failed}}", false, "is in the Failed phase"},
+		"A volume that is available is ready":           {"{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}, status: {phase: Available}}", true, ""},
+		"A ReplicationController of 0 of 2":             {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
+		"A signing request that was denied isn't ready": {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
+		"A request without certificate":                 {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
+		"A malformed status isn't ready": {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
 		},
 	}
@@ -115,16 +115,16 @@ func TestStale(t *testing.T) {
 		object string
 		want   bool
 	}{
-		"Without a status nothing is stale":        {"metadata: {generation: 5}", false},
-		"An observed generation behind is":         {"{metadata: {generation: 5}, status: {observedGeneration: 4}}", true},
-		"An observed generation that is equal not": {"{metadata: {generation: 5}, status: {observedGeneration: 5}}", false},
-		"A condition's counts where there is no other": {
+		"Without a status nothing is stale": {"metadata: {generation: 5}", false},
+		"An older observed generation":      {"{metadata: {generation: 5}, status: {observedGeneration: 4}}", true},
+		"The current observed generation":   {"{metadata: {generation: 5}, status: {observedGeneration: 5}}", false},
+		"The observed generation of a condition counts if the status has none": {
 			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", true,
 		},
-		"A condition without one says nothing": {
+		"A condition without an observed generation": {
 			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True'}]}}", false,
 		},
-		"The status's own has precedence": {
+		"The observed generation of the status has precedence": {
 			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", false,
 		},
 	}

@@ -61,14 +61,14 @@ func replicationController(o *unstructured.Unstructured) string {
 
 // signingRequest is ready when it was approved and has its certificate.
 func signingRequest(o *unstructured.Unstructured) string {
-	said := condition.Read(o)
+	conditions := condition.Read(o)
 	for _, bad := range []string{"Denied", "Failed"} {
-		if said.IsTrue(bad) {
-			c, _ := said.Get(bad)
+		if conditions.IsTrue(bad) {
+			c, _ := conditions.Get(bad)
 			return "Failed: " + bad + ": " + c.Message
 		}
 	}
-	if certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate"); certificate == "" || !said.IsTrue("Approved") {
+	if certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate"); certificate == "" || !conditions.IsTrue("Approved") {
 		return "InProgress: the certificate has not been issued"
 	}
 	return ""

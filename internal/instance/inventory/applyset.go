@@ -38,31 +38,34 @@ func Of(kinds []schema.GroupKind, namespaces ...string) Inventory {
 func Read(instance *unstructured.Unstructured) Inventory {
 	inv := Of(nil)
 	annotations := instance.GetAnnotations()
-	for _, s := range fields(annotations[v1alpha1.ApplySetKindsAnnotation]) {
+	for _, s := range splitList(annotations[v1alpha1.ApplySetKindsAnnotation]) {
 		inv.Kinds[schema.ParseGroupKind(s)] = struct{}{}
 	}
-	for _, s := range fields(annotations[v1alpha1.ApplySetNamespacesAnnotation]) {
+	for _, s := range splitList(annotations[v1alpha1.ApplySetNamespacesAnnotation]) {
 		inv.Namespaces[s] = struct{}{}
 	}
 	return inv
 }
 
-func fields(s string) []string {
+// splitList splits a list that is separated by commas or spaces.
+func splitList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // IsIntact says whether the inventory on an instance is the one that was recorded: no other
-// writer has changed it since. An instance without a claim has recorded none.
+// writer has changed it since. An instance without finalizer and label has recorded none.
 func IsIntact(instance *unstructured.Unstructured, owner Owner) bool {
 	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
 		return true
 	}
 	annotations := instance.GetAnnotations()
 	return annotations[v1alpha1.ApplySetHashAnnotation] ==
-		signature(owner.ID(), annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation])
+		inventoryHash(owner.ID(), annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation])
 }
 
-func signature(id, kinds, namespaces string) string {
+// inventoryHash is the value of ApplySetHashAnnotation: it no longer fits if another writer changes
+// the inventory.
+func inventoryHash(id, kinds, namespaces string) string {
 	return object.Digest([]string{id, kinds, namespaces})
 }
 

@@ -32,17 +32,17 @@ func TestUnionAndContains(t *testing.T) {
 	maps := inventory.Of([]schema.GroupKind{configMaps}, "a")
 	both := inventory.Of([]schema.GroupKind{configMaps, deployments}, "a", "b")
 	cases := map[string]struct{ got, want bool }{
-		"Everything contains nothing":           {maps.Contains(none), true},
-		"Nothing contains nothing":              {none.Contains(none), true},
-		"An inventory contains itself":          {both.Contains(both), true},
-		"More contains less":                    {both.Contains(maps), true},
-		"Less doesn't contain more":             {maps.Contains(both), false},
-		"Namespaces count":                      {maps.Contains(inventory.Of([]schema.GroupKind{configMaps}, "b")), false},
-		"Kinds count":                           {maps.Contains(inventory.Of([]schema.GroupKind{deployments}, "a")), false},
-		"What has grown contains what it was":   {maps.Union(both).Contains(maps), true},
-		"What has grown contains what came":     {maps.Union(both).Contains(both), true},
-		"Growing leaves the inventory as it is": {maps.Contains(both), false},
-		"Nothing can grow":                      {none.Union(maps).Contains(maps), true},
+		"Everything contains nothing":                                  {maps.Contains(none), true},
+		"Nothing contains nothing":                                     {none.Contains(none), true},
+		"An inventory contains itself":                                 {both.Contains(both), true},
+		"More contains less":                                           {both.Contains(maps), true},
+		"Less doesn't contain more":                                    {maps.Contains(both), false},
+		"Namespaces count":                                             {maps.Contains(inventory.Of([]schema.GroupKind{configMaps}, "b")), false},
+		"Kinds count":                                                  {maps.Contains(inventory.Of([]schema.GroupKind{deployments}, "a")), false},
+		"A union contains the former inventory":                        {maps.Union(both).Contains(maps), true},
+		"A union contains the added inventory":                         {maps.Union(both).Contains(both), true},
+		"A smaller wanted inventory leaves the recorded one unchanged": {maps.Contains(both), false},
+		"Nothing can grow":                                             {none.Union(maps).Contains(maps), true},
 	}
 	for name, tc := range cases {
 		if tc.got != tc.want {
@@ -51,13 +51,13 @@ func TestUnionAndContains(t *testing.T) {
 	}
 }
 
-func TestAClaimIsReadAgain(t *testing.T) {
+func TestMetadataIsReadAgain(t *testing.T) {
 	o := instance()
 	owner := inventory.OwnerOf(o, object.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Defaults{
+	metadata := inventory.MetadataOf(owner, inventory.Of([]schema.GroupKind{deployments, configMaps}, "b", "a"), inventory.Defaults{
 		Limits: inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, OnDelete: map[string]v1alpha1.DeletionPolicy{"b": "Retain", "a": "Retain", "c": "Orphan"},
 	})
-	want := inventory.Claim{
+	want := inventory.Metadata{
 		Labels: map[string]string{
 			"kro.run/owned": "true", "kro.run/kro-version": "v1",
 			"kro.run/resource-graph-definition-id": "d-1", "kro.run/resource-graph-definition-name": "vpc",
@@ -68,14 +68,14 @@ func TestAClaimIsReadAgain(t *testing.T) {
 			"applyset.kubernetes.io/contains-group-kinds":  "ConfigMap,Deployment.apps",
 			"applyset.kubernetes.io/additional-namespaces": "a,b",
 			"espalier.dev/deletion-defaults":               "timeout=1m0s,forceAfter=1h0m0s,Orphan=c,Retain=a;b",
-			"internal.kro.run/applyset-inventory-hash":     claim.Annotations["internal.kro.run/applyset-inventory-hash"],
+			"internal.kro.run/applyset-inventory-hash":     metadata.Annotations["internal.kro.run/applyset-inventory-hash"],
 		},
 		Finalizer: "vpc.team.kro.run/finalizer",
 	}
-	if diff := cmp.Diff(want, claim); diff != "" {
+	if diff := cmp.Diff(want, metadata); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	configuration := claim.Configuration(o)
+	configuration := metadata.Configuration(o)
 	if configuration.GetUID() != "i-1" {
 		t.Error("a late write could bring back an instance that is gone")
 	}
@@ -83,14 +83,14 @@ func TestAClaimIsReadAgain(t *testing.T) {
 	if diff := cmp.Diff([]schema.GroupKind{configMaps, deployments}, read.GroupKinds()); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
-	if !claim.IsOn(configuration) {
-		t.Error("what carries the claim is said not to")
+	if !metadata.IsOn(configuration) {
+		t.Error("an instance with the metadata is said not to have it")
 	}
 }
 
-func TestClaimIsOn(t *testing.T) {
+func TestMetadataIsOn(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc", UID: "d-1"}, "v1")
-	claim := inventory.ClaimOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Defaults{})
+	metadata := inventory.MetadataOf(owner, inventory.Of([]schema.GroupKind{configMaps}), inventory.Defaults{})
 	cases := map[string]struct {
 		reason string
 		change func(*unstructured.Unstructured)
@@ -105,21 +105,21 @@ func TestClaimIsOn(t *testing.T) {
 			want: true,
 		},
 		"Other labels don't matter": {
-			reason: "they are somebody else's",
+			reason: "other clients set them",
 			change: func(o *unstructured.Unstructured) { o.SetLabels(with(o.GetLabels(), "team", "web")) },
 			want:   true,
 		},
-		"A finalizer that is gone is missed": {
+		"A finalizer that is gone is added again": {
 			reason: "without it the instance could go before its children",
 			change: func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/finalizer"}) },
 		},
-		"Another incarnation of the definition claims it again": {
+		"The labels of another incarnation of the definition are replaced": {
 			reason: "the label names the definition that serves it now",
 			change: func(o *unstructured.Unstructured) {
 				o.SetLabels(with(o.GetLabels(), v1alpha1.DefinitionIDLabel, "d-2"))
 			},
 		},
-		"A smaller inventory claims it again": {
+		"A smaller inventory is replaced": {
 			reason: "a kind that is written must be found again",
 			change: func(o *unstructured.Unstructured) {
 				o.SetAnnotations(with(o.GetAnnotations(), v1alpha1.ApplySetKindsAnnotation, ""))
@@ -128,9 +128,9 @@ func TestClaimIsOn(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := claim.Configuration(instance())
+			o := metadata.Configuration(instance())
 			tc.change(o)
-			if got := claim.IsOn(o); got != tc.want {
+			if got := metadata.IsOn(o); got != tc.want {
 				t.Errorf("%s: want %t, got %t", tc.reason, tc.want, got)
 			}
 		})
@@ -151,11 +151,11 @@ func TestFormerFinalizers(t *testing.T) {
 		want    []string
 	}{
 		"The current one stays":                         {"it is what keeps the instance", []string{"kro.run/finalizer"}, "kro.run/finalizer", nil},
-		"One that derives from a UID is retired":        {"its definition was deleted and made anew", []string{"kro.run/finalizer", uid}, "kro.run/finalizer", []string{uid}},
-		"One that derives from another name is too":     {"a kind is served by one definition at a time", []string{"old.team.kro.run/finalizer"}, "vpc.team.kro.run/finalizer", []string{"old.team.kro.run/finalizer"}},
-		"So is the other spelling's":                    {"a group became a graph definition, or back", []string{"kro.run/finalizer"}, "vpc.team.kro.run/finalizer", []string{"kro.run/finalizer"}},
-		"Somebody else's is none of ours":               {"who put it there waits for it", []string{"foregroundDeletion", "example.com/kro.run", "xkro.run/finalizer", "kro.run/finalizer2"}, "kro.run/finalizer", nil},
-		"What is retired keeps its order":               {"the same input gives the same bytes", []string{uid, "b.a.kro.run/finalizer"}, "kro.run/finalizer", []string{uid, "b.a.kro.run/finalizer"}},
+		"A finalizer with a UID is retired":             {"its definition was deleted and made anew", []string{"kro.run/finalizer", uid}, "kro.run/finalizer", []string{uid}},
+		"A finalizer of another name is retired":        {"a kind is served by one definition at a time", []string{"old.team.kro.run/finalizer"}, "vpc.team.kro.run/finalizer", []string{"old.team.kro.run/finalizer"}},
+		"A finalizer of the other spelling is retired":  {"a group became a graph definition, or back", []string{"kro.run/finalizer"}, "vpc.team.kro.run/finalizer", []string{"kro.run/finalizer"}},
+		"Foreign finalizers are not retired":            {"who put it there waits for it", []string{"foregroundDeletion", "example.com/kro.run", "xkro.run/finalizer", "kro.run/finalizer2"}, "kro.run/finalizer", nil},
+		"Retired finalizers keep their order":           {"the same input gives the same bytes", []string{uid, "b.a.kro.run/finalizer"}, "kro.run/finalizer", []string{uid, "b.a.kro.run/finalizer"}},
 		"Without finalizers there is nothing to retire": {"", nil, "kro.run/finalizer", nil},
 	}
 	for name, tc := range cases {

@@ -137,7 +137,7 @@ func TestIsReleasedElsewhere(t *testing.T) {
 		o.SetDeletionTimestamp(&now)
 		o.SetFinalizers([]string{"foreign.example.org/audit"})
 		for _, mark := range marks {
-			if mark == "claimed" {
+			if mark == "label" {
 				o.SetLabels(map[string]string{"applyset.kubernetes.io/id": "x"})
 			} else {
 				o.SetFinalizers(append(o.GetFinalizers(), mark))
@@ -150,13 +150,13 @@ func TestIsReleasedElsewhere(t *testing.T) {
 		dialect  object.Dialect
 		want     bool
 	}{
-		"It has removed its finalizer":                        {deleted(), object.CompositeDialect, true},
-		"It deletes in the foreground":                        {deleted("foregroundDeletion"), object.CompositeDialect, true},
-		"Its finalizer is there, and now ours":                {deleted("composite.apiextensions.crossplane.io"), object.CompositeDialect, false},
-		"The engine has claimed it and removed its finalizer": {deleted("claimed"), object.CompositeDialect, false},
-		"A claim may be released, too":                        {deleted(), object.ClaimDialect, true},
-		"A graph's instance has no such owner":                {deleted(), object.GraphDialect, false},
-		"It lives":                                            {instance(), object.CompositeDialect, false},
+		"It has removed its finalizer":                         {deleted(), object.CompositeDialect, true},
+		"It deletes in the foreground":                         {deleted("foregroundDeletion"), object.CompositeDialect, true},
+		"Its finalizer is there, and now ours":                 {deleted("composite.apiextensions.crossplane.io"), object.CompositeDialect, false},
+		"The engine has labelled it and removed its finalizer": {deleted("label"), object.CompositeDialect, false},
+		"A claim may be released, too":                         {deleted(), object.ClaimDialect, true},
+		"A graph's instance has no such owner":                 {deleted(), object.GraphDialect, false},
+		"It lives":                                             {instance(), object.CompositeDialect, false},
 	}
 	for name, tc := range cases {
 		if got := inventory.IsReleasedElsewhere(tc.instance, object.Definition{Dialect: tc.dialect}); got != tc.want {

@@ -59,7 +59,7 @@ const (
 // which other writers have changed, are ignored.
 func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	d := Defaults{OnDelete: map[string]v1alpha1.DeletionPolicy{}}
-	for _, part := range fields(instance.GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]) {
+	for _, part := range splitList(instance.GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]) {
 		key, value, _ := strings.Cut(part, "=")
 		switch key {
 		case timeoutKey:
@@ -80,19 +80,19 @@ func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 func LimitsOf(instance *unstructured.Unstructured) (Limits, diag.List) {
 	limits := DefaultsOf(instance).Limits
 	var problems diag.List
-	own := func(key string, limit *time.Duration) {
+	read := func(key string, limit *time.Duration) {
 		text, ok := instance.GetAnnotations()[key]
 		if !ok {
 			return
 		}
 		d, err := time.ParseDuration(strings.TrimSpace(text))
 		if err != nil || d <= 0 {
-			problems.Addf("metadata.annotations", "%s is %q, which is no duration such as 10m", key, diag.Truncate(text, 40))
+			problems.Addf("metadata.annotations", "%s: invalid duration %q; use a positive duration such as 10m", key, diag.Truncate(text, 40))
 			return
 		}
 		*limit = d
 	}
-	own(v1alpha1.DeletionTimeoutAnnotation, &limits.Timeout)
-	own(v1alpha1.ForceAfterAnnotation, &limits.ForceAfter)
+	read(v1alpha1.DeletionTimeoutAnnotation, &limits.Timeout)
+	read(v1alpha1.ForceAfterAnnotation, &limits.ForceAfter)
 	return limits, problems
 }

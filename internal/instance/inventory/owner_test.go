@@ -100,11 +100,11 @@ func TestDigestOfWhatIsApplied(t *testing.T) {
 		got   string
 		equal bool
 	}{
-		"The same gives the same":                  {of("v1", 1, same), true},
-		"A new version of this program is no news": {of("v2", 1, same), true},
-		"Content counts":                           {of("v1", 1, func(o *unstructured.Unstructured) { o.Object["data"] = nil }), false},
-		"The layer counts":                         {of("v1", 2, same), false},
-		"Marks of before don't": {of("v1", 1, func(o *unstructured.Unstructured) {
+		"The same object has the same digest":           {of("v1", 1, same), true},
+		"Another version of this program doesn't count": {of("v2", 1, same), true},
+		"Content counts":   {of("v1", 1, func(o *unstructured.Unstructured) { o.Object["data"] = nil }), false},
+		"The layer counts": {of("v1", 2, same), false},
+		"Marks of earlier versions don't count": {of("v1", 1, func(o *unstructured.Unstructured) {
 			inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1").Mark(o, inventory.Place{Node: "settings", Layer: 1})
 		}), true},
 	}
@@ -177,14 +177,14 @@ func TestDescribeOwner(t *testing.T) {
 		unowned bool
 		whose   string
 	}{
-		"Nobody's": {mark(nil), true, "no known owner"},
-		"An instance's": {mark(map[string]string{
+		"An unowned object": {mark(nil), true, "no known owner"},
+		"An object of an instance": {mark(map[string]string{
 			v1alpha1.OwnedLabel: "true", v1alpha1.InstanceKindLabel: "Vpc", v1alpha1.InstanceNamespaceLabel: "prod", v1alpha1.InstanceNameLabel: "other",
 		}), false, "Vpc prod/other"},
-		"A controller's":             {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web", Controller: &yes}), false, "Deployment web"},
-		"An owner that controls not": {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web"}), true, "no known owner"},
-		"Another tool's":             {mark(map[string]string{v1alpha1.ManagedByLabel: "Helm"}), true, "Helm"},
-		"Another set's":              {mark(map[string]string{v1alpha1.ApplySetPartOfLabel: "applyset-x-v1"}), false, "applyset-x-v1"},
+		"An object with a controller":                   {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web", Controller: &yes}), false, "Deployment web"},
+		"An object with an owner that is no controller": {mark(nil, metav1.OwnerReference{Kind: "Deployment", Name: "web"}), true, "no known owner"},
+		"An object of another tool":                     {mark(map[string]string{v1alpha1.ManagedByLabel: "Helm"}), true, "Helm"},
+		"An object of another ApplySet":                 {mark(map[string]string{v1alpha1.ApplySetPartOfLabel: "applyset-x-v1"}), false, "applyset-x-v1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

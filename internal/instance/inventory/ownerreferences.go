@@ -51,8 +51,8 @@ func (a CRD) reference() metav1.OwnerReference {
 // IsOwnedBy says whether an object has an owner reference to the instance, by which the garbage
 // collector deletes it, or to the CustomResourceDefinition of the instance's kind.
 func IsOwnedBy(child, instance *unstructured.Unstructured) bool {
-	_, is := WithoutOwner(child, instance)
-	return is
+	_, changed := WithoutOwner(child, instance)
+	return changed
 }
 
 // WithoutOwner returns an object's owner references without those that it has because of the

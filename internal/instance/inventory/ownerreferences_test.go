@@ -28,17 +28,17 @@ func TestOwnerReferencesOfAGraphsChild(t *testing.T) {
 		written          []metav1.OwnerReference
 		want             []metav1.OwnerReference
 	}{
-		"one in its namespace":                {namespace: home, child: home, want: []metav1.OwnerReference{mine, kind}},
-		"one elsewhere":                       {namespace: home, child: "away"},
-		"one in no namespace":                 {namespace: home},
-		"one in a namespace, of one in none":  {child: home, want: []metav1.OwnerReference{mine, kind}},
-		"one in no namespace, of one in none": {want: []metav1.OwnerReference{mine, kind}},
-		"one that is to stay":                 {namespace: home, child: home, stays: true},
-		"one whose instance says no":          {namespace: home, child: home, annotations: map[string]string{v1alpha1.OwnerReferencesAnnotation: "None"}},
-		"one whose instance says otherwise":   {namespace: home, child: home, annotations: map[string]string{v1alpha1.OwnerReferencesAnnotation: "no"}, want: []metav1.OwnerReference{mine, kind}},
-		"one whose kind isn't known":          {namespace: home, child: home, unknown: true},
-		"one whose template names another":    {namespace: home, child: home, written: []metav1.OwnerReference{team}, want: []metav1.OwnerReference{team, mine, kind}},
-		"one whose template names it already": {namespace: home, child: home, written: []metav1.OwnerReference{said}, want: []metav1.OwnerReference{said, kind}},
+		"one in its namespace":                     {namespace: home, child: home, want: []metav1.OwnerReference{mine, kind}},
+		"one elsewhere":                            {namespace: home, child: "away"},
+		"one in no namespace":                      {namespace: home},
+		"one in a namespace, of one in none":       {child: home, want: []metav1.OwnerReference{mine, kind}},
+		"one in no namespace, of one in none":      {want: []metav1.OwnerReference{mine, kind}},
+		"one that is preserved":                    {namespace: home, child: home, stays: true},
+		"one whose instance has the policy None":   {namespace: home, child: home, annotations: map[string]string{v1alpha1.OwnerReferencesAnnotation: "None"}},
+		"one whose instance has an unknown policy": {namespace: home, child: home, annotations: map[string]string{v1alpha1.OwnerReferencesAnnotation: "no"}, want: []metav1.OwnerReference{mine, kind}},
+		"one whose scope is unknown":               {namespace: home, child: home, unknown: true},
+		"one whose template names another":         {namespace: home, child: home, written: []metav1.OwnerReference{team}, want: []metav1.OwnerReference{team, mine, kind}},
+		"one whose template names it already":      {namespace: home, child: home, written: []metav1.OwnerReference{said}, want: []metav1.OwnerReference{said, kind}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instance := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kro.run/v1alpha1", "kind": "App"}}

@@ -124,8 +124,8 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 	annotations := child.GetAnnotations()
 	p := Place{
 		Node: Node(child), Item: ItemOf(child), Layer: Layer(child),
-		DependsOn:   fields(annotations[v1alpha1.DependsOnAnnotation]),
-		DeleteAfter: fields(annotations[v1alpha1.DeleteAfterAnnotation]),
+		DependsOn:   splitList(annotations[v1alpha1.DependsOnAnnotation]),
+		DeleteAfter: splitList(annotations[v1alpha1.DeleteAfterAnnotation]),
 	}
 	if policy := v1alpha1.DeletionPolicy(annotations[v1alpha1.OnDeleteAnnotation]); policy.Valid() && policy != v1alpha1.DeletionDelete {
 		p.OnDelete = policy
@@ -217,14 +217,12 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 // instanceLabels begins the labels that name the instance of a child.
 const instanceLabels = v1alpha1.Prefix + "instance-"
 
-// IsInstance says whether an object has been claimed as an instance of a
-// definition.
+// IsInstance says whether an object has the label that the engine writes to instances.
 func IsInstance(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
 }
 
-// IsComposite says whether an object is a composite that has been claimed, by whatever
-// implementation of its dialect.
+// IsComposite says whether an object has the finalizer of a composite, by whatever engine.
 func IsComposite(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), apiextensions.CompositeFinalizer)
 }

@@ -16,11 +16,11 @@ import (
 func TestAPlaceIsReadAgain(t *testing.T) {
 	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
 	for name, want := range map[string]inventory.Place{
-		"A plain one":   {Node: "a"},
-		"One with all":  {Node: "a", Layer: 3, DependsOn: []string{"b", "c"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionRetain},
-		"An orphan's":   {Node: "a", OnDelete: v1alpha1.DeletionOrphan},
-		"An item's":     {Node: "a", Item: &inventory.Item{Index: 2, Size: 5}},
-		"One below one": {Node: "a", Layer: 1, DependsOn: []string{"b"}},
+		"Only a node":                 {Node: "a"},
+		"All fields":                  {Node: "a", Layer: 3, DependsOn: []string{"b", "c"}, DeleteAfter: []string{"d"}, OnDelete: v1alpha1.DeletionRetain},
+		"An orphaned object":          {Node: "a", OnDelete: v1alpha1.DeletionOrphan},
+		"An item of a collection":     {Node: "a", Item: &inventory.Item{Index: 2, Size: 5}},
+		"An object with a dependency": {Node: "a", Layer: 1, DependsOn: []string{"b"}},
 	} {
 		o := child()
 		owner.Mark(o, inventory.Place{Node: "old", Item: &inventory.Item{Index: 7, Size: 8}, DependsOn: []string{"x"}, DeleteAfter: []string{"x"}, OnDelete: v1alpha1.DeletionOrphan})
@@ -91,7 +91,7 @@ func TestMarks(t *testing.T) {
 		v1alpha1.ApplySetIDLabel: "applyset-x-v1", v1alpha1.OwnedLabel: "true", v1alpha1.VersionLabel: "v1",
 	}
 	if diff := cmp.Diff(want, labels); diff != "" {
-		t.Errorf("an instance stays one, and somebody else's label is his (-want +got):\n%s", diff)
+		t.Errorf("labels that are kept (-want +got):\n%s", diff)
 	}
 }
 
@@ -107,13 +107,13 @@ func TestLimits(t *testing.T) {
 		want        inventory.Limits
 		trouble     bool
 	}{
-		"None":                             {},
-		"The definition's":                 {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s,forceAfter=1h0m0s"}, inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, false},
-		"The instance's own go before":     {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "2m"}, inventory.Limits{Timeout: 2 * time.Minute}, false},
-		"Its own without the definition's": {map[string]string{v1alpha1.ForceAfterAnnotation: "24h"}, inventory.Limits{ForceAfter: 24 * time.Hour}, false},
-		"An invalid duration is a problem": {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "soon"}, inventory.Limits{Timeout: time.Minute}, true},
-		"Nothing is no limit":              {map[string]string{v1alpha1.ForceAfterAnnotation: "0s"}, inventory.Limits{}, true},
-		"Malformed defaults are not":       {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=soon,,x"}, inventory.Limits{}, false},
+		"None":             {},
+		"The definition's": {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s,forceAfter=1h0m0s"}, inventory.Limits{Timeout: time.Minute, ForceAfter: time.Hour}, false},
+		"Those of the instance override those of the definition": {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "2m"}, inventory.Limits{Timeout: 2 * time.Minute}, false},
+		"Those of the instance alone":                            {map[string]string{v1alpha1.ForceAfterAnnotation: "24h"}, inventory.Limits{ForceAfter: 24 * time.Hour}, false},
+		"An invalid duration is a problem":                       {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=1m0s", v1alpha1.DeletionTimeoutAnnotation: "soon"}, inventory.Limits{Timeout: time.Minute}, true},
+		"Zero is invalid":                                        {map[string]string{v1alpha1.ForceAfterAnnotation: "0s"}, inventory.Limits{}, true},
+		"Malformed defaults are ignored":                         {map[string]string{v1alpha1.DeletionDefaultsAnnotation: "timeout=soon,,x"}, inventory.Limits{}, false},
 	}
 	for name, tc := range cases {
 		o := instance()
@@ -137,13 +137,13 @@ func TestPolicies(t *testing.T) {
 		want    v1alpha1.DeletionPolicy
 		trouble bool
 	}{
-		"By default it is deleted":           {"", of("a", ""), v1alpha1.DeletionDelete, false},
-		"The definition's":                   {"", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, false},
-		"The instance's for all":             {"Orphan", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionOrphan, false},
-		"The instance's for one":             {"Orphan, a=Delete", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionDelete, false},
-		"That of another is another's":       {"b=Orphan", of("a", ""), v1alpha1.DeletionDelete, false},
-		"What can't be read counts for none": {"a=Keep", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, true},
-		"Nor for an empty node":              {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
+		"By default it is deleted":              {"", of("a", ""), v1alpha1.DeletionDelete, false},
+		"The definition's":                      {"", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, false},
+		"The instance's for all":                {"Orphan", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionOrphan, false},
+		"The instance's for one":                {"Orphan, a=Delete", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionDelete, false},
+		"A policy for another node":             {"b=Orphan", of("a", ""), v1alpha1.DeletionDelete, false},
+		"An invalid policy is ignored":          {"a=Keep", of("a", v1alpha1.DeletionRetain), v1alpha1.DeletionRetain, true},
+		"A policy for an empty node is ignored": {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
 	}
 	for name, tc := range cases {
 		policies, trouble := inventory.PoliciesOf(annotated(v1alpha1.DeletionPolicyAnnotation, tc.says))
@@ -158,13 +158,13 @@ func TestForced(t *testing.T) {
 		asked, node, kind, name string
 		want                    bool
 	}{
-		"None, unless it is named":        {"", "a", "ConfigMap", "x", false},
-		"A node by its id":                {"b, a", "a", "ConfigMap", "x", true},
-		"An object by its name":           {"ConfigMap/x", "a", "ConfigMap", "x", true},
-		"Not another of its kind":         {"ConfigMap/y", "a", "ConfigMap", "x", false},
-		"Not an object by its kind alone": {"ConfigMap", "a", "ConfigMap", "x", false},
-		"A kind by its kind":              {"ConfigMap", "", "ConfigMap", "", true},
-		"All":                             {"all", "a", "ConfigMap", "x", true},
+		"No name":                       {"", "a", "ConfigMap", "x", false},
+		"The id of its node":            {"b, a", "a", "ConfigMap", "x", true},
+		"Its kind and name":             {"ConfigMap/x", "a", "ConfigMap", "x", true},
+		"Another name of its kind":      {"ConfigMap/y", "a", "ConfigMap", "x", false},
+		"Its kind alone":                {"ConfigMap", "a", "ConfigMap", "x", false},
+		"A kind that blocks as a whole": {"ConfigMap", "", "ConfigMap", "", true},
+		"All":                           {"all", "a", "ConfigMap", "x", true},
 	}
 	for name, tc := range cases {
 		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked)).Matches(tc.node, tc.kind, tc.name); got != tc.want {

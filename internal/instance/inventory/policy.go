@@ -87,14 +87,14 @@ type Forced struct{ names []string }
 
 // ForcedOf reads them from the instance's annotation.
 func ForcedOf(instance *unstructured.Unstructured) Forced {
-	return Forced{fields(instance.GetAnnotations()[v1alpha1.ForceDeleteAnnotation])}
+	return Forced{splitList(instance.GetAnnotations()[v1alpha1.ForceDeleteAnnotation])}
 }
 
 // Matches says whether a blocker is named: by the id of its node, by "Kind/name", by its kind
 // alone if a whole kind blocks, or by "all".
 func (f Forced) Matches(node, kind, name string) bool {
-	return slices.ContainsFunc(f.names, func(asked string) bool {
-		return asked == "all" || (node != "" && asked == node) || (name != "" && asked == kind+"/"+name) || (name == "" && asked == kind)
+	return slices.ContainsFunc(f.names, func(forced string) bool {
+		return forced == "all" || (node != "" && forced == node) || (name != "" && forced == kind+"/"+name) || (name == "" && forced == kind)
 	})
 }
 

@@ -27,7 +27,7 @@ func TestAReleasedChildIsNotFoundAgain(t *testing.T) {
 		by   *unstructured.Unstructured
 		want map[string]any
 	}{
-		"By its claim, it names that no more":          {claim, map[string]any{"metadata": marks, "spec": map[string]any{"claimRef": nil}}},
+		"A composite of the claim loses its claimRef":  {claim, map[string]any{"metadata": marks, "spec": map[string]any{"claimRef": nil}}},
 		"A composite of another claim keeps its claim": {another, map[string]any{"metadata": marks}},
 	}
 	for name, tc := range cases {
@@ -45,10 +45,10 @@ func TestARetainedChildKeepsItsOtherOwners(t *testing.T) {
 		refs []metav1.OwnerReference
 		want map[string]any
 	}{
-		"Two owners":           {[]metav1.OwnerReference{own, other}, map[string]any{"ownerReferences": []metav1.OwnerReference{other}}},
-		"The only one":         {[]metav1.OwnerReference{own}, map[string]any{"ownerReferences": []metav1.OwnerReference{}}},
-		"Another's":            {[]metav1.OwnerReference{other}, map[string]any{}},
-		"Nobody's stays as is": {nil, map[string]any{}},
+		"Two owners":     {[]metav1.OwnerReference{own, other}, map[string]any{"ownerReferences": []metav1.OwnerReference{other}}},
+		"The only owner": {[]metav1.OwnerReference{own}, map[string]any{"ownerReferences": []metav1.OwnerReference{}}},
+		"Another owner":  {[]metav1.OwnerReference{other}, map[string]any{}},
+		"No owner":       {nil, map[string]any{}},
 	}
 	for name, tc := range cases {
 		o := child()

@@ -146,7 +146,7 @@ func hasLabels(entry metav1.ManagedFieldsEntry) bool {
 // claim.
 func isComposite(o *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane"}} {
-		if _, is, _ := unstructured.NestedFieldNoCopy(o.Object, path...); is {
+		if _, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...); found {
 			return true
 		}
 	}

@@ -92,7 +92,7 @@ func TestATransferLosesNoFieldAndIsIdempotent(t *testing.T) {
 		// A map that another manager owns as well needs no owner of its own: it stays as
 		// long as one of its fields does.
 		if lost := had.Leaves().Difference(has); !lost.Empty() {
-			t.Errorf("%s %s: nobody owns %s any more", o.GetKind(), o.GetName(), lost)
+			t.Errorf("%s %s: no manager owns %s any more", o.GetKind(), o.GetName(), lost)
 		}
 		o.SetManagedFields(entries)
 		if again, changed := managedfields.Transfer(o); changed || managedfields.NeedsTransfer(o) || cmp.Diff(entries, again) != "" {

@@ -92,8 +92,8 @@ func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History
 	if s.Drift.Policy != v1alpha1.DriftWarn || len(left) == 0 {
 		return
 	}
-	seen, looked := history.Inspections[child]
-	if !looked || seen.Digest != FieldsDigest(s.Current, left) {
+	seen, inspected := history.Inspections[child]
+	if !inspected || seen.Digest != FieldsDigest(s.Current, left) {
 		s.InspectFields = left
 		return
 	}

@@ -69,29 +69,29 @@ func TestDriftPolicies(t *testing.T) {
 		look     []object.Path
 		drifted  string
 	}{
-		"Nothing has changed": {reason: "then there is nothing to leave", policy: ignore, change: owns("a", "b"), want: plan.Keep},
+		"Nothing has changed": {reason: "no field is left to other managers", policy: ignore, change: owns("a", "b"), want: plan.Keep},
 		"All fields are corrected by default": {
 			reason: "it is the default", change: owns(), want: plan.Correct, lost: []object.Path{a, b},
 		},
-		"All is ignored": {reason: "it is another's now", policy: ignore, change: owns(), want: plan.Keep},
+		"All fields are ignored": {reason: "another manager has them", policy: ignore, change: owns(), want: plan.Keep},
 		"One field is ignored, and has changed": {
-			reason: "so an autoscaler may have it", policy: ignore, paths: []string{"data.a"}, change: owns("b"), want: plan.Keep,
+			reason: "an autoscaler may set it", policy: ignore, paths: []string{"data.a"}, change: owns("b"), want: plan.Keep,
 		},
 		"One field is ignored, and another has changed": {
-			reason: "what nothing is said of is corrected", policy: ignore, paths: []string{"data.a"}, change: owns("a"), want: plan.Correct, lost: []object.Path{b},
+			reason: "other fields are corrected", policy: ignore, paths: []string{"data.a"}, change: owns("a"), want: plan.Correct, lost: []object.Path{b},
 		},
 		"One field is ignored, and both have changed": {
-			reason: "to correct the one must not take back the other", policy: ignore, paths: []string{"data.a"}, change: owns(),
+			reason: "the correction must leave out the ignored field", policy: ignore, paths: []string{"data.a"}, change: owns(),
 			want: plan.Correct, lost: []object.Path{b}, omit: []object.Path{a},
 		},
-		"One field is another's, and something else is wanted": {
-			reason: "it isn't applied any more", policy: ignore, paths: []string{"data.a"}, change: owns("b"), other: true, want: plan.Update, omit: []object.Path{a},
+		"One field is ignored, and the desired state changes": {
+			reason: "the update leaves it out", policy: ignore, paths: []string{"data.a"}, change: owns("b"), other: true, want: plan.Update, omit: []object.Path{a},
 		},
-		"One field could be another's and isn't": {
-			reason: "until somebody has it, it is applied as any other", policy: ignore, paths: []string{"data.a"}, change: owns("a", "b"), other: true, want: plan.Update,
+		"One field is ignored, and no other manager has it": {
+			reason: "it is applied until another manager sets it", policy: ignore, paths: []string{"data.a"}, change: owns("a", "b"), other: true, want: plan.Update,
 		},
-		"Whose the object is, is never left to others": {
-			reason: "it would be lost", policy: ignore, change: unlabelled, want: plan.Correct,
+		"Fields that mark the owner are never left to other managers": {
+			reason: "the object would be lost", policy: ignore, change: unlabelled, want: plan.Correct,
 			lost: []object.Path{
 				`metadata.labels["app.kubernetes.io/managed-by"]`, `metadata.labels["applyset.kubernetes.io/part-of"]`,
 				`metadata.labels["kro.run/instance-group"]`, `metadata.labels["kro.run/instance-id"]`, `metadata.labels["kro.run/instance-kind"]`,
@@ -100,28 +100,28 @@ func TestDriftPolicies(t *testing.T) {
 			},
 		},
 		"A field is to be inspected": {
-			reason: "first it is looked at who has changed it", policy: warn, change: owns("b"), want: plan.Keep, look: []object.Path{a},
+			reason: "first its managers are read", policy: warn, change: owns("b"), want: plan.Keep, look: []object.Path{a},
 		},
 		"Drift is reported": {
-			reason: "it was looked at", policy: warn, change: owns("b"), sighting: &plan.Inspection{Digest: glance("1"), Drifted: []object.Path{a}, Managers: "meddler"},
+			reason: "its managers were read", policy: warn, change: owns("b"), sighting: &plan.Inspection{Digest: glance("1"), Drifted: []object.Path{a}, Managers: "meddler"},
 			want: plan.Keep, drifted: "a: data.a of ConfigMap prod/x is set by meddler, and is kept (driftPolicy: Warn)",
 		},
-		"A field looked changed and isn't": {
+		"A field that the server never granted": {
 			reason: "the server doesn't let us own it", policy: warn, change: owns("b"), sighting: &plan.Inspection{Digest: glance("1")}, want: plan.Keep,
 		},
-		"Something more has changed": {
-			reason: "what was seen before isn't all", policy: warn, change: owns(), sighting: &plan.Inspection{Digest: glance("1"), Drifted: []object.Path{a}},
+		"Another field has changed since the inspection": {
+			reason: "the inspection is out of date", policy: warn, change: owns(), sighting: &plan.Inspection{Digest: glance("1"), Drifted: []object.Path{a}},
 			want: plan.Keep, look: []object.Path{a, b},
 		},
-		"Something has changed once more": {
-			reason: "it may be another who has it now", policy: warn, change: owns("b"), sighting: &plan.Inspection{Digest: glance("7"), Drifted: []object.Path{a}},
+		"A field has changed again since the inspection": {
+			reason: "another manager may have it now", policy: warn, change: owns("b"), sighting: &plan.Inspection{Digest: glance("7"), Drifted: []object.Path{a}},
 			want: plan.Keep, look: []object.Path{a},
 		},
 		"A field was to be inspected, and the desired object changes": {
-			reason: "then the whole is as it is wanted again", policy: warn, change: owns("b"), other: true, want: plan.Update,
+			reason: "the update sets all fields", policy: warn, change: owns("b"), other: true, want: plan.Update,
 		},
 		"One field is to be inspected, and another corrected": {
-			reason: "the one must not take back the other", policy: warn, paths: []string{"data.a"}, change: owns(), want: plan.Correct,
+			reason: "the correction must leave out the other", policy: warn, paths: []string{"data.a"}, change: owns(), want: plan.Correct,
 			lost: []object.Path{b}, omit: []object.Path{a},
 		},
 	}
@@ -141,7 +141,7 @@ func TestDriftPolicies(t *testing.T) {
 			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, history, owner, v1alpha1.ChildManager)
 			step := p.Steps[0]
 			if step.Action != tc.want || step.DriftMessage != tc.drifted {
-				t.Errorf("%s: %s, and %q is told", tc.reason, step.Action, step.DriftMessage)
+				t.Errorf("%s: %s, and the message is %q", tc.reason, step.Action, step.DriftMessage)
 			}
 			for what, diff := range map[string]string{
 				"lost": cmp.Diff(tc.lost, step.LostFields), "omitted": cmp.Diff(tc.omit, step.OmitFields), "to look at": cmp.Diff(tc.look, step.InspectFields),
@@ -165,15 +165,15 @@ func TestARefusedApplyIsRepeatedAfterAChange(t *testing.T) {
 		change func(*plan.Node)
 		want   plan.Action
 	}{
-		"Nothing has changed":      {"the answer would be the same", func(*plan.Node) {}, plan.Defer},
-		"The object's value has":   {"the other may have given in", func(n *plan.Node) { n.Observed.Object["data"] = map[string]any{} }, plan.Update},
-		"A label has":              {"it may be what was in the way", func(n *plan.Node) { n.Observed.SetLabels(nil) }, plan.Update},
-		"Something else is wanted": {"it may not be in the way", func(n *plan.Node) { n.Object.Object["data"] = map[string]any{"a": "d"} }, plan.Update},
-		"Only its status has":      {"fields of the status aren't applied", func(n *plan.Node) { n.Observed.Object["status"] = map[string]any{"x": "y"} }, plan.Defer},
-		"Only its revision has":    {"every write to the status makes another", func(n *plan.Node) { n.Observed.SetResourceVersion("77") }, plan.Defer},
-		"It is another object":     {"that is nobody's yet", func(n *plan.Node) { n.Observed.SetUID("another") }, plan.Update},
-		"The policy is another":    {"now it is taken over", func(n *plan.Node) { n.RefuseConflicts = false }, plan.Update},
-		"Kubectl's copy of it is gone": {"caches don't keep it", func(n *plan.Node) {
+		"Nothing has changed":                   {"the apply would be refused again", func(*plan.Node) {}, plan.Defer},
+		"The value of the object has changed":   {"the conflict may be over", func(n *plan.Node) { n.Observed.Object["data"] = map[string]any{} }, plan.Update},
+		"A label has changed":                   {"the conflict may be about it", func(n *plan.Node) { n.Observed.SetLabels(nil) }, plan.Update},
+		"The desired state has changed":         {"the new desired state may not conflict", func(n *plan.Node) { n.Object.Object["data"] = map[string]any{"a": "d"} }, plan.Update},
+		"Only the status has changed":           {"fields of the status aren't applied", func(n *plan.Node) { n.Observed.Object["status"] = map[string]any{"x": "y"} }, plan.Defer},
+		"Only the resource version has changed": {"each write of the status changes it", func(n *plan.Node) { n.Observed.SetResourceVersion("77") }, plan.Defer},
+		"It is another object":                  {"no other manager has its fields", func(n *plan.Node) { n.Observed.SetUID("another") }, plan.Update},
+		"The policy has changed":                {"conflicts are forced now", func(n *plan.Node) { n.RefuseConflicts = false }, plan.Update},
+		"The last-applied annotation of kubectl is missing": {"caches drop it", func(n *plan.Node) {
 			n.Observed.SetAnnotations(without(n.Observed.GetAnnotations(), "kubectl.kubernetes.io/last-applied-configuration"))
 		}, plan.Defer},
 	}

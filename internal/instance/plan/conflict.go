@@ -67,8 +67,8 @@ func deferRefused(step *Step, refusals Refusals) {
 	if !step.RefuseConflicts || step.Current == nil || !step.Action.Applies() {
 		return
 	}
-	was, ok := refusals[step.Current.GetUID()]
-	if ok && was.DesiredDigest == inventory.AppliedDigest(step.Object) && was.LiveDigest == ContentDigest(step.Current) {
-		step.Action, step.Problem = Defer, was.Problem
+	refusal, ok := refusals[step.Current.GetUID()]
+	if ok && refusal.DesiredDigest == inventory.AppliedDigest(step.Object) && refusal.LiveDigest == ContentDigest(step.Current) {
+		step.Action, step.Problem = Defer, refusal.Problem
 	}
 }

@@ -20,12 +20,12 @@ func TestAContestedFieldIsLeftForAWhile(t *testing.T) {
 		want   plan.Action
 		retry  time.Duration
 	}{
-		"A first loss is corrected":        {"it is drift like any other", "data.a", nil, plan.Correct, 0},
-		"So is a third":                    {"somebody may take a moment to understand", "data.a", []int{30, 20}, plan.Correct, 0},
-		"A fourth within a minute is left": {"two managers fight, and nobody wins", "data.a", []int{30, 20, 10}, plan.Defer, 10 * time.Second},
-		"Older losses don't count":         {"it is a matter of a minute", "data.a", []int{70, 65, 61}, plan.Correct, 0},
-		"The last three count":             {"what was before is over", "data.a", []int{200, 100, 50, 40, 30}, plan.Defer, 10 * time.Second},
-		"Another field's losses don't":     {"each is fought over by itself", "data.c", []int{30, 20, 10}, plan.Correct, 0},
+		"A first loss is corrected":             {"it is drift like any other", "data.a", nil, plan.Correct, 0},
+		"A third loss is corrected":             {"it may be a user's mistake", "data.a", []int{30, 20}, plan.Correct, 0},
+		"A fourth loss within a minute is left": {"two managers overwrite each other", "data.a", []int{30, 20, 10}, plan.Defer, 10 * time.Second},
+		"Older losses don't count":              {"only the last minute counts", "data.a", []int{70, 65, 61}, plan.Correct, 0},
+		"The last three count":                  {"older corrections are over", "data.a", []int{200, 100, 50, 40, 30}, plan.Defer, 10 * time.Second},
+		"Losses of another field don't count":   {"each field is contested by itself", "data.c", []int{30, 20, 10}, plan.Correct, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,12 +66,12 @@ func TestAContestEndsSoonAfterTheOtherManagerStops(t *testing.T) {
 		// takenBack is how often the field is taken back.
 		takenBack int
 	}{
-		"Three takebacks are no contest":        {"it is drift like any other", every(5, 15), nil, 3},
-		"A manager that writes now and then":    {"nobody has to act", every(20, 300), nil, 15},
-		"One that writes each second":           {"it is set back ten seconds after the last write, and ready after ten more", every(1, 30), []int{3, 49}, 4},
-		"One that answers each takeback":        {"it is one request in ten seconds", func(at int, theirs bool) bool { return at < 60 && !theirs }, []int{3, 78}, 9},
-		"One that writes every fifteen seconds": {"what is told doesn't change between its writes", every(15, 180), []int{45, 185}, 12},
-		"One that writes every 19 seconds":      {"so is it with the slowest that counts", every(19, 180), []int{57, 191}, 10},
+		"Three corrections are no contest":          {"it is drift like any other", every(5, 15), nil, 3},
+		"A manager that writes every 20 seconds":    {"no user has to act", every(20, 300), nil, 15},
+		"A manager that writes each second":         {"it is corrected ten seconds after the last write, and ready after ten more", every(1, 30), []int{3, 49}, 4},
+		"A manager that overwrites each correction": {"it costs one request in ten seconds", func(at int, theirs bool) bool { return at < 60 && !theirs }, []int{3, 78}, 9},
+		"A manager that writes every 15 seconds":    {"the status doesn't change between its writes", every(15, 180), []int{45, 185}, 12},
+		"A manager that writes every 19 seconds":    {"the same for the slowest manager that counts", every(19, 180), []int{57, 191}, 10},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

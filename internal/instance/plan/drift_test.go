@@ -25,31 +25,31 @@ func TestLost(t *testing.T) {
 		fields  string
 		want    []object.Path
 	}{
-		"What is owned isn't lost": {
+		"An owned field isn't lost": {
 			reason:  "the manager owns all that it applied",
 			desired: `{metadata: {name: x, labels: {a: b}}, data: {a: "1", b: "2"}}`,
 			fields:  `{"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {".": {}, "f:a": {}, "f:b": {}}}`,
 		},
 		"A field that another manager took over is lost": {
-			reason:  "its value is somebody else's now",
+			reason:  "another manager owns its value",
 			desired: `{data: {a: "1", b: "2"}}`,
 			fields:  `{"f:data": {"f:b": {}}}`,
 			want:    []object.Path{"data.a"},
 		},
 		"Names that could be misread are quoted": {
-			reason:  "a path is for people",
+			reason:  "paths are shown to users",
 			desired: `{metadata: {annotations: {example.com/x: "1"}}}`,
 			fields:  `{"f:metadata": {"f:annotations": {"f:other": {}}}}`,
 			want:    []object.Path{`metadata.annotations["example.com/x"]`},
 		},
 		"A branch that is lost completely is listed by its leaves": {
-			reason:  "they are the fields that somebody wrote",
+			reason:  "they are the fields that were written",
 			desired: `{spec: {template: {a: {b: c}}, replicas: 1}}`,
 			fields:  `{"f:spec": {"f:replicas": {}}}`,
 			want:    []object.Path{"spec.template.a.b"},
 		},
 		"A manager without an entry has lost everything": {
-			reason:  "somebody removed it",
+			reason:  "another client removed the entry",
 			desired: `{metadata: {name: x, labels: {a: b}}, data: {a: "1"}, spec: {b: 1}}`,
 			want:    []object.Path{"data.a", "metadata.labels.a", "spec.b"},
 		},
@@ -79,7 +79,7 @@ func TestLost(t *testing.T) {
 			fields:  `{"f:spec": {"f:ports": {"v:80": {}, "v:81": {}}, "f:names": {"v:\"a<b>&c\"": {}, "v:\"d\"": {}}}}`,
 		},
 		"An item of an associative list is found by its keys": {
-			reason:  "its place in the list means nothing",
+			reason:  "the index in the list means nothing",
 			desired: `{spec: {ports: [{port: 80, protocol: TCP, name: x}, {port: 81, protocol: TCP, name: y}]}}`,
 			fields: `{"f:spec": {"f:ports": {
 				"k:{\"port\":81,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}, "f:protocol": {}},
@@ -87,7 +87,7 @@ func TestLost(t *testing.T) {
 			want: []object.Path{"spec.ports[0].name"},
 		},
 		"A key that was defaulted matches anything": {
-			reason:  "the server filled it in; the template never said it",
+			reason:  "the server sets it; the template doesn't",
 			desired: `{spec: {ports: [{port: 80, name: x}]}}`,
 			fields:  `{"f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:name": {}, "f:port": {}}}}}`,
 		},
@@ -98,7 +98,7 @@ func TestLost(t *testing.T) {
 			want:    []object.Path{"spec.ports[1]"},
 		},
 		"A map that is wanted empty is owned as such": {
-			reason:  "its emptiness is what was applied",
+			reason:  "the empty map was applied",
 			desired: `{spec: {emptyDir: {}}}`,
 			fields:  `{"f:spec": {"f:emptyDir": {}}}`,
 		},
@@ -181,7 +181,7 @@ func TestLostFieldsKnowsTheFormat(t *testing.T) {
 		gone := rapid.SampledFrom(taken).Draw(t, "taken")
 		left := set.Difference(fieldpath.NewSet(gone))
 		if got := plan.LostFields(wanted, owning(t, left), v1alpha1.ChildManager); len(got) == 0 {
-			t.Fatalf("%v was taken, and nothing is told", gone)
+			t.Fatalf("%v was lost, and is not reported", gone)
 		}
 	})
 }

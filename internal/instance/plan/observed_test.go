@@ -25,19 +25,19 @@ func TestAsObserved(t *testing.T) {
 		before, now string
 		want        int64
 	}{
-		"Nothing is known from before":        {"it may be anything", "", annotated, 2},
-		"Nothing has changed":                 {"its status is about it", first, first, 1},
-		"Its annotations have":                {"what is wanted is as it was", first, annotated, 1},
-		"They have, and it has been observed": {"its status is about it", first, "{metadata: {generation: 2}, spec: {replicas: 2}, status: {observedGeneration: 2}}", 2},
-		"Something else is wanted":            {"its status isn't about that", first, "{metadata: {generation: 2}, spec: {replicas: 3}, status: {observedGeneration: 1}}", 2},
-		"Something else was wanted meanwhile, and seen": {
-			"its status is about that", first, "{metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 2}}", 3,
+		"There is no earlier state":                                     {"the spec may be another", "", annotated, 2},
+		"Nothing has changed":                                           {"the status is of this spec", first, first, 1},
+		"Its annotations have changed":                                  {"the desired state is unchanged", first, annotated, 1},
+		"Its annotations have changed, and the generation was observed": {"the status is of this spec", first, "{metadata: {generation: 2}, spec: {replicas: 2}, status: {observedGeneration: 2}}", 2},
+		"The desired state has changed":                                 {"its status is of the former spec", first, "{metadata: {generation: 2}, spec: {replicas: 3}, status: {observedGeneration: 1}}", 2},
+		"The spec has changed to and fro, and the status is of the former": {
+			"the status is of another spec", first, "{metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 2}}", 3,
 		},
-		"Something else was wanted meanwhile, and not seen": {
-			"its status is about what is wanted again", first, "{metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 1}}", 1,
+		"The spec has changed to and fro, and the status is of the first": {
+			"the status is of the same spec", first, "{metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 1}}", 1,
 		},
-		"A composite is composed of more":  {"that is for its controllers to record", composed, recomposed, 4},
-		"Something else refers to objects": {"nothing says that it is a record", cut.Replace(composed), cut.Replace(recomposed), 5},
+		"A composite has more resourceRefs": {"its controller records them", composed, recomposed, 4},
+		"Other references have changed":     {"they may be desired state", cut.Replace(composed), cut.Replace(recomposed), 5},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -98,5 +98,5 @@ func MissingNamespaceProblem(name string, exists bool) Problem {
 	if exists {
 		return Problem{Reason: WaitingForNamespace, Message: "namespace " + name + " is being deleted"}
 	}
-	return Problem{Reason: WaitingForNamespace, Message: "there is no namespace " + name}
+	return Problem{Reason: WaitingForNamespace, Message: "namespace " + name + " not found; it continues when the namespace is created"}
 }

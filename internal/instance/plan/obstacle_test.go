@@ -39,20 +39,20 @@ func TestObstacleIsCleared(t *testing.T) {
 		synced   bool
 		want     bool
 	}{
-		"An object that is there keeps its name":                    {name, someone(), true, false},
-		"A name is free once its object is gone":                    {name, nil, true, true},
-		"It isn't while the object may be there":                    {name, nil, false, false},
-		"It is the instance's once the object is":                   {name, someone(ours), true, true},
-		"It isn't while what is ours is being deleted":              {name, someone(ours, dying), true, false},
-		"What a cache had before it caught up decides nothing":      {name, someone(ours), false, false},
-		"Fields stay in conflict while the object is as it was":     {fields, someone(), true, false},
-		"A change of the object may have ended the conflict":        {fields, changed, true, true},
-		"Also by a cache that has not synced":                       {fields, changed, false, true},
-		"An object whose fields are in conflict may be gone too":    {fields, nil, true, true},
-		"A namespace that is missing takes nothing":                 {namespace, nil, true, false},
-		"A namespace that is there does":                            {namespace, someone(), true, true},
-		"A namespace that is being deleted takes nothing":           {namespace, someone(dying), true, false},
-		"A namespace that a cache has is there, in sync or not yet": {namespace, someone(), false, true},
+		"An existing object holds its name":                                  {name, someone(), true, false},
+		"A name is free once its object is gone":                             {name, nil, true, true},
+		"A name isn't free while the object may exist":                       {name, nil, false, false},
+		"A name is free once the object belongs to the instance":             {name, someone(ours), true, true},
+		"A name isn't free while an object of the instance is being deleted": {name, someone(ours, dying), true, false},
+		"A cache that has not synced doesn't free a name":                    {name, someone(ours), false, false},
+		"Fields stay in conflict while the object is unchanged":              {fields, someone(), true, false},
+		"A change of the object may have ended the conflict":                 {fields, changed, true, true},
+		"A change in a cache that has not synced may have ended it, too":     {fields, changed, false, true},
+		"An object with fields in conflict may be gone":                      {fields, nil, true, true},
+		"A missing namespace is an obstacle":                                 {namespace, nil, true, false},
+		"An existing namespace is none":                                      {namespace, someone(), true, true},
+		"A namespace that is being deleted is an obstacle":                   {namespace, someone(dying), true, false},
+		"A namespace in a cache that has not synced exists":                  {namespace, someone(), false, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,19 +79,19 @@ func TestNameConflictProblem(t *testing.T) {
 		reason  plan.Reason
 		want    string
 	}{
-		"Ours is waited for while it is being deleted": {
+		"A terminating object of the instance is waited for": {
 			plan.NameHolder{Unstructured: someone(ours, dying)}, object.GraphDialect, true, plan.ResourceDeleting, "it is recreated once it is gone",
 		},
-		"Somebody else's is waited for as well": {
+		"A terminating foreign object is waited for": {
 			plan.NameHolder{Unstructured: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "which is being deleted",
 		},
-		"One whose instance is being deleted is waited for": {
+		"An object of an instance that is being deleted is waited for": {
 			plan.NameHolder{Unstructured: someone(others), Instance: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "goes with Vpc prod/other, which is being deleted",
 		},
-		"One whose instance has not been read is waited for": {
+		"An object of an instance that has not been read is waited for": {
 			plan.NameHolder{Unstructured: someone(others), Syncing: true}, object.GraphDialect, true, plan.Syncing, "checking whether",
 		},
-		"One whose instance stays belongs to it": {
+		"An object of another instance is not waited for": {
 			plan.NameHolder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is not changed. Give one of the two another name",
 		},
 		"The message names the adopt policy": {
@@ -103,10 +103,10 @@ func TestNameConflictProblem(t *testing.T) {
 		"Compositions have no such policy": {
 			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. To adopt it, label it applyset",
 		},
-		"What a controller keeps can't be adopted": {
+		"An object with a controller can't be adopted": {
 			plan.NameHolder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web release it",
 		},
-		"Who wrote it is named": {
+		"The message names its managers": {
 			plan.NameHolder{Unstructured: someone(), Writers: "kubectl"}, object.GraphDialect, false, plan.NotOwned, "(written by kubectl)",
 		},
 	}

@@ -33,15 +33,15 @@ func TestReferencesAreNoReasonToWrite(t *testing.T) {
 		want      plan.Action
 		mentioned int
 	}{
-		"It has them":                     {"it is as it was applied", made(referring), nil, false, plan.Keep, 2},
-		"It hasn't, from before":          {"an upgrade writes nothing", made(bare), nil, false, plan.Keep, 2},
-		"It hasn't, and has drifted":      {"what is written anyway gets them", made(bare), lost, false, plan.Correct, 2},
-		"It has, and isn't to":            {"who asked for it wants it so now", made(referring), nil, true, plan.Update, 0},
-		"It hasn't, and isn't to":         {"it is as it was applied", made(bare), nil, true, plan.Keep, 0},
-		"Somebody took them off":          {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }, false, plan.Correct, 2},
-		"Somebody took one of them off":   {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(o.GetOwnerReferences()[1:]) }, false, plan.Correct, 2},
-		"Somebody made it its controller": {"we don't say that it is", made(referring), func(o *unstructured.Unstructured) { control(o) }, false, plan.Correct, 2},
-		"It has another owner as well": {"which is his", made(referring), func(o *unstructured.Unstructured) {
+		"It has owner references":                         {"it is as it was applied", made(referring), nil, false, plan.Keep, 2},
+		"An earlier version has created it without":       {"an upgrade writes nothing", made(bare), nil, false, plan.Keep, 2},
+		"It has none, and other fields have drifted":      {"the correction adds them", made(bare), lost, false, plan.Correct, 2},
+		"It has owner references, and the policy is None": {"the policy applies at once", made(referring), nil, true, plan.Update, 0},
+		"It has none, and the policy is None":             {"it is as it was applied", made(bare), nil, true, plan.Keep, 0},
+		"Another client has removed them":                 {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }, false, plan.Correct, 2},
+		"Another client has removed one":                  {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(o.GetOwnerReferences()[1:]) }, false, plan.Correct, 2},
+		"Another client has set controller: true":         {"the instance is no controller", made(referring), func(o *unstructured.Unstructured) { control(o) }, false, plan.Correct, 2},
+		"It has another owner as well": {"the other reference is kept", made(referring), func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{UID: "theirs"}))
 		}, false, plan.Keep, 2},
 	}

@@ -31,18 +31,18 @@ func TestCompute(t *testing.T) {
 		want      []string
 		prune     []string
 	}{
-		"What isn't there is created": {
-			reason: "the node's object is known and nobody has it",
+		"A missing object is created": {
+			reason: "the node's object is known and does not exist",
 			nodes:  []plan.Node{wants("a", 0, "x")},
 			want:   []string{"a: Create"},
 		},
-		"What is there as it was applied is kept": {
+		"An unchanged object is kept": {
 			reason: "nothing changed, so nothing is written",
 			nodes:  []plan.Node{has(wants("a", 0, "x"))},
 			want:   []string{"a: Keep"},
 		},
-		"What is wanted differently from what was applied is updated": {
-			reason: "the digest on the object is that of what was applied last",
+		"A changed desired state is an update": {
+			reason: "the digest on the object is that of the last apply",
 			nodes: []plan.Node{has(wants("a", 0, "x"), func(o *unstructured.Unstructured) {
 				o.SetAnnotations(map[string]string{v1alpha1.AppliedAnnotation: "another"})
 			})},
@@ -63,13 +63,13 @@ func TestCompute(t *testing.T) {
 			want:   []string{"a: Correct data.a"},
 		},
 		"A field that the server never granted is no drift": {
-			reason:    "it prunes what a schema doesn't know; writing it again changes nothing",
+			reason:    "the server prunes fields that the schema lacks; another apply changes nothing",
 			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
 			tolerated: plan.Ungranted{"uid-x": object.Digest([]object.Path{"data.a"})},
 			want:      []string{"a: Keep"},
 		},
-		"Further fields than those never granted are drift": {
-			reason:    "what is tolerated is an exact set",
+		"Other fields than those never granted are drift": {
+			reason:    "exactly these fields are tolerated",
 			nodes:     []plan.Node{has(wants("a", 0, "x"), lost)},
 			tolerated: plan.Ungranted{"uid-x": object.Digest([]object.Path{"data.c"})},
 			want:      []string{"a: Correct data.a"},
@@ -80,8 +80,8 @@ func TestCompute(t *testing.T) {
 			tolerated: plan.Ungranted{"uid-of-before": object.Digest([]object.Path{"data.a"})},
 			want:      []string{"a: Correct data.a"},
 		},
-		"What is being deleted is waited for": {
-			reason: "a new object can't race the dying one for its name",
+		"A terminating object is waited for": {
+			reason: "the name is free only when the object is gone",
 			nodes:  []plan.Node{has(wants("a", 0, "x"), dying)},
 			want:   []string{"a: Wait ResourceDeleting: ConfigMap resource \"prod/x\" is being deleted; it is recreated once it is gone"},
 		},
@@ -91,7 +91,7 @@ func TestCompute(t *testing.T) {
 			want:   []string{"a: Keep"},
 		},
 		"An external object that is being deleted is no reason to wait": {
-			reason: "nobody here makes it anew",
+			reason: "the instance does not recreate it",
 			nodes: []plan.Node{{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Ready: true, Observed: func() *unstructured.Unstructured {
 				o := rendered("x")
 				dying(o)
@@ -100,20 +100,20 @@ func TestCompute(t *testing.T) {
 			want: []string{"a: Keep"},
 		},
 		"A foreign object is not changed": {
-			reason: "what stood in the way of the last write still does",
+			reason: "the obstacle of the last write still exists",
 			nodes:  []plan.Node{wants("a", 0, "x")},
 			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.NotOwned, Message: "not ours"}}},
 			want:   []string{"a: Wait NotOwned: not ours"},
 		},
 		"An unreadable kind delays its nodes only": {
-			reason: "siblings go on",
+			reason: "other nodes are applied",
 			nodes:  []plan.Node{{ID: "a", Kind: schema.GroupVersionKind{Version: "v1", Kind: "Gizmo"}}, wants("b", 0, "x")},
 			facts: plan.Facts{UnreadableOwned: map[schema.GroupVersionKind]plan.Unreadable{
 				{Version: "v1", Kind: "Gizmo"}: {Problem: plan.Problem{Reason: plan.WaitingForKind, Message: "unknown"}},
 			}},
 			want: []string{"a: Wait WaitingForKind: unknown", "b: Create"},
 		},
-		"A reference has its own luck": {
+		"A reference is readable although its kind isn't": {
 			reason: "one object may be readable where the whole kind isn't",
 			nodes: []plan.Node{
 				{ID: "a", Kind: configMap, External: true, Object: rendered("x"), Observed: rendered("x"), Ready: true},
@@ -125,15 +125,15 @@ func TestCompute(t *testing.T) {
 			want: []string{"a: Keep", "b: Wait Forbidden: list configmaps"},
 		},
 		"Two nodes can't have one object": {
-			reason: "they would overwrite each other for ever, and nothing tells which of them is meant",
+			reason: "they would overwrite each other, and which of them should win isn't known",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "y")},
 			want: []string{
 				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
 				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too", "c: Create",
 			},
 		},
-		"Nor can three": {
-			reason: "each is told of all the others",
+		"Three nodes can't have one object": {
+			reason: "each message names the others",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x"), wants("c", 0, "x")},
 			want: []string{
 				"a: Wait Rejected: renders ConfigMap prod/x, which nodes b, c render too",
@@ -142,7 +142,7 @@ func TestCompute(t *testing.T) {
 			},
 		},
 		"A name that may come from a Secret is redacted": {
-			reason: "whoever reads the instance needn't be allowed to read that",
+			reason: "a reader of the instance may not be allowed to read the Secret",
 			nodes: []plan.Node{func() plan.Node {
 				n := wants("a", 0, "hunter2")
 				n.Sensitive = true
@@ -153,8 +153,8 @@ func TestCompute(t *testing.T) {
 				"b: Wait Rejected: renders a ConfigMap (name redacted: it may come from a Secret), which node a renders too",
 			},
 		},
-		"What one of two made before stays while they quarrel": {
-			reason: "the author meant to have it",
+		"An existing object of duplicate nodes is not pruned": {
+			reason: "a node still renders it",
 			nodes:  []plan.Node{has(wants("a", 0, "x")), wants("b", 0, "x")},
 			want: []string{
 				"a: Wait Rejected: renders ConfigMap prod/x, which node b renders too",
@@ -162,7 +162,7 @@ func TestCompute(t *testing.T) {
 			},
 		},
 		"A deferred node counts for duplicates": {
-			reason: "its twin must not get through while it waits for something else",
+			reason: "the other node must not be applied while it waits",
 			nodes:  []plan.Node{wants("a", 0, "x"), wants("b", 0, "x")},
 			facts:  plan.Facts{Problems: map[string]plan.Problem{"a": {Reason: plan.Unavailable, Message: "later"}}},
 			want: []string{
@@ -170,7 +170,7 @@ func TestCompute(t *testing.T) {
 				"b: Wait Rejected: renders ConfigMap prod/x, which node a renders too",
 			},
 		},
-		"What nothing wants is pruned once all is settled": {
+		"Objects of no node are pruned when all nodes are applied": {
 			reason: "last layer first, then by name",
 			nodes:  []plan.Node{has(wants("a", 0, "x"))},
 			facts: plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed,
@@ -179,33 +179,33 @@ func TestCompute(t *testing.T) {
 			prune: []string{"high1", "high2", "low"},
 		},
 		"An object with a former name is pruned when the new one exists": {
-			reason: "the node wants one object, and has it",
+			reason: "the node has one object",
 			nodes:  []plan.Node{has(wants("a", 0, "new"))},
 			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "new")).Observed, stored(rendered("old"), "a", 0))},
 			want:   []string{"a: Keep"},
 			prune:  []string{"old"},
 		},
-		"Nothing is pruned while something is to be made": {
-			reason: "the old is kept until the new is there",
+		"Nothing is pruned while an object is to be created": {
+			reason: "the former object stays until the new one exists",
 			nodes:  []plan.Node{wants("a", 0, "new")},
 			facts:  plan.Facts{Owned: owned(stored(rendered("old"), "a", 0), stored(rendered("former"), "former", 0))},
 			want:   []string{"a: Create"},
 		},
 		"Nothing is pruned while a node can't be rendered": {
-			reason: "what it made may be wanted still",
+			reason: "the node may still render its object",
 			nodes:  []plan.Node{has(wants("a", 0, "x")), waiting},
 			facts:  plan.Facts{Owned: owned(has(wants("a", 0, "x")).Observed, stored(rendered("y"), "b", 1), stored(rendered("former"), "former", 0))},
 			want:   []string{"a: Keep", "b: Wait WaitingForField: b waits for unresolved a.status.id, since 2026-08-01T12:00:00Z, 1 attempt"},
 		},
-		"What is left out is pruned": {
-			reason: "includeWhen says that nobody wants it",
+		"Objects of a skipped node are pruned": {
+			reason: "includeWhen is false",
 			nodes:  []plan.Node{{ID: "a", Kind: configMap, SkipMessage: "includeWhen is false"}},
 			facts:  plan.Facts{Owned: owned(stored(rendered("x"), "a", 0))},
 			want:   []string{"a: Skip : includeWhen is false"},
 			prune:  []string{"x"},
 		},
-		"What isn't ready doesn't keep the rest from being pruned": {
-			reason: "all that is wanted is there",
+		"An object that is not ready doesn't delay pruning": {
+			reason: "all desired objects exist",
 			nodes: []plan.Node{func() plan.Node {
 				n := has(wants("a", 0, "x"))
 				n.Ready, n.Unready = false, plan.Problem{Reason: plan.NotReady, Message: "0 of 1"}
@@ -216,12 +216,12 @@ func TestCompute(t *testing.T) {
 			prune: []string{"y"},
 		},
 		"An object that was labelled by hand is never pruned": {
-			reason: "no node made it, so it is not ours to delete",
+			reason: "no node has created it",
 			facts:  plan.Facts{Owned: owned(byHand, stored(rendered("y"), "former", 0))},
 			prune:  []string{"y"},
 		},
-		"What is in another set is never pruned": {
-			reason: "a cache may tell the past, the label on the object decides",
+		"An object of another ApplySet is never pruned": {
+			reason: "a cache may be late; the label on the object decides",
 			facts:  plan.Facts{Owned: owned(strange)},
 		},
 	}
@@ -305,15 +305,15 @@ func TestObject(t *testing.T) {
 		name string
 		want *unstructured.Unstructured
 	}{
-		"A node's object is found by kind and name":                               {"a", configMap, "x", mine},
-		"One of another kind is another":                                          {"a", secretKind, "x", secret},
-		"It is read in the version that the node has it in":                       {"a", older, "x", asOlder},
-		"Another node's object isn't the node's":                                  {"a", configMap, "z", nil},
-		"One that was labelled by hand belongs to the node that renders its name": {"a", configMap, "y", byHand},
-		"One that was labelled by hand needs its kind":                            {"a", secretKind, "y", nil},
-		"Without a name the only one of the kind is meant":                        {"a", configMap, "", mine},
-		"Without a name none of several is meant":                                 {"c", configMap, "", nil},
-		"Without a name none that was labelled by hand is meant":                  {"new", configMap, "", nil},
+		"A node's object is found by kind and name":                                     {"a", configMap, "x", mine},
+		"An object of another kind is another object":                                   {"a", secretKind, "x", secret},
+		"An object of another version is converted to the node's":                       {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                                        {"a", configMap, "z", nil},
+		"An object that was labelled by hand belongs to the node that renders its name": {"a", configMap, "y", byHand},
+		"An object that was labelled by hand needs the node's kind":                     {"a", secretKind, "y", nil},
+		"A node without a name has the only object of the kind":                         {"a", configMap, "", mine},
+		"A node without a name has none of several objects":                             {"c", configMap, "", nil},
+		"A node without a name has no object that was labelled by hand":                 {"new", configMap, "", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -348,10 +348,10 @@ func TestInitialReadTimeout(t *testing.T) {
 		facts plan.Facts
 		want  time.Duration
 	}{
-		"With everything read there is nothing to wait for":     {plan.Facts{}, 0},
-		"A first read is given a moment":                        {own(unreadable(plan.Syncing, time.Second)), time.Second},
-		"The latest one counts":                                 {own(unreadable(plan.Syncing, time.Second), unreadable(plan.Syncing, 0)), 2 * time.Second},
-		"One that takes long is not waited for":                 {own(unreadable(plan.Syncing, time.Minute)), 0},
+		"Everything is read":                                    {plan.Facts{}, 0},
+		"A first list is waited for":                            {own(unreadable(plan.Syncing, time.Second)), time.Second},
+		"The last first list counts":                            {own(unreadable(plan.Syncing, time.Second), unreadable(plan.Syncing, 0)), 2 * time.Second},
+		"A first list that takes long is not waited for":        {own(unreadable(plan.Syncing, time.Minute)), 0},
 		"An unreadable kind is not waited for":                  {own(unreadable(plan.Forbidden, 0)), 0},
 		"A reference that is being looked up is waited for":     {external(unreadable(plan.Syncing, time.Second)), time.Second},
 		"A reference that can't be looked up is not waited for": {external(unreadable(plan.WaitingForKind, 0)), 0},

@@ -21,18 +21,18 @@ func TestPreservedObjectsHaveNoOwnerReference(t *testing.T) {
 		function         v1alpha1.DeletionPolicy
 		owned            bool
 	}{
-		"No policy":                                {owned: true},
-		"The function deletes it":                  {function: v1alpha1.DeletionDelete, owned: true},
-		"The function says that it stays":          {function: v1alpha1.DeletionOrphan},
-		"The function says that it stays as it is": {function: v1alpha1.DeletionRetain},
-		"The composite says that all stays":        {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Orphan"}},
-		"The composite says that it stays":         {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Retain"}},
-		"The composite says that another stays":    {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "b=Retain"}, owned: true},
-		"The composite overrules the function":     {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Delete"}, function: v1alpha1.DeletionRetain, owned: true},
-		"It isn't clear what the composite says":   {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Keep"}},
-		"The composite is protected":               {instance: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
-		"The object is protected":                  {object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
-		"A former composite's say is over":         {object: map[string]string{v1alpha1.RetainedFromAnnotation: "former"}, owned: true},
+		"No policy":                                  {owned: true},
+		"The function says Delete":                   {function: v1alpha1.DeletionDelete, owned: true},
+		"The function says Orphan":                   {function: v1alpha1.DeletionOrphan},
+		"The function says Retain":                   {function: v1alpha1.DeletionRetain},
+		"The composite says Orphan for all":          {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Orphan"}},
+		"The composite says Retain for the node":     {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Retain"}},
+		"The composite says Retain for another node": {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "b=Retain"}, owned: true},
+		"The composite overrides the function":       {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Delete"}, function: v1alpha1.DeletionRetain, owned: true},
+		"The policy of the composite is invalid":     {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Keep"}},
+		"The composite is protected":                 {instance: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
+		"The object is protected":                    {object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
+		"A former composite has retained it":         {object: map[string]string{v1alpha1.RetainedFromAnnotation: "former"}, owned: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			composite := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App"}}
@@ -63,11 +63,11 @@ func TestAProtectedObjectThatIsLeftBehindIsDisowned(t *testing.T) {
 		free                              bool // it doesn't refer to it any more
 		retain, disown, del, done, waited bool
 	}{
-		"It goes":                            {del: true},
-		"It is retained":                     {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, retain: true},
-		"It is marked, and refers to it yet": {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, object: map[string]string{v1alpha1.RetainedFromAnnotation: "uid"}, retain: true},
-		"It is marked, and free":             {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, object: map[string]string{v1alpha1.RetainedFromAnnotation: "uid"}, free: true, done: true},
-		"It is protected":                    {object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
+		"It has no policy": {del: true},
+		"It is retained":   {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, retain: true},
+		"It is retained, and still has the owner reference": {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, object: map[string]string{v1alpha1.RetainedFromAnnotation: "uid"}, retain: true},
+		"It is retained, without the owner reference":       {composite: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Retain"}, object: map[string]string{v1alpha1.RetainedFromAnnotation: "uid"}, free: true, done: true},
+		"It is protected": {object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
 		"It is protected and left behind": {
 			object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}, composite: map[string]string{v1alpha1.ForceDeleteAnnotation: "all"}, disown: true,
 		},

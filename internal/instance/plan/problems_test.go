@@ -40,11 +40,11 @@ func TestProblems(t *testing.T) {
 		before []report.Problem
 		want   []report.Problem
 	}{
-		"What is ready, left out or about to be written has none": {
+		"Nodes that are ready, skipped or to be written have none": {
 			reason: "nothing is wrong",
 			steps:  []plan.Step{{Node: "a", Action: plan.Keep, Ready: true}, {Node: "b", Action: plan.Skip}, {Node: "c", Action: plan.Update}},
 		},
-		"What can't be written says why": {
+		"A node that can't be written has one": {
 			reason: "no other field of the status has it",
 			steps:  []plan.Step{held("a", plan.Rejected), held("b", plan.NotOwned), held("c", plan.WaitingForKind), held("d", plan.Unavailable)},
 			want: []report.Problem{
@@ -52,7 +52,7 @@ func TestProblems(t *testing.T) {
 				problem("c", plan.WaitingForKind, "because"), problem("d", plan.Unavailable, "because"),
 			},
 		},
-		"What waits for another node has none": {
+		"A node that waits for another has none": {
 			reason: "status.waiting has it",
 			steps: []plan.Step{
 				waits(plan.Wait{Node: "a", Reason: plan.WaitingForField, On: "b.id"}), waits(plan.Wait{Node: "c", Reason: plan.WaitTimeout, On: "b.id"}),
@@ -71,23 +71,23 @@ func TestProblems(t *testing.T) {
 			},
 		},
 		"An object that is unready by its own status has none": {
-			reason: "whoever looks at the object sees it",
+			reason: "the object shows it",
 			steps:  []plan.Step{unready(said("False"))},
 		},
 		"An object that only readyWhen makes unready has one": {
-			reason: "the object's own status says otherwise, or nothing",
+			reason: "the object doesn't show it",
 			steps:  []plan.Step{unready(said("True")), unready(rendered("a"))},
 			want: []report.Problem{
 				problem("a", plan.NotReady, "a is not ready: a.data.b is false"), problem("a", plan.NotReady, "a is not ready: a.data.b is false"),
 			},
 		},
-		"So has a foreign object": {
-			reason: "it is no child, and nobody looks at it",
+		"A foreign object that is not ready has one": {
+			reason: "it is no child",
 			steps:  []plan.Step{external},
 			want:   []report.Problem{problem("a", plan.NotReady, "a is not ready: a.data.b is false")},
 		},
 		"A problem keeps its time for as long as its reason is the same": {
-			reason: "since when is of interest, and the same input gives the same status",
+			reason: "the same input gives the same status",
 			steps:  []plan.Step{held("a", plan.Rejected), held("b", plan.Forbidden)},
 			before: []report.Problem{{Node: "a", Reason: "Rejected", Message: "another", Since: earlier}, {Node: "b", Reason: "Rejected", Since: earlier}},
 			want:   []report.Problem{{Node: "a", Reason: "Rejected", Message: "because", Since: earlier}, problem("b", plan.Forbidden, "because")},

@@ -84,8 +84,8 @@ func (p *Pruning) pendingDeletion(r Remaining, v verdict) *report.Blocker {
 // StillPruned returns those of the reported objects that still exist and are not desired again.
 func StillPruned(reported []report.Blocker, owned map[string][]*unstructured.Unstructured, steps []Step) []report.Blocker {
 	return slices.DeleteFunc(slices.Clone(reported), func(b report.Blocker) bool {
-		is := func(o *unstructured.Unstructured) bool { return o != nil && report.ObjectOf(o) == b.Object }
-		wanted := func(s Step) bool { return is(s.Object) || is(s.Current) }
-		return !slices.ContainsFunc(owned[b.Node], is) || slices.ContainsFunc(steps, wanted)
+		matches := func(o *unstructured.Unstructured) bool { return o != nil && report.ObjectOf(o) == b.Object }
+		wanted := func(s Step) bool { return matches(s.Object) || matches(s.Current) }
+		return !slices.ContainsFunc(owned[b.Node], matches) || slices.ContainsFunc(steps, wanted)
 	})
 }

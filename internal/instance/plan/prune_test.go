@@ -18,10 +18,10 @@ func TestStillPruned(t *testing.T) {
 		steps []plan.Step
 		want  int
 	}{
-		"While it is there":                    {[]*unstructured.Unstructured{child}, []plan.Step{{Object: rendered("y")}}, 1},
-		"Not once it is gone":                  {nil, nil, 0},
-		"Not once it is desired again":         {[]*unstructured.Unstructured{child}, []plan.Step{{Object: child}}, 0},
-		"Not while a node that waits keeps it": {[]*unstructured.Unstructured{child}, []plan.Step{{Current: child}}, 0},
+		"A pruned object that exists":     {[]*unstructured.Unstructured{child}, []plan.Step{{Object: rendered("y")}}, 1},
+		"A pruned object that is gone":    {nil, nil, 0},
+		"An object that is desired again": {[]*unstructured.Unstructured{child}, []plan.Step{{Object: child}}, 0},
+		"An object of a node that waits":  {[]*unstructured.Unstructured{child}, []plan.Step{{Current: child}}, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func TestRecreation(t *testing.T) {
 		"It is not allowed, and the rejection isn't about immutability": {kind: "Job", rejected: `Job.batch "x" is invalid: spec.completions: must be greater than 0`},
 		"The node allows it":                                            {kind: "Job", said: recreate, may: true},
 		"The object allows it":                                          {kind: "Job", annotation: "true", may: true},
-		"The annotation says something else":                            {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},
+		"The annotation has another value":                              {kind: "Job", annotation: "yes", hint: "annotate it espalier.dev/recreate=true"},
 		"The node of an object with data doesn't allow data loss":       {kind: "PersistentVolumeClaim", said: recreate, hint: "espalier.dev/recreate=allow-data-loss"},
 		"An object with data doesn't allow data loss":                   {kind: "PersistentVolumeClaim", annotation: "true", hint: "espalier.dev/recreate=allow-data-loss"},
 		"The node of an object with data allows data loss":              {kind: "PersistentVolumeClaim", said: anyway, may: true},
@@ -78,7 +78,7 @@ func TestDeletable(t *testing.T) {
 		t.Errorf("asked to go: %v", ask)
 	}
 	if by := held[protected]; by == nil || !strings.Contains(by.Message, "protected: the ledger") {
-		t.Errorf("what keeps the protected one is told as %v", by)
+		t.Errorf("the blocker of the protected object is %v", by)
 	}
 	if _, told := held[going]; !told {
 		t.Error("what is going is asked again")

@@ -34,49 +34,49 @@ func TestWhenADeletionIsReported(t *testing.T) {
 		reason   string
 		before   report.Deletion
 		children []*unstructured.Unstructured
-		told     time.Duration // ago
+		reported time.Duration // ago
 		want     string
 		blocked  int
 		retry    time.Duration
 	}{
-		"A count that was just reported waits": {
-			reason: "each telling is a write", before: first, children: []*unstructured.Unstructured{a, b}, told: 100 * time.Millisecond,
+		"A count shortly after the last report isn't reported": {
+			reason: "each report is a write", before: first, children: []*unstructured.Unstructured{a, b}, reported: 100 * time.Millisecond,
 			want: "0/3", retry: 4900 * time.Millisecond,
 		},
-		"and is reported after five seconds": {
-			reason: "somebody may be watching", before: first, children: []*unstructured.Unstructured{a, b}, told: 5 * time.Second, want: "1/3", retry: 10 * time.Second,
+		"A count five seconds after the last report is reported": {
+			reason: "a user may watch the progress", before: first, children: []*unstructured.Unstructured{a, b}, reported: 5 * time.Second, want: "1/3", retry: 10 * time.Second,
 		},
-		"After a restart it is reported at once": {
-			reason: "nobody knows when it was", before: first, children: []*unstructured.Unstructured{a, b}, told: 10 * time.Hour, want: "1/3", retry: 10 * time.Second,
+		"After a restart a count is reported at once": {
+			reason: "the time of the last report is unknown", before: first, children: []*unstructured.Unstructured{a, b}, reported: 10 * time.Hour, want: "1/3", retry: 10 * time.Second,
 		},
 		"The last count isn't reported": {
-			reason: "the instance goes now", before: first, told: 0, want: "0/3",
+			reason: "the instance is deleted now", before: first, reported: 0, want: "0/3",
 		},
-		"however long ago the one before was": {
-			reason: "nobody would get to see it", before: first, told: time.Hour, want: "0/3",
+		"The last count isn't reported, however old the last report is": {
+			reason: "the instance is deleted now", before: first, reported: time.Hour, want: "0/3",
 		},
 		"A first blocker is reported at once": {
-			reason: "somebody has to act", before: first, children: []*unstructured.Unstructured{a, b, heldC}, want: "0/3", blocked: 1,
+			reason: "a user has to act", before: first, children: []*unstructured.Unstructured{a, b, heldC}, want: "0/3", blocked: 1,
 		},
-		"Another one beside it in a moment": {
-			reason: "a thousand may come one by one", before: blockedBy("c"), children: []*unstructured.Unstructured{a, heldB, heldC}, told: 50 * time.Millisecond,
+		"A second blocker shortly after isn't reported": {
+			reason: "many may follow", before: blockedBy("c"), children: []*unstructured.Unstructured{a, heldB, heldC}, reported: 50 * time.Millisecond,
 			want: "0/3", blocked: 1, retry: 150 * time.Millisecond,
 		},
-		"which is then": {
-			reason: "both are to be seen", before: blockedBy("c"), children: []*unstructured.Unstructured{a, heldB, heldC}, told: 200 * time.Millisecond,
+		"A second blocker is reported after a delay": {
+			reason: "both need an action", before: blockedBy("c"), children: []*unstructured.Unstructured{a, heldB, heldC}, reported: 200 * time.Millisecond,
 			want: "0/3", blocked: 2,
 		},
-		"What is as it was is as it was": {
-			reason: "no write", before: blockedBy("c"), children: []*unstructured.Unstructured{a, b, heldC}, want: "0/3", blocked: 1,
+		"An unchanged report": {
+			reason: "nothing is written", before: blockedBy("c"), children: []*unstructured.Unstructured{a, b, heldC}, want: "0/3", blocked: 1,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			told := trials(plan.DeletionAttempts{AcceptedAt: now, FirstSeen: long, ChangedAt: now, ResourceVersion: "1"}, "uid-b", "uid-c")
-			told.ReportedAt = now.Add(-tc.told)
+			history := trials(plan.DeletionAttempts{AcceptedAt: now, FirstSeen: long, ChangedAt: now, ResourceVersion: "1"}, "uid-b", "uid-c")
+			history.ReportedAt = now.Add(-tc.reported)
 			got := plan.Teardown(plan.Remaining{
 				Instance: instance(), Children: tc.children, Now: now,
-				Reported: report.Status{Deletion: &tc.before}, History: told,
+				Reported: report.Status{Deletion: &tc.before}, History: history,
 			})
 			if got.Deletion.Progress != tc.want || len(got.Deletion.Blockers) != tc.blocked || got.Retry != tc.retry {
 				t.Errorf("%s: %s with %d blockers, again in %s", tc.reason, got.Deletion.Progress, len(got.Deletion.Blockers), got.Retry)
@@ -95,7 +95,7 @@ func TestTheFirstBlockersAreReportedAndAllCounted(t *testing.T) {
 	}
 	d := plan.Teardown(plan.Remaining{Instance: instance(), Children: children, Now: now, History: noticedAt(noticed)}).Deletion
 	if d.Blocked != 30 || len(d.Blockers) != 10 {
-		t.Errorf("%d blockers, %d told", d.Blocked, len(d.Blockers))
+		t.Errorf("%d blockers, %d reported", d.Blocked, len(d.Blockers))
 	}
 }
 

@@ -24,9 +24,9 @@ type Summary struct {
 	Failed string
 	// Unresolvable lists the expressions that have no value for these inputs.
 	Unresolvable string
-	// ClaimProblem is why the instance can't be given its finalizer, labels and inventory: until
-	// it has them no resource is created. It isn't part of Reason and Message.
-	ClaimProblem Problem
+	// InventoryProblem is why finalizer, labels and inventory can't be written to the instance:
+	// until it has them no resource is created. It isn't part of Reason and Message.
+	InventoryProblem Problem
 	// Stalled lists the waits that exceeded their limits.
 	Stalled string
 	// Drifted lists the fields that other managers have changed and that are left to them.
@@ -46,15 +46,13 @@ const (
 
 // Summarize sums up a plan.
 func Summarize(p Plan, now time.Time) Summary {
-	s := Summary{State: v1alpha1.InstanceActive}
-	var texts, unready, failed, unresolvable, stalled, drifted []string
-	known := map[WaitKey]bool{}
+	s := Summary{Reason: p.Problem.Reason}
+	var problems []summarizedProblem
 	if p.Problem.Reason != "" {
-		s.Reason, texts = p.Problem.Reason, append(texts, p.Problem.Message)
-		if p.Problem.Reason.isFailure() {
-			failed = append(failed, p.Problem.Message)
-		}
+		problems = append(problems, summarizedProblem{Problem: p.Problem})
 	}
+	var stalled, drifted []string
+	known := map[WaitKey]bool{}
 	for _, step := range p.Steps {
 		if step.DriftMessage != "" {
 			drifted = append(drifted, step.DriftMessage)
@@ -71,13 +69,7 @@ func Summarize(p Plan, now time.Time) Summary {
 		if len(fresh) == 0 && len(step.Waits) > 0 {
 			continue // items of a collection may wait for the same object
 		}
-		texts, unready = append(texts, problem.Message), append(unready, problem.Message)
-		if step.Action == Defer && problem.Reason.isFailure() {
-			failed = append(failed, problem.Message)
-		}
-		if problem.Reason.isOfExpressions() {
-			unresolvable = append(unresolvable, problem.Message)
-		}
+		problems = append(problems, summarizedProblem{Problem: problem, ofNode: true, deferred: step.Action == Defer})
 		for _, w := range fresh {
 			known[w.Key()], s.Waits = true, append(s.Waits, w)
 			if w.Reason == WaitTimeout {
@@ -86,23 +78,52 @@ func Summarize(p Plan, now time.Time) Summary {
 			s.retryIn(w.Next(now))
 		}
 	}
-	unresolvable = append(unresolvable, p.Unresolved...)
 	switch {
 	case s.Reason.IsError(), len(p.Unresolved) > 0:
 		s.State = v1alpha1.InstanceError
 	case s.Reason != "":
 		s.State = v1alpha1.InstanceInProgress
+	default:
+		s.State = v1alpha1.InstanceActive
 	}
-	s.Message, s.Unready, s.Failed = join(texts), join(unready), join(failed)
-	s.Unresolvable, s.Stalled, s.Drifted = join(unresolvable), join(stalled), join(drifted)
+	s.Message = joinMessages(problems, func(summarizedProblem) bool { return true })
+	s.Unready = joinMessages(problems, func(p summarizedProblem) bool { return p.ofNode })
+	s.Failed = joinMessages(problems, summarizedProblem.isFailure)
+	s.Unresolvable = joinMessages(problems, summarizedProblem.isUnresolvable, p.Unresolved...)
+	s.Stalled, s.Drifted = join(stalled), join(drifted)
 	return s
 }
 
-// WithClaimProblem returns the summary of an instance that can't be claimed.
-func (s Summary) WithClaimProblem(claim Problem) Summary {
-	s.ClaimProblem = claim
+// summarizedProblem is a problem of a node, or of the plan as a whole.
+type summarizedProblem struct {
+	Problem
+	ofNode bool
+	// deferred says that the object was not applied.
+	deferred bool
+}
+
+func (p summarizedProblem) isFailure() bool {
+	return p.Reason.isFailure() && (p.deferred || !p.ofNode)
+}
+
+func (p summarizedProblem) isUnresolvable() bool { return p.ofNode && p.Reason.isOfExpressions() }
+
+// joinMessages joins the messages of the problems that match, and further texts.
+func joinMessages(problems []summarizedProblem, matches func(summarizedProblem) bool, further ...string) string {
+	var texts []string
+	for _, p := range problems {
+		if matches(p) {
+			texts = append(texts, p.Message)
+		}
+	}
+	return join(append(texts, further...))
+}
+
+// WithInventoryProblem returns the summary of an instance whose inventory can't be written.
+func (s Summary) WithInventoryProblem(problem Problem) Summary {
+	s.InventoryProblem = problem
 	switch {
-	case claim.Reason.IsError():
+	case problem.Reason.IsError():
 		s.State = v1alpha1.InstanceError
 	case s.State == v1alpha1.InstanceActive:
 		s.State = v1alpha1.InstanceInProgress

@@ -27,26 +27,26 @@ func TestSummarize(t *testing.T) {
 		steps  []plan.Step
 		want   plan.Summary
 	}{
-		"An instance of nothing is active": {
+		"An instance without nodes is active": {
 			reason: "all of nothing is there",
 			want:   plan.Summary{State: v1alpha1.InstanceActive},
 		},
-		"What is ready or left out says nothing": {
+		"Ready and skipped nodes have no message": {
 			reason: "there is nothing to say",
 			steps:  []plan.Step{{Node: "a", Action: plan.Keep, Ready: true}, {Node: "b", Action: plan.Skip, Problem: plan.Problem{Message: "left out"}}},
 			want:   plan.Summary{State: v1alpha1.InstanceActive},
 		},
-		"What isn't ready says why": {
+		"A node that isn't ready says why": {
 			reason: "the message names the node already",
 			steps:  []plan.Step{{Node: "a", Action: plan.Keep, Unready: plan.Problem{Reason: plan.NotReady, Message: "a is not ready: 1/3"}}},
 			want:   plan.Summary{State: v1alpha1.InstanceInProgress, Reason: plan.NotReady, Message: "a is not ready: 1/3"},
 		},
-		"What is about to be written isn't ready yet": {
+		"A node that is to be written isn't ready": {
 			reason: "the summary of a pass that ended before the write was made",
 			steps:  []plan.Step{{Node: "a", Action: plan.Update}},
 			want:   plan.Summary{State: v1alpha1.InstanceInProgress, Reason: plan.Unavailable, Message: "a: is being applied"},
 		},
-		"Causes come before what follows from them": {
+		"Causes come before their consequences": {
 			reason: "nodes are in topological order",
 			steps:  []plan.Step{held("a", plan.WaitingForKind), waits(missing)},
 			want: plan.Summary{
@@ -54,8 +54,8 @@ func TestSummarize(t *testing.T) {
 				Failed: "a: because", Waits: []plan.Wait{missing}, Retry: time.Second,
 			},
 		},
-		"An error names the reason wherever it is": {
-			reason: "it is what somebody has to solve",
+		"An error determines the reason, wherever it is": {
+			reason: "a user has to solve it",
 			steps:  []plan.Step{waits(missing), held("c", plan.Forbidden), held("d", plan.Rejected)},
 			want: plan.Summary{
 				State: v1alpha1.InstanceError, Reason: plan.Forbidden, Message: "b waits for unresolved a.id; c: because; d: because",
@@ -107,20 +107,20 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatCannotBeClaimedHasThatState(t *testing.T) {
+func TestAnInventoryProblemIsInTheState(t *testing.T) {
 	for _, tc := range []struct {
-		was   v1alpha1.InstanceState
-		claim plan.Reason
-		want  v1alpha1.InstanceState
+		state  v1alpha1.InstanceState
+		reason plan.Reason
+		want   v1alpha1.InstanceState
 	}{
 		{v1alpha1.InstanceActive, plan.Rejected, v1alpha1.InstanceError},
 		{v1alpha1.InstanceActive, plan.Unavailable, v1alpha1.InstanceInProgress},
 		{v1alpha1.InstanceInProgress, plan.Forbidden, v1alpha1.InstanceError},
 		{v1alpha1.InstanceError, plan.Unavailable, v1alpha1.InstanceError},
 	} {
-		claim := plan.Problem{Reason: tc.claim, Message: "because"}
-		if got := (plan.Summary{State: tc.was}).WithClaimProblem(claim); got.State != tc.want || got.ClaimProblem != claim {
-			t.Errorf("%s that can't be claimed, %s: got %+v", tc.was, tc.claim, got)
+		problem := plan.Problem{Reason: tc.reason, Message: "because"}
+		if got := (plan.Summary{State: tc.state}).WithInventoryProblem(problem); got.State != tc.want || got.InventoryProblem != problem {
+			t.Errorf("%s with problem %s: got %+v", tc.state, tc.reason, got)
 		}
 	}
 }

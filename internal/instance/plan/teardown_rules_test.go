@@ -74,7 +74,7 @@ func TestAfterARestartARefusalIsReportedWhileTheRequestIsRepeated(t *testing.T) 
 		Instance: instance(), Policy: report.Background, Now: now, Reported: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{left("a", layer(0))},
 	})
 	if len(got.Deletion.Blockers) == 0 {
-		t.Error("the blocker is taken out of the status before anybody asked again; it comes back, with an event, a moment later")
+		t.Error("the blocker is removed from the status before the next request, and would be reported again, with an event")
 	}
 }
 
@@ -121,7 +121,7 @@ func TestNothingIsDeletedWhileAPolicyIsInvalid(t *testing.T) {
 		Children: []*unstructured.Unstructured{left("db", layer(0))},
 	})
 	if len(got.Delete) > 0 {
-		t.Errorf("%s is deleted although somebody asked, in a wrong spelling, to retain it", got.Delete[0].GetName())
+		t.Errorf("%s is deleted although an invalid policy names it", got.Delete[0].GetName())
 	}
 }
 
@@ -155,7 +155,7 @@ func TestBlockersAreReportedBeforeObjectsInProgress(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("of %d objects the only one that is blocked isn't told", len(got.Objects))
+	t.Errorf("of %d objects the only blocked one isn't reported", len(got.Objects))
 }
 
 // Children of a version before this one carry their layer and no dependencies.
@@ -196,7 +196,7 @@ func TestAForeignStatusDoesNotHideFinalizers(t *testing.T) {
 		History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: long, ResourceVersion: "1"}, "uid-a"),
 	})
 	if len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
-		t.Error("a finalizer holds a child for an hour, and nothing is told, ever")
+		t.Error("a finalizer blocks a child for an hour, and is never reported")
 	}
 }
 
@@ -207,7 +207,7 @@ func TestTheGarbageCollectorIsReportedWithDelay(t *testing.T) {
 		History: trials(plan.DeletionAttempts{FirstSeen: now}, "i-1"),
 	})
 	if len(got.Deletion.Blockers) > 0 || got.Retry != 4*time.Second {
-		t.Errorf("told as a blocker, with an event, before the garbage collector had a chance: %+v", got.Deletion.Blockers)
+		t.Errorf("reported as a blocker before the delay for the garbage collector: %+v", got.Deletion.Blockers)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestAnAcceptedRequestWithoutEffectIsReported(t *testing.T) {
 		History: trials(plan.DeletionAttempts{}.Accepted(now), "uid-a"),
 	})
 	if len(got.Delete) == 0 && len(got.Deletion.Blockers) == 0 && got.Retry == 0 {
-		t.Error("a child was asked to go a day ago and isn't going: it isn't asked again, not told, and nobody looks again")
+		t.Error("the deletion of a child was accepted a day ago and isn't observed: it is neither requested again nor reported nor retried")
 	}
 }
 

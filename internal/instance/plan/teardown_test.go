@@ -161,7 +161,7 @@ func TestTeardown(t *testing.T) {
 			del:     "a", progress: "0/2", wave: "1/1", retry: 30 * time.Second,
 		},
 		"Children of an instance that another engine released stay": {
-			reason:  "the garbage collector takes it with the instance, and what is on its way is told",
+			reason:  "the garbage collector deletes them, and terminating ones are reported",
 			remains: plan.Remaining{ReleasedElsewhere: true, Children: []*unstructured.Unstructured{left("a", layer(2)), left("b", layer(1), dying)}},
 			del:     "", progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
@@ -175,7 +175,7 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", layer(0))}},
 			del:     "b", progress: "0/2", wave: "1/2",
 		},
-		"and raises what stands on that other": {
+		"deleteAfter delays the dependencies of the other node": {
 			reason: "the order is one of the whole",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{
 				left("a", inventory.Place{Layer: 3, DeleteAfter: []string{"b"}}), left("b", layer(0)), left("c", inventory.Place{Layer: 1, DependsOn: []string{"b"}}),
@@ -183,7 +183,7 @@ func TestTeardown(t *testing.T) {
 			del: "c", progress: "0/3", wave: "1/3",
 		},
 		"A contradiction delays nothing": {
-			reason:  "anybody may write annotations, and every deletion ends",
+			reason:  "any user may write annotations, and every deletion must end",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", inventory.Place{DeleteAfter: []string{"b"}}), left("b", inventory.Place{DeleteAfter: []string{"a"}})}},
 			del:     "a", progress: "0/2", wave: "1/2",
 		},
@@ -192,13 +192,13 @@ func TestTeardown(t *testing.T) {
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: trials(plan.DeletionAttempts{}.Accepted(now), "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 10 * time.Second,
 		},
-		"A finalizer is no news for a moment": {
+		"A finalizer isn't reported at once": {
 			reason:   "most are taken off within milliseconds",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}},
 			progress: "0/1", wave: "1/1", retry: 200 * time.Millisecond,
 		},
-		"Then it is a blocker": {
-			reason:   "somebody has to know",
+		"A finalizer is a blocker after a delay": {
+			reason:   "a user may have to act",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
 		},
@@ -207,13 +207,13 @@ func TestTeardown(t *testing.T) {
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), func(o *unstructured.Unstructured) { delete(o.Object, "status") })}, History: trials(plan.DeletionAttempts{FirstSeen: now.Add(-time.Second)}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 14 * time.Second,
 		},
-		"A nested instance that reports its deletion is none": {
-			reason:   "it tells for itself when something holds it",
+		"A nested instance that reports its deletion is no blocker": {
+			reason:   "it reports its own blockers",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: now, ResourceVersion: "1"}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
-		"The root cause is repeated": {
-			reason:   "it is what somebody can do something about",
+		"The root cause of a nested instance is reported": {
+			reason:   "a user can act on it",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for ConfigMap deep: Finalizer: held by finalizer x/y [ConfigMap deep]"}, progress: "0/1", wave: "1/1",
 		},
@@ -227,8 +227,8 @@ func TestTeardown(t *testing.T) {
 			})}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource still exists: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
 		},
-		"One whose provider reports no problem is in progress, and reported last": {
-			reason: "nobody has to do anything but wait",
+		"An external deletion without a problem is in progress, and reported last": {
+			reason: "no user has to act",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("finalizer.managedresource.crossplane.io"), func(o *unstructured.Unstructured) {
 					o.Object["status"] = map[string]any{"conditions": []any{
@@ -239,20 +239,20 @@ func TestTeardown(t *testing.T) {
 			}, History: noticed},
 			blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y", "ConfigMap prod/a: ExternalDeletion: the external resource still exists: Deleting (in progress)"}, progress: "0/2", wave: "1/1",
 		},
-		"An instance that only waits for such a one is in progress as well": {
+		"An instance that only waits for such a deletion is in progress": {
 			reason: "it says so from layer to layer",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(report.Blocker{BlockedObject: report.BlockedObject{
 				Object: report.Object{APIVersion: "a/v1", Kind: "Bucket", Name: "low"}, Reason: report.ExternalDeletion, Message: "is going", InProgress: true, Since: report.At(now),
 			}}))}},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for Bucket low: ExternalDeletion: is going [Bucket low] (in progress)"}, progress: "0/1", wave: "1/1",
 		},
-		"A protected child stays, and what it stands on": {
-			reason:   "somebody asked for it",
+		"A protected child stays with its dependencies": {
+			reason:   "a user requested it",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(1), annotated(v1alpha1.ProtectAnnotation, "data")), left("b", layer(0)), left("c", layer(1))}},
 			del:      "c",
 			blockers: []string{"ConfigMap prod/a: Protected: protected: data; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/3", wave: "1/2",
 		},
-		"Of a protected instance nothing is touched": {
+		"Nothing of a protected instance is deleted": {
 			reason:   "it can't be kept, but all of it can",
 			remains:  plan.Remaining{Instance: instance(annotated(v1alpha1.ProtectAnnotation, "")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
 			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/1", wave: "1/1",
@@ -263,32 +263,32 @@ func TestTeardown(t *testing.T) {
 			blockers: []string{"Vpc prod/main: Protected: protected: no reason given; remove the annotation espalier.dev/protect to allow its deletion"}, progress: "0/0", wave: "0/0",
 		},
 		"A refused deletion is requested again later": {
-			reason:   "nothing tells when a webhook changes its mind",
+			reason:   "no event shows when the webhook allows it",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: refused(20, now, left("a", layer(0)))},
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
-		"and sooner when it has changed": {
-			reason:   "that may be what the webhook wanted",
+		"A refused deletion is requested again when the object has changed": {
+			reason:   "the change may satisfy the webhook",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, History: refused(20, now.Add(-6*time.Second), left("a", layer(1)))},
 			del:      "a",
 			blockers: []string{"ConfigMap prod/a: DeniedByWebhook: no"}, progress: "0/1", wave: "1/1",
 		},
 		"A kind that isn't served blocks everything": {
-			reason:   "there may be objects of it that stand on the others",
+			reason:   "objects of it may depend on the others",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0))}, Unreadable: unreadable(plan.WaitingForKind)},
 			blockers: []string{"objects of kind Bucket: KindUnavailable: cannot determine which objects remain: why"}, progress: "0/1", wave: "1/1",
 		},
-		"and so does one that may not be read": {
-			reason:   "there may be objects of it that stand on the others",
+		"A kind that is forbidden to read blocks everything": {
+			reason:   "objects of it may depend on the others",
 			remains:  plan.Remaining{Unreadable: unreadable(plan.Forbidden)},
 			blockers: []string{"objects of kind Bucket: Forbidden: cannot determine which objects remain: why"}, progress: "", wave: "0/0",
 		},
-		"or can't be": {
-			reason:   "there may be objects of it that stand on the others",
+		"A kind whose watch fails blocks everything": {
+			reason:   "objects of it may depend on the others",
 			remains:  plan.Remaining{Unreadable: unreadable(plan.Unavailable)},
 			blockers: []string{"objects of kind Bucket: OutOfReach: cannot determine which objects remain: why"}, progress: "", wave: "0/0",
 		},
-		"A kind that is being read is no blocker, and not done": {
+		"A kind that is being listed is no blocker, and the deletion waits for it": {
 			reason:   "it takes a moment",
 			remains:  plan.Remaining{Unreadable: unreadable(plan.Syncing)},
 			progress: "", wave: "0/0",
@@ -298,12 +298,12 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0))}},
 			del:     "b", release: "a", progress: "0/1", wave: "1/1",
 		},
-		"What is retained stays as it is": {
+		"A retained child keeps its marks": {
 			reason:  "an instance of the same name takes it on again",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionRetain))}},
 			done:    true, progress: "0/0", wave: "0/0",
 		},
-		"An instance has its own say": {
+		"The policy of the instance overrides the definition's": {
 			reason: "before the definition's",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Children: []*unstructured.Unstructured{
 				left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0)),
@@ -311,25 +311,25 @@ func TestTeardown(t *testing.T) {
 			del: "a", progress: "0/1", wave: "1/1",
 		},
 		"Orphan propagation releases all": {
-			reason:  "it was asked for when the instance was deleted",
+			reason:  "the deletion requested it",
 			remains: plan.Remaining{Policy: report.Orphan, Children: []*unstructured.Unstructured{left("a", layer(0)), left("b", layer(1))}},
 			release: "a b", progress: "0/0", wave: "0/0",
 		},
 		"A blocker is left behind by the id of its node": {
-			reason: "somebody asked for it",
+			reason: "a user requested it",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "a")), Children: []*unstructured.Unstructured{
 				left("a", layer(1), held("x/y")), left("b", layer(0)),
 			}, History: noticed},
 			del: "b", left: "a", progress: "0/2", wave: "1/1",
 		},
-		"or by kind and name, but no other": {
+		"A blocker is left behind by kind and name, and no other object": {
 			reason: "only what is named is left behind",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "ConfigMap/a")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")), left("b", layer(0), held("x/y")),
 			}, History: noticed},
 			left: "a", blockers: []string{"ConfigMap prod/b: Finalizer: held by finalizer x/y"}, progress: "0/2", wave: "1/1",
 		},
-		"What isn't blocked is deleted though it is named": {
+		"A named child that isn't blocked is deleted": {
 			reason:  "letting go is for what doesn't go",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all")), Children: []*unstructured.Unstructured{left("a", layer(0))}},
 			del:     "a", progress: "0/1", wave: "1/1",
@@ -344,26 +344,26 @@ func TestTeardown(t *testing.T) {
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Minute)},
 			left:    "a", done: true, progress: "0/1", wave: "0/0",
 		},
-		"and until then the next step is scheduled": {
+		"Before forceAfter the next step is scheduled": {
 			reason: "nothing else would wake it",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceAfterAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0), held("x/y")),
 			}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1", retry: time.Minute,
 		},
-		"After the timeout it is stalled and continues": {
-			reason: "somebody should look, and the engine doesn't give up",
+		"After the timeout the deletion is stalled and continues": {
+			reason: "a user should know, and the deletion goes on",
 			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionTimeoutAnnotation, "1m")), Children: []*unstructured.Unstructured{
 				left("a", layer(0)),
 			}, Now: now.Add(2 * time.Minute)},
 			del: "a", progress: "0/1", wave: "1/1", stalled: true,
 		},
-		"Finalizers of others are reported with delay": {
+		"Foreign finalizers of the instance are reported with delay": {
 			reason:  "the garbage collector takes off its finalizers by itself",
 			remains: plan.Remaining{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
 		},
-		"Finalizers of others are reported when all children are gone": {
-			reason:   "nobody else would",
+		"Foreign finalizers of the instance are reported when all children are gone": {
+			reason:   "no other controller reports them",
 			remains:  plan.Remaining{Instance: instance(held("x/y")), History: noticed},
 			blockers: []string{"Vpc prod/main: Finalizer: held by finalizer x/y"}, progress: "0/0", wave: "0/0",
 		},

@@ -202,8 +202,8 @@ func (r Remaining) endsWithRemoval(u usage.Usage) bool {
 		return slices.ContainsFunc(r.deleting, is)
 	}
 	wasTarget := func(uid types.UID) bool { // it may be gone, and some caches may not show it yet
-		_, was := r.History.Children[uid]
-		return was
+		_, known := r.History.Children[uid]
+		return known
 	}
 	switch {
 	case u.By == nil:

@@ -79,79 +79,79 @@ func TestTeardownWithUsages(t *testing.T) {
 		blocked  string
 	}{
 		"The user is deleted first": {
-			reason: "that is what the usage is there for", children: children(a, b, uses), delete: []string{"b"},
+			reason: "the usage requires it", children: children(a, b, uses), delete: []string{"b"},
 		},
-		"then the usage": {
-			reason: "it has nothing to wait for any more", children: children(a, uses), tried: trials(plan.DeletionAttempts{}, "uid-b"), delete: []string{"u"},
+		"The usage is deleted second": {
+			reason: "its user is gone", children: children(a, uses), tried: trials(plan.DeletionAttempts{}, "uid-b"), delete: []string{"u"},
 		},
-		"then what was used": {
-			reason: "nobody uses it", children: children(a), delete: []string{"a"},
+		"The used object is deleted last": {
+			reason: "it is not in use any more", children: children(a), delete: []string{"a"},
 		},
-		"A usage that is seen longer than its end says nothing": {
-			reason: "not everybody has heard of it", children: children(a), others: children(uses), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
+		"A stale usage is ignored": {
+			reason: "another cache may be late", children: children(a), others: children(uses), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
 		},
-		"What is used waits for its usage": {
-			reason: "the label is still to be taken off", children: children(a, going(uses)), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
+		"A used object waits for its usage": {
+			reason: "the in-use label remains until the usage is gone", children: children(a, going(uses)), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
 		},
 		"Usages override dependencies": {
-			reason: "otherwise each would wait for the other", children: children(onB, b, uses), delete: []string{"b"},
+			reason: "otherwise each waits for the other", children: children(onB, b, uses), delete: []string{"b"},
 		},
 		"A usage without user that is a child is deleted before the used object": {
-			reason: "it goes with the instance", children: children(a, b, alone), delete: []string{"b", "u"},
+			reason: "it is deleted with the instance", children: children(a, b, alone), delete: []string{"b", "u"},
 		},
-		"and then that": {
-			reason: "it is next", children: children(a, alone), delete: []string{"u"},
+		"Then the used object is deleted": {
+			reason: "its turn comes when its usage is gone", children: children(a, alone), delete: []string{"u"},
 		},
 		"A usage without user that isn't a child keeps the used object": {
-			reason: "somebody has said so", children: children(a), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
+			reason: "a user created the usage", children: children(a), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
-		"and nothing else": {
-			reason: "b has nothing to do with it", children: children(b, a), others: children(left("u", layer(0), asUsage("b", ""))),
+		"A usage that keeps an object keeps no other": {
+			reason: "the usage does not concern it", children: children(b, a), others: children(left("u", layer(0), asUsage("b", ""))),
 			delete: []string{"a"}, blocked: "b: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
-		"but what it stands on": {
-			reason: "it would lose that", children: children(onB, b), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		"A usage that keeps an object keeps its dependencies": {
+			reason: "the kept object depends on it", children: children(onB, b), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
 		"A user that is a child is deleted first if the usage isn't a child": {
-			reason: "the usage goes with who uses something", children: children(a, b), others: children(uses), delete: []string{"b"},
+			reason: "the usage ends with the user", children: children(a, b), others: children(uses), delete: []string{"b"},
 		},
 		"A usage by a foreign object is deleted at once": {
 			reason: "it is deleted once the used object is gone", children: children(a, elsewhere), delete: []string{"u"},
 			blocked: "a: in use by ConfigMap z: because (Usage prod/u); it is deleted once that or the usage is gone",
 		},
-		"and isn't reported while it waits": {
-			reason: "what is used tells", children: children(a, going(elsewhere)),
+		"A usage by a foreign object isn't reported while the used object waits": {
+			reason: "the used object is reported", children: children(a, going(elsewhere)),
 			blocked: "a: in use by ConfigMap z: because (Usage prod/u); it is deleted once that or the usage is gone",
 		},
-		"unless what it is of isn't here": {
-			reason: "nobody else would tell", children: children(b, going(left("u", layer(0), asUsage("y", "z")))), delete: []string{"b"},
+		"A usage of a foreign object is not deleted at once": {
+			reason: "no other blocker shows it", children: children(b, going(left("u", layer(0), asUsage("y", "z")))), delete: []string{"b"},
 			blocked: "u: keeps ConfigMap y for ConfigMap z; it is deleted once that is gone",
 		},
-		"Two that use each other don't wait for ever": {
-			reason:   "their usages are asked to go, and the one that is last sees that it waits for itself",
+		"Two objects that use each other are deleted": {
+			reason:   "their usages are deleted first; the last usage waits only for itself",
 			children: children(a, b, left("u", layer(2), asUsage("a", "b")), left("v", layer(2), asUsage("b", "a"))), delete: []string{"u", "v"},
 		},
-		"An instance in use keeps all": {
-			reason: "nothing is taken from it", children: children(a), others: children(left("u", layer(0), asUsage("main", ""))), blocked: "main: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		"Nothing of an instance in use is deleted": {
+			reason: "its children are part of it", children: children(a), others: children(left("u", layer(0), asUsage("main", ""))), blocked: "main: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
-		"An instance that uses its own part doesn't wait for itself": {
-			reason: "it goes last", children: children(a, b), others: children(left("u", layer(0), asUsage("a", "main"))), delete: []string{"b"},
+		"An instance that uses its own child is deleted": {
+			reason: "it is deleted last", children: children(a, b), others: children(left("u", layer(0), asUsage("a", "main"))), delete: []string{"b"},
 		},
 		"An instance that its child uses is deleted": {
-			reason: "the part goes before it", children: children(a), others: children(left("u", layer(0), asUsage("main", "a"))), delete: []string{"a"},
+			reason: "the child is deleted first", children: children(a), others: children(left("u", layer(0), asUsage("main", "a"))), delete: []string{"a"},
 		},
-		"While usages can't be read the mark counts": {
-			reason:   "it is there because of one",
+		"While usages can't be read the label counts": {
+			reason:   "the label shows that there is a usage",
 			children: children(b, left("a", layer(0), func(o *unstructured.Unstructured) { labelled(o, v1beta1.InUseLabel, "true") })), unknown: "forbidden",
 			delete: []string{"b"},
 		},
-		"for what has it": {
+		"The label keeps only objects that have it": {
 			reason:   "nothing else is known",
 			children: children(left("a", layer(0), func(o *unstructured.Unstructured) { labelled(o, v1beta1.InUseLabel, "true") })), unknown: "forbidden",
 			blocked: "a: it is labeled as in use, and its usages cannot be read: forbidden",
 		},
 		"A forced object is left behind": {
-			reason: "somebody has asked for that", children: children(a, b), others: children(left("u", layer(0), asUsage("b", ""))),
+			reason: "the annotation requests it", children: children(a, b), others: children(left("u", layer(0), asUsage("b", ""))),
 			instance: []change{annotated("espalier.dev/force-delete", "b")}, delete: []string{"a"},
 		},
 	}

@@ -15,16 +15,16 @@ func TestBackoffOfWaits(t *testing.T) {
 		attempts int
 		next     time.Duration
 	}{
-		"The first attempt is when it was found missing":       {0, 1, time.Second},
-		"The second comes after a second":                      {time.Second, 2, 2 * time.Second},
-		"Just before, it is still the first":                   {time.Second - 1, 1, 1},
-		"Delays double":                                        {3 * time.Second, 3, 4 * time.Second},
-		"In between, the rest of the delay is left":            {5 * time.Second, 3, 2 * time.Second},
-		"The last doubling":                                    {2047 * time.Second, 12, 2048 * time.Second},
-		"From then on it is once an hour":                      {4095 * time.Second, 13, time.Hour},
-		"Hours later":                                          {4095*time.Second + 3*time.Hour, 16, time.Hour},
-		"A clock that went back is no earlier attempt":         {-5 * time.Second, 1, 6 * time.Second},
-		"After centuries there is still a next time to try it": {1<<63 - 1, 2562059, 0},
+		"The first attempt is at the beginning":        {0, 1, time.Second},
+		"The second is after a second":                 {time.Second, 2, 2 * time.Second},
+		"Before that, it is the first":                 {time.Second - 1, 1, 1},
+		"Delays double":                                {3 * time.Second, 3, 4 * time.Second},
+		"In between, the rest of the delay is left":    {5 * time.Second, 3, 2 * time.Second},
+		"The last doubling":                            {2047 * time.Second, 12, 2048 * time.Second},
+		"The maximum delay is an hour":                 {4095 * time.Second, 13, time.Hour},
+		"Hours later the delay is still an hour":       {4095*time.Second + 3*time.Hour, 16, time.Hour},
+		"A clock that went back is no earlier attempt": {-5 * time.Second, 1, 6 * time.Second},
+		"Times don't overflow":                         {1<<63 - 1, 2562059, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -65,14 +65,14 @@ func TestLimitsOfWaits(t *testing.T) {
 		timedOut bool
 		next     time.Duration
 	}{
-		"Without limits it waits for ever":              {plan.Wait{}, 10000 * time.Hour, false, 0},
+		"No limit": {plan.Wait{}, 10000 * time.Hour, false, 0},
 		"A timeout has not passed before its time":      {plan.Wait{Timeout: 10 * time.Second}, 10*time.Second - 1, false, 1},
 		"A timeout has passed at its time":              {plan.Wait{Timeout: 10 * time.Second}, 10 * time.Second, true, 5 * time.Second},
 		"The next attempt is no later than the timeout": {plan.Wait{Timeout: 10 * time.Second}, 8 * time.Second, false, 2 * time.Second},
-		"Past the timeout it is tried all the same":     {plan.Wait{Timeout: 10 * time.Second}, time.Hour, true, 0},
+		"After the timeout attempts continue":           {plan.Wait{Timeout: 10 * time.Second}, time.Hour, true, 0},
 		"Retries have passed with the next attempt":     {plan.Wait{Retries: 2}, 3 * time.Second, true, 4 * time.Second},
 		"The last of the retries is still allowed":      {plan.Wait{Retries: 2}, 3*time.Second - 1, false, 1},
-		"Whichever limit comes first counts":            {plan.Wait{Retries: 1, Timeout: time.Hour}, time.Second, true, 2 * time.Second},
+		"The first limit counts":                        {plan.Wait{Retries: 1, Timeout: time.Hour}, time.Second, true, 2 * time.Second},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

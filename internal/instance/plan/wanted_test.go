@@ -25,29 +25,29 @@ func TestWantedInventory(t *testing.T) {
 		owned   []*unstructured.Unstructured
 		want    inventory.Inventory
 	}{
-		"Among the kinds that the composer names": {
+		"Kinds that the composer names are included": {
 			written: []schema.GroupVersionKind{configMap, secret}, want: inventory.Of([]schema.GroupKind{configMaps, secrets}),
 		},
-		"Not among those of which all nodes are left out": {
+		"Kinds whose nodes are all skipped are not": {
 			written: []schema.GroupVersionKind{configMap, secret}, nodes: []plan.Node{wants("a", 0, "a"), {Kind: secret, SkipMessage: "no"}},
 			want: inventory.Of([]schema.GroupKind{configMaps}),
 		},
-		"Among those of which one is left out": {
+		"Kinds with one skipped node are": {
 			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, SkipMessage: "no"}, wants("a", 0, "a"), {Kind: configMap, SkipMessage: "no"}},
 			want: inventory.Of([]schema.GroupKind{configMaps}),
 		},
-		"Nodes that have no objects of their own don't count": {
+		"External nodes don't count": {
 			written: []schema.GroupVersionKind{secret}, nodes: []plan.Node{{Kind: secret, External: true}, {Kind: secret, Variable: true}, {Kind: secret, SkipMessage: "no"}},
 			want: inventory.Of(nil),
 		},
-		"Where something is about to be made": {
+		"Namespaces of objects to be created are included": {
 			steps: []plan.Step{{}, {Object: elsewhere}}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
 		},
-		"Where something is, also of a kind that is left out": {
+		"Namespaces of existing objects are, also of skipped kinds": {
 			written: []schema.GroupVersionKind{configMap}, nodes: []plan.Node{{Kind: configMap, SkipMessage: "no"}},
 			owned: []*unstructured.Unstructured{elsewhere}, want: inventory.Of([]schema.GroupKind{configMaps}, "elsewhere"),
 		},
-		"The instance's own namespace and none aren't named": {
+		"The instance's own namespace isn't": {
 			owned: []*unstructured.Unstructured{rendered("a"), clusterWide}, want: inventory.Of([]schema.GroupKind{configMaps}),
 		},
 	}

@@ -39,21 +39,21 @@ func TestAuthorsFieldsReplaceTheEngines(t *testing.T) {
 		want   map[string]string
 		fields report.FieldSet
 	}{
-		"Without fields of the author's the engine's are there": {nil, ours, whole},
-		"The engine's come to the author's":                     {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
-		"An author's field named waiting wins": {
+		"Only the engine's fields":                      {nil, ours, whole},
+		"The engine's fields are added to the author's": {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
+		"An author's field waiting replaces the engine's": {
 			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.FieldSet{Deletion: true, Pruning: true, Problems: true, Skipped: true},
 		},
-		"And one named deletion": {
+		"An author's field deletion replaces the engine's": {
 			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.FieldSet{Waiting: true, Pruning: true, Problems: true, Skipped: true},
 		},
-		"And one named problems": {
+		"An author's field problems replaces the engine's": {
 			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.FieldSet{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
 		},
-		"And one named skipped": {
+		"An author's field skipped replaces the engine's": {
 			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllFields,
 		},
-		"State and conditions are the dialect's": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
+		"An author's state and conditions are replaced": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestFieldsWithoutValueAreRemoved(t *testing.T) {
 	got := report.Status{State: v1alpha1.InstanceActive}.Render(before, report.AllFields)
 	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
 		if _, there := got[field]; there {
-			t.Errorf("%s is still told", field)
+			t.Errorf("%s is still in the status", field)
 		}
 	}
 }

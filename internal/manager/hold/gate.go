@@ -27,8 +27,8 @@ import (
 // Kind is the kind of Holds.
 var Kind = espalier.GroupVersion.WithKind(espalier.HoldKind)
 
-// Manager is the field manager of what the gate writes.
-const Manager = "espalier.dev/hold"
+// FieldManager is the field manager of what the gate writes.
+const FieldManager = "espalier.dev/hold"
 
 // Cluster reads and writes Holds; *kube.Client does.
 type Cluster interface {
@@ -79,7 +79,7 @@ func (g *Gate) Watch() (known <-chan struct{}) {
 		g.closed, g.suspended, g.gone = true, map[object.Key]struct{}{}, map[types.UID]bool{}
 		g.changed, g.known = make(chan struct{}, 1), make(chan struct{})
 		g.unreadable.log = func(reason, message string) {
-			g.Log.Info("cannot read Holds; nothing is reconciled until it is known whether there is one", "reason", reason, "message", message)
+			g.Log.Info("cannot read Holds; nothing is reconciled until they can be read", "reason", reason, "message", message)
 		}
 		g.Hub.WatchKind(Kind, func(object.Key, watch.Cause) { g.refresh() })
 		g.refresh()
@@ -140,7 +140,7 @@ func (g *Gate) Run(ctx context.Context) {
 		for _, h := range g.unacknowledged() {
 			g.Log.Info("instances, managed resources and Bindings are not reconciled while there is a Hold", "hold", h.GetName())
 			status := map[string]any{"restingSince": g.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
-			if _, err := g.Cluster.WriteStatus(ctx, h, status, Manager); err != nil && !kube.IsStale(err) && ctx.Err() == nil {
+			if _, err := g.Cluster.WriteStatus(ctx, h, status, FieldManager); err != nil && !kube.IsStale(err) && ctx.Err() == nil {
 				g.Log.Error(err, "cannot write the status of the Hold; reconciles are suspended; retrying", "hold", h.GetName())
 				time.AfterFunc(retryAfter, g.signal) // no event follows: nothing is reconciled
 			}

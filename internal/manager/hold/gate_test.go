@@ -237,7 +237,7 @@ func TestAnImportedObjectWaitsForItsHold(t *testing.T) {
 
 var errTest = errors.New("the API server is away")
 
-func TestAnObjectThatHasGoneIsReconciled(t *testing.T) {
+func TestADeletedObjectIsReconciled(t *testing.T) {
 	w := newWorld()
 	w.gate.Watch()
 	if w.apps.Reconcile(t.Context(), appKey); w.reconciled != 1 {

@@ -19,8 +19,8 @@ import (
 const (
 	watchesPath = "/watches"
 
-	askLimit    = 10 * time.Second
-	answerLimit = 64 << 20 // bytes: room for more than a hundred thousand watches
+	requestLimit = 10 * time.Second
+	answerLimit  = 64 << 20 // bytes: room for more than a hundred thousand watches
 )
 
 // NotListeningError says that no program listens on a socket.
@@ -52,7 +52,7 @@ func ListWatches(ctx context.Context, path string) ([]Watch, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: the program that listens there responded %s; it may be another version of espalier", path, response.Status)
+		return nil, fmt.Errorf("the program that listens on %s responded %s; it may be another version of espalier", path, response.Status)
 	}
 	watches, err := decode(response.Body, answerLimit)
 	if err != nil {
@@ -63,7 +63,7 @@ func ListWatches(ctx context.Context, path string) ([]Watch, error) {
 
 func get(ctx context.Context, socket string) (*http.Response, error) {
 	client := http.Client{
-		Timeout: askLimit, // until the response is read
+		Timeout: requestLimit, // until the response is read
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

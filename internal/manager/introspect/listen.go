@@ -19,7 +19,7 @@ const (
 )
 
 // errInUse says that another program listens on the socket.
-var errInUse = errors.New("another program listens on it")
+var errInUse = errors.New("another program listens on the socket")
 
 // socket is a listener with its file.
 type socket struct {

@@ -31,7 +31,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-func TestSpellingsOfACluster(t *testing.T) {
+func TestAddressesOfOneClusterHaveOneSocketPath(t *testing.T) {
 	secure := rest.TLSClientConfig{CAData: []byte("ca")}
 	cases := map[string]struct {
 		one, other rest.Config

@@ -243,7 +243,7 @@ func TestTheSocketOfAnotherProgramIsNotRemoved(t *testing.T) {
 	}
 }
 
-func TestAnObstacleIsLoggedOnceAndKept(t *testing.T) {
+func TestAnUnusableSocketIsLoggedOnceAndKept(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(t *testing.T, path string) error
 		says    string

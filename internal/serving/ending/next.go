@@ -1,23 +1,23 @@
-// Package ending decides how one of a definition's kinds ends once the definition is deleted:
-// its instances are deleted or left behind, then its controller stops, then its
+// Package ending decides how one of a definition's kinds is removed once the definition is deleted:
+// its instances are deleted or orphaned, then its controller stops, then its
 // CustomResourceDefinition is deleted, and only then the definition's finalizer is removed.
 //
 // Pure: it decides from values alone.
 package ending
 
-// Policy is what a dialect wants of the end of a kind.
+// Policy says what a dialect does with a kind of a deleted definition.
 type Policy struct {
 	// DeleteInstances says that the instances are deleted with the definition. Otherwise the
 	// definition waits until users have deleted them.
 	DeleteInstances bool
-	// Orphan says that instances may be left behind.
+	// Orphan says that instances may be orphaned.
 	Orphan bool
 	// DeleteCRD says that the CustomResourceDefinition is deleted with the definition, and
 	// AwaitCRD that the definition waits until it is gone.
 	DeleteCRD, AwaitCRD bool
 }
 
-// Facts are what is known of a kind whose definition is deleted.
+// Facts are the observed state of a kind of a deleted definition.
 type Facts struct {
 	Policy
 	CRD CRD
@@ -25,8 +25,8 @@ type Facts struct {
 	// has none.
 	Instances        int
 	InstancesUnknown bool
-	// Stopped says that no controller runs for the kind: what was counted after that is all there is, since without a
-	// controller no instance gets a finalizer.
+	// Stopped says that no controller runs for the kind: a count after that is final, since without a controller no
+	// instance gets a finalizer.
 	Stopped bool
 }
 
@@ -35,7 +35,7 @@ type CRD string
 
 // States of a CustomResourceDefinition.
 const (
-	// Absent: it was never made, is gone, or belongs to another definition.
+	// Absent: it was never created, is gone, or belongs to another definition.
 	Absent CRD = "Absent"
 	// Pending: the API server has not served the kind yet, so that it never had an instance.
 	Pending CRD = "Pending"
@@ -48,26 +48,26 @@ const (
 // Do is what a step does.
 type Do string
 
-// Steps, in the order in which they are met.
+// Steps, in their order.
 const (
 	// KeepServing continues to serve the instances, so that they can be deleted, and reports
 	// what remains.
 	KeepServing Do = "KeepServing"
 	// DeleteInstances does the same and deletes them.
 	DeleteInstances Do = "DeleteInstances"
-	// Stop stops the controller. The facts are to be gathered again then.
+	// Stop stops the controller. Gather the facts again after that.
 	Stop Do = "Stop"
 	// DeleteCRD deletes the CustomResourceDefinition, and AwaitCRD waits until it is gone.
 	DeleteCRD Do = "DeleteCRD"
 	AwaitCRD  Do = "AwaitCRD"
-	// Finish: nothing of the kind is left that the definition has to wait for.
+	// Finish: the definition has nothing more of the kind to wait for.
 	Finish Do = "Finish"
 )
 
-// Step is what is to be done next.
+// Step is the next step.
 type Step struct {
 	Do Do
-	// Orphaned says that instances are left behind, or may be.
+	// Orphaned says that instances are orphaned, or may be.
 	Orphaned bool
 }
 

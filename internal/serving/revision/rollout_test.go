@@ -300,8 +300,8 @@ func TestInvalidRollouts(t *testing.T) {
 		rollout v1alpha1.Rollout
 		want    []string
 	}{
-		"A wave without percent and selector": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{{}}}, []string{"spec.rollout.waves[0]: a wave needs percent or selector"}},
-		"Percentages that shrink":             {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50), percent(20)}}, []string{"spec.rollout.waves[1].percent: an earlier wave has reached 50% already"}},
+		"A wave without percent and selector": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{{}}}, []string{"spec.rollout.waves[0]: requires percent or selector"}},
+		"Percentages that shrink":             {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50), percent(20)}}, []string{"spec.rollout.waves[1].percent: must be more than the 50% of an earlier wave"}},
 		"All at once": {
 			v1alpha1.Rollout{MaxUnavailable: &odd, ProgressDeadline: &metav1.Duration{}, Waves: []v1alpha1.Wave{pausing(percent(5), -time.Second), {Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}}},
 			[]string{"spec.rollout.maxUnavailable", `not "half"`, "spec.rollout.progressDeadline", "spec.rollout.waves[0].pause", `spec.rollout.waves[1].selector: "Like" is not a valid label selector operator`},

@@ -60,7 +60,7 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 		field := at.Field("waves").Index(i)
 		s := step{selector: labels.Everything(), percent: 100, Wave: w}
 		if w.Percent == nil && w.Selector == nil {
-			problems.Addf(field, "a wave needs percent or selector")
+			problems.Addf(field, "requires percent or selector")
 		}
 		if w.Selector != nil {
 			selector, err := metav1.LabelSelectorAsSelector(w.Selector)
@@ -75,7 +75,7 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 		}
 		if s.selector.Empty() {
 			if s.percent <= percentBefore {
-				problems.Addf(field.Field("percent"), "an earlier wave has reached %d%% already; percentages include earlier waves, so they must grow", percentBefore)
+				problems.Addf(field.Field("percent"), "must be more than the %d%% of an earlier wave: percentages include earlier waves", percentBefore)
 			}
 			percentBefore = s.percent
 		}
@@ -90,7 +90,7 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 		}
 	}
 	if d := rollout.ProgressDeadline; d != nil && d.Duration <= 0 {
-		problems.Addf(at.Field("progressDeadline"), "must be longer than nothing")
+		problems.Addf(at.Field("progressDeadline"), "must be positive")
 	}
 	if len(problems) > 0 {
 		return Waves{}, problems.Sorted()

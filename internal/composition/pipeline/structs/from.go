@@ -102,5 +102,5 @@ func (e *fieldError) Error() string {
 
 func (e *fieldError) Unwrap() error { return e.err }
 
-// maxPath bounds how many bytes of a path an error names.
+// maxPath limits how many bytes of a path an error names.
 const maxPath = 200

@@ -30,8 +30,8 @@ var (
 	ErrNumber = errors.New("not a finite number")
 	// ErrText is for a string that is not valid UTF-8.
 	ErrText = errors.New("not valid UTF-8")
-	// ErrType is for a value of a type that objects do not hold.
-	ErrType = errors.New("of a type that objects do not hold")
+	// ErrType is for a value of a Go type without a JSON form.
+	ErrType = errors.New("not a JSON type")
 )
 
 // ToStruct converts an object to a struct. The object's values may have the types that

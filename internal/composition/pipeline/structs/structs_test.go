@@ -72,8 +72,8 @@ func TestWhatObjectsCannotHold(t *testing.T) {
 		"Infinity":              {math.Inf(1), structs.ErrNumber, "v: not a finite number"},
 		"A text of stray bytes": {"\xff", structs.ErrText, "v: not valid UTF-8"},
 		"A key of stray bytes":  {map[string]any{"\xff": 1}, structs.ErrText, `v: key "\xff": not valid UTF-8`},
-		"A channel":             {make(chan int), structs.ErrType, "v: chan int: of a type that objects do not hold"},
-		"A number that is none": {json.Number("x"), structs.ErrType, "v: json.Number: of a type that objects do not hold"},
+		"A channel":             {make(chan int), structs.ErrType, "v: chan int: not a JSON type"},
+		"A number that is none": {json.Number("x"), structs.ErrType, "v: json.Number: not a JSON type"},
 		"A very deep one":       {deep, structs.ErrDepth, ""},
 	}
 	for name, tc := range to {

@@ -33,7 +33,7 @@ func toOpenAPI(v ref.Val) ref.Val {
 	if !ok {
 		return types.WrapErr(errors.New("simpleschema.toOpenAPI takes an object with spec, status and types"))
 	}
-	s, problems := schema.FromShorthand(kind)
+	s, problems := schema.FromSimpleSchema(kind)
 	if len(problems) > 0 {
 		return types.WrapErr(fmt.Errorf("this is not a SimpleSchema: %w", problems.Err()))
 	}

@@ -20,15 +20,15 @@ type marker struct {
 	valueAt int
 }
 
-// shorthand is the schema of a field written as text: a type and, after a
+// parseField parses the schema of a field written as text: a type and, after a
 // single |, the markers.
-func (p *parser) shorthand(text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
-	if len(text) > maxShorthand {
-		p.problems.Addf(at, "the shorthand is too long: %d bytes; at most %d are allowed", len(text), maxShorthand)
+func (p *parser) parseField(text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
+	if len(text) > maxFieldBytes {
+		p.problems.Addf(at, "the SimpleSchema of the field is too long: %d bytes; at most %d are allowed", len(text), maxFieldBytes)
 		return anything(), false
 	}
 	if !utf8.ValidString(text) {
-		p.problems.Addf(at, "the shorthand is not valid UTF-8")
+		p.problems.Addf(at, "the SimpleSchema of the field is not valid UTF-8")
 		return anything(), false
 	}
 	end := strings.IndexByte(text, '|')
@@ -50,7 +50,7 @@ func (p *parser) shorthand(text string, at object.Path, depth int) (*extv1.JSONS
 	return d.schema, d.required
 }
 
-// scanMarkers reads the markers of a shorthand from the given offset to its end. It reports
+// scanMarkers reads the markers of a field from the given offset to its end. It reports
 // and skips invalid parts.
 func scanMarkers(text string, from int) (markers []marker, faults diag.List) {
 	at, _ := trim(text, from, len(text))

@@ -17,37 +17,37 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// kinds makes the reconcilers of composites and claims: the instance engine with the
+// reconcilers makes the reconcilers of composites and claims: the instance engine with the
 // dialect of each.
-type kinds struct {
+type reconcilers struct {
 	cluster *cluster.Cluster
 	Options
 
 	mu sync.Mutex
 	// composites are the reconcilers of the composite kinds that are served.
-	composites map[definition.Served]*composite.Served
+	composites map[definition.InstanceReconciler]*composite.Reconciler
 }
 
-func (k *kinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) definition.Served {
-	served := &composite.Served{Reconciler: k.reconciler(d, kind, wake, object.CompositeDialect, composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
+func (k *reconcilers) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) definition.InstanceReconciler {
+	served := &composite.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.CompositeDialect, composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {
-		k.composites = map[definition.Served]*composite.Served{}
+		k.composites = map[definition.InstanceReconciler]*composite.Reconciler{}
 	}
 	k.composites[served] = served
 	return served
 }
 
-func (k *kinds) Stopped(served definition.Served) {
+func (k *reconcilers) Stopped(served definition.InstanceReconciler) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.composites, served)
 }
 
-// functionChanged enqueues all composites whose compositions call a function, with low
+// functionChanged enqueues all composites with compositions that call a function, with low
 // priority.
-func (k *kinds) functionChanged(name string) {
+func (k *reconcilers) functionChanged(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, served := range k.composites {
@@ -60,14 +60,14 @@ func (k *kinds) functionChanged(name string) {
 	}
 }
 
-func (k *kinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) definition.Served {
-	return &claim.Served{Reconciler: k.reconciler(d, kind, wake, object.ClaimDialect, claim.Dialect{Composite: d.CompositeKind()})}
+func (k *reconcilers) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) definition.InstanceReconciler {
+	return &claim.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.ClaimDialect, claim.Dialect{Composite: d.CompositeKind()})}
 }
 
-func (k *kinds) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), words object.Dialect, dialect instance.Dialect) *instance.Reconciler {
+func (k *reconcilers) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func(), words object.Dialect, dialect instance.Dialect) *instance.Reconciler {
 	return &instance.Reconciler{
 		Kind: kind, Definition: object.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.cluster.Client, Children: k.cluster.Hub, Lease: instance.Leases(k.cluster.Hub), Instances: k.cluster.Hub, Kinds: k.cluster.Kinds, Events: k.Events,
-		Version: k.Version, Now: k.Now, Wake: wake, Usages: k.Usages, Layers: k.Layers,
+		Version: k.Version, Now: k.Now, EnqueueDefinition: enqueueDefinition, Usages: k.Usages, Layers: k.Layers,
 	}
 }

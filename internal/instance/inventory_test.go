@@ -20,7 +20,7 @@ var (
 	configMaps = schema.GroupResource{Resource: "configmaps"}
 )
 
-func TestTheInstanceIsClaimedBeforeTheFirstChildIsCreated(t *testing.T) {
+func TestTheInventoryIsWrittenBeforeTheFirstChildIsCreated(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.fail["create ConfigMap a"] = errors.New("the connection is lost")
 	f.reconcile()
@@ -37,14 +37,14 @@ func TestTheInstanceIsClaimedBeforeTheFirstChildIsCreated(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatCannotBeClaimed(t *testing.T) {
+func TestTheInventoryCannotBeWritten(t *testing.T) {
 	cases := map[string]struct {
 		err    error
 		calls  []string
 		failed bool
 		ready  string
 	}{
-		"One that was changed meanwhile is reconciled again by its event": {
+		"An instance that has changed is reconciled again by its event": {
 			apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop"}, false, "",
 		},
 		"A refusal is reported, and no child is created": {
@@ -71,7 +71,7 @@ func TestAnInstanceThatCannotBeClaimed(t *testing.T) {
 	}
 }
 
-func TestAClaimThatFailsIsNotReportedWhileChildrenAreStillBeingRead(t *testing.T) {
+func TestAnInventoryProblemIsNotReportedWhileChildrenAreStillBeingRead(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.syncing("ConfigMap")
 	f.fail["update Web shop"] = apierrors.NewForbidden(webs, "shop", errors.New("no"))
@@ -81,7 +81,7 @@ func TestAClaimThatFailsIsNotReportedWhileChildrenAreStillBeingRead(t *testing.T
 	f.wantCalls("update Web shop")
 }
 
-func TestOtherDialectsMergeTheirClaimWithTheirFields(t *testing.T) {
+func TestOtherDialectsPatchTheirMetadataAndFields(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.Definition = object.Definition{Name: "webs.example.org", Dialect: object.CompositeDialect}
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
@@ -137,7 +137,7 @@ func TestFinalizersOfFormerDefinitionsAreRetired(t *testing.T) {
 		calls  []string
 		failed bool
 	}{
-		"They are removed after the claim":                 {nil, []string{"update Web shop", "set finalizers of Web shop", "create ConfigMap a", "status Web shop"}, false},
+		"They are removed after the inventory is written":  {nil, []string{"update Web shop", "set finalizers of Web shop", "create ConfigMap a", "status Web shop"}, false},
 		"An instance that has changed is reconciled again": {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop", "set finalizers of Web shop"}, false},
 		"A refusal is reported, and no child is created":   {apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"update Web shop", "set finalizers of Web shop", "status Web shop"}, true},
 	}
@@ -159,16 +159,16 @@ func TestFinalizersOfFormerDefinitionsAreRetired(t *testing.T) {
 	}
 }
 
-func TestManagedFieldsOfAFormerEngineAreTransferredBeforeTheClaim(t *testing.T) {
+func TestManagedFieldsOfAFormerEngineAreTransferredBeforeTheInventoryIsWritten(t *testing.T) {
 	former := fieldsEntry("kro.run/labeller", map[string]any{"metadata": map[string]any{"labels": map[string]any{"x": "y"}}})
 	cases := map[string]struct {
 		err    error
 		calls  []string
 		failed bool
 	}{
-		"The claim follows, so that ours is no more than it": {nil, []string{"fold Web shop", "update Web shop"}, false},
-		"An instance that has changed is reconciled again":   {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"fold Web shop"}, false},
-		"One that can't be written is reconciled all the same": {
+		"The metadata is applied again, so that our manager owns nothing else": {nil, []string{"fold Web shop", "update Web shop"}, false},
+		"An instance that has changed is reconciled again":                     {apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"fold Web shop"}, false},
+		"An instance that can't be written is reconciled all the same": {
 			apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"fold Web shop"}, true,
 		},
 	}

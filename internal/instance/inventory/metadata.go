@@ -12,13 +12,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Claim is what an instance carries while it has children: labels, annotations and a finalizer.
-type Claim struct {
+// Metadata is what an instance has before its first child is created, and as long as it has
+// children: labels, annotations with the inventory, and a finalizer.
+type Metadata struct {
 	Labels      map[string]string
 	Annotations map[string]string
 	Finalizer   string
-	// Fields are further fields that the dialect sets before any resource is created; the graph
-	// dialect has none.
+	// Fields are fields outside of the metadata that the dialect sets in the same write; the
+	// graph dialect has none.
 	Fields []Field
 }
 
@@ -29,63 +30,63 @@ type Field struct {
 	Value any
 }
 
-// ClaimOf returns the claim of the owner's instance for an inventory, and for its definition's
-// settings for deletion.
-func ClaimOf(o Owner, v Inventory, defaults Defaults) Claim {
-	c := Claim{
+// MetadataOf returns the metadata of the owner's instance for an inventory, and for its
+// definition's settings for deletion.
+func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
+	m := Metadata{
 		Labels: map[string]string{v1alpha1.ApplySetIDLabel: o.ID()},
 		Annotations: map[string]string{
 			v1alpha1.ApplySetKindsAnnotation:      v.kindsText(),
 			v1alpha1.ApplySetNamespacesAnnotation: v.namespacesText(),
-			v1alpha1.ApplySetHashAnnotation:       signature(o.ID(), v.kindsText(), v.namespacesText()),
+			v1alpha1.ApplySetHashAnnotation:       inventoryHash(o.ID(), v.kindsText(), v.namespacesText()),
 		},
 		Finalizer: o.Definition.Finalizer(),
 	}
 	switch o.Definition.Dialect {
 	case object.CompositeDialect:
-		c.Labels[apiextensions.CompositeLabel] = o.TreeLabels[apiextensions.CompositeLabel]
-		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
+		m.Labels[apiextensions.CompositeLabel] = o.TreeLabels[apiextensions.CompositeLabel]
+		m.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
 	case object.ClaimDialect:
-		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
+		m.Annotations[v1alpha1.ApplySetToolingAnnotation] = "espalier/" + o.Version
 	case object.GraphDialect:
-		c.Annotations[v1alpha1.ApplySetToolingAnnotation] = "kro/" + o.Version
-		maps.Copy(c.Labels, map[string]string{
+		m.Annotations[v1alpha1.ApplySetToolingAnnotation] = "kro/" + o.Version
+		maps.Copy(m.Labels, map[string]string{
 			v1alpha1.OwnedLabel:          "true",
 			v1alpha1.VersionLabel:        o.Version,
 			v1alpha1.DefinitionIDLabel:   string(o.Definition.UID),
 			v1alpha1.DefinitionNameLabel: object.LabelValue(o.Definition.Name),
 		})
 		if o.Definition.Namespace != "" {
-			c.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
+			m.Labels[v1alpha1.DefinitionNSLabel] = o.Definition.Namespace
 		}
 	}
 	if text := defaults.text(); text != "" {
-		c.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
+		m.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
 	}
-	return c
+	return m
 }
 
-// IsOn says whether the instance carries the claim already. Another version of this program
-// alone is no reason to write.
-func (c Claim) IsOn(instance *unstructured.Unstructured) bool {
-	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
+// IsOn says whether the instance has the metadata and fields already. Another version of this
+// program alone is no reason to write.
+func (m Metadata) IsOn(instance *unstructured.Unstructured) bool {
+	if !slices.Contains(instance.GetFinalizers(), m.Finalizer) {
 		return false
 	}
 	labels, annotations := instance.GetLabels(), instance.GetAnnotations()
-	if annotations[v1alpha1.DeletionDefaultsAnnotation] != c.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
+	if annotations[v1alpha1.DeletionDefaultsAnnotation] != m.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
 		return false
 	}
-	for k, want := range c.Labels {
+	for k, want := range m.Labels {
 		if got, ok := labels[k]; k != v1alpha1.VersionLabel && (!ok || got != want) {
 			return false
 		}
 	}
-	for k, want := range c.Annotations {
+	for k, want := range m.Annotations {
 		if got, ok := annotations[k]; k != v1alpha1.ApplySetToolingAnnotation && (!ok || got != want) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.Fields, func(f Field) bool { return !f.isOn(instance) })
+	return !slices.ContainsFunc(m.Fields, func(f Field) bool { return !f.isOn(instance) })
 }
 
 func (f Field) isOn(instance *unstructured.Unstructured) bool {
@@ -93,34 +94,35 @@ func (f Field) isOn(instance *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(got, f.Value)
 }
 
-// Configuration is the claim as a server-side apply configuration, for a claim without fields.
-// It has the instance's UID, so that a delayed write can't recreate an instance that is gone.
-func (c Claim) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
+// Configuration is the metadata as a server-side apply configuration of the instance; it leaves
+// out Fields. It has the instance's UID, so that a delayed write can't recreate an instance that
+// is gone.
+func (m Metadata) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(instance.GroupVersionKind())
 	u.SetName(instance.GetName())
 	u.SetNamespace(instance.GetNamespace())
 	u.SetUID(instance.GetUID())
-	u.SetLabels(c.Labels)
-	u.SetAnnotations(c.Annotations)
-	u.SetFinalizers([]string{c.Finalizer})
+	u.SetLabels(m.Labels)
+	u.SetAnnotations(m.Annotations)
+	u.SetFinalizers([]string{m.Finalizer})
 	return u
 }
 
-// MergePatch is the claim as a merge patch (RFC 7386) of the instance, with only what the
-// instance lacks: a manager that patches a field to the value that it has already becomes its
-// owner.
-func (c Claim) MergePatch(instance *unstructured.Unstructured) map[string]any {
+// MergePatch is the metadata and fields as a merge patch (RFC 7386) of the instance, with only
+// what the instance lacks: a manager that patches a field to the value that it has already
+// becomes its owner.
+func (m Metadata) MergePatch(instance *unstructured.Unstructured) map[string]any {
 	change := map[string]any{}
 	metadata := map[string]any{
-		"labels":      missing(c.Labels, instance.GetLabels()),
-		"annotations": missing(c.Annotations, instance.GetAnnotations()),
+		"labels":      missing(m.Labels, instance.GetLabels()),
+		"annotations": missing(m.Annotations, instance.GetAnnotations()),
 	}
-	if !slices.Contains(instance.GetFinalizers(), c.Finalizer) {
-		metadata["finalizers"] = append(slices.Clone(instance.GetFinalizers()), c.Finalizer)
+	if !slices.Contains(instance.GetFinalizers(), m.Finalizer) {
+		metadata["finalizers"] = append(slices.Clone(instance.GetFinalizers()), m.Finalizer)
 	}
 	change["metadata"] = metadata
-	for _, f := range c.Fields {
+	for _, f := range m.Fields {
 		if !f.isOn(instance) {
 			put(change, f.Path, f.Value)
 		}

@@ -15,43 +15,43 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// claim puts the finalizer, the labels and the inventory on the instance, in one write, before
-// the first child is created.
-func (r *Reconciler) claim(ctx context.Context, s *reconcileState) reconcile.Result {
+// recordInventory writes the finalizer, the labels and the inventory to the instance, in one
+// write, before the first child is created.
+func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) reconcile.Result {
 	settled := s.plan.Settled && len(s.plan.Prune) == 0
 	wanted := plan.WantedInventory(s.composer.ChildKinds(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
 	next := inventory.Next(inventory.Read(s.instance), wanted, s.unreadKinds, settled)
-	claim := inventory.ClaimOf(s.owner, next, s.composer.Defaults())
-	claim.Fields = s.desired.Fields
-	folded, out := r.transferInstanceFields(ctx, s)
+	metadata := inventory.MetadataOf(s.owner, next, s.composer.Defaults())
+	metadata.Fields = s.desired.Fields
+	rewrite, out := r.transferInstanceFields(ctx, s)
 	if out.IsFinal() {
 		return out
 	}
-	if folded || !claim.IsOn(s.instance) {
-		claimed, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
+	if rewrite || !metadata.IsOn(s.instance) {
+		recorded, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 			if r.Definition.Dialect == object.GraphDialect {
-				return r.Cluster.Update(ctx, claim.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
+				return r.Cluster.Update(ctx, metadata.Configuration(s.instance), s.instance.GetUID(), v1alpha1.InstanceManager)
 			}
-			return r.Cluster.Patch(ctx, s.instance, claim.MergePatch(s.instance), v1alpha1.InstanceManager)
+			return r.Cluster.Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
 		})
 		if kube.IsStale(err) {
 			return reconcile.Done()
 		}
 		if err != nil {
-			return r.reportUnclaimed(ctx, s, fmt.Errorf("claim the instance: %w", err))
+			return r.reportInventoryError(ctx, s, fmt.Errorf("write finalizer, labels and inventory: %w", err))
 		}
-		s.setInstance(claimed)
-		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != claimed.GetUID() {
+		s.setInstance(recorded)
+		if last := r.Instances.DeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name); last != nil && last.GetUID() != recorded.GetUID() {
 			r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
 		}
 	}
-	return r.retireFinalizers(ctx, s, claim.Finalizer)
+	return r.retireFinalizers(ctx, s, metadata.Finalizer)
 }
 
 // transferInstanceFields transfers the managed fields that a former engine has left on the instance itself.
-// It reports whether the instance is to be claimed again, so that our manager owns no more than
-// the claim. An instance that can't be written now is reconciled all the same.
-func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (reclaim bool, out reconcile.Result) {
+// It reports whether the metadata is to be applied again, so that our manager owns nothing
+// else. An instance that can't be written now is reconciled all the same.
+func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (rewrite bool, out reconcile.Result) {
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
 	case kube.IsStale(err):
@@ -60,21 +60,21 @@ func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileSta
 		s.errs = append(s.errs, fmt.Errorf("transfer the instance's managed fields: %w", err))
 	case transferred != s.instance:
 		s.setInstance(transferred)
-		reclaim = r.Definition.Dialect == object.GraphDialect // others merge what is missing
+		rewrite = r.Definition.Dialect == object.GraphDialect // others merge what is missing
 	}
-	return reclaim, reconcile.Result{}
+	return rewrite, reconcile.Result{}
 }
 
-// reportUnclaimed ends the reconcile of an instance that can't be claimed. No resource is
-// created for it, the status says so, and the claim is retried: no event shows when it is
-// possible.
-func (r *Reconciler) reportUnclaimed(ctx context.Context, s *reconcileState, err error) reconcile.Result {
+// reportInventoryError ends the reconcile of an instance whose inventory can't be written. No
+// resource is created for it, the status says so, and the write is retried: no event shows when
+// it is possible.
+func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState, err error) reconcile.Result {
 	if s.awaitFirstLists(r.Now()).IsFinal() {
 		return reconcile.Fail(err) // what the instance consists of is still being read
 	}
 	problem := problemOf(err)
 	problem.Message = "no resource is created while the instance has no finalizer, labels and inventory: " + problem.Message
-	s.claimProblem = problem
+	s.inventoryProblem = problem
 	s.errs = append(s.errs, err)
 	return r.report(ctx, s)
 }
@@ -100,7 +100,7 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, cu
 		return reconcile.Done()
 	}
 	if err != nil {
-		return r.reportUnclaimed(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))
+		return r.reportInventoryError(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))
 	}
 	s.setInstance(left)
 	return reconcile.Result{}

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 )
 
-// Served reconciles the composites of one kind.
-type Served struct {
+// Reconciler reconciles the composites of one kind.
+type Reconciler struct {
 	*instance.Reconciler
 	Runner pipeline.Runner
 
@@ -18,7 +18,7 @@ type Served struct {
 }
 
 // SetSnapshot sets the definition and the compositions that composites are composed by.
-func (s *Served) SetSnapshot(snapshot xrd.Snapshot) {
+func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 	calls := map[string]bool{}
 	for _, r := range snapshot.Revisions {
 		for _, step := range r.Spec.Pipeline {
@@ -31,7 +31,7 @@ func (s *Served) SetSnapshot(snapshot xrd.Snapshot) {
 
 // CallsFunction says whether a composition of the snapshot calls a function. It is false
 // before the first snapshot.
-func (s *Served) CallsFunction(function string) bool {
+func (s *Reconciler) CallsFunction(function string) bool {
 	calls := s.functions.Load()
 	return calls != nil && (*calls)[function]
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 )
 
-// Served reconciles the claims of one kind.
-type Served struct{ *instance.Reconciler }
+// Reconciler reconciles the claims of one kind.
+type Reconciler struct{ *instance.Reconciler }
 
 // SetSnapshot sets the definition that claims are composed by.
-func (s *Served) SetSnapshot(snapshot xrd.Snapshot) {
+func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 	s.SetComposer(&Composer{Definition: snapshot.Definition})
 }
