@@ -18,7 +18,7 @@ import (
 type Diagnostic struct {
 	// Path is the field, such as spec.resources[2].template.spec.replicas.
 	Path object.Path
-	// Expr is the expression or shorthand that contains the problem, without its
+	// Expr is the expression or field that contains the problem, without its
 	// delimiters; empty if the field as a whole is wrong.
 	Expr string
 	// Offset is the byte in Expr at which the problem begins; meaningless without Expr.

@@ -48,7 +48,7 @@ func setSpec(o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 // watches it.
 func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec, labels map[string]string) (created *unstructured.Unstructured, reservedBy *binding.BindingSpec, err error) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetGroupVersionKind(Kind)
+	o.SetGroupVersionKind(BindingKind)
 	o.SetName(name)
 	all := map[string]string{v1alpha1.ApplySetPartOfLabel: ownerID(s.object)}
 	for key, value := range labels {
@@ -58,12 +58,12 @@ func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name 
 	if err := setSpec(o, spec); err != nil {
 		return nil, nil, err
 	}
-	created, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, Manager) })
+	created, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, FieldManager) })
 	if !kube.IsNameTaken(err) {
 		return created, nil, err
 	}
-	s.lease.Watch(watch.Object(Kind, "", name))
-	live, err := r.Bindings.Get(ctx, Kind, "", name)
+	s.lease.Watch(watch.Object(BindingKind, "", name))
+	live, err := r.Bindings.Get(ctx, BindingKind, "", name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +80,7 @@ func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec 
 	if err := setSpec(next, spec); err != nil {
 		return err
 	}
-	stored, err := r.write(s, next, func() (*unstructured.Unstructured, error) { return r.Bindings.Replace(ctx, next, Manager) })
+	stored, err := r.write(s, next, func() (*unstructured.Unstructured, error) { return r.Bindings.Replace(ctx, next, FieldManager) })
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec 
 
 // deleteBindings deletes the binding, and the one that reserves its identity.
 func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) error {
-	bindings, _ := s.lease.Children(Kind, ownerID(s.object))
+	bindings, _ := s.lease.Children(BindingKind, ownerID(s.object))
 	for _, b := range bindings {
 		if spec, err := readSpec(b); err != nil || spec.Owner.UID != s.object.GetUID() {
 			continue

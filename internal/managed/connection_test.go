@@ -56,7 +56,7 @@ func TestAConnectionSecretIsPublished(t *testing.T) {
 				w.Change(databaseKey, annotated(publishedAnnotation, "other"))
 			},
 			[]string{"apply Secret prod/conn", "update-status Database prod/db"}, db,
-			"False ReconcileError: PublishConnection: write the connection secret prod/conn: it exists already and this object does not control it",
+			"False ReconcileError: PublishConnection: write the connection secret prod/conn: it exists already, and this object does not control it. Delete it, or set another name in spec.writeConnectionSecretToRef",
 		},
 		"secrets may not be watched": {
 			"what was noted counts",
@@ -105,14 +105,14 @@ func TestAConnectionSecretIsPublished(t *testing.T) {
 	}
 }
 
-func TestASecretThatSomebodyElseWritesAsWellIsReported(t *testing.T) {
+func TestAContestedConnectionSecretIsReported(t *testing.T) {
 	w := connected(t)
 	for range 2 {
 		w.Remove(secretKey)
 		w.reconcile(t)
 		w.now = w.now.Add(time.Second)
 	}
-	if got := w.condition(resource.Synced); !strings.Contains(got, "was changed or deleted again right after it was restored") {
+	if got := w.condition(resource.Synced); !strings.Contains(got, "another client keeps changing or deleting the connection secret") {
 		t.Errorf("Synced is %q", got)
 	}
 }

@@ -32,7 +32,7 @@ type Expirer struct {
 // Reconcile checks whether a binding's managed resource still exists, and deletes the
 // binding once nothing depends on it.
 func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	o, ok := e.Cache.GetCached(Kind, "", key.Name)
+	o, ok := e.Cache.GetCached(BindingKind, "", key.Name)
 	if !ok {
 		e.Cache.Forget(watch.Subscriber{Key: key})
 		return reconcile.Done()
@@ -61,7 +61,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	case operation.UpdateBinding:
 		next := o.DeepCopy()
 		if err = setSpec(next, step.Binding); err == nil {
-			_, err = e.Bindings.Replace(ctx, next, Manager)
+			_, err = e.Bindings.Replace(ctx, next, FieldManager)
 		}
 	default:
 	}
@@ -81,7 +81,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Discard()
-	all, _ := lease.Children(Kind, o.GetLabels()[v1alpha1.ApplySetPartOfLabel])
+	all, _ := lease.Children(BindingKind, o.GetLabels()[v1alpha1.ApplySetPartOfLabel])
 	for _, other := range all {
 		if reservation, err := readSpec(other); err != nil || !isReservation(other) || reservation.Owner.UID != spec.Owner.UID {
 			continue
@@ -100,13 +100,13 @@ func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unst
 	main := execute.BindingName(&binding.BindingSpec{Owner: spec.Owner})
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Commit()
-	lease.Watch(watch.Child(Kind, "", main))
-	_, err := e.Bindings.Get(ctx, Kind, "", main)
+	lease.Watch(watch.Child(BindingKind, "", main))
+	_, err := e.Bindings.Get(ctx, BindingKind, "", main)
 	switch {
 	case err == nil:
 		return reconcile.Done()
 	case !kube.IsObjectNotFound(err, main):
-		return reconcile.Fail(fmt.Errorf("look for Binding %s: %w", main, err))
+		return reconcile.Fail(fmt.Errorf("read Binding %s: %w", main, err))
 	}
 	if err := e.Bindings.Delete(ctx, o); err != nil {
 		return reconcile.Fail(fmt.Errorf("delete Binding %s: %w", o.GetName(), err))
@@ -127,7 +127,7 @@ func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bo
 	case kube.IsObjectNotFound(err, owner.Name):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("look for %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
+		return false, fmt.Errorf("read %s %s/%s: %w", owner.Kind, owner.Namespace, owner.Name, err)
 	}
 	return !isOwner(live), nil
 }

@@ -33,7 +33,7 @@ func (w *world) expire(key object.Key) (reconcile.Result, []string) {
 	return out, writes
 }
 
-func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
+func TestABindingIsDeletedOnceNothingDependsOnIt(t *testing.T) {
 	phase := func(p binding.BindingPhase) edit { return set(string(p), "spec", "phase") }
 	cases := map[string]struct {
 		reason string
@@ -45,37 +45,37 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 		after  time.Duration
 	}{
 		"the managed resource is there": {
-			reason: "its end wakes it", given: func(*world) {},
+			reason: "its deletion enqueues the Binding", given: func(*world) {},
 		},
-		"the cache hasn't heard of the managed resource": {
-			reason: "the API server has", given: func(w *world) { w.Uncached[databaseKey] = true },
+		"the managed resource is not in the cache": {
+			reason: "the API server has it", given: func(w *world) { w.Uncached[databaseKey] = true },
 		},
-		"the managed resource can't be read": {
-			reason: "nothing follows", given: func(w *world) { w.Remove(databaseKey) },
+		"the managed resource cannot be read": {
+			reason: "it may exist", given: func(w *world) { w.Remove(databaseKey) },
 			fails: "get Database prod/db", err: errRefused, failed: true,
 		},
-		"the managed resource was taken away by force": {
-			reason: "what became of the external resource isn't known: that is kept",
+		"the managed resource was deleted without its finalizer": {
+			reason: "it is unknown whether the external resource exists",
 			given:  func(w *world) { w.Remove(databaseKey) },
 			writes: []string{"update Binding k-db"},
 		},
 		"the managed resource is another incarnation": {
-			reason: "its own has gone",
+			reason: "the owner of the Binding is deleted",
 			given: func(w *world) {
 				w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetUID("db-2") })
 			},
 			writes: []string{"update Binding k-db"},
 		},
-		"the external resource was let go": {
-			reason: "the Binding goes at once",
+		"the external resource was released": {
+			reason: "the Binding is deleted at once",
 			given: func(w *world) {
 				w.Remove(databaseKey)
 				w.Change(bindingKey, phase(binding.BindingReleased))
 			},
 			writes: []string{"delete Binding k-db"},
 		},
-		"the Binding can't be deleted": {
-			reason: "it is repeated",
+		"the Binding cannot be deleted": {
+			reason: "it is retried",
 			given: func(w *world) {
 				w.Remove(databaseKey)
 				w.Change(bindingKey, phase(binding.BindingReleased))
@@ -84,7 +84,7 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 			writes: []string{"delete Binding k-db"}, failed: true,
 		},
 		"a tombstone": {
-			reason: "the name must not be taken again for a while",
+			reason: "the name stays reserved for a while",
 			given: func(w *world) {
 				w.Remove(databaseKey)
 				w.Change(bindingKey, phase(binding.BindingTombstone))
@@ -92,7 +92,7 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 			},
 			after: time.Minute,
 		},
-		"somebody else has changed the Binding": {
+		"another client has changed the Binding": {
 			reason: "the event of that brings the next reconcile",
 			given: func(w *world) {
 				w.Remove(databaseKey)
@@ -106,16 +106,16 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 			writes: []string{"update Binding k-db"}, after: 10 * time.Second,
 		},
 		"the managed resource is of another program": {
-			reason: "others see to theirs",
+			reason: "that program handles its Bindings",
 			given: func(w *world) {
 				w.Change(bindingKey, set("Network", "spec", "owner", "kind"))
 			},
 		},
-		"the Binding is nonsense": {
-			reason: "somebody else has written it, and nothing follows",
+		"the Binding is invalid": {
+			reason: "another client has written it",
 			given:  func(w *world) { w.Change(bindingKey, set("x", "spec", "attempts")) },
 		},
-		"the Binding has gone": {
+		"the Binding is deleted": {
 			reason: "there is nothing left to do", given: func(w *world) { w.Remove(bindingKey) },
 		},
 	}
@@ -142,15 +142,15 @@ func TestABindingOutlivesItsManagedResourceAsLongAsItHasTo(t *testing.T) {
 	}
 }
 
-func TestAReservationGoesAfterItsBinding(t *testing.T) {
+func TestAReservationIsDeletedAfterItsBinding(t *testing.T) {
 	w := newWorld(database)
 	w.cloud.caps = capabilities["found by marks"]
 	w.settle(t)
 	var main, reservation object.Key
 	for _, key := range w.Keys() {
-		if o := w.Object(key); key.Kind == Kind.Kind && isReservation(o) {
+		if o := w.Object(key); key.Kind == BindingKind.Kind && isReservation(o) {
 			reservation = key
-		} else if key.Kind == Kind.Kind {
+		} else if key.Kind == BindingKind.Kind {
 			main = key
 		}
 	}

@@ -68,7 +68,7 @@ func (g *Guard) Reconcile(ctx context.Context, key object.Key) reconcile.Result 
 }
 
 func (g *Guard) writer() writer.Writer {
-	return writer.Writer{Cluster: g.Configs, Caches: g.Cache, Events: g.Events, Manager: Manager, StatusManager: Manager}
+	return writer.Writer{Cluster: g.Configs, Caches: g.Cache, Events: g.Events, Manager: FieldManager, StatusManager: FieldManager}
 }
 
 // findUsers names the managed resources that refer to a configuration, and reports whether

@@ -29,7 +29,7 @@ func checkSynced(state watch.State) error {
 	case watch.Synced:
 		return nil
 	case watch.Unavailable:
-		return fmt.Errorf("it cannot be read: %s: %s", state.Reason, state.Message)
+		return fmt.Errorf("cannot be read: %s: %s", state.Reason, state.Message)
 	default:
 	}
 	return port.ErrNotSynced

@@ -72,7 +72,7 @@ func (p publication) writeReason(now time.Time) (writeReason, error) {
 	}
 	last, err := time.Parse(time.RFC3339, p.object.GetAnnotations()[restoredAnnotation])
 	if since := now.Sub(last); err == nil && since >= 0 && since < restoreInterval {
-		return noWrite, fmt.Errorf("the connection secret %s was changed or deleted again right after it was restored; it is restored every %s", p.name, restoreInterval)
+		return noWrite, fmt.Errorf("another client keeps changing or deleting the connection secret %s; it is restored at most every %s. Stop that client", p.name, restoreInterval)
 	}
 	return restore, nil
 }

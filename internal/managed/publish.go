@@ -65,15 +65,15 @@ func (s *reconcileState) isSecretKnown() bool {
 // applySecret creates or updates a secret. It fails if a secret of the name exists that the
 // managed resource does not control.
 func (r *Reconciler) applySecret(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	made, err := r.Secrets.Create(ctx, o, Manager)
+	made, err := r.Secrets.Create(ctx, o, FieldManager)
 	live := kube.ExistingObject(err)
 	if live == nil {
 		return made, redacted(err)
 	}
 	if !metav1.IsControlledBy(live, s.object) {
-		return nil, errors.New("it exists already and this object does not control it")
+		return nil, errors.New("it exists already, and this object does not control it. Delete it, or set another name in spec.writeConnectionSecretToRef")
 	}
-	made, err = r.Secrets.Update(ctx, o, live.GetUID(), Manager)
+	made, err = r.Secrets.Update(ctx, o, live.GetUID(), FieldManager)
 	return made, redacted(err)
 }
 

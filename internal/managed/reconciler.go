@@ -28,11 +28,11 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Kind is the kind of Bindings.
-var Kind = binding.GroupVersion.WithKind(binding.BindingKind)
+// BindingKind is the kind of Bindings.
+var BindingKind = binding.GroupVersion.WithKind(binding.BindingKind)
 
-// Manager is the field manager of what the runtime writes.
-const Manager = "espalier.dev/managed"
+// FieldManager is the field manager of all writes of this package.
+const FieldManager = "espalier.dev/managed"
 
 // Reconciler reconciles the managed resources of one kind.
 type Reconciler struct {
@@ -50,7 +50,7 @@ type Reconciler struct {
 	LeaderUntil func() time.Time
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
-	// Installation names this control plane on marks.
+	// Installation identifies this control plane on marks.
 	Installation string
 	// PollInterval is how often an external resource is observed without an event.
 	PollInterval time.Duration
@@ -62,27 +62,33 @@ type Reconciler struct {
 
 // reconcileState is the state of one reconcile of a managed resource.
 type reconcileState struct {
-	key     object.Key
-	object  *unstructured.Unstructured
-	binding *unstructured.Unstructured // nil if there is none
-	lease   Lease
-	session port.Session
-	state   operation.State
+	key    object.Key
+	object *unstructured.Unstructured
+	// bindings are all Bindings of this managed resource and of former incarnations; binding is
+	// this one's, without the reservation of its identity, and nil if there is none.
+	bindings []*unstructured.Unstructured
+	binding  *unstructured.Unstructured
+	lease    Lease
+	session  port.Session
+	state    operation.State
 }
 
 // maxSteps bounds the steps of a reconcile. A creation takes about twenty.
 const maxSteps = 64
 
-// Reconcile reads what is stored, then carries out one step after the other until there is
-// nothing more to do for now, and writes the status. Each step is decided on the results of
-// the steps before it.
+// Reconcile reads what is stored and connects the provider's client. Then it carries out one
+// step after the other until there is nothing more to do for now, and writes the status. Each
+// step is decided on the results of the steps before it.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
-	s, out := r.load(ctx, key)
+	s, out := r.load(key)
 	if out.IsFinal() {
 		return out
 	}
 	defer s.lease.Commit()
 	defer s.close()
+	if out := r.connect(ctx, s); out.IsFinal() {
+		return out
+	}
 	if out := r.blockIfInUse(ctx, s); out.IsFinal() {
 		return out
 	}
@@ -99,19 +105,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return reconcile.Fail(fmt.Errorf("%s is not done after %d steps", key, maxSteps))
 }
 
-// load reads the managed resource and its binding, both from caches.
-func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
+// load reads the managed resource and its bindings, both from caches.
+func (r *Reconciler) load(key object.Key) (*reconcileState, reconcile.Result) {
 	cached, ok := r.Cache.GetCached(r.Port.GVK, key.Namespace, key.Name)
 	if !ok {
 		r.enqueueBindings(key)
+		r.forget(key)
 		return nil, reconcile.Done()
 	}
 	s := &reconcileState{key: key, object: cached, lease: r.Watch(watch.Subscriber{Key: key})}
-	bindings, state := s.lease.Children(Kind, ownerID(cached))
+	bindings, state := s.lease.Children(BindingKind, ownerID(cached))
 	if state.Phase != watch.Synced {
 		s.lease.Commit()
 		return nil, reconcile.Done() // no call before the open operation is known; the watch enqueues the object
 	}
+	s.bindings = bindings
 	for _, b := range bindings {
 		spec, err := readSpec(b)
 		switch {
@@ -122,23 +130,41 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 			s.binding = b
 		}
 	}
-	if own := execute.ReadResource(cached, r.PollInterval); own.Paused || own.Policies.Paused() {
-		return s, reconcile.Result{} // neither references nor a client are needed
+	return s, reconcile.Result{}
+}
+
+// connect connects the provider's client, unless the managed resource is paused. Before that
+// it resolves references, which writes the resolved values into spec.forProvider.
+func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.Result {
+	if own := execute.ReadResource(s.object, r.PollInterval); own.Paused || own.Policies.Paused() {
+		return reconcile.Result{}
 	}
 	if !s.isSecretKnown() {
-		s.lease.Commit()
-		return nil, reconcile.Done() // the watch enqueues the object
+		return reconcile.Done() // the watch enqueues the object
 	}
-	if err := r.connect(ctx, s); err != nil {
-		s.close() // it may have connected
-		s.lease.Commit()
-		if kube.IsStale(err) || errors.Is(err, port.ErrNotSynced) {
-			return nil, reconcile.Done()
-		}
-		return nil, r.report(ctx, s, operation.Failure(err))
+	s.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(s.object), Requests: map[external.Verb]external.Request{}}
+	err := r.resolveReferences(ctx, s)
+	if err == nil {
+		err = r.openSession(ctx, s)
 	}
-	s.state.ReservationMissing = s.state.Caps.Naming == external.ProviderAssigned && isReservationMissing(s.binding, bindings)
-	return s, reconcile.Result{}
+	switch {
+	case kube.IsStale(err) || errors.Is(err, port.ErrNotSynced):
+		return reconcile.Done()
+	case err != nil:
+		return r.report(ctx, s, operation.Failure(err))
+	}
+	s.state.ReservationMissing = s.state.Caps.Naming == external.ProviderAssigned && isReservationMissing(s.binding, s.bindings)
+	return reconcile.Result{}
+}
+
+// openSession connects the client, which identifies the external resource.
+func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err error) {
+	if s.session, err = r.Port.Connect(ctx, s, s.object); err != nil {
+		return err
+	}
+	s.state.DesiredKeyAnnotation = s.object.GetAnnotations()[resource.ExternalNameAnnotation]
+	s.state.DesiredKey, err = s.session.Identify()
+	return err
 }
 
 // close ends the session with the provider's client, if there is one.
@@ -162,31 +188,21 @@ func isReservationMissing(b *unstructured.Unstructured, own []*unstructured.Unst
 	return !slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
 }
 
-// connect resolves the references of the managed resource, and connects a client for it.
-func (r *Reconciler) connect(ctx context.Context, s *reconcileState) (err error) {
-	s.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(s.object), Requests: map[external.Verb]external.Request{}}
-	if err := r.resolveReferences(ctx, s); err != nil {
-		return err
-	}
-	if s.session, err = r.Port.Connect(ctx, s, s.object); err != nil {
-		return err
-	}
-	s.state.KeyFrom = s.object.GetAnnotations()[resource.ExternalNameAnnotation]
-	s.state.Key, err = s.session.Identify()
-	return err
-}
-
 // enqueueBindings enqueues the bindings of a managed resource that is gone.
 func (r *Reconciler) enqueueBindings(key object.Key) {
 	lease := r.Watch(watch.Subscriber{Key: key})
-	left, _ := lease.Children(Kind, inventory.ApplySetID(key))
+	left, _ := lease.Children(BindingKind, inventory.ApplySetID(key))
 	lease.Discard()
+	for _, b := range left {
+		r.Enqueue(object.KeyOf(b))
+	}
+}
+
+// forget ends the subscriptions of a managed resource that is gone.
+func (r *Reconciler) forget(key object.Key) {
 	r.Cache.Forget(watch.Subscriber{Key: key})
 	if r.Usages != nil {
 		r.Usages.Forget(key)
-	}
-	for _, b := range left {
-		r.Enqueue(object.KeyOf(b))
 	}
 }
 

@@ -54,7 +54,7 @@ func deleted(o *unstructured.Unstructured) {
 	o.SetDeletionTimestamp(&now)
 }
 
-// existing is a world in which the database exists for good.
+// existing is a world with a database that has settled.
 func existing(t *testing.T, edits ...edit) *world {
 	t.Helper()
 	w := newWorld(database)
@@ -124,9 +124,9 @@ var capabilities = map[string]external.Caps{
 	"found by marks":      {Naming: external.ProviderAssigned, Findable: true, Marked: true},
 }
 
-// TestACrashAnywhereCreatesOneThing ends the process before and after each request, and in
+// TestACrashAnywhereCreatesOneResource ends the process before and after each request, and in
 // each call, of a creation and of the deletion that follows.
-func TestACrashAnywhereCreatesOneThing(t *testing.T) {
+func TestACrashAnywhereCreatesOneResource(t *testing.T) {
 	for name, caps := range capabilities {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, after the request: %t", name, after), func(t *testing.T) {
@@ -158,14 +158,14 @@ func (w *world) life(t *testing.T, n int, after bool) (died bool) {
 	requests := 0
 	crash := func() error {
 		if requests++; requests >= n && !died {
-			died, w.cloud.dead = true, errDead
+			died, w.cloud.unreachable = true, errDead
 		}
-		return w.cloud.dead
+		return w.cloud.unreachable
 	}
 	reads := func(request string) bool { return strings.HasPrefix(request, "get ") }
 	w.Before = func(request string) error {
 		if after || reads(request) {
-			return w.cloud.dead
+			return w.cloud.unreachable
 		}
 		return crash()
 	}
@@ -181,7 +181,7 @@ func (w *world) life(t *testing.T, n int, after bool) (died bool) {
 		}
 		return crash()
 	}
-	restart := func() { w.cloud.dead = nil }
+	restart := func() { w.cloud.unreachable = nil }
 	for range 40 {
 		out, _ := w.reconcile(t)
 		restart()
@@ -227,7 +227,7 @@ func TestReconcile(t *testing.T) {
 			synced: "True ReconcileSuccess: ", after: time.Minute,
 		},
 		"A reconcile is requested": {
-			reason: "that it was handled is said in the status",
+			reason: "the status shows that it was handled",
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, annotated(resource.ReconcileRequestedAtAnnotation, "now"))
 			},
@@ -235,9 +235,9 @@ func TestReconcile(t *testing.T) {
 			synced: "True ReconcileSuccess: ", after: time.Minute,
 		},
 		"It is paused": {
-			reason: "nothing is looked up, and nobody is connected to",
+			reason: "nothing is read, and no client connects",
 			given: func(_ *testing.T, w *world) {
-				w.cloud.unconnected = errRefused
+				w.cloud.connectErr = errRefused
 				w.Change(databaseKey, annotated(resource.PausedAnnotation, "true"))
 			},
 			writes: []string{"update-status Database prod/db"},
@@ -247,7 +247,7 @@ func TestReconcile(t *testing.T) {
 		"Credentials are missing": {
 			reason: "it is an error that the status shows, and is retried",
 			given: func(_ *testing.T, w *world) {
-				w.cloud.unconnected = errors.New("there is no Secret prod/credentials")
+				w.cloud.connectErr = errors.New("there is no Secret prod/credentials")
 			},
 			writes: []string{"update-status Database prod/db"},
 			synced: "False ReconcileError: there is no Secret prod/credentials", fails: true,
@@ -255,33 +255,33 @@ func TestReconcile(t *testing.T) {
 		},
 		"Credentials are being read": {
 			reason: "it is no failure: an event brings the next reconcile",
-			given:  func(_ *testing.T, w *world) { w.cloud.unconnected = port.ErrNotSynced },
+			given:  func(_ *testing.T, w *world) { w.cloud.connectErr = port.ErrNotSynced },
 			synced: "True ReconcileSuccess: ",
 		},
-		"The external API can't be asked": {
-			reason: "nothing follows from what isn't seen",
-			given:  func(_ *testing.T, w *world) { w.cloud.blind = errors.New("timeout") },
+		"The external API is unavailable": {
+			reason: "an unknown state changes nothing",
+			given:  func(_ *testing.T, w *world) { w.cloud.observeErr = errors.New("timeout") },
 			writes: []string{"update-status Database prod/db"},
 			synced: "False ReconcileError: observe the external resource: timeout", fails: true,
 			events: []string{"Warning ReconcileError: observe the external resource: timeout"},
 		},
 		"What was observed is being read": {
 			reason: "as with credentials",
-			given:  func(_ *testing.T, w *world) { w.cloud.blind = port.ErrNotSynced },
+			given:  func(_ *testing.T, w *world) { w.cloud.observeErr = port.ErrNotSynced },
 			synced: "True ReconcileSuccess: ",
 		},
 		"The external API throttles": {
-			reason: "the call is repeated, and not before the API wants it",
+			reason: "the call is repeated after RetryAfter",
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
-				w.cloud.refuses = &external.OpError{Class: external.Rejected, Code: "Throttled", RetryAfter: 30 * time.Second}
+				w.cloud.rejection = &external.OpError{Class: external.Rejected, Code: "Throttled", RetryAfter: 30 * time.Second}
 			},
 			writes: []string{"update Binding k-db", "call Update db", "update Binding k-db", "update-status Database prod/db"},
 			synced: "False ReconcileError: Throttled: ", fails: true, after: 30 * time.Second,
 			events: []string{"Warning ReconcileError: Throttled: "},
 		},
-		"It is only observed, and isn't there": {
-			reason: "what the policies don't allow isn't done",
+		"It is only observed, and does not exist": {
+			reason: "the policies allow no creation",
 			new:    true,
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, set([]any{"Observe"}, "spec", "managementPolicies"))
@@ -291,19 +291,19 @@ func TestReconcile(t *testing.T) {
 			after:  time.Minute,
 			events: []string{"Warning ReconcileError: the external resource does not exist, and spec.managementPolicies does not allow creating it"},
 		},
-		"Bindings aren't read yet": {
-			reason: "nothing is asked before it is known what was asked",
-			given:  func(_ *testing.T, w *world) { w.Kinds[Kind.GroupKind()] = fakekube.Kind{State: unsynced} },
+		"Bindings are not synced": {
+			reason: "an open operation may be unknown",
+			given:  func(_ *testing.T, w *world) { w.Kinds[BindingKind.GroupKind()] = fakekube.Kind{State: unsynced} },
 			synced: "True ReconcileSuccess: ",
 		},
-		"The cache hasn't heard of its Binding": {
+		"Its Binding is not in the cache": {
 			reason: "the key is its own: the Binding is found, and nothing is created",
 			given:  func(_ *testing.T, w *world) { w.Uncached[bindingKey] = true },
 			writes: []string{"apply Binding k-db"},
 			synced: "True ReconcileSuccess: ", after: time.Minute,
 		},
-		"Somebody else has the key": {
-			reason: "the end of that is an event, and nothing is asked meanwhile",
+		"Another managed resource has the key": {
+			reason: "the deletion of its Binding is an event; no call is made until then",
 			new:    true,
 			given: func(t *testing.T, w *world) {
 				other := newWorld(strings.Replace(database, "uid: db-1", "uid: db-0", 1))
@@ -315,13 +315,13 @@ func TestReconcile(t *testing.T) {
 			events: []string{`Warning NameReserved: database "db" in eu belongs to Database prod/db`},
 		},
 		"It is deleted": {
-			reason: "the finalizer goes once the external resource is gone",
+			reason: "the finalizer is removed once the external resource is deleted",
 			given:  func(_ *testing.T, w *world) { w.Change(databaseKey, deleted) },
 			writes: []string{"update Binding k-db", "call Delete db", "update Binding k-db", "update Binding k-db", "update Binding k-db", "patch Database prod/db"},
 			synced: "gone",
 		},
 		"It is deleted, and its external resource stays": {
-			reason: "the author wants it to",
+			reason: "the policies orphan it",
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, set("Orphan", "spec", "deletionPolicy"))
 				w.Change(databaseKey, deleted)
@@ -329,7 +329,7 @@ func TestReconcile(t *testing.T) {
 			writes: []string{"update Binding k-db", "patch Database prod/db"},
 			synced: "gone",
 		},
-		"Somebody else has changed it": {
+		"Another client has changed it": {
 			reason: "the event of that brings the next reconcile",
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
@@ -343,8 +343,8 @@ func TestReconcile(t *testing.T) {
 			writes: []string{"update Binding k-db", "call Update db", "update Binding k-db", "update-status Database prod/db"},
 			synced: "True ReconcileSuccess: ", after: 10 * time.Second,
 		},
-		"Somebody else has changed its Binding": {
-			reason: "no call is made on what isn't stored",
+		"Another client has changed its Binding": {
+			reason: "no call is made before it is stored",
 			given: func(_ *testing.T, w *world) {
 				w.Change(databaseKey, set("large", "spec", "forProvider", "size"))
 				w.Before = func(request string) error {
@@ -413,7 +413,7 @@ func TestAnAssignedIdentityIsReserved(t *testing.T) {
 	w.settle(t)
 	reservations := func() (out []object.Key) {
 		for _, key := range w.Keys() {
-			if o := w.Object(key); key.Kind == Kind.Kind && isReservation(o) {
+			if o := w.Object(key); key.Kind == BindingKind.Kind && isReservation(o) {
 				out = append(out, key)
 			}
 		}
@@ -431,11 +431,11 @@ func TestAnAssignedIdentityIsReserved(t *testing.T) {
 	w.Change(databaseKey, deleted)
 	w.settle(t)
 	if w.Object(databaseKey) != nil || len(w.cloud.things) > 0 {
-		t.Errorf("%d are left, and it says %s", len(w.cloud.things), w.condition(resource.Synced))
+		t.Errorf("%d external resources are left, and Synced is %s", len(w.cloud.things), w.condition(resource.Synced))
 	}
 }
 
-func TestWhatIsLeftOfAnotherIncarnationIsEnqueued(t *testing.T) {
+func TestBindingsOfAFormerIncarnationAreEnqueued(t *testing.T) {
 	w := existing(t)
 	w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetUID("db-2") })
 	w.enqueued = nil
@@ -444,10 +444,10 @@ func TestWhatIsLeftOfAnotherIncarnationIsEnqueued(t *testing.T) {
 		t.Errorf("when it was recreated (-want +got):\n%s", diff)
 	}
 	w.Remove(databaseKey)
-	w.enqueued, w.asked = nil, true
+	w.enqueued, w.subscribed = nil, true
 	w.reconcile(t)
-	if diff := cmp.Diff([]object.Key{bindingKey}, w.enqueued); diff != "" || w.asked || w.Watched[databaseKey] != nil {
-		t.Errorf("when it has gone: asks for usages %t, watches %q (-want +got):\n%s", w.asked, w.Watched[databaseKey], diff)
+	if diff := cmp.Diff([]object.Key{bindingKey}, w.enqueued); diff != "" || w.subscribed || w.Watched[databaseKey] != nil {
+		t.Errorf("when it is deleted: subscribed to usages: %t, watches %q (-want +got):\n%s", w.subscribed, w.Watched[databaseKey], diff)
 	}
 }
 
@@ -457,51 +457,53 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 	leaving.Released = true
 	const inUse = "False InUse: the external resource is not deleted while the object is in use: the ledger (Usage prod/u); it is deleted once the usage is gone"
 	cases := map[string]struct {
-		reason string
-		given  func(*testing.T, *world)
-		synced string
-		asked  bool
+		reason     string
+		given      func(*testing.T, *world)
+		synced     string
+		subscribed bool
 	}{
-		"in use":         {"no call is made", func(_ *testing.T, w *world) { w.uses = []usage.Usage{of} }, inUse, true},
-		"a usage leaves": {"it blocks nothing any more", func(_ *testing.T, w *world) { w.uses = []usage.Usage{leaving} }, "gone", true},
-		"not in use":     {"it goes", func(*testing.T, *world) {}, "gone", true},
+		"in use":                   {"no call is made", func(_ *testing.T, w *world) { w.usages = []usage.Usage{of} }, inUse, true},
+		"a usage is being removed": {"it blocks nothing any more", func(_ *testing.T, w *world) { w.usages = []usage.Usage{leaving} }, "gone", true},
+		"not in use":               {"the external resource is deleted", func(*testing.T, *world) {}, "gone", true},
 		"usages are being read": {
-			"whoever asked is enqueued when they are known",
-			func(_ *testing.T, w *world) { w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}} }, "True ReconcileSuccess: ", true,
+			"the object is enqueued once they are read",
+			func(_ *testing.T, w *world) {
+				w.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Syncing}}
+			}, "True ReconcileSuccess: ", true,
 		},
-		"usages can't be read, and it is marked": {
+		"usages cannot be read, and the object has the in-use label": {
 			"it is most likely in use",
 			func(_ *testing.T, w *world) {
-				w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
+				w.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden, Message: "cannot list usages"}}
 				w.Change(databaseKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"crossplane.io/in-use": "true"}) })
 			},
 			"False InUse: the external resource is not deleted while the object is labelled as in use, and its usages cannot be read: cannot list usages", true,
 		},
-		"usages can't be read, and it isn't marked": {
+		"usages cannot be read, and the object has no in-use label": {
 			"it is most likely not in use",
 			func(_ *testing.T, w *world) {
-				w.blind = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden}}
+				w.unreadable = &plan.Unreadable{Problem: plan.Problem{Reason: plan.Forbidden}}
 			}, "gone", true,
 		},
-		"its deletion has begun": {
-			"what was begun goes on",
+		"the deletion of the external resource has started": {
+			"it continues",
 			func(_ *testing.T, w *world) {
-				w.uses = []usage.Usage{of}
+				w.usages = []usage.Usage{of}
 				w.Change(bindingKey, set(string(binding.BindingDeleting), "spec", "phase"))
 			}, "gone", false,
 		},
 		"the call of its deletion was made": {
-			"what was begun goes on",
+			"it continues",
 			func(t *testing.T, w *world) {
 				w.cloud.slow = 9
 				w.reconcile(t)
-				w.uses = []usage.Usage{of}
+				w.usages = []usage.Usage{of}
 			}, "Unknown OperationInProgress: deleting the external resource, since 2026-05-01T11:00:00Z", false,
 		},
 		"the external resource stays anyway": {
 			"it is orphaned",
 			func(_ *testing.T, w *world) {
-				w.uses = []usage.Usage{of}
+				w.usages = []usage.Usage{of}
 				w.Change(databaseKey, set("Orphan", "spec", "deletionPolicy"))
 			}, "gone", false,
 		},
@@ -512,17 +514,18 @@ func TestAUsageBlocksTheDeletionOfTheExternalResource(t *testing.T) {
 			w.Change(databaseKey, deleted)
 			tc.given(t, w)
 			w.reconcile(t)
-			if got := w.condition(resource.Synced); got != tc.synced || w.asked != tc.asked {
-				t.Errorf("%s: asks %t, and Synced is %q", tc.reason, w.asked, got)
+			if got := w.condition(resource.Synced); got != tc.synced || w.subscribed != tc.subscribed {
+				t.Errorf("%s: subscribed: %t, and Synced is %q", tc.reason, w.subscribed, got)
 			}
 		})
 	}
 }
 
-// TestAClientThatCannotIdentifyTheResourceIsClosed, and so at each retry.
+// TestAClientThatCannotIdentifyTheResourceIsClosed expects that each retry closes its client as
+// well.
 func TestAClientThatCannotIdentifyTheResourceIsClosed(t *testing.T) {
 	w := newWorld(database)
-	w.cloud.unidentified = errors.New("spec.forProvider.size is not known here")
+	w.cloud.identifyErr = errors.New("spec.forProvider.size is not known here")
 	for range 2 {
 		if out, _ := w.reconcile(t); out.Err == nil { // reconcile checks the number of connected clients
 			t.Error("the failure is not repeated")
@@ -533,9 +536,10 @@ func TestAClientThatCannotIdentifyTheResourceIsClosed(t *testing.T) {
 	}
 }
 
-// TestTheBindingsOfWhatIsGoneAreNext has the removal of the last finalizer end the object. The cache
-// has that before its event, which wakes nobody then.
-func TestTheBindingsOfWhatIsGoneAreNext(t *testing.T) {
+// TestADeletedManagedResourceIsEnqueuedForItsBindings has the removal of the last finalizer
+// delete the object. The cache records that before the event arrives, so that the event enqueues
+// nothing.
+func TestADeletedManagedResourceIsEnqueuedForItsBindings(t *testing.T) {
 	w := newWorld(database)
 	w.Change(databaseKey, func(o *unstructured.Unstructured) {
 		deleted(o)

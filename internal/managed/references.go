@@ -80,7 +80,7 @@ func (s *reconcileState) resolveField(ref port.Reference, forProvider map[string
 			values = append(values, value)
 		case t.optional:
 		case t.found == nil:
-			return nil, fmt.Errorf("there is no %s %s/%s", ref.To.Kind, t.namespace, t.name)
+			return nil, fmt.Errorf("%s %s/%s does not exist", ref.To.Kind, t.namespace, t.name)
 		default:
 			return nil, fmt.Errorf("%s %s/%s has no identity yet", ref.To.Kind, t.namespace, t.name)
 		}

@@ -25,7 +25,7 @@ func controlled(o *unstructured.Unstructured) {
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "App", Name: "a", UID: "app-1", Controller: &yes}})
 }
 
-func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
+func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 	ref := func(with ...any) map[string]any {
 		m := map[string]any{"name": "net"}
 		for i := 0; i < len(with); i += 2 {
@@ -82,7 +82,7 @@ func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
 		"nothing has the name": {
 			"nothing is asked of the external API", nil,
 			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref())) }, nil, nil,
-			"False ReconcileError: spec.forProvider.network: there is no Network prod/net",
+			"False ReconcileError: spec.forProvider.network: Network prod/net does not exist",
 		},
 		"nothing has the name, which is optional": {
 			"it goes without", nil,
@@ -121,14 +121,14 @@ func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
 			func(w *world) {
 				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
 				w.Change(databaseKey, forProvider("networkRef", ref()))
-			}, nil, nil, "False ReconcileError: spec.forProvider.network: Network prod/net: it cannot be read: Forbidden: cannot list",
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: Network prod/net: cannot be read: Forbidden: cannot list",
 		},
 		"the kind is forbidden, and selected from": {
 			"nothing follows from what isn't read", []string{network},
 			func(w *world) {
 				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
 				w.Change(databaseKey, forProvider("networkSelector", tier))
-			}, nil, nil, "False ReconcileError: spec.forProvider.network: objects of kind Network: it cannot be read: Forbidden: cannot list",
+			}, nil, nil, "False ReconcileError: spec.forProvider.network: objects of kind Network: cannot be read: Forbidden: cannot list",
 		},
 		"the kind is being read": {
 			"that is no failure", []string{network},
@@ -158,7 +158,7 @@ func TestReferencesAreResolvedBeforeAnythingIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhatIsDeletedNeedsNoReferences(t *testing.T) {
+func TestReferencesAreNotResolvedDuringDeletion(t *testing.T) {
 	w := newWorld(database, network)
 	w.Change(databaseKey, forProvider("networkRef", map[string]any{"name": "net"}))
 	w.settle(t)

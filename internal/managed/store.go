@@ -23,7 +23,7 @@ type bindingStore struct {
 func (s bindingStore) SetFinalizer(ctx context.Context, present bool) error {
 	if present {
 		return s.writeResource(s.reconcileState, func() (*unstructured.Unstructured, error) {
-			return s.Resources.SetFinalizers(ctx, s.object, append(slices.Clone(s.object.GetFinalizers()), resource.Finalizer), Manager)
+			return s.Resources.SetFinalizers(ctx, s.object, append(slices.Clone(s.object.GetFinalizers()), resource.Finalizer), FieldManager)
 		})
 	}
 	o := &writer.Object{Unstructured: s.object}
@@ -81,7 +81,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *reconcileState, key, value
 // patch changes the managed resource. It fails if that was changed since it was read.
 func (r *Reconciler) patch(ctx context.Context, s *reconcileState, change map[string]any) error {
 	return r.writeResource(s, func() (*unstructured.Unstructured, error) {
-		return r.Resources.Patch(ctx, s.object, change, Manager)
+		return r.Resources.Patch(ctx, s.object, change, FieldManager)
 	})
 }
 
@@ -94,5 +94,5 @@ func (r *Reconciler) writeResource(s *reconcileState, do func() (*unstructured.U
 }
 
 func (r *Reconciler) writer() writer.Writer {
-	return writer.Writer{Cluster: r.Resources, Caches: r.Cache, Events: r.Events, Manager: Manager, StatusManager: Manager}
+	return writer.Writer{Cluster: r.Resources, Caches: r.Cache, Events: r.Events, Manager: FieldManager, StatusManager: FieldManager}
 }

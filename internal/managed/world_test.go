@@ -49,7 +49,7 @@ var (
 )
 
 // bindingKey is where the Binding of the database is whose name is the caller's.
-var bindingKey = object.Key{Group: Kind.Group, Kind: Kind.Kind, Name: execute.BindingName(&binding.BindingSpec{
+var bindingKey = object.Key{Group: BindingKind.Group, Kind: BindingKind.Kind, Name: execute.BindingName(&binding.BindingSpec{
 	Key: binding.BindingKey{Scope: "eu", Type: "database", Name: "db"},
 })}
 
@@ -61,15 +61,15 @@ type world struct {
 	r        *Reconciler
 	now      time.Time
 	enqueued []object.Key
-	// uses and blind are what is known of usages; asked says that somebody wants to be told.
-	uses  []usage.Usage
-	blind *plan.Unreadable
-	asked bool
+	// usages and unreadable are what Subscribe returns; subscribed: there is a subscriber.
+	usages     []usage.Usage
+	unreadable *plan.Unreadable
+	subscribed bool
 }
 
 func newWorld(objects ...string) *world {
 	w := &world{Cluster: fakekube.New(objects...), now: start}
-	w.Kinds[Kind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
+	w.Kinds[BindingKind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
 	w.cloud = &cloud{world: w, things: map[external.Ref]*thing{}}
 	client := w.Client()
 	n := 0
@@ -78,10 +78,10 @@ func newWorld(objects ...string) *world {
 			GVK: databaseKind, Caps: func() external.Caps { return w.cloud.caps },
 			References: []port.Reference{{Field: "network", To: networkKind}, {Field: "peers", Ref: "peerRefs", List: true, To: networkKind}},
 			Connect: func(_ context.Context, _ port.Objects, o *unstructured.Unstructured) (port.Session, error) {
-				if w.cloud.unconnected == nil {
+				if w.cloud.connectErr == nil {
 					w.cloud.open++
 				}
-				return &session{w.cloud, o}, w.cloud.unconnected
+				return &session{w.cloud, o}, w.cloud.connectErr
 			},
 		},
 		Bindings: client, Resources: client, Secrets: client, Cache: w, Events: w,
@@ -93,17 +93,17 @@ func newWorld(objects ...string) *world {
 	return w
 }
 
-// Subscribe implements Usages. The caller is enqueued until Forget.
+// Subscribe implements Usages.
 func (w *world) Subscribe(_ object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable) {
-	w.asked = true
-	return map[object.Key][]usage.Usage{about[0]: w.uses}, w.blind
+	w.subscribed = true
+	return map[object.Key][]usage.Usage{about[0]: w.usages}, w.unreadable
 }
 
-// usages is what a Reconciler has as its Usages.
+// usages are the Usages of a Reconciler: world has another method Forget.
 type usages struct{ *world }
 
-// Forget is that of Usages.
-func (u usages) Forget(object.Key) { u.asked = false }
+// Forget implements Usages.
+func (u usages) Forget(object.Key) { u.subscribed = false }
 
 // reconcile is one reconcile of the database; it returns what was written and called.
 func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
@@ -114,7 +114,7 @@ func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
 	if !out.IsFinal() {
 		t.Error("the reconcile ended without an outcome")
 	}
-	if w.cloud.unconnected == nil && w.cloud.open != 0 {
+	if w.cloud.connectErr == nil && w.cloud.open != 0 {
 		t.Errorf("%d clients stay connected", w.cloud.open)
 	}
 	writes := w.Writes()
@@ -124,7 +124,7 @@ func (w *world) reconcile(t *testing.T) (reconcile.Result, []string) {
 	return out, writes
 }
 
-// settle reconciles until nothing is to be done before the next poll.
+// settle reconciles until there is nothing to do before the next poll.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 20 {
@@ -134,7 +134,7 @@ func (w *world) settle(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("it does not settle; it says %s", w.condition(resource.Synced))
+	t.Fatalf("it does not settle; Synced is %s", w.condition(resource.Synced))
 }
 
 func (w *world) condition(kind string) string {
@@ -166,20 +166,20 @@ type cloud struct {
 	// slow is how many polls an operation takes.
 	slow   int
 	things map[external.Ref]*thing
-	// unconnected, blind and refuses are why no client connects, nothing is seen, and no call
-	// is carried out.
-	unconnected, blind error
-	refuses            *external.OpError
-	// during is called in each call that changes something, once that is done, and in each
-	// poll; an error is all that the caller gets.
+	// connectErr, observeErr and rejection are the errors of Connect, of Observe and Find, and of
+	// calls that change something.
+	connectErr, observeErr error
+	rejection              *external.OpError
+	// during is called at the end of each call that changes something, and in each poll. Its error
+	// replaces the response.
 	during func(verb external.Verb) error
-	// dead is why no call arrives.
-	dead error
-	// created counts the things that were created.
+	// unreachable is the error of calls that do not arrive.
+	unreachable error
+	// created counts the created resources.
 	created int
-	// unidentified is why no key is known, and open counts the clients that are connected.
-	unidentified error
-	open         int
+	// identifyErr is the error of Identify, and open the number of connected clients.
+	identifyErr error
+	open        int
 }
 
 type thing struct {
@@ -205,14 +205,14 @@ func (s *session) Identify() (external.Key, error) {
 	if s.caps.Naming == external.CallerAssigned {
 		k.Name = cmp.Or(s.o.GetAnnotations()[resource.ExternalNameAnnotation], s.o.GetName())
 	}
-	return k, s.unidentified
+	return k, s.identifyErr
 }
 
 func (s *session) Observe(_ context.Context, ref external.Ref) (external.Observation, error) {
 	t := s.things[ref]
 	switch {
-	case s.blind != nil:
-		return external.Observation{}, s.blind
+	case s.observeErr != nil:
+		return external.Observation{}, s.observeErr
 	case t == nil:
 		return external.Observation{Presence: external.Absent}, nil
 	}
@@ -234,7 +234,7 @@ func (s *session) Find(_ context.Context, _ external.Key, mark external.Mark) (o
 			out = append(out, external.Observation{Presence: external.Present, Ref: ref, Mark: &t.mark})
 		}
 	}
-	return out, s.blind
+	return out, s.observeErr
 }
 
 func (s *session) Prepare(external.Verb, external.Observation) (external.Request, error) {
@@ -244,11 +244,11 @@ func (s *session) Prepare(external.Verb, external.Observation) (external.Request
 
 func (s *session) Begin(_ context.Context, i external.Intent) (external.Op, error) {
 	s.call(string(i.Verb), cmp.Or(string(i.Ref), i.Key.Name))
-	if s.refuses != nil {
-		return external.Op{Err: s.refuses}, nil
+	if s.rejection != nil {
+		return external.Op{Err: s.rejection}, nil
 	}
-	if s.dead != nil {
-		return external.Op{}, s.dead
+	if s.unreachable != nil {
+		return external.Op{}, s.unreachable
 	}
 	ref := i.Ref
 	switch i.Verb {
@@ -267,7 +267,7 @@ func (s *session) Begin(_ context.Context, i external.Intent) (external.Op, erro
 	return s.progress(ref), nil
 }
 
-// create makes a thing, unless it knows the token.
+// create creates a resource, unless it recognizes the token.
 func (s *session) create(i external.Intent) external.Ref {
 	ref := external.Ref(i.Key.Name)
 	if s.caps.Naming == external.ProviderAssigned {
@@ -285,8 +285,8 @@ func (s *session) create(i external.Intent) external.Ref {
 
 func (s *session) Poll(_ context.Context, op external.Op) (external.Op, error) {
 	s.call("poll", op.Resume)
-	if s.dead != nil {
-		return external.Op{}, s.dead
+	if s.unreachable != nil {
+		return external.Op{}, s.unreachable
 	}
 	if s.during != nil {
 		if err := s.during("poll"); err != nil {
@@ -296,7 +296,7 @@ func (s *session) Poll(_ context.Context, op external.Op) (external.Op, error) {
 	return s.progress(external.Ref(op.Resume)), nil
 }
 
-// progress brings an operation on by one poll.
+// progress advances an operation by one poll.
 func (s *session) progress(ref external.Ref) external.Op {
 	t := s.things[ref]
 	if t == nil {

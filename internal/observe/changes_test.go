@@ -18,8 +18,8 @@ func TestChanges(t *testing.T) {
 		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Ready: observe.False, Reason: "NotReady", Created: &start, Children: children}
 	}
 	waiting := observe.Node{Node: "vpc", Ready: observe.NotReported, Reason: "WaitingForField", Waits: []observe.Wait{{On: "net.status.id", Since: start, Attempts: 1}}}
-	made := observe.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: observe.False, Reason: "Creating", Message: "soon"}
-	held := made
+	created := observe.Node{Node: "vpc", Exists: true, Kind: "Vpc", Name: "main", Ready: observe.False, Reason: "Creating", Message: "soon"}
+	held := created
 	held.Reason, held.Removal = "Finalizer", &report.Blocker{BlockedObject: report.BlockedObject{Reason: report.HeldByFinalizer, Message: "held by finalizer x", Since: report.At(start)}}
 	unseen := observe.Node{Node: "logs", Exists: true, Unseen: true, Kind: "Bucket", Removal: &report.Blocker{}}
 	deleting := func(removed int64) observe.Node {
@@ -29,33 +29,33 @@ func TestChanges(t *testing.T) {
 		before, after observe.Node
 		want          []string
 	}{
-		"time alone changes nothing": {
+		"only time passes": {
 			before: top(waiting), after: top(waiting), want: nil,
 		},
-		"what was waited for takes the place of its row": {
-			before: top(waiting), after: top(made),
+		"a node that waited is created": {
+			before: top(waiting), after: top(created),
 			want: []string{"Vpc                main             False   Creating: soon"},
 		},
-		"another row says what it waits for": {
+		"a node waits": {
 			before: top(), after: top(waiting),
 			want: []string{"(vpc)              of Top demo      -       WaitingForField: net.status.id"},
 		},
-		"what is gone is told": {
-			before: top(made), after: top(), want: []string{"Vpc                main             gone"},
+		"an object is gone": {
+			before: top(created), after: top(), want: []string{"Vpc                main             gone"},
 		},
-		"what isn't waited for any more is told": {
-			before: top(made, waiting), after: top(made),
+		"a node no longer waits": {
+			before: top(created, waiting), after: top(created),
 			want: []string{"(vpc)              of Top demo      no longer waited for"},
 		},
-		"why something isn't going is told, and time alone changes nothing of that": {
-			before: top(made), after: top(held),
+		"a removal is blocked": {
+			before: top(created), after: top(held),
 			want: []string{"Vpc                main             False   Finalizer: held by finalizer x"},
 		},
-		"how far a deletion is": {
+		"a deletion makes progress": {
 			before: deleting(0), after: deleting(1),
 			want: []string{"Top                demo                     Deleting: 1 of 2 removed"},
 		},
-		"what was only known to be in the way is not gone": {
+		"a blocker that was only reported is not shown as gone": {
 			before: top(unseen), after: top(),
 			want: []string{"Bucket                              no longer a blocker"},
 		},
@@ -74,8 +74,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestLinesAreAligned has rows with long names: their columns are aligned from the first line
-// on.
+// TestLinesAreAligned has rows with long names.
 func TestLinesAreAligned(t *testing.T) {
 	start := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	tree := func(ready observe.Ready) []observe.Row {
@@ -98,7 +97,7 @@ func TestLinesAreAligned(t *testing.T) {
 		}
 	}
 	if len(columns) != 1 {
-		t.Errorf("what they say begins in columns %v", columns)
+		t.Errorf("the column READY begins at %v", columns)
 	}
 }
 
@@ -107,14 +106,14 @@ func TestAge(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		"a clock that runs ahead gives no negative age": {-time.Second, "0s"},
-		"seconds up to two minutes":                     {119 * time.Second, "119s"},
-		"minutes and seconds while they are few":        {3*time.Minute + 5*time.Second, "3m5s"},
-		"whole minutes without a zero":                  {5 * time.Minute, "5m"},
-		"minutes up to two hours":                       {119 * time.Minute, "119m"},
-		"hours and minutes while they are few":          {2*time.Hour + 5*time.Minute, "2h5m"},
-		"hours up to two days":                          {47 * time.Hour, "47h"},
-		"days":                                          {72 * time.Hour, "3d"},
+		"a negative age is zero":                {-time.Second, "0s"},
+		"seconds up to two minutes":             {119 * time.Second, "119s"},
+		"minutes and seconds up to ten minutes": {3*time.Minute + 5*time.Second, "3m5s"},
+		"whole minutes without seconds":         {5 * time.Minute, "5m"},
+		"minutes up to two hours":               {119 * time.Minute, "119m"},
+		"hours and minutes up to eight hours":   {2*time.Hour + 5*time.Minute, "2h5m"},
+		"hours up to two days":                  {47 * time.Hour, "47h"},
+		"days":                                  {72 * time.Hour, "3d"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// TestACompositeIsBelowItsClaimOnly has a definition whose instances are a claim and the
-// claim's composite.
+// TestACompositeIsBelowItsClaimOnly has a definition with a claim, its composite, and a composite
+// without a claim.
 func TestACompositeIsBelowItsClaimOnly(t *testing.T) {
 	instance := func(kind, namespace, name string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// going returns a tree with the given progress in its status; with nil there is none yet.
-func going(uid string, d *report.Deletion, children ...observe.Node) observe.Node {
+// deletingTree returns a tree with the given progress in its status; nil for none yet.
+func deletingTree(uid string, d *report.Deletion, children ...observe.Node) observe.Node {
 	return observe.Node{UID: types.UID(uid), Exists: true, Instance: true, Deletion: d, Children: children}
 }
 
@@ -22,70 +22,70 @@ func deletionStatus(removed, total int64) *report.Deletion {
 }
 
 func TestProgress(t *testing.T) {
-	type said = observe.Progress
+	type progress = observe.Progress
 	tests := map[string]struct {
 		reason string
-		looks  []observe.Node
+		states []observe.Node
 		want   []observe.Progress
 	}{
-		"what is seen to go counts at once": {
-			reason: "statuses are written when there is something to tell, not at each object",
-			looks: []observe.Node{
-				going("top", nil, part("a"), part("b")),
-				going("top", deletionStatus(0, 2), part("a"), part("b")),
-				going("top", deletionStatus(0, 2), part("a")),
-				going("top", deletionStatus(1, 2), part("a")),
-				going("top", deletionStatus(1, 2)),
+		"an object that is gone counts before the status says so": {
+			reason: "statuses are not written for each object",
+			states: []observe.Node{
+				deletingTree("top", nil, part("a"), part("b")),
+				deletingTree("top", deletionStatus(0, 2), part("a"), part("b")),
+				deletingTree("top", deletionStatus(0, 2), part("a")),
+				deletingTree("top", deletionStatus(1, 2), part("a")),
+				deletingTree("top", deletionStatus(1, 2)),
 			},
-			want: []said{{0, 2, 0}, {0, 2, 0}, {1, 2, 50}, {1, 2, 50}, {2, 2, 100}},
+			want: []progress{{0, 2, 0}, {0, 2, 0}, {1, 2, 50}, {1, 2, 50}, {2, 2, 100}},
 		},
-		"what had gone before anybody looked counts too": {
-			reason: "the status tells of it",
-			looks: []observe.Node{
-				going("top", deletionStatus(3, 5), part("a"), part("b")),
-				going("top", deletionStatus(3, 5), part("a")),
+		"objects that were gone before count too": {
+			reason: "they are in the status",
+			states: []observe.Node{
+				deletingTree("top", deletionStatus(3, 5), part("a"), part("b")),
+				deletingTree("top", deletionStatus(3, 5), part("a")),
 			},
-			want: []said{{3, 5, 60}, {4, 5, 80}},
+			want: []progress{{3, 5, 60}, {4, 5, 80}},
 		},
-		"an instance counts with all that is below it, even when it is gone": {
-			reason: "the total is what the deletion began with",
-			looks: []observe.Node{
-				going("top", deletionStatus(0, 1), going("low", deletionStatus(1, 3), part("a"), part("b"))),
-				going("top", deletionStatus(0, 1), going("low", deletionStatus(3, 3))),
-				going("top", deletionStatus(1, 1)),
+		"the children of a nested instance count, also when it is gone": {
+			reason: "the total includes all objects at the beginning",
+			states: []observe.Node{
+				deletingTree("top", deletionStatus(0, 1), deletingTree("low", deletionStatus(1, 3), part("a"), part("b"))),
+				deletingTree("top", deletionStatus(0, 1), deletingTree("low", deletionStatus(3, 3))),
+				deletingTree("top", deletionStatus(1, 1)),
 			},
-			want: []said{{1, 4, 25}, {3, 4, 75}, {4, 4, 100}},
+			want: []progress{{1, 4, 25}, {3, 4, 75}, {4, 4, 100}},
 		},
-		"what is found late adds to the total, and the bar stays": {
-			reason: "a bar that goes back is taken for a mistake",
-			looks: []observe.Node{
-				going("top", deletionStatus(1, 2), going("low", nil)),
-				going("top", deletionStatus(1, 2), going("low", nil, part("a"), part("b"), part("c"))),
+		"objects that are found late add to the total, and the percentage stays": {
+			reason: "a bar that goes back looks like an error",
+			states: []observe.Node{
+				deletingTree("top", deletionStatus(1, 2), deletingTree("low", nil)),
+				deletingTree("top", deletionStatus(1, 2), deletingTree("low", nil, part("a"), part("b"), part("c"))),
 			},
-			want: []said{{1, 2, 50}, {1, 5, 50}},
+			want: []progress{{1, 2, 50}, {1, 5, 50}},
 		},
-		"an object of the same name that comes is another": {
+		"a later object of the same name is another": {
 			reason: "it has to be removed as well",
-			looks: []observe.Node{
-				going("top", nil, part("a")),
-				going("top", nil, part("a again")),
+			states: []observe.Node{
+				deletingTree("top", nil, part("a")),
+				deletingTree("top", nil, part("a again")),
 			},
-			want: []said{{0, 1, 0}, {1, 2, 50}},
+			want: []progress{{0, 1, 0}, {1, 2, 50}},
 		},
-		"what can't be seen doesn't count as gone": {
-			reason: "only the status can tell",
-			looks: []observe.Node{
-				going("top", deletionStatus(0, 2), part("a"), observe.Node{Exists: true, Unseen: true, Name: "b"}),
-				going("top", deletionStatus(1, 2), observe.Node{Exists: true, Unseen: true, Name: "b"}),
+		"an object that cannot be read does not count as gone": {
+			reason: "only the status shows it",
+			states: []observe.Node{
+				deletingTree("top", deletionStatus(0, 2), part("a"), observe.Node{Exists: true, Unseen: true, Name: "b"}),
+				deletingTree("top", deletionStatus(1, 2), observe.Node{Exists: true, Unseen: true, Name: "b"}),
 			},
-			want: []said{{0, 2, 0}, {1, 2, 50}},
+			want: []progress{{0, 2, 0}, {1, 2, 50}},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var tracker observe.ProgressTracker
 			var got []observe.Progress
-			for _, state := range tt.looks {
+			for _, state := range tt.states {
 				got = append(got, tracker.Observe(state))
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -93,7 +93,7 @@ func TestProgress(t *testing.T) {
 			}
 			last := got[len(got)-1]
 			if end := tracker.Complete(); end.Removed != last.Total || end.Percent != 100 {
-				t.Errorf("in the end it is %+v", end)
+				t.Errorf("the completed progress is %+v", end)
 			}
 		})
 	}

@@ -37,13 +37,13 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 	}
 	f.Use.Relation = usage.RelationOf(f.Of.Object, f.By.Object, read)
 	if f.Of.Object != nil && f.By.Object != nil {
-		r.Index.SetKin(f.Use, f.Use.Relation)
+		r.Index.SetRelation(f.Use, f.Use.Relation)
 	}
 	if f.Use.Deleting {
 		f.DeletedWithOwner = isDeletedWithOwner(s.usage.Unstructured, read)
 		f.Circular = f.DeletedWithOwner && r.Index.Circular(f.Use)
 		if f.Of.Object != nil && !f.WaitsForUser() {
-			f.LastUsage = r.Index.SetLeaving(f.Use, object.KeyOf(f.Of.Object))
+			f.LastUsage = r.Index.SetReleased(f.Use, object.KeyOf(f.Of.Object))
 		}
 	}
 	return f

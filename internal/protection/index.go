@@ -49,10 +49,10 @@ type Index struct {
 	byUsedName  map[usedName]map[object.Key]struct{}
 	subscribers map[usedName]map[object.Key]struct{}
 	tracked     map[object.Key][]usedName
-	// kin is how the objects of a usage are related, and leaving are usages that are about to
-	// be removed and block nothing any more.
-	kin     map[types.UID]usage.Relation
-	leaving map[types.UID]bool
+	// relations are how the used and the using object are related, by the UID of the usage, and
+	// released are usages that are about to be removed and block nothing any more.
+	relations map[types.UID]usage.Relation
+	released  map[types.UID]bool
 }
 
 // usedName is the index key of the used object. It has no namespace, since a usage may not
@@ -69,7 +69,7 @@ func NewIndex(watches Watches, crds CRDs, enqueue func(object.Key)) *Index {
 		watches: watches, crds: crds, enqueue: enqueue,
 		watched: map[schema.GroupVersionKind]bool{}, uses: map[object.Key]usage.Usage{},
 		byUsedName: map[usedName]map[object.Key]struct{}{}, subscribers: map[usedName]map[object.Key]struct{}{}, tracked: map[object.Key][]usedName{},
-		kin: map[types.UID]usage.Relation{}, leaving: map[types.UID]bool{},
+		relations: map[types.UID]usage.Relation{}, released: map[types.UID]bool{},
 	}
 }
 
@@ -96,17 +96,17 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 		i.remove(before)
 	}
 	// It is read under the lock, so that of two refreshes at once the later one counts.
-	o, there := i.watches.GetCached(kind, key.Namespace, key.Name)
+	o, exists := i.watches.GetCached(kind, key.Namespace, key.Name)
 	var after usage.Usage
-	if there {
-		if after, there = usage.Read(o); there {
+	if exists {
+		if after, exists = usage.Read(o); exists {
 			i.uses[key] = after
 			addKey(i.byUsedName, usedNameOfRef(after.Of.Ref), key)
 		}
 	}
-	if was && (!there || after.UID != before.UID) {
-		delete(i.kin, before.UID)
-		delete(i.leaving, before.UID)
+	if was && (!exists || after.UID != before.UID) {
+		delete(i.relations, before.UID)
+		delete(i.released, before.UID)
 	}
 	var keys []object.Key
 	for _, u := range []usage.Usage{before, after} {
@@ -198,13 +198,13 @@ func (i *Index) usesOf(key object.Key) []usage.Usage {
 	return i.findUses(usedNameOf(key), func(u usage.Usage) bool { return u.Of.Is(key) })
 }
 
-// findUses returns the usages of a name that pass, sorted. The caller holds the lock.
-func (i *Index) findUses(at usedName, pass func(usage.Usage) bool) []usage.Usage {
+// findUses returns the usages of a name that match, sorted. The caller holds the lock.
+func (i *Index) findUses(at usedName, matches func(usage.Usage) bool) []usage.Usage {
 	var out []usage.Usage
 	for key := range i.byUsedName[at] {
 		u := i.uses[key]
-		u.Relation, u.Released = i.kin[u.UID], i.leaving[u.UID]
-		if pass(u) {
+		u.Relation, u.Released = i.relations[u.UID], i.released[u.UID]
+		if matches(u) {
 			out = append(out, u)
 		}
 	}
@@ -224,14 +224,14 @@ func (i *Index) Circular(u usage.Usage) bool {
 	})
 }
 
-// SetKin records how the used and the using object of a usage are related.
-func (i *Index) SetKin(u usage.Usage, kin usage.Relation) {
+// SetRelation records how the used and the using object of a usage are related.
+func (i *Index) SetRelation(u usage.Usage, relation usage.Relation) {
 	i.mu.Lock()
 	var keys []object.Key
-	if known, there := i.uses[u.Key]; there && known.UID == u.UID && i.kin[u.UID] != kin {
-		i.kin[u.UID] = kin
-		if kin == usage.Unrelated {
-			delete(i.kin, u.UID)
+	if known, exists := i.uses[u.Key]; exists && known.UID == u.UID && i.relations[u.UID] != relation {
+		i.relations[u.UID] = relation
+		if relation == usage.Unrelated {
+			delete(i.relations, u.UID)
 		}
 		keys = slices.Collect(maps.Keys(i.subscribers[usedNameOfRef(u.Of.Ref)]))
 	}
@@ -239,14 +239,14 @@ func (i *Index) SetKin(u usage.Usage, kin usage.Relation) {
 	i.enqueueKeys(keys)
 }
 
-// SetLeaving records that a usage is about to be removed, and reports whether it is the last
+// SetReleased records that a usage is about to be removed, and reports whether it is the last
 // one of the object. Of two that are removed at the same time, exactly one is the last.
-func (i *Index) SetLeaving(u usage.Usage, of object.Key) (last bool) {
+func (i *Index) SetReleased(u usage.Usage, of object.Key) (last bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.leaving[u.UID] = true
+	i.released[u.UID] = true
 	others := i.findUses(usedNameOf(of), func(other usage.Usage) bool {
-		return other.UID != u.UID && !i.leaving[other.UID] && other.Of.Is(of)
+		return other.UID != u.UID && !i.released[other.UID] && other.Of.Is(of)
 	})
 	return len(others) == 0
 }

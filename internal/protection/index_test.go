@@ -14,42 +14,42 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 
-func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
+func TestSubscribersAreEnqueuedWhenUsagesChange(t *testing.T) {
 	other := object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "other"}
 	cases := map[string]struct {
 		reason string
 		change func(*world)
 		want   []object.Key
 	}{
-		"A usage comes": {
+		"A usage of the object is created": {
 			reason: "the object is in use from now on",
 			change: func(w *world) { w.Add(fakekube.Parse(usageForReason)) },
-			want:   []object.Key{askerKey},
+			want:   []object.Key{subscriberKey},
 		},
-		"A usage of something else comes": {
-			reason: "nobody has asked about that",
+		"A usage of another object is created": {
+			reason: "the subscriber does not track that object",
 			change: func(w *world) {
 				o := fakekube.Parse(usageForReason)
 				_ = unstructured.SetNestedField(o.Object, "elsewhere", "spec", "of", "resourceRef", "name")
 				w.Add(o)
 			},
 		},
-		"The kind's watch changes": {
-			reason: "whether usages are known is part of the answer",
+		"The state of the watch changes": {
+			reason: "whether usages can be read is part of the result",
 			change: func(w *world) { w.Notify(usageKind, "", "") },
-			want:   []object.Key{askerKey},
+			want:   []object.Key{subscriberKey},
 		},
-		"The asker asks about something else": {
-			reason: "an answer takes the place of the one before",
+		"The subscriber tracks another object": {
+			reason: "a subscription replaces the earlier one",
 			change: func(w *world) {
-				w.r.Index.Subscribe(askerKey, []object.Key{other})
+				w.r.Index.Subscribe(subscriberKey, []object.Key{other})
 				w.Add(fakekube.Parse(usageForReason))
 			},
 		},
-		"The asker is forgotten": {
-			reason: "it has gone",
+		"The subscriber is forgotten": {
+			reason: "its subscription has ended",
 			change: func(w *world) {
-				w.r.Index.Forget(askerKey)
+				w.r.Index.Forget(subscriberKey)
 				w.Add(fakekube.Parse(usageForReason))
 			},
 		},
@@ -57,11 +57,11 @@ func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, used)
-			if uses, blind := w.r.Index.Subscribe(askerKey, []object.Key{usedKey}); len(uses) > 0 || blind != nil {
-				t.Fatalf("before: %v, %v", uses, blind)
+			if uses, unreadable := w.r.Index.Subscribe(subscriberKey, []object.Key{usedKey}); len(uses) > 0 || unreadable != nil {
+				t.Fatalf("before: %v, %v", uses, unreadable)
 			}
 			tc.change(w)
-			w.hear()
+			w.refreshIndex()
 			if diff := cmp.Diff(tc.want, w.enqueued); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
@@ -69,62 +69,62 @@ func TestWhoHasAskedIsEnqueuedWhenTheAnswerChanges(t *testing.T) {
 	}
 }
 
-func TestAskReturnsTheUsagesOfEachObject(t *testing.T) {
+func TestSubscribeReturnsTheUsagesOfEachObject(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
-	uses, blind := w.r.Index.Subscribe(askerKey, []object.Key{usedKey, userKey})
-	if blind != nil || len(uses) != 1 || len(uses[usedKey]) != 1 || uses[usedKey][0].Key != usageKey {
-		t.Errorf("got %+v, %v", uses, blind)
+	uses, unreadable := w.r.Index.Subscribe(subscriberKey, []object.Key{usedKey, userKey})
+	if unreadable != nil || len(uses) != 1 || len(uses[usedKey]) != 1 || uses[usedKey][0].Key != usageKey {
+		t.Errorf("got %+v, %v", uses, unreadable)
 	}
 	w.Remove(usageKey)
 	w.Notify(usageKind, usageKey.Namespace, usageKey.Name)
 	if uses, _ := w.r.Index.UsesOf(usedKey); len(uses) > 0 {
-		t.Errorf("the usage has gone, and %+v is left", uses)
+		t.Errorf("the usage is deleted, and the index still has %+v", uses)
 	}
 }
 
-func TestKinshipIsForgottenWithItsUsage(t *testing.T) {
+func TestTheRelationOfObjectsIsForgottenWithTheirUsage(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
-	kin := func() usage.Relation {
+	relation := func() usage.Relation {
 		uses, _ := w.r.Index.UsesOf(usedKey)
 		return uses[0].Relation
 	}
 	use, _ := usage.Read(w.Object(usageKey))
-	w.r.Index.Subscribe(askerKey, []object.Key{usedKey})
-	w.r.Index.SetKin(use, usage.UserIsDescendant)
-	w.r.Index.SetKin(use, usage.UserIsDescendant) // which is nothing new
-	if diff := cmp.Diff([]object.Key{askerKey}, w.enqueued); diff != "" || kin() != usage.UserIsDescendant {
-		t.Errorf("kin is %q, enqueued (-want +got):\n%s", kin(), diff)
+	w.r.Index.Subscribe(subscriberKey, []object.Key{usedKey})
+	w.r.Index.SetRelation(use, usage.UserIsDescendant)
+	w.r.Index.SetRelation(use, usage.UserIsDescendant) // an unchanged relation enqueues nothing
+	if diff := cmp.Diff([]object.Key{subscriberKey}, w.enqueued); diff != "" || relation() != usage.UserIsDescendant {
+		t.Errorf("the relation is %q; enqueued (-want +got):\n%s", relation(), diff)
 	}
-	w.r.Index.SetKin(use, usage.Unrelated)
-	if kin() != usage.Unrelated {
-		t.Errorf("kin is %q", kin())
+	w.r.Index.SetRelation(use, usage.Unrelated)
+	if relation() != usage.Unrelated {
+		t.Errorf("the relation is %q", relation())
 	}
-	w.r.Index.SetKin(use, usage.UserIsDescendant)
+	w.r.Index.SetRelation(use, usage.UserIsDescendant)
 	w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetUID("usage-2") })
-	w.hear()
-	if kin() != usage.Unrelated {
-		t.Errorf("another incarnation has the kin %q of the one before", kin())
+	w.refreshIndex()
+	if relation() != usage.Unrelated {
+		t.Errorf("the recreated usage has the relation %q of the former incarnation", relation())
 	}
 }
 
-func TestOfTwoUsagesThatLeaveOneIsTheLast(t *testing.T) {
+func TestOneOfTwoUsagesReleasedTogetherIsTheLast(t *testing.T) {
 	second := fakekube.Parse(usageForReason)
 	second.SetName("v")
 	second.SetUID("usage-2")
 	w := newWorld(t, used, usageForReason)
 	w.Add(second)
-	w.hear()
+	w.refreshIndex()
 	first, _ := usage.Read(w.Object(usageKey))
 	other, _ := usage.Read(second)
-	if w.r.Index.SetLeaving(first, usedKey) {
-		t.Error("the first is the last, while the second stays")
+	if w.r.Index.SetReleased(first, usedKey) {
+		t.Error("the first is reported as the last, while the second is not released")
 	}
-	if !w.r.Index.SetLeaving(other, usedKey) {
-		t.Error("the second is not the last, though the first leaves")
+	if !w.r.Index.SetReleased(other, usedKey) {
+		t.Error("the second is not reported as the last, though the first is released")
 	}
 }
 
-func TestUsagesAreUnknownUntilEachKindIsRead(t *testing.T) {
+func TestUsagesAreUnreadableUntilEachKindIsSynced(t *testing.T) {
 	cases := map[string]struct {
 		kind fakekube.Kind
 		want *plan.Problem
@@ -148,16 +148,16 @@ func TestUsagesAreUnknownUntilEachKindIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.Kinds[usageKind.GroupKind()] = tc.kind
-			_, blind := w.r.Index.UsesOf(usedKey)
+			_, unreadable := w.r.Index.UsesOf(usedKey)
 			switch {
-			case tc.want == nil && blind != nil, tc.want != nil && (blind == nil || blind.Problem != *tc.want):
-				t.Errorf("got %+v", blind)
+			case tc.want == nil && unreadable != nil, tc.want != nil && (unreadable == nil || unreadable.Problem != *tc.want):
+				t.Errorf("got %+v", unreadable)
 			}
 		})
 	}
 	w := newWorld(t)
 	w.Kinds[usage.Kinds[1].GroupKind()] = fakekube.Kind{CRD: &apiextensionsv1.CustomResourceDefinition{}}
-	if _, blind := w.r.Index.UsesOf(usedKey); blind == nil || blind.Reason != plan.Syncing {
-		t.Errorf("of a kind that isn't watched yet: %+v", blind)
+	if _, unreadable := w.r.Index.UsesOf(usedKey); unreadable == nil || unreadable.Reason != plan.Syncing {
+		t.Errorf("a kind that is not watched yet is not reported as syncing: %+v", unreadable)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// Manager is the field manager of all writes about usages.
-const Manager = "espalier.dev/usage"
+// FieldManager is the field manager of all writes about usages.
+const FieldManager = "espalier.dev/usage"
 
 // Reconciler reconciles the usages of one kind.
 type Reconciler struct {
@@ -77,13 +77,13 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 	switch step.Do {
 	case lifecycle.PatchUsage:
 		err = r.write(s, func() (*unstructured.Unstructured, error) {
-			return r.Writer.Patch(ctx, s.usage.Unstructured, step.Change, Manager)
+			return r.Writer.Patch(ctx, s.usage.Unstructured, step.Change, FieldManager)
 		})
 	case lifecycle.RemoveFinalizer:
 		err = r.release(ctx, s, facts)
 	case lifecycle.AddLabel, lifecycle.RemoveLabel:
 		_, err = r.Cache.Write(of, watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
-			return r.Writer.PatchMetadata(ctx, of, step.Change, Manager)
+			return r.Writer.PatchMetadata(ctx, of, step.Change, FieldManager)
 		})
 	case lifecycle.Replay:
 		s.replayed = true
@@ -102,7 +102,7 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 		return reconcile.Conflict()
 	case err != nil:
 		err = fmt.Errorf("%s: %w", step.Do, kube.Redacted(err))
-		logr.FromContextOrDiscard(ctx).Info("step of a usage failed", "usage", s.key.String(), "step", step.Do, "error", err.Error())
+		logr.FromContextOrDiscard(ctx).Info("cannot reconcile a usage", "usage", s.key.String(), "step", step.Do, "error", err.Error())
 		return reconcile.Fail(err)
 	case step.Do == lifecycle.RemoveFinalizer:
 		return reconcile.Done()
@@ -119,7 +119,7 @@ func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructu
 }
 
 func (r *Reconciler) writer() writer.Writer {
-	return writer.Writer{Cluster: r.Writer, Caches: r.Cache, Events: r.Events, Manager: Manager, StatusManager: Manager}
+	return writer.Writer{Cluster: r.Writer, Caches: r.Cache, Events: r.Events, Manager: FieldManager, StatusManager: FieldManager}
 }
 
 // release removes the finalizer. If it was the last, the usage is gone from the caches when

@@ -64,15 +64,15 @@ func TestReconcile(t *testing.T) {
 			reason:  "the condition names it; its creation enqueues the usage",
 			objects: []string{user, usageByUser},
 			writes:  []string{claim, status},
-			ready:   "False Unavailable: there is no ConfigMap used, which is used",
-			events:  []string{"Warning Unavailable: there is no ConfigMap used, which is used"},
+			ready:   "False Unavailable: the used object ConfigMap used does not exist",
+			events:  []string{"Warning Unavailable: the used object ConfigMap used does not exist"},
 		},
 		"What uses it doesn't exist": {
 			reason:  "the object is protected all the same",
 			objects: []string{used, usageByUser},
 			writes:  []string{claim, mark, status},
-			ready:   "False Unavailable: there is no ConfigMap user, which uses ConfigMap used",
-			events:  []string{"Warning Unavailable: there is no ConfigMap user, which uses ConfigMap used"},
+			ready:   "False Unavailable: the using object ConfigMap user does not exist",
+			events:  []string{"Warning Unavailable: the using object ConfigMap user does not exist"},
 		},
 		"What used it has gone": {
 			reason:  "the usage goes with the incarnation that it was made for",
@@ -151,16 +151,16 @@ func TestReconcile(t *testing.T) {
 				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "cannot list configmaps"}}
 			},
 			writes: []string{claim, status},
-			ready:  "False Unavailable: cannot determine whether there is ConfigMap used, which is used: cannot list configmaps",
-			events: []string{"Warning Unavailable: cannot determine whether there is ConfigMap used, which is used: cannot list configmaps"},
+			ready:  "False Unavailable: cannot determine whether the used object ConfigMap used exists: cannot list configmaps",
+			events: []string{"Warning Unavailable: cannot determine whether the used object ConfigMap used exists: cannot list configmaps"},
 		},
 		"The kind isn't served": {
 			reason:  "of a kind that is gone there are no objects",
 			objects: []string{usageForReason},
 			given:   func(w *world) { w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{Unserved: true} },
 			writes:  []string{claim, status},
-			ready:   "False Unavailable: there is no ConfigMap used, which is used",
-			events:  []string{"Warning Unavailable: there is no ConfigMap used, which is used"},
+			ready:   "False Unavailable: the used object ConfigMap used does not exist",
+			events:  []string{"Warning Unavailable: the used object ConfigMap used does not exist"},
 		},
 		"The kind is served in another version": {
 			reason:  "a usage names the version of when it was written",
@@ -234,8 +234,8 @@ func TestReconcile(t *testing.T) {
 				w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{compositeLabel: "app"}) })
 			},
 			writes: []string{status},
-			ready:  "False Deleting: the usage stays until ConfigMap user is gone, which uses ConfigMap used",
-			events: []string{"Normal WaitingUsingDeleted: the usage stays until ConfigMap user is gone, which uses ConfigMap used"},
+			ready:  "False Deleting: the usage waits until ConfigMap user is deleted, which uses ConfigMap used",
+			events: []string{"Normal WaitingUsingDeleted: the usage waits until ConfigMap user is deleted, which uses ConfigMap used"},
 		},
 		"A composite's usages wait for each other": {
 			reason: "a circle is cut, or nothing would ever go",
@@ -264,7 +264,7 @@ spec:
 			w := newWorld(t, tc.objects...)
 			if tc.given != nil {
 				tc.given(w)
-				w.hear()
+				w.refreshIndex()
 			}
 			out, writes := w.reconcile(t)
 			if out.Err != nil {
@@ -279,7 +279,7 @@ spec:
 			if diff := cmp.Diff(tc.events, w.Events); diff != "" {
 				t.Errorf("%s: events (-want +got):\n%s", tc.reason, diff)
 			}
-			w.hear()
+			w.refreshIndex()
 			if out, writes := w.reconcile(t); out.Err != nil || len(writes) > 0 {
 				t.Errorf("%s: the next reconcile writes %q, %v", tc.reason, writes, out.Err)
 			}
@@ -321,7 +321,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 			w := newWorld(t, used, usageForReason)
 			if tc.given != nil {
 				tc.given(w)
-				w.hear()
+				w.refreshIndex()
 			}
 			w.Before = func(request string) error {
 				if request != tc.fails {
@@ -340,7 +340,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 				t.Errorf("want an error that begins with %q, got %v", tc.want, out.Err)
 			}
 			w.Before = nil
-			w.hear()
+			w.refreshIndex()
 			if out, _ := w.reconcile(t); out.Err != nil {
 				t.Errorf("the next reconcile fails as well: %v", out.Err)
 			}
@@ -357,7 +357,7 @@ func ends(w *world) {
 	w.Change(usedKey, refusedDeletion)
 }
 
-func TestWhatAReconcileReadsEnqueuesIt(t *testing.T) {
+func TestObjectsThatAReconcileReadsEnqueueTheUsage(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
 	w.reconcile(t)
 	if diff := cmp.Diff([]string{"ConfigMap prod/used", "ConfigMap prod/user"}, w.Watched[usageKey]); diff != "" {
@@ -370,7 +370,7 @@ func TestWhatAReconcileReadsEnqueuesIt(t *testing.T) {
 	}
 }
 
-func TestAUsageOfPartsReadsThemAsChildren(t *testing.T) {
+func TestAComposedUsageReadsComposedObjects(t *testing.T) {
 	w := newWorld(t, used, user, usageByUser)
 	part := func(o *unstructured.Unstructured) {
 		o.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": "applyset-1"})
@@ -383,7 +383,7 @@ func TestAUsageOfPartsReadsThemAsChildren(t *testing.T) {
 	}
 	w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Syncing}}
 	w.Change(usageKey, deleted(v1beta1.Finalizer))
-	w.hear()
+	w.refreshIndex()
 	if _, writes := w.reconcile(t); len(writes) > 0 {
 		t.Errorf("while children are being read it writes %q", writes)
 	}

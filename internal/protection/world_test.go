@@ -23,7 +23,7 @@ var (
 	usageKey      = object.Key{Group: usageKind.Group, Kind: "Usage", Namespace: "prod", Name: "u"}
 	usedKey       = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "used"}
 	userKey       = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "user"}
-	askerKey      = object.Key{Group: "example.org", Kind: "App", Namespace: "prod", Name: "asker"}
+	subscriberKey = object.Key{Group: "example.org", Kind: "App", Namespace: "prod", Name: "subscriber"}
 )
 
 const (
@@ -71,12 +71,12 @@ func newWorld(t *testing.T, objects ...string) *world {
 		Now:   func() time.Time { return time.Unix(1000, 0) },
 	}
 	index.Watch(usageKind)
-	w.hear()
+	w.refreshIndex()
 	return w
 }
 
-// hear lets the index hear of the usages as they are.
-func (w *world) hear() {
+// refreshIndex notifies the index of all usages.
+func (w *world) refreshIndex() {
 	for _, key := range w.Keys() {
 		if key.Kind == usageKind.Kind {
 			w.Notify(usageKind, key.Namespace, key.Name)

@@ -121,4 +121,4 @@ func (p Pair) load(hosts []string, now time.Time) (tls.Certificate, error) {
 	return certificate, nil
 }
 
-var errExpiring = errors.New("the certificate is old")
+var errExpiring = errors.New("the certificate expires soon")

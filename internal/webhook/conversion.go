@@ -53,7 +53,7 @@ type Conversions struct {
 func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer recoverPanic(w, c.Log)
 	if r.Method != http.MethodPost {
-		http.Error(w, "POST a ConversionReview", http.StatusMethodNotAllowed)
+		http.Error(w, "the request is not a POST of a ConversionReview", http.StatusMethodNotAllowed)
 		return
 	}
 	name, digest, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, install.ConversionPath), "/")
@@ -65,7 +65,7 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -77,7 +77,7 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer.Response.UID = review.Request.UID
 	body, err := json.Marshal(answer)
 	if err != nil {
-		http.Error(w, "no answer can be written", http.StatusInternalServerError)
+		http.Error(w, "cannot encode the response", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -91,10 +91,10 @@ func readReview(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
 	}
 	var review apiextensionsv1.ConversionReview
 	if err := json.Unmarshal(raw, &review); err != nil {
-		return nil, errors.New("it isn't a ConversionReview")
+		return nil, errors.New("the body is not a ConversionReview")
 	}
 	if review.Kind != "ConversionReview" || review.APIVersion != apiextensionsv1.SchemeGroupVersion.String() || review.Request == nil {
-		return nil, fmt.Errorf("it isn't a ConversionReview of %s with a request", apiextensionsv1.SchemeGroupVersion)
+		return nil, fmt.Errorf("the body is not a ConversionReview of %s with a request", apiextensionsv1.SchemeGroupVersion)
 	}
 	return &review, nil
 }
@@ -109,7 +109,7 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 	}
 	wanted, err := schema.ParseGroupVersion(r.DesiredAPIVersion)
 	if err != nil {
-		return failed(http.StatusBadRequest, "desiredAPIVersion is no version of a group")
+		return failed(http.StatusBadRequest, fmt.Sprintf("desiredAPIVersion %q is not a group and version", r.DesiredAPIVersion))
 	}
 	version := wanted.Version
 	if !converter.HasVersion(version) {
@@ -126,16 +126,16 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 
 func convertAll(ctx context.Context, converter *conversion.Converter, wanted schema.GroupVersion, objects []runtime.RawExtension) ([]runtime.RawExtension, error) {
 	if wanted.Group != converter.Kind().Group {
-		return nil, fmt.Errorf("the kind is of the group %s, not %s", converter.Kind().Group, wanted.Group)
+		return nil, fmt.Errorf("the kind is in the group %s, not %s", converter.Kind().Group, wanted.Group)
 	}
 	out := make([]runtime.RawExtension, len(objects))
 	for i := range objects {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%d of %d objects were converted within %s; ask for fewer at a time", i, len(objects), conversionLimit)
+			return nil, fmt.Errorf("%d of %d objects were converted within %s; list fewer at a time", i, len(objects), conversionLimit)
 		}
 		var o map[string]any
 		if err := utiljson.Unmarshal(objects[i].Raw, &o); err != nil || o == nil {
-			return nil, fmt.Errorf("objects[%d] isn't an object", i)
+			return nil, fmt.Errorf("objects[%d] is not an object", i)
 		}
 		converted, err := converter.Convert(o, wanted.Version)
 		if err != nil {
@@ -143,7 +143,7 @@ func convertAll(ctx context.Context, converter *conversion.Converter, wanted sch
 		}
 		raw, err := json.Marshal(converted)
 		if err != nil {
-			return nil, fmt.Errorf("objects[%d] can't be written: %w", i, err)
+			return nil, fmt.Errorf("encode objects[%d]: %w", i, err)
 		}
 		out[i] = runtime.RawExtension{Raw: raw}
 	}

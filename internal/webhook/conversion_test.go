@@ -102,7 +102,7 @@ func TestConversionsAreAnswered(t *testing.T) {
 		"None is, if one can't be":                   {"the API server takes all or none", "", path, conversionOf("kro.run/v1", one, odd), nil, false, 200, `App prod/a cannot be converted from v1alpha1 to v1: spec.replicas: in "int(`, 0, ""},
 		"Nothing is none":                            {"there is nothing to do", "", path, conversionOf("kro.run/v1"), nil, false, 200, "", 0, ""},
 		"A version that isn't there":                 {"it may come", "", path, conversionOf("kro.run/v7", one), nil, false, 200, `no version "v7"; it has v1, v1alpha1`, 0, ""},
-		"Another group":                              {"the API server doesn't ask that", "", path, conversionOf("example.com/v1", one), nil, false, 200, "of the group kro.run", 0, ""},
+		"Another group":                              {"the API server doesn't ask that", "", path, conversionOf("example.com/v1", one), nil, false, 200, "in the group kro.run", 0, ""},
 		"What is no version":                         {"nor that", "", path, conversionOf("a/b/c", one), nil, false, 200, "desiredAPIVersion", 0, ""},
 		"What is no object":                          {"nor that", "", path, conversionOf("kro.run/v1", "7"), nil, false, 200, "objects[0]", 0, ""},
 		"Another digest gets what is there":          {"the API server may be of an older mind", "", install.ConversionPath + kind.Name + "/old", conversionOf("kro.run/v1", one), nil, false, 200, "", 1, `"replicas":3`},
@@ -160,7 +160,7 @@ func (panics) ConverterFor(context.Context, string, string) (*conversion.Convert
 	panic("secret")
 }
 
-func TestAConverterIsMadeOnceForEachChange(t *testing.T) {
+func TestAConverterIsCompiledOncePerChange(t *testing.T) {
 	kind := apps(t, "count")
 	l := &library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind}}
 	c := &ConverterCache{Reader: l}

@@ -15,9 +15,9 @@ import (
 const ForeignName = "crossplane-no-usages"
 
 // ForeignNote explains Crossplane's webhook configuration and how to replace it.
-const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was installed by Crossplane: the API server asks there before it deletes " +
-	"what is labelled as in use, and refuses if nobody answers. If Crossplane doesn't run any more, --replace-crossplane-webhook deletes it; " +
-	"the controllers keep to usages themselves"
+const ForeignNote = "ValidatingWebhookConfiguration " + ForeignName + " was installed by Crossplane: the API server calls Crossplane's webhook before it deletes " +
+	"an object with the in-use label, and denies the deletion if the webhook does not respond. If Crossplane no longer runs, " +
+	"set --replace-crossplane-webhook, which deletes it; the controllers protect objects in use themselves"
 
 // FindForeign returns Crossplane's webhook configuration; nil if there is none.
 func FindForeign(ctx context.Context, c *kube.Client) (*unstructured.Unstructured, error) {
@@ -57,6 +57,6 @@ func ReplaceForeign(ctx context.Context, c *kube.Client, wanted bool, log logr.L
 	if err := c.Delete(ctx, found); err != nil {
 		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", ForeignName, err)
 	}
-	log.Info("ValidatingWebhookConfiguration was installed by Crossplane and is deleted, as --replace-crossplane-webhook asks for", "name", ForeignName)
+	log.Info("deleted the ValidatingWebhookConfiguration of Crossplane, since --replace-crossplane-webhook is set", "name", ForeignName)
 	return nil
 }

@@ -43,14 +43,14 @@ type Handler struct {
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer recoverPanic(w, h.Log)
 	if r.Method != http.MethodPost {
-		http.Error(w, "POST an AdmissionReview", http.StatusMethodNotAllowed)
+		http.Error(w, "the request is not a POST of an AdmissionReview", http.StatusMethodNotAllowed)
 		return
 	}
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -60,7 +60,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer.Response.UID = review.Request.UID
 	body, err := json.Marshal(answer)
 	if err != nil {
-		http.Error(w, "no answer can be written", http.StatusInternalServerError)
+		http.Error(w, "cannot encode the response", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -83,10 +83,10 @@ func read(body io.Reader) (*admissionv1.AdmissionReview, error) {
 	}
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(raw, &review); err != nil {
-		return nil, errors.New("it isn't an AdmissionReview")
+		return nil, errors.New("the body is not an AdmissionReview")
 	}
 	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() || review.Request == nil {
-		return nil, fmt.Errorf("it isn't an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
+		return nil, fmt.Errorf("the body is not an AdmissionReview of %s with a request", admissionv1.SchemeGroupVersion)
 	}
 	return &review, nil
 }

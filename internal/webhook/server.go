@@ -82,7 +82,7 @@ const (
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Options.Address)
 	if err != nil {
-		return fmt.Errorf("listen for the API server: %w", err)
+		return fmt.Errorf("listen for webhook requests: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle(Path, Handler{Usages: s.Usages, Log: s.Log})
@@ -111,7 +111,7 @@ func (s *Server) Run(ctx context.Context) error {
 	select {
 	case err = <-ended:
 		<-keeping
-		return fmt.Errorf("answer the API server: %w", err)
+		return fmt.Errorf("serve webhook requests: %w", err)
 	case <-ctx.Done():
 	}
 	<-keeping
@@ -146,7 +146,7 @@ func (s *Server) ensureLoop(ctx context.Context, port int) {
 	for {
 		after, err := s.ensure(ctx, port)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Error(err, "cannot configure the webhook; it is retried")
+			s.Log.Error(err, "cannot configure the webhook; retrying")
 			after = retryInterval
 		}
 		due := time.NewTimer(after)
@@ -220,7 +220,7 @@ func (s *Server) addresses(port int) (hosts []string, client map[string]any, err
 	}
 	at, err := url.Parse(s.Options.URL)
 	if err != nil || at.Scheme != "https" || at.Hostname() == "" {
-		return nil, nil, fmt.Errorf("%q is not the URL of an HTTPS server", s.Options.URL)
+		return nil, nil, fmt.Errorf("the URL of the webhook is %q; it must be https://HOST, with a port if needed", s.Options.URL)
 	}
 	if at.Port() == "" {
 		at.Host = net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
@@ -266,12 +266,12 @@ func (s *Server) configure(ctx context.Context, client map[string]any) error {
 	current, err := s.Cluster.Get(ctx, configurationKind, "", ConfigurationName)
 	switch {
 	case kube.IsObjectNotFound(err, ConfigurationName):
-		_, err = s.Cluster.Create(ctx, wanted, protection.Manager)
+		_, err = s.Cluster.Create(ctx, wanted, protection.FieldManager)
 	case err != nil:
 	case sameConfiguration(current, wanted):
 		return nil
 	default:
-		_, err = s.Cluster.Update(ctx, wanted, current.GetUID(), protection.Manager)
+		_, err = s.Cluster.Update(ctx, wanted, current.GetUID(), protection.FieldManager)
 	}
 	if err != nil {
 		return fmt.Errorf("write ValidatingWebhookConfiguration %s: %w", ConfigurationName, err)
@@ -301,6 +301,6 @@ func RemoveConfiguration(ctx context.Context, c *kube.Client, log logr.Logger) {
 		return // it does not exist, or this program may not read it
 	}
 	if err := c.Delete(ctx, current); err != nil {
-		log.Error(err, "the API server still calls the webhook, which is not served", "ValidatingWebhookConfiguration", ConfigurationName)
+		log.Error(err, "cannot delete the webhook configuration: the API server still calls the webhook, which is not served", "ValidatingWebhookConfiguration", ConfigurationName)
 	}
 }

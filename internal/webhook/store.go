@@ -120,9 +120,9 @@ func (s *Secret) Save(ctx context.Context, p Pair) error {
 	var err error
 	if s.loaded == nil {
 		o.Object["type"] = "kubernetes.io/tls"
-		s.loaded, err = s.Cluster.Create(ctx, o, protection.Manager)
+		s.loaded, err = s.Cluster.Create(ctx, o, protection.FieldManager)
 	} else {
-		s.loaded, err = s.Cluster.Replace(ctx, o, protection.Manager)
+		s.loaded, err = s.Cluster.Replace(ctx, o, protection.FieldManager)
 	}
 	switch {
 	case kube.IsNameTaken(err), kube.IsStale(err):

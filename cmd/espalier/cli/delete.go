@@ -32,7 +32,7 @@ func newDelete() *cobra.Command {
 	var flags deleteFlags
 	cmd := &cobra.Command{
 		Use:   "delete KIND NAME",
-		Short: "Delete an instance, and watch it go",
+		Short: "Delete an instance, and watch the progress",
 		Long: "Requests the deletion of an instance. Its children are deleted before it, in reverse\n" +
 			"order. With --watch, its tree is shown with the progress and the blockers, until it\n" +
 			"is gone; the deletion goes on if you stop watching. Only the object that exists now\n" +
@@ -70,11 +70,11 @@ func (f *deleteFlags) check() error {
 	}
 	switch {
 	case f.timeout < 0:
-		return fmt.Errorf("--timeout can't be negative, such as %s", f.timeout)
+		return fmt.Errorf("--timeout must not be negative, such as %s", f.timeout)
 	case f.timeout > 0 && !f.watch:
-		return fmt.Errorf("--timeout needs --watch")
+		return fmt.Errorf("--timeout requires --watch")
 	case f.output != "" && !f.watch:
-		return fmt.Errorf("--output needs --watch")
+		return fmt.Errorf("--output requires --watch")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 	}
 	root, err := request.ResourceClient(request.target).Get(cmd.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no %s", request.target)
+		return fmt.Errorf("%s not found", request.target)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", request.target, err)

@@ -67,8 +67,8 @@ func TestDeleteTimesOut(t *testing.T) {
 		out  string
 		errs string
 	}{
-		"something is in the way": {"top", 3, "in Layer " + l.namespace + "/top > Layer " + l.namespace + "/middle > Layer " + l.namespace + "/low\n", "/top is not gone within 100ms: 1 object is blocking it\n"},
-		"nothing is in the way":   {"slow", 4, "no blockers are known\n", "/slow is not gone within 100ms, and no blockers are known\n"},
+		"blocked":    {"top", 3, "in Layer " + l.namespace + "/top > Layer " + l.namespace + "/middle > Layer " + l.namespace + "/low\n", "/top is not gone within 100ms: 1 object is blocking it\n"},
+		"unfinished": {"slow", 4, "no blockers are known\n", "/slow is not gone within 100ms, and no blockers are known\n"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,11 +105,11 @@ func TestDeleteDoesNotDeleteALaterObjectOfTheSameName(t *testing.T) {
 	}
 
 	flags := instanceFlags{cluster: clusterFlags{kubeconfig: l.file}, namespace: l.namespace}
-	meant, err := flags.find("layers."+l.kind.Group, "top")
+	target, err := flags.find("layers."+l.kind.Group, "top")
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := deletionRequest{instance: meant, cascade: cascades["background"]}
+	asked := deletionRequest{instance: target, cascade: cascades["background"]}
 	asked.target.UID = first
 	if gone, err := asked.send(t.Context()); err != nil || !gone {
 		t.Errorf("the first is not known to be gone: %v", err)
@@ -144,13 +144,13 @@ func TestDeleteErrors(t *testing.T) {
 		code int
 		says string
 	}{
-		"an object that isn't there":             {nil, 1, "there is no Layer " + l.namespace + "/nobody\n"},
-		"nor when it is to be watched":           {[]string{"--watch"}, 1, "there is no Layer " + l.namespace + "/nobody\n"},
-		"a cascade that isn't there":             {[]string{"--cascade", "up"}, 2, `not "up"`},
-		"a limit of watching without watching":   {[]string{"--timeout", "5m"}, 2, "needs --watch"},
-		"a limit before the beginning":           {[]string{"--watch", "--timeout", "-1s"}, 2, "can't be negative"},
-		"documents of watching without watching": {[]string{"-o", "json"}, 2, "needs --watch"},
-		"an output that isn't there":             {[]string{"--watch", "-o", "xml"}, 2, `json, not "xml"`},
+		"an object that does not exist": {nil, 1, "Layer " + l.namespace + "/nobody not found\n"},
+		"such an object with --watch":   {[]string{"--watch"}, 1, "Layer " + l.namespace + "/nobody not found\n"},
+		"an unknown --cascade":          {[]string{"--cascade", "up"}, 2, `not "up"`},
+		"--timeout without --watch":     {[]string{"--timeout", "5m"}, 2, "requires --watch"},
+		"a negative --timeout":          {[]string{"--watch", "--timeout", "-1s"}, 2, "must not be negative"},
+		"--output without --watch":      {[]string{"-o", "json"}, 2, "requires --watch"},
+		"an unknown output format":      {[]string{"--watch", "-o", "xml"}, 2, `json, not "xml"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ type watching struct {
 	ended chan int
 }
 
-// watched asks for a deletion and watches it, while the test goes on.
+// watched requests a deletion and watches it in the background.
 func (l *layers) watched(t *testing.T, ctx context.Context, name string, more ...string) *watching {
 	t.Helper()
 	w := &watching{out: &lines{come: make(chan string, 256)}, ended: make(chan int, 1)}
@@ -187,9 +187,9 @@ func (w *watching) saw(t *testing.T, text string) {
 				return
 			}
 		case code := <-w.ended:
-			t.Fatalf("ended with %d before it said %q: %s\n%s", code, text, w.errs.String(), w.out.text.String())
+			t.Fatalf("exit code %d before %q was printed: %s\n%s", code, text, w.errs.String(), w.out.text.String())
 		case <-limit:
-			t.Fatalf("it doesn't say %q", text)
+			t.Fatalf("%q is not printed", text)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (w *watching) result(t *testing.T) (code int, stdout, stderr string) {
 	select {
 	case code = <-w.ended:
 	case <-time.After(testkit.Timeout):
-		t.Fatal("it doesn't end")
+		t.Fatal("the command does not end")
 	}
 	return code, w.out.text.String(), w.errs.String()
 }

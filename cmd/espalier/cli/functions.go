@@ -83,7 +83,7 @@ func parseFunction(text string) (string, packages.LocalFunction, error) {
 		return "", packages.LocalFunction{}, fmt.Errorf("%q can't be a Function's name: %s", name, problems[0])
 	}
 	if isAddress(value) {
-		if !pipeline.Loopback(value) {
+		if !pipeline.IsLoopback(value) {
 			return "", packages.LocalFunction{}, fmt.Errorf("%s is not on this machine, and calls of it are not encrypted. "+
 				"Run the program here (--function %s=./program), or forward a port of this machine to it and name that; "+
 				"or let the Function's annotations say that it is for development", value, name)

@@ -31,23 +31,23 @@ func TestFunctionFlags(t *testing.T) {
 		want  map[string]packages.LocalFunction
 		says  string
 	}{
-		"A program":                            {given: []string{"f=./program"}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
-		"A program by its whole path":          {given: []string{"f=" + filepath.Join(dir, "program")}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
-		"An address":                           {given: []string{"f=127.0.0.1:9443", "g=localhost:1"}, want: map[string]packages.LocalFunction{"f": {Address: "127.0.0.1:9443"}, "g": {Address: "localhost:1"}}},
-		"A socket":                             {given: []string{"f=unix:/run/f"}, want: map[string]packages.LocalFunction{"f": {Address: "unix:/run/f"}}},
-		"Another machine is refused":           {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it are not encrypted. Run the program here (--function f=./program)"},
-		"A name that poses as this machine's":  {given: []string{"f=localhost.example.org:9443"}, says: "is not on this machine"},
-		"A program without a path":             {given: []string{"f=program"}, says: "for a program, give its path: ./program"},
-		"A program that isn't there":           {given: []string{"f=./nothing"}, says: "no such file"},
-		"A file that isn't a program":          {given: []string{"f=./text"}, says: "is not a program"},
-		"A directory":                          {given: []string{"f=" + dir}, says: "is not a program"},
-		"A name that no Function can have":     {given: []string{"F_1=./program"}, says: `"F_1" can't be a Function's name`},
-		"No name":                              {given: []string{"./program"}, says: "must be NAME=HOST:PORT or NAME=./program"},
-		"A name twice":                         {given: []string{"f=./program", "f=127.0.0.1:1"}, says: "f is given twice"},
-		"A name of one that is built in":       {given: []string{"function-auto-ready=127.0.0.1:1"}, want: map[string]packages.LocalFunction{"function-auto-ready": {Address: "127.0.0.1:1"}}},
-		"A name that says nothing of where":    {given: []string{"f="}, says: "must be NAME=HOST:PORT"},
-		"Nothing is given if nothing is asked": {want: map[string]packages.LocalFunction{}},
-		"A port without a host is no address":  {given: []string{"f=:9443"}, says: "is not on this machine"},
+		"A program":                              {given: []string{"f=./program"}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
+		"A program with an absolute path":        {given: []string{"f=" + filepath.Join(dir, "program")}, want: map[string]packages.LocalFunction{"f": {Program: filepath.Join(dir, "program")}}},
+		"An address":                             {given: []string{"f=127.0.0.1:9443", "g=localhost:1"}, want: map[string]packages.LocalFunction{"f": {Address: "127.0.0.1:9443"}, "g": {Address: "localhost:1"}}},
+		"A Unix socket":                          {given: []string{"f=unix:/run/f"}, want: map[string]packages.LocalFunction{"f": {Address: "unix:/run/f"}}},
+		"An address of another machine":          {given: []string{"f=192.0.2.1:9443"}, says: "192.0.2.1:9443 is not on this machine, and calls of it are not encrypted. Run the program here (--function f=./program)"},
+		"A host name that begins with localhost": {given: []string{"f=localhost.example.org:9443"}, says: "is not on this machine"},
+		"A program without a path":               {given: []string{"f=program"}, says: "for a program, give its path: ./program"},
+		"A program that does not exist":          {given: []string{"f=./nothing"}, says: "no such file"},
+		"A file that is not executable":          {given: []string{"f=./text"}, says: "is not a program"},
+		"A directory":                            {given: []string{"f=" + dir}, says: "is not a program"},
+		"An invalid name":                        {given: []string{"F_1=./program"}, says: `"F_1" can't be a Function's name`},
+		"No name":                                {given: []string{"./program"}, says: "must be NAME=HOST:PORT or NAME=./program"},
+		"A name twice":                           {given: []string{"f=./program", "f=127.0.0.1:1"}, says: "f is given twice"},
+		"The name of a built-in function":        {given: []string{"function-auto-ready=127.0.0.1:1"}, want: map[string]packages.LocalFunction{"function-auto-ready": {Address: "127.0.0.1:1"}}},
+		"No address":                             {given: []string{"f="}, says: "must be NAME=HOST:PORT"},
+		"No flag":                                {want: map[string]packages.LocalFunction{}},
+		"A port without a host":                  {given: []string{"f=:9443"}, says: "is not on this machine"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -70,11 +70,11 @@ func TestCertificatesForFunctions(t *testing.T) {
 		flags functionFlags
 		says  string
 	}{
-		"A directory without any":          {functionFlags{certificates: t.TempDir()}, "no such file"},
+		"A directory without certificates": {functionFlags{certificates: t.TempDir()}, "no such file"},
 		"A Secret without a namespace":     {functionFlags{secret: "client"}, "must be NAMESPACE/NAME"},
-		"A preference that there isn't":    {functionFlags{preferBuilt: "maybe"}, "true, false or auto"},
-		"Both":                             {functionFlags{certificates: "x", secret: "a/b"}, "exclude each other"},
-		"A Secret that may come to be yet": {functionFlags{secret: "a/b"}, ""},
+		"An invalid preference":            {functionFlags{preferBuilt: "maybe"}, "true, false or auto"},
+		"A directory and a Secret":         {functionFlags{certificates: "x", secret: "a/b"}, "exclude each other"},
+		"A Secret that need not exist yet": {functionFlags{secret: "a/b"}, ""},
 	}
 	for name, tc := range cases {
 		o, err := tc.flags.options(nil)
@@ -124,7 +124,7 @@ func TestUpRunsFunctions(t *testing.T) {
 	needsControlPlane(t)
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	t.Setenv(functionLife, "1")
+	t.Setenv(functionEnv, "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out := &lines{come: make(chan string, 64)}
@@ -157,7 +157,7 @@ func TestUpRunsFunctions(t *testing.T) {
 	if got := testkit.ConditionMessage(o, "Installed"); !strings.Contains(got, os.Args[0]) {
 		t.Errorf("it says %s", got)
 	}
-	testkit.Poll(t, "what the program prints is there", func() bool { return strings.Contains(failed.String(), "mine | at your service\n") })
+	testkit.Poll(t, "the program's output is printed", func() bool { return strings.Contains(failed.String(), "mine | started\n") })
 	cancel()
 	if code := <-ended; code != 0 {
 		t.Errorf("ended with %d: %s", code, failed.String())

@@ -14,18 +14,18 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// functionLife is the variable that makes a function program of the test's own program.
-const functionLife = "ESPALIER_TEST_FUNCTION"
+// functionEnv is the environment variable with which the test program runs as a function.
+const functionEnv = "ESPALIER_TEST_FUNCTION"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(functionLife) != "" {
-		fmt.Fprintln(os.Stderr, "at your service")
+	if os.Getenv(functionEnv) != "" {
+		fmt.Fprintln(os.Stderr, "started")
 		function.Main(func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 			return function.To(request), nil
 		})
 		return
 	}
-	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything runs that would log
+	manager.NewLogger(io.Discard, manager.LogText, 0) // before anything logs
 	os.Exit(testkit.Main(m))
 }
 

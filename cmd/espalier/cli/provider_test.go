@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// TestAProviderNewCompilesAndConforms writes a provider and lets the compiler and its own
-// test see whether it is one. The go command fetches what this module's build did not need:
-// go.mod files of modules that it only chooses between. Its kind has a plural that isn't the
-// name with an s.
+// TestAProviderNewCompilesAndConforms generates a provider, compiles it and runs its test. The
+// go command downloads go.mod files that the build of this module did not need. The plural of
+// the kind is not its name with an s.
 func TestAProviderNewCompilesAndConforms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a program; run it without -short")
@@ -21,7 +20,7 @@ func TestAProviderNewCompilesAndConforms(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, "go test ./...") {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
-	goes := func(args ...string) string {
+	runGo := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir = dir
@@ -32,20 +31,20 @@ func TestAProviderNewCompilesAndConforms(t *testing.T) {
 		}
 		return string(out)
 	}
-	goes("vet", "./...")
-	if out := goes("test", "-v", "-run=TestConformance", "."); !strings.Contains(out, "scenarios") {
+	runGo("vet", "./...")
+	if out := runGo("test", "-v", "-run=TestConformance", "."); !strings.Contains(out, "scenarios") {
 		t.Errorf("the output does not have the count of scenarios: %s", out)
 	} else {
 		t.Log(out)
 	}
 	if unformatted, err := exec.Command("gofmt", "-l", dir).CombinedOutput(); err != nil || len(unformatted) > 0 {
-		t.Errorf("gofmt has something to change: %s %v", unformatted, err)
+		t.Errorf("gofmt changes %s: %v", unformatted, err)
 	}
 	if os.Getenv("ESPALIER_TEST_FULL") != "" {
-		was := contents(t, dir)
-		goes("generate", "./...")
-		if contents(t, dir) != was {
-			t.Error("what is generated isn't current")
+		before := contents(t, dir)
+		runGo("generate", "./...")
+		if contents(t, dir) != before {
+			t.Error("the generated files are out of date")
 		}
 	}
 }
@@ -79,7 +78,7 @@ func TestProviderNewOverwritesNothing(t *testing.T) {
 	}
 	there, err := os.ReadDir(dir)
 	if err != nil || len(there) != 1 {
-		t.Errorf("there is %v, %v", there, err)
+		t.Errorf("the directory has %v, %v", there, err)
 	}
 }
 
@@ -89,12 +88,12 @@ func TestProviderNewArguments(t *testing.T) {
 		code int
 		says string
 	}{
-		"without a name":                       {[]string{"provider", "new"}, exitUsage, "accepts 1 arg"},
-		"with a name that can't be":            {[]string{"provider", "new", "My_Things"}, exitUsage, "the name"},
-		"with a kind that can't be":            {[]string{"provider", "new", "things", "--kind", "buckets"}, exitUsage, "the kind"},
-		"with a group that can't be":           {[]string{"provider", "new", "things", "--group", "things"}, exitUsage, "a domain of yours"},
-		"with a checkout of something else":    {[]string{"provider", "new", "things", "--replace", "/"}, exitFailed, "not a checkout of Espalier"},
-		"with nothing to be done but the help": {[]string{"provider"}, exitDone, ""},
+		"without a name":                    {[]string{"provider", "new"}, exitUsage, "accepts 1 arg"},
+		"with an invalid name":              {[]string{"provider", "new", "My_Things"}, exitUsage, "the name"},
+		"with an invalid kind":              {[]string{"provider", "new", "things", "--kind", "buckets"}, exitUsage, "the kind"},
+		"with an invalid group":             {[]string{"provider", "new", "things", "--group", "things"}, exitUsage, "a domain of yours"},
+		"with a checkout of another module": {[]string{"provider", "new", "things", "--replace", "/"}, exitFailed, "not a checkout of Espalier"},
+		"without a subcommand":              {[]string{"provider"}, exitDone, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -141,14 +141,14 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if len(controllers) == 0 {
 		controllers = boundControllers(cmd.Context(), cluster)
 	}
-	needs, err := requiredRights(d, cluster.Kinds)
+	permissions, err := requiredPermissions(d, cluster.Kinds)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, gvk := range needs.UnresolvedKinds {
-		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: no matches for kind %s in %s; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
+	for _, gvk := range permissions.UnresolvedKinds {
+		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: no matches for kind %q in version %q; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
 	}
-	return rolesFor(d, needs, controllers), controllers, nil
+	return rolesFor(d, permissions, controllers), controllers, nil
 }
 
 // boundControllers returns the subjects of the controllers' own ClusterRoleBinding; none if it
@@ -219,10 +219,10 @@ func definition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDef
 	return d, nil
 }
 
-// requiredRights returns the permissions that a definition needs in a cluster.
-func requiredRights(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Permissions, error) {
+// requiredPermissions returns the permissions that a definition needs in a cluster.
+func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Permissions, error) {
 	var failed error
-	needs := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+	permissions := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
 			return resource, true
@@ -237,25 +237,25 @@ func requiredRights(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (g
 		return mapping.Resource.Resource, true
 	})
 	if failed != nil {
-		return needs, fmt.Errorf("look up how kinds are served: %w", failed)
+		return permissions, fmt.Errorf("look up how kinds are served: %w", failed)
 	}
-	return needs, nil
+	return permissions, nil
 }
 
 // rolesFor returns the roles for a definition with their bindings: to the service account that
 // it names and to the controllers or, without a service account, to the controllers alone.
-func rolesFor(d *v1alpha1.ResourceGraphDefinition, needs graph.Permissions, controllers []rbacv1.Subject) []any {
-	instances := rbac.Grant{Name: rbac.RoleName(d.Namespace, d.Name), Permissions: needs.Instances}
+func rolesFor(d *v1alpha1.ResourceGraphDefinition, permissions graph.Permissions, controllers []rbacv1.Subject) []any {
+	instances := rbac.Grant{Name: rbac.RoleName(d.Namespace, d.Name), Permissions: permissions.Instances}
 	account := d.Spec.ServiceAccount
 	if account == nil {
-		instances.Permissions, instances.Subjects = append(instances.Permissions, needs.Controllers...), controllers
+		instances.Permissions, instances.Subjects = append(instances.Permissions, permissions.Controllers...), controllers
 		return instances.Objects()
 	}
 	namespace := cmp.Or(account.Namespace, d.Namespace)
 	instances.Subjects = []rbacv1.Subject{rbac.ServiceAccount(namespace, account.Name)}
 	controllersGrant := rbac.Grant{
 		Name:        rbac.ControllersRoleName(d.Namespace, d.Name),
-		Permissions: append(needs.Controllers, rbac.Impersonate(namespace, account.Name)),
+		Permissions: append(permissions.Controllers, rbac.Impersonate(namespace, account.Name)),
 		Subjects:    controllers,
 	}
 	return append(instances.Objects(), controllersGrant.Objects()...)

@@ -59,9 +59,9 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	if namespace, name, named := strings.Cut(f.certificates, "/"); named {
 		o.Functions.CertificatesSecret = packages.SecretName{Namespace: namespace, Name: name}
 	}
-	needs, err := server.Needs(o)
+	permissions, err := server.Needs(o)
 	if err != nil {
 		return nil, err
 	}
-	return rbac.Grant{Name: rbac.ControllersRole, Permissions: needs, Subjects: to}.Objects(), nil
+	return rbac.Grant{Name: rbac.ControllersRole, Permissions: permissions, Subjects: to}.Objects(), nil
 }

@@ -31,12 +31,12 @@ func TestRBACArguments(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"Without anything":               {nil, exitUsage, "takes the name of a definition"},
-		"Of controllers and another":     {[]string{"--controllers", "webapps"}, exitUsage, "takes no definition"},
-		"For two at once":                {[]string{"--controllers", "--user", "a", "--serviceaccount", "b:c"}, exitUsage, "exclude each other"},
-		"For an account of nowhere":      {[]string{"--controllers", "--serviceaccount", "espalier"}, exitUsage, "must be NAMESPACE:NAME, not espalier"},
-		"For nobody who is known":        {[]string{"--controllers"}, exitDone, "printed no binding for the controllers"},
-		"For somebody who is no account": {[]string{"--controllers", "--user", "jane"}, exitDone, ""},
+		"No argument":                           {nil, exitUsage, "takes the name of a definition"},
+		"--controllers and a definition":        {[]string{"--controllers", "webapps"}, exitUsage, "takes no definition"},
+		"--user and --serviceaccount":           {[]string{"--controllers", "--user", "a", "--serviceaccount", "b:c"}, exitUsage, "exclude each other"},
+		"A service account without a namespace": {[]string{"--controllers", "--serviceaccount", "espalier"}, exitUsage, "must be NAMESPACE:NAME, not espalier"},
+		"No subject":                            {[]string{"--controllers"}, exitDone, "printed no binding for the controllers"},
+		"A user":                                {[]string{"--controllers", "--user", "jane"}, exitDone, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRBACArguments(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			if got := errs.String(); !strings.Contains(got, tc.says) || tc.says == "" && got != "" {
-				t.Errorf("it says %q", got)
+				t.Errorf("got %q", got)
 			}
 			if bound := strings.Contains(out.String(), "kind: ClusterRoleBinding"); bound != (tc.code == exitDone && tc.says == "") {
 				t.Errorf("a binding is printed: %t", bound)
@@ -57,7 +57,7 @@ func TestRBACArguments(t *testing.T) {
 // TestSubjectsOfADefinitionsRoles prints the roles of definitions with and without an
 // account, in a namespace and in none.
 func TestSubjectsOfADefinitionsRoles(t *testing.T) {
-	needs := graph.Permissions{
+	permissions := graph.Permissions{
 		Instances:   append(rbac.PermissionsFor("example.com", "sites", "get", "patch"), rbac.PermissionsFor("", "configmaps", "create")...),
 		Controllers: rbac.PermissionsFor("example.com", "sites", "list", "watch"),
 	}
@@ -76,7 +76,7 @@ func TestSubjectsOfADefinitionsRoles(t *testing.T) {
 		d := &v1alpha1.ResourceGraphDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: "sites"}}
 		d.Spec.ServiceAccount = of.account
 		out.WriteString("## " + of.name + "\n")
-		for _, o := range rolesFor(d, needs, of.to) {
+		for _, o := range rolesFor(d, permissions, of.to) {
 			text, err := yaml.Marshal(o)
 			if err != nil {
 				t.Fatal(err)

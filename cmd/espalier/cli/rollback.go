@@ -87,7 +87,7 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	}
 	definition, err := of.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no %s %s", kind, name)
+		return fmt.Errorf("%s %s not found", kind, name)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)

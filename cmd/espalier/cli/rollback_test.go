@@ -13,31 +13,31 @@ import (
 func TestPlanRollback(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
-		// rolling is the revision that is being rolled out; one below zero has been.
+		// rolling is the revision that is being rolled out; negative if that is complete.
 		serving, rolling, to int64
-		// there are revisions: those below zero are being deleted.
-		there   []int64
-		invalid int64
-		want    string
+		// revisions are those that exist; negative if they are being deleted.
+		revisions []int64
+		invalid   int64
+		want      string
 	}{
-		"To the one that is named":               {5, 0, 3, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
-		"To the one before, if none is":          {5, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
-		"Before what serves, not the newest":     {4, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 4 to 3, until there is a revision after 5"},
-		"Past one that is being deleted":         {5, 0, 0, []int64{3, -4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
-		"Also where it is already":               {3, 0, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is a revision after 5"},
-		"Not to one that isn't there":            {5, 0, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
-		"Not to one that can't serve":            {5, 0, 3, []int64{3, 5}, 3, "revision 3 cannot serve: no such field"},
-		"Not where nothing was before":           {5, 0, 0, []int64{5}, 0, "there is no revision before the serving revision 5; there are 5"},
-		"A first rollout ends at what serves":    {1, 2, 0, []int64{1, 2}, 0, "rolls back from revision 2, which was being rolled out, to 1, until there is a revision after 2"},
-		"A later one too":                        {5, 6, 0, []int64{3, 4, 5, 6}, 0, "rolls back from revision 6, which was being rolled out, to 5, until there is a revision after 6"},
-		"Further if that is named":               {5, 6, 4, []int64{3, 4, 5, 6}, 0, "rolls back from revision 5 to 4, until there is a revision after 6"},
-		"A rollout that is complete is over":     {5, -5, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
-		"Not to what serves if that isn't there": {1, 2, 0, []int64{2}, 0, "there is no revision 1; there are 2"},
-		"Not where there has never been a one":   {0, 0, 0, nil, 0, "it has no revision"},
+		"To the given revision":                                         {5, 0, 3, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
+		"To the previous one by default":                                {5, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
+		"To the one before the serving revision, not before the newest": {4, 0, 0, []int64{3, 4, 5}, 0, "rolls back from revision 4 to 3, until there is a revision after 5"},
+		"A revision that is being deleted is skipped":                   {5, 0, 0, []int64{3, -4, 5}, 0, "rolls back from revision 5 to 3, until there is a revision after 5"},
+		"The given revision serves already":                             {3, 0, 3, []int64{3, 4, 5}, 0, "stays at revision 3 until there is a revision after 5"},
+		"The given revision does not exist":                             {5, 0, 1, []int64{3, 4, 5}, 0, "there is no revision 1; there are 3, 4 and 5"},
+		"The given revision is invalid":                                 {5, 0, 3, []int64{3, 5}, 3, "revision 3 cannot serve: no such field"},
+		"No previous revision exists":                                   {5, 0, 0, []int64{5}, 0, "there is no revision before the serving revision 5; there are 5"},
+		"The first rollout is in progress":                              {1, 2, 0, []int64{1, 2}, 0, "rolls back from revision 2, which was being rolled out, to 1, until there is a revision after 2"},
+		"A later rollout is in progress":                                {5, 6, 0, []int64{3, 4, 5, 6}, 0, "rolls back from revision 6, which was being rolled out, to 5, until there is a revision after 6"},
+		"To the given revision during a rollout":                        {5, 6, 4, []int64{3, 4, 5, 6}, 0, "rolls back from revision 5 to 4, until there is a revision after 6"},
+		"The last rollout is complete":                                  {5, -5, 0, []int64{3, 4, 5}, 0, "rolls back from revision 5 to 4, until there is a revision after 5"},
+		"The serving revision does not exist":                           {1, 2, 0, []int64{2}, 0, "there is no revision 1; there are 2"},
+		"No revision exists":                                            {0, 0, 0, nil, 0, "it has no revision"},
 	}
 	for name, tc := range cases {
 		var all []*rev.GraphRevision
-		for _, n := range tc.there {
+		for _, n := range tc.revisions {
 			one := &rev.GraphRevision{}
 			if one.Spec.Revision = n; n < 0 {
 				one.Spec.Revision, one.DeletionTimestamp = -n, &now

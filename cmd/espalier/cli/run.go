@@ -68,7 +68,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
-		Providers: f.providers(), Functions: served, Usages: f.usages, MoreColumns: f.moreColumns,
+		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}
 }
 
@@ -162,7 +162,7 @@ func newRun() *cobra.Command {
 	hook.add(cmd)
 	cluster.add(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
-	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "leaderElect a leader, so that one of several processes runs the controllers")
+	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
 	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
 	return cmd

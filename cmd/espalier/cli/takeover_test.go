@@ -10,16 +10,16 @@ func TestTakeoverArguments(t *testing.T) {
 		args []string
 		says string
 	}{
-		"Neither a plan nor a way back": {nil, "takeover takes --plan or --back-to"},
-		"An engine that nobody knows":   {[]string{"--back-to", "helm"}, "--back-to can be crossplane or kro"},
-		"A format that nobody knows":    {[]string{"--plan", "-o", "yaml"}, "--output can be json"},
-		"No time":                       {[]string{"--plan", "--wait", "0s"}, "--wait must be longer than 0"},
-		"An argument":                   {[]string{"--plan", "everything"}, "everything"},
+		"Neither --plan nor --back-to": {nil, "takeover takes --plan or --back-to"},
+		"An unknown engine":            {[]string{"--back-to", "helm"}, "--back-to can be crossplane or kro"},
+		"An unknown format":            {[]string{"--plan", "-o", "yaml"}, "--output can be json"},
+		"--wait is zero":               {[]string{"--plan", "--wait", "0s"}, "--wait must be longer than 0"},
+		"An argument":                  {[]string{"--plan", "everything"}, "everything"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := call(t.Context(), append([]string{"takeover"}, tc.args...)...)
 			if code == exitDone || out != "" || !strings.Contains(errs, tc.says) {
-				t.Errorf("it ended with %d: %s%s", code, out, errs)
+				t.Errorf("exit code %d: %s%s", code, out, errs)
 			}
 		})
 	}

@@ -107,15 +107,15 @@ func TestTreeErrors(t *testing.T) {
 		code int
 		says string
 	}{
-		"an object that isn't there":          {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "there is no ConfigMap " + namespace + "/nobody"},
-		"a kind that the server doesn't know": {[]string{"tree", "unicorn", "x"}, 1, `no matches for kind "unicorn"`},
-		"a kind is missing":                   {[]string{"tree"}, 2, "a kind and a name"},
-		"a name is missing after the slash":   {[]string{"tree", "cm/"}, 2, "KIND/NAME"},
-		"two names":                           {[]string{"tree", "cm/x", "y"}, 2, "KIND/NAME"},
-		"a name in all namespaces":            {[]string{"tree", "cm/x", "-A"}, 2, "--all-namespaces excludes a name"},
-		"a name is missing for a deletion":    {[]string{"delete", "cm"}, 2, "the name is missing"},
-		"none of a kind":                      {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "no objects found: all of kind ConfigMap in namespace no-such-namespace"},
-		"an output that isn't there":          {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
+		"an object that does not exist": {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "ConfigMap " + namespace + "/nobody not found"},
+		"an unknown kind":               {[]string{"tree", "unicorn", "x"}, 1, `no matches for kind "unicorn"`},
+		"no kind":                       {[]string{"tree"}, 2, "a kind and a name"},
+		"no name after the slash":       {[]string{"tree", "cm/"}, 2, "KIND/NAME"},
+		"two names":                     {[]string{"tree", "cm/x", "y"}, 2, "KIND/NAME"},
+		"a name in all namespaces":      {[]string{"tree", "cm/x", "-A"}, 2, "--all-namespaces excludes a name"},
+		"delete without a name":         {[]string{"delete", "cm"}, 2, "the name is missing"},
+		"a kind without objects":        {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "no objects found: all of kind ConfigMap in namespace no-such-namespace"},
+		"an unknown output format":      {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

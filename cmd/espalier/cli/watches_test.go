@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestWatchesGoldens reads testdata: watches, how they look as a table, as
-// JSON, and on a screen of 80 columns.
+// TestWatchesGoldens reads testdata: watches as a table, as JSON, and on
+// a screen of 80 columns.
 func TestWatchesGoldens(t *testing.T) {
 	golden.Run(t, "testdata/watches*.txtar", func(t *testing.T, a *golden.Archive) {
 		var all []introspect.Watch
@@ -54,19 +54,19 @@ func TestWatchesErrors(t *testing.T) {
 		code int
 		says string
 	}{
-		"Nobody listens: which socket was tried, and what must run where": {
+		"No program listens on the default socket": {
 			[]string{"--kubeconfig", file}, 1,
 			"espalier: no program listens on " + tried + ": 'espalier up' or 'espalier run' must be running on this machine as this user for the cluster at https://here.example.com:6443, and be the leader\n",
 		},
-		"Nobody listens on the socket that was named, for which no cluster is needed": {
+		"No program listens on the socket of --socket": {
 			[]string{"--socket", "/nowhere/it.sock", "--kubeconfig", "/nowhere/at/all"}, 1,
 			"espalier: no program listens on /nowhere/it.sock: 'espalier up' or 'espalier run' must be running on this machine as this user with --introspection-socket /nowhere/it.sock\n",
 		},
-		"A socket where anybody could answer": {[]string{"--socket", open}, 1, "is open to others"},
-		"A path that no socket can have":      {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have at most 107 bytes"},
-		"An output that isn't there":          {[]string{"-o", "xml", "--kubeconfig", file}, 2, `json, not "xml"`},
-		"A kubeconfig that isn't there":       {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
-		"An argument, of which it takes none": {[]string{"vpcs"}, 1, "vpcs"},
+		"A directory that is open to others": {[]string{"--socket", open}, 1, "is open to others"},
+		"A path that is too long":            {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have at most 107 bytes"},
+		"An unknown output format":           {[]string{"-o", "xml", "--kubeconfig", file}, 2, `json, not "xml"`},
+		"A missing kubeconfig":               {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
+		"An argument":                        {[]string{"vpcs"}, 1, "vpcs"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,14 +81,14 @@ func TestWatchesErrors(t *testing.T) {
 func TestIntrospectionSocket(t *testing.T) {
 	config := &rest.Config{Host: "https://here.example.com:6443"}
 	for name, tt := range map[string]struct{ flag, want string }{
-		"by default where the cluster's address says": {"", introspect.SocketPath(config)},
-		"where it is told":                            {"/run/it.sock", "/run/it.sock"},
-		"nowhere, if told with 0":                     {"0", ""},
+		"by default derived from the address of the cluster": {"", introspect.SocketPath(config)},
+		"the given path": {"/run/it.sock", "/run/it.sock"},
+		"none for 0":     {"0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := controllerFlags{introspection: tt.flag}
 			if got := flags.socket(config); got != tt.want {
-				t.Errorf("it is %q, not %q", got, tt.want)
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

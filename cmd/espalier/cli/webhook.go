@@ -32,7 +32,7 @@ func (f *webhookFlags) add(cmd *cobra.Command) {
 func (f *webhookFlags) options() (*webhook.Options, error) {
 	if f.address == "0" || f.address == "" {
 		if f.service != "" || f.url != "" {
-			return nil, &usageError{errors.New("--webhook-service and --webhook-url need --webhook-bind-address")}
+			return nil, &usageError{errors.New("--webhook-service and --webhook-url require --webhook-bind-address")}
 		}
 		return nil, nil
 	}
@@ -41,21 +41,21 @@ func (f *webhookFlags) options() (*webhook.Options, error) {
 		o.Namespace = manager.PodNamespace()
 	}
 	if (f.service == "") == (f.url == "") {
-		return nil, &usageError{errors.New("--webhook-bind-address needs one of --webhook-service and --webhook-url")}
+		return nil, &usageError{errors.New("--webhook-bind-address requires one of --webhook-service and --webhook-url")}
 	}
 	if f.service == "" {
 		return o, nil
 	}
-	name, port, said := strings.Cut(f.service, ":")
+	name, port, hasPort := strings.Cut(f.service, ":")
 	service := &webhook.Service{}
 	var ok bool
 	if service.Namespace, service.Name, ok = strings.Cut(name, "/"); !ok || service.Namespace == "" || service.Name == "" {
 		return nil, &usageError{fmt.Errorf("--webhook-service must be namespace/name or namespace/name:port, not %q", f.service)}
 	}
-	if said {
+	if hasPort {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return nil, &usageError{fmt.Errorf("--webhook-service has %q for a port", port)}
+			return nil, &usageError{fmt.Errorf("--webhook-service: invalid port %q", port)}
 		}
 		service.Port = int(n)
 	}

@@ -10,26 +10,26 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestEachBreakOfAnInvariantIsSeen breaks one after the other, and demands that a
-// life in which it matters doesn't end well.
-func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
+// TestEachViolatedInvariantIsDetected replaces operation.Next by a function that violates one
+// invariant, and expects that a simulation detects it.
+func TestEachViolatedInvariantIsDetected(t *testing.T) {
 	named := external.Caps{Marked: true}
 	assigned := external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}
-	// Where marks can be searched, that would find what wasn't seen.
+	// With a search by mark, the resource would be found after all.
 	unsearchable := external.Caps{Naming: external.ProviderAssigned, Marked: true, TokenTTL: time.Hour}
 	cases := map[string]struct {
-		caps  external.Caps
-		async time.Duration
-		crash int
-		blind int
-		taken bool
-		next  func(operation.State) operation.Step
+		caps          external.Caps
+		async         time.Duration
+		crash         int
+		failedObserve int
+		reserved      bool
+		next          func(operation.State) operation.Step
 	}{
-		"I1: a call is made that isn't stored": {caps: named, next: func(s operation.State) operation.Step {
+		"I1: a call is made before it is stored": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
 			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && s.Binding.Operation == nil {
 				op := step.Binding.Operation
-				return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Request: op.Request, Key: s.Key}}
+				return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Request: op.Request, Key: s.DesiredKey}}
 			}
 			return step
 		}},
@@ -48,31 +48,31 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 			}
 			return operation.Next(s)
 		}},
-		"I4: what can't be seen isn't there": {caps: unsearchable, blind: 2, next: func(s operation.State) operation.Step {
+		"I4: a failed observation counts as absence": {caps: unsearchable, failedObserve: 2, next: func(s operation.State) operation.Step {
 			if s.ObserveErr != nil {
 				s.Observed, s.ObserveErr = &external.Observation{Presence: external.Absent}, nil
 			}
 			return operation.Next(s)
 		}},
-		"I5: the managed resource goes before its external one": {caps: named, next: func(s operation.State) operation.Step {
+		"I5: the finalizer is removed before the external resource is deleted": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
 			if step.Do == operation.Prepare && step.Verb == external.Delete {
 				return operation.Step{Do: operation.RemoveFinalizer}
 			}
 			return step
 		}},
-		"I6: an identity changes by itself": {caps: named, next: func(s operation.State) operation.Step {
+		"I6: the bound identity changes": {caps: named, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
 			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && step.Binding.Operation.Verb == string(external.Update) {
 				step.Binding.Ref = "another"
 			}
 			return step
 		}},
-		"I7: a key is used that is somebody else's": {caps: named, taken: true, next: func(s operation.State) operation.Step {
+		"I7: a call is made for a key that another owner has reserved": {caps: named, reserved: true, next: func(s operation.State) operation.Step {
 			if s.ReservedBy != nil && s.Binding == nil {
 				s.Binding = s.ReservedBy.DeepCopy()
 				if s.Observed != nil {
-					return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Create, Key: s.Key}}
+					return operation.Step{Do: operation.Begin, Intent: &external.Intent{Verb: external.Create, Key: s.DesiredKey}}
 				}
 			}
 			return operation.Next(s)
@@ -84,7 +84,7 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 			}
 			return step
 		}},
-		"I9: an attempt is counted once for two": {caps: assigned, crash: 6, next: func(s operation.State) operation.Step {
+		"I9: two attempts have one number": {caps: assigned, crash: 6, next: func(s operation.State) operation.Step {
 			step := operation.Next(s)
 			if step.Do == operation.UpdateBinding && step.Binding.Operation != nil && s.Binding.Operation != nil && step.Binding.Attempts > s.Binding.Attempts {
 				step.Binding.Attempts, step.Binding.Operation.Attempt = s.Binding.Attempts, s.Binding.Attempts
@@ -95,27 +95,27 @@ func TestEachBreakOfAnInvariantIsSeen(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			for _, broken := range []bool{false, true} {
-				l := newLife(tc.caps, tc.async, policies("OCUD"))
-				l.crash, l.call, l.blind = tc.crash, neverArrives, tc.blind
-				if tc.taken {
-					l.takenBy = &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Phase: binding.BindingBound, Owner: binding.BindingOwner{Kind: "Thing", Name: "other", UID: "other"}}
+				l := newSimulation(tc.caps, tc.async, policies("OCUD"))
+				l.crash, l.call, l.failedObserve = tc.crash, neverArrives, tc.failedObserve
+				if tc.reserved {
+					l.reservedBy = &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Phase: binding.BindingBound, Owner: binding.BindingOwner{Kind: "Thing", Name: "other", UID: "other"}}
 				}
 				if broken {
 					l.next = tc.next
 				}
-				if bad := l.endsBadly(); bad != broken {
-					t.Errorf("broken is %t, and it ends badly: %t\n%v", broken, bad, l.log)
+				if bad := l.isViolated(); bad != broken {
+					t.Errorf("the invariant is violated: %t; that is detected: %t\n%v", broken, bad, l.log)
 				}
 			}
 		})
 	}
 }
 
-// endsBadly plays a life and says whether harm has come of it.
-func (l *life) endsBadly() (bad bool) {
+// isViolated creates, updates and deletes the resource, and reports whether an invariant was violated.
+func (l *simulation) isViolated() (bad bool) {
 	defer func() {
 		if recover() != nil {
-			bad = true // it doesn't even rest
+			bad = true // the reconcile does not end
 		}
 	}()
 	for _, act := range []func(){func() {}, func() { l.want, l.resource.Generation = "v2", 2 }, func() { l.resource.Deleting = true }} {
@@ -123,13 +123,13 @@ func (l *life) endsBadly() (bad bool) {
 		if l.settle() != nil {
 			return true
 		}
-		if !l.resource.Deleting && l.takenBy == nil && (len(l.cloud.alive()) != 1 || l.stored == nil || l.stored.Ref != l.resource.ExternalName) {
+		if !l.resource.Deleting && l.reservedBy == nil && (len(l.cloud.alive()) != 1 || l.stored == nil || l.stored.Ref != l.resource.ExternalName) {
 			return true
 		}
 		l.elapse(10 * time.Second)
 	}
-	if l.takenBy == nil && (!l.gone || len(l.cloud.alive()) > 0) {
+	if l.reservedBy == nil && (!l.gone || len(l.cloud.alive()) > 0) {
 		return true
 	}
-	return len(l.cloud.harm) > 0 || l.cloud.creations > 1
+	return len(l.cloud.violations) > 0 || l.cloud.creations > 1
 }

@@ -9,33 +9,32 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// cloud is the least of an external API that a decision can go wrong about: it
-// names or is told names, knows tokens or not, shows marks or not, and what it
-// shows may lag behind.
+// cloud is a minimal external API. By its capabilities it assigns names or not, recognizes tokens or
+// not, shows marks or not, and shows changes at once or late.
 type cloud struct {
 	caps   external.Caps
 	now    func() time.Time
 	things []*thing
 	tokens map[string]*thing
-	// deaf says which calls end well and do nothing.
-	deaf external.Verb
-	// denies says that a look shows nothing of what a search does.
-	denies bool
-	// invalid is a request whose creation is taken on and fails, and fails how many
-	// more do, whatever they ask for. Leaves says that something is there all the same,
-	// and early that its identity is told before.
+	// ignored is the verb of the calls that succeed without an effect.
+	ignored external.Verb
+	// hidden: Observe reports resources as absent that a search finds.
+	hidden bool
+	// invalid is a request for a creation that is accepted and fails. fails is how many other
+	// creations fail. leaves: a failed creation has created a resource. early: its identity is
+	// returned before the failure.
 	invalid       string
 	fails         int
 	leaves, early bool
-	// busy is how many calls from now on are refused, for now.
+	// busy is how many of the next calls are throttled.
 	busy int
 	// async is how long operations take; 0 for at once.
 	async time.Duration
-	// calls counts all calls, changes those that were to change something, creations
-	// those creations that had an effect.
+	// calls counts all calls, changes those of Begin, and creations the creations that had an
+	// effect.
 	calls, changes, creations int
-	// harm lists what must never happen.
-	harm []string
+	// violations lists violated invariants.
+	violations []string
 }
 
 type thing struct {
@@ -46,7 +45,7 @@ type thing struct {
 	was     string // the request before the last change
 	changed time.Time
 	readyAt time.Time
-	deleted time.Time // zero while it isn't being deleted
+	deleted time.Time // zero unless it is being deleted
 	goneAt  time.Time
 }
 
@@ -60,7 +59,7 @@ func (c *cloud) alive() []*thing {
 	return out
 }
 
-// shown are the things that the API shows: it lags by its time to settle.
+// shown are the resources that the API shows, which may be those of a moment before.
 func (c *cloud) shown() []*thing {
 	var out []*thing
 	for _, t := range c.things {
@@ -76,7 +75,7 @@ func (c *cloud) shown() []*thing {
 func (c *cloud) observe(ref external.Ref, want string) external.Observation {
 	c.calls++
 	for _, t := range c.shown() {
-		if t.ref == ref && !c.denies {
+		if t.ref == ref && !c.hidden {
 			return c.seen(t, want)
 		}
 	}
@@ -122,7 +121,7 @@ func (c *cloud) begin(i external.Intent) external.Op {
 		c.busy--
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Code: "Throttled"}}
 	}
-	if i.Verb == c.deaf {
+	if i.Verb == c.ignored {
 		return external.Op{Done: true, Ref: i.Ref}
 	}
 	switch i.Verb {
@@ -169,8 +168,8 @@ func (c *cloud) create(i external.Intent) external.Op {
 	return c.op(ref)
 }
 
-// failing takes a creation on that fails: at once, or, where the API is asynchronous,
-// as its operation tells. By its token it is known again, as long as it is invalid.
+// failing accepts a creation that fails: at once or, if the API is asynchronous, when its operation
+// is polled. A repetition with the same token fails as well, as long as the request is invalid.
 func (c *cloud) failing(i external.Intent) (op external.Op, fails bool) {
 	if c.invalid == "" && c.fails == 0 || c.invalid != "" && string(i.Request) != c.invalid {
 		return external.Op{}, false
@@ -197,7 +196,7 @@ func (c *cloud) failing(i external.Intent) (op external.Op, fails bool) {
 	return op, true
 }
 
-// op is an operation on a thing: resumable where the API is asynchronous.
+// op is an operation on a resource, which has to be polled if the API is asynchronous.
 func (c *cloud) op(ref external.Ref) external.Op {
 	if c.async == 0 {
 		return external.Op{Done: true, Ref: ref}
@@ -235,7 +234,7 @@ func (c *cloud) destroy(i external.Intent) external.Op {
 			continue
 		}
 		if t.mark != nil && c.caps.Marked && t.mark.ID != i.Mark.ID {
-			c.harm = append(c.harm, "deleted what carries another mark")
+			c.violations = append(c.violations, "deleted what carries another mark")
 		}
 		if t.deleted.IsZero() {
 			t.deleted, t.goneAt = c.now(), c.now().Add(c.async)

@@ -13,9 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// TestNobodyIsAskedAgainBeforeItAsksForThat is about an API that has too much to do,
-// and says for how long, whatever it was asked.
-func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
+// TestRetryAfterIsHonored has an external API return RetryAfter in errors of all methods.
+func TestRetryAfterIsHonored(t *testing.T) {
 	for said, want := range map[time.Duration]time.Duration{
 		0: 0, -time.Minute: 0, 3 * time.Minute: 3 * time.Minute, 48 * time.Hour: 10 * time.Minute,
 	} {
@@ -25,7 +24,7 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 		open := func(verb external.Verb) operation.State {
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
-				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
+				DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Resume: "op", StartedAt: metav1.NewMicroTime(start)},
@@ -69,7 +68,7 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 		}
 		for name, of := range cases {
 			t.Run(fmt.Sprintf("%s/%s", said, name), func(t *testing.T) {
-				step := rests(t, of())
+				step := nextFinish(t, of())
 				if step.Err == nil || step.After != want {
 					t.Errorf("it rests for %s, with error %v", step.After, step.Err)
 				}
@@ -81,10 +80,10 @@ func TestNobodyIsAskedAgainBeforeItAsksForThat(t *testing.T) {
 	}
 }
 
-// TestAnOperationIsAskedForAgainInTime is about one that says that it takes a day.
-func TestAnOperationIsAskedForAgainInTime(t *testing.T) {
+// TestTheDelayOfAPollIsBounded has an operation ask for the next poll in a day.
+func TestTheDelayOfAPollIsBounded(t *testing.T) {
 	s := operation.State{
-		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, Resume: "op", StartedAt: metav1.NewMicroTime(start)},
@@ -96,9 +95,8 @@ func TestAnOperationIsAskedForAgainInTime(t *testing.T) {
 	}
 }
 
-// rests goes on until it rests, with an external API that has what is looked for and is
-// asked for nothing.
-func rests(t *testing.T, s operation.State) operation.Step {
+// nextFinish carries out steps until Finish, with an external API that has the resource.
+func nextFinish(t *testing.T, s operation.State) operation.Step {
 	t.Helper()
 	for range 20 {
 		switch step := operation.Next(s); step.Do {
@@ -117,6 +115,6 @@ func rests(t *testing.T, s operation.State) operation.Step {
 			t.Fatalf("the next step is %s", step.Do)
 		}
 	}
-	t.Fatal("it doesn't rest")
+	t.Fatal("the reconcile does not end")
 	return operation.Step{}
 }

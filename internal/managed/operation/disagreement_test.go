@@ -10,16 +10,16 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestWhatIsFoundAndCannotBeSeenIsNotMadeAgain is about an API whose search shows what
-// a look denies: because the two name things differently, say, or because one of them
-// is far behind. Which of them is right can't be told from here.
-func TestWhatIsFoundAndCannotBeSeenIsNotMadeAgain(t *testing.T) {
-	lives := map[string]func(*life){
-		"from its creation on":         func(*life) {},
-		"once it was bound":            func(l *life) { l.cloud.denies = false },
-		"once the binding was lost":    func(l *life) { l.cloud.denies = false },
-		"after the creation was lost":  func(l *life) { l.crash = 8 },
-		"after it was refused at once": func(l *life) { l.cloud.busy = 1 },
+// TestAFoundResourceThatObserveDoesNotReturnIsNotRecreated has an external API that finds a
+// resource by a search, and reports it as absent in Observe: both use different identities, say,
+// or one of them shows an old state.
+func TestAFoundResourceThatObserveDoesNotReturnIsNotRecreated(t *testing.T) {
+	lives := map[string]func(*simulation){
+		"since the creation":                          func(*simulation) {},
+		"after it was bound":                          func(l *simulation) { l.cloud.hidden = false },
+		"after the binding was lost":                  func(l *simulation) { l.cloud.hidden = false },
+		"after the response to the creation was lost": func(l *simulation) { l.crash = 8 },
+		"after the creation was rejected":             func(l *simulation) { l.cloud.busy = 1 },
 	}
 	for class, c := range classes {
 		if !c.caps.Findable {
@@ -30,26 +30,26 @@ func TestWhatIsFoundAndCannotBeSeenIsNotMadeAgain(t *testing.T) {
 				continue // what is asked for again is refused there, since its name is taken
 			}
 			t.Run(class+"/"+name, func(t *testing.T) {
-				l := newLife(c.caps, c.async, policies("*"))
-				l.cloud.denies = true
+				l := newSimulation(c.caps, c.async, policies("*"))
+				l.cloud.hidden = true
 				prepare(l)
-				if !l.cloud.denies {
+				if !l.cloud.hidden {
 					if err := l.settle(); err != nil {
 						t.Fatal(err)
 					}
 					l.elapse(time.Minute)
-					l.cloud.denies = true
+					l.cloud.hidden = true
 				}
 				if strings.Contains(name, "binding") {
 					l.stored, l.resource.ExternalName = nil, ""
 				}
-				l.parks(t, c.caps)
+				l.awaitStable(t, c.caps)
 				if l.last.Synced.Reason != resource.Disagreement || !strings.Contains(l.last.Synced.Message, string(l.cloud.things[0].ref)) {
 					t.Errorf("it says %s: %s", l.last.Synced.Reason, l.last.Synced.Message)
 				}
 
 				t.Log("it can be seen again")
-				l.cloud.denies = false
+				l.cloud.hidden = false
 				if err := l.settle(); err != nil {
 					t.Fatal(err)
 				}
@@ -61,16 +61,16 @@ func TestWhatIsFoundAndCannotBeSeenIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundNoMoreIsMadeAnew is about the same once the search has come to agree
-// with the look.
-func TestWhatIsFoundNoMoreIsMadeAnew(t *testing.T) {
-	l := newLife(external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}, 0, policies("*"))
+// TestAResourceIsRecreatedOnceTheSearchDoesNotFindIt has Observe and the search agree again that
+// the resource is absent.
+func TestAResourceIsRecreatedOnceTheSearchDoesNotFindIt(t *testing.T) {
+	l := newSimulation(external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}, 0, policies("*"))
 	if err := l.settle(); err != nil {
 		t.Fatal(err)
 	}
-	l.cloud.denies = true
-	l.parks(t, l.caps)
-	l.cloud.things, l.cloud.denies = nil, false
+	l.cloud.hidden = true
+	l.awaitStable(t, l.caps)
+	l.cloud.things, l.cloud.hidden = nil, false
 	if err := l.settle(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +79,17 @@ func TestWhatIsFoundNoMoreIsMadeAnew(t *testing.T) {
 	}
 }
 
-// parks lets passes go by until nothing comes of them any more, and checks what they
-// cost: nothing is made, and nothing is stored by those at rest.
-func (l *life) parks(t *testing.T, caps external.Caps) {
+// awaitStable reconciles until the result stays the same, and checks that nothing is created, and
+// that the last reconciles store nothing.
+func (l *simulation) awaitStable(t *testing.T, caps external.Caps) {
 	t.Helper()
 	pass := func() {
 		l.log = nil
-		if l.pass() {
+		if l.reconcile() {
 			l.crash = 0
 		}
 		if len(l.log) > 30 {
-			t.Fatalf("one pass takes %d steps:\n%s", len(l.log), strings.Join(l.log, "\n"))
+			t.Fatalf("one reconcile takes %d steps:\n%s", len(l.log), strings.Join(l.log, "\n"))
 		}
 		l.elapse(max(l.last.After, time.Second))
 	}
@@ -103,7 +103,7 @@ func (l *life) parks(t *testing.T, caps external.Caps) {
 		calls := l.cloud.calls
 		pass()
 		if l.last.Err == nil {
-			t.Errorf("it isn't repeated with growing delay: %+v", l.last)
+			t.Errorf("no backoff is requested: %+v", l.last)
 		}
 		if l.last.Synced != said || fmt.Sprintf("%+v", l.stored) != stored || l.cloud.calls-calls > 2 {
 			t.Errorf("it says %+v, and said %+v; %d calls were made:\n%s", l.last.Synced, said, l.cloud.calls-calls, strings.Join(l.log, "\n"))

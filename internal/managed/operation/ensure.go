@@ -29,7 +29,7 @@ func (s State) ensure() Step {
 	case external.Absent:
 		return s.handleAbsent()
 	case external.Deleting:
-		return finish(resource.NameDeleting, "the external resource is being deleted, but not for this object", s.recheckInterval()).
+		return finish(resource.NameDeleting, "the external resource is being deleted, although this object is not", s.recheckInterval()).
 			with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable, Message: s.Observed.State})
 	default:
 	}
@@ -68,7 +68,7 @@ func (s State) handleAbsent() Step {
 	step := s.updateBinding(func(b *binding.BindingSpec) {
 		b.Ref, b.Phase, b.AbsentSince, b.AbsentBefore = "", binding.BindingReserved, nil, nil
 	})
-	step.Event = Event{"ExternalResourceGone", fmt.Sprintf("the external resource %s was deleted, but not for this object; it is created again", s.Binding.Ref)}
+	step.Event = Event{"ExternalResourceGone", fmt.Sprintf("the external resource %s was deleted, although this object was not; it is created again", s.Binding.Ref)}
 	return step
 }
 
@@ -172,5 +172,5 @@ const absentAndNotCreated = "the external resource does not exist, and spec.mana
 // identityNotChoosable ends the reconcile if the annotation names a resource that does not
 // exist, and that cannot be created since the provider assigns identities.
 func (s State) identityNotChoosable() Step {
-	return finish(resource.ReconcileError, fmt.Sprintf("there is no external resource %s, and the external API assigns identities itself, so it cannot be created under this one", s.ref()), s.Resource.PollInterval)
+	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities", s.ref()), s.Resource.PollInterval)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestWhatWasOnlyLookedAtIsTakenAlone is about policies that come to allow creation
-// and deletion, of an external resource that others may look at as well.
-func TestWhatWasOnlyLookedAtIsTakenAlone(t *testing.T) {
+// TestASharedBindingBecomesExclusive allows creation and deletion of an external resource that
+// was only observed before.
+func TestASharedBindingBecomesExclusive(t *testing.T) {
 	for class, c := range classes {
 		t.Run(class, func(t *testing.T) {
-			l := newLife(c.caps, 0, policies("O"))
+			l := newSimulation(c.caps, 0, policies("O"))
 			ref := external.Ref("a")
 			if c.caps.Naming == external.ProviderAssigned {
 				ref = "id-1"
@@ -27,7 +27,7 @@ func TestWhatWasOnlyLookedAtIsTakenAlone(t *testing.T) {
 			}
 			l.resource.Policies, l.resource.DeletesExternal = policies("*"), true
 			if err := l.settle(); err != nil || l.stored.Shared || !l.reserved[ref] {
-				t.Fatalf("its place isn't taken: %v: %+v", err, l.stored)
+				t.Fatalf("its place isn't reserved: %v: %+v", err, l.stored)
 			}
 			l.resource.Deleting = true
 			if err := l.settle(); err != nil {
@@ -40,23 +40,24 @@ func TestWhatWasOnlyLookedAtIsTakenAlone(t *testing.T) {
 	}
 }
 
-// TestWhatIsSomebodysIsNotTakenAlone is about the same, of what is another's.
-func TestWhatIsSomebodysIsNotTakenAlone(t *testing.T) {
+// TestASharedBindingOfAForeignResourceStaysShared does the same with an external resource of
+// another owner.
+func TestASharedBindingOfAForeignResourceStaysShared(t *testing.T) {
 	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Namespace: "other", Name: "b"}, Phase: binding.BindingBound, Ref: "a"}
 	cases := map[string]struct {
-		mark   *external.Mark
-		taken  *binding.BindingSpec
-		reason string
+		mark     *external.Mark
+		reserved *binding.BindingSpec
+		reason   string
 	}{
-		"by its mark":                     {mark: &external.Mark{ID: "x", Owner: "them"}, reason: resource.Conflict},
-		"as nothing says that it is ours": {reason: resource.Conflict},
-		"by its place":                    {mark: &external.Mark{ID: "m", Owner: "us"}, taken: other, reason: resource.NameReserved},
+		"by its mark":                 {mark: &external.Mark{ID: "x", Owner: "them"}, reason: resource.Conflict},
+		"without a mark":              {reason: resource.Conflict},
+		"reserved by another binding": {mark: &external.Mark{ID: "m", Owner: "us"}, reserved: other, reason: resource.NameReserved},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := operation.State{
-				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: "a"}, Now: start, MarkOwner: "us", Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
-				Observed: &external.Observation{Presence: external.Present, Ref: "a", Mark: tc.mark, UpToDate: external.No}, IdentityReservedBy: tc.taken,
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: "a"}, Now: start, MarkOwner: "us", DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
+				Observed: &external.Observation{Presence: external.Present, Ref: "a", Mark: tc.mark, UpToDate: external.No}, IdentityReservedBy: tc.reserved,
 				Binding: &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Shared: true},
 			}
 			if step := operation.Next(s); step.Do != operation.Finish || step.Synced.Reason != tc.reason {

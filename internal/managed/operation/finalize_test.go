@@ -12,12 +12,11 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// digestOfNothing is how a binding remembers a call without content: the first half
-// of its SHA-256.
+// digestOfNothing is the digest of an empty request: the first half of its SHA-256.
 const digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb924"
 
-// TestADeletionIsNotRepeatedAtOnce sees that a pass ends that has deleted, whatever
-// the external API shows: it would go round otherwise.
+// TestADeletionIsNotRepeatedAtOnce expects that the reconcile ends after a deletion, even if the
+// external API still shows the resource.
 func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 	now := metav1.NewMicroTime(start)
 	cases := map[string]struct {
@@ -25,14 +24,14 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 		ended  *metav1.MicroTime
 		want   operation.Do
 	}{
-		"what wasn't deleted is":                         {want: operation.UpdateBinding},
-		"what was deleted just now is waited for":        {ended: &now, want: operation.Finish},
-		"what was deleted long ago and is there is":      {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.UpdateBinding},
-		"what couldn't be deleted is left for this pass": {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Finish},
+		"the first deletion is called":               {want: operation.UpdateBinding},
+		"a recent deletion is awaited":               {ended: &now, want: operation.Finish},
+		"an old deletion without effect is repeated": {ended: &metav1.MicroTime{Time: start.Add(-time.Hour)}, want: operation.UpdateBinding},
+		"a failed deletion ends the reconcile":       {failed: &external.OpError{Class: external.Failed, Code: "InUse"}, want: operation.Finish},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			l := newLife(external.Caps{}, 0, policies("*"))
+			l := newSimulation(external.Caps{}, 0, policies("*"))
 			l.resource.Deleting, l.resource.HasFinalizer = true, true
 			b := &binding.BindingSpec{Ref: "a", Phase: binding.BindingDeleting}
 			if tc.ended != nil {
@@ -47,21 +46,21 @@ func TestADeletionIsNotRepeatedAtOnce(t *testing.T) {
 				t.Errorf("it does %s", got.Do)
 			}
 			if got.Do == operation.Finish && got.After == 0 && got.Err == nil {
-				t.Error("nothing brings another pass")
+				t.Error("no other reconcile is requested")
 			}
 		})
 	}
 }
 
-// TestWhatNeverGotItsPlaceCanGo is about one of two managed resources that are after
-// the same external resource: the other has it.
-func TestWhatNeverGotItsPlaceCanGo(t *testing.T) {
+// TestAManagedResourceWithoutAKeyIsDeletedAtOnce deletes one of two managed resources of the same
+// external resource: the one that waits for the key.
+func TestAManagedResourceWithoutAKeyIsDeletedAtOnce(t *testing.T) {
 	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Namespace: "other", Name: "a"}, Phase: binding.BindingBound, Ref: "a"}
 	key := binding.BindingKey{Scope: "here", Type: "thing"}
 	cases := map[string]operation.State{
-		"named by us": {Caps: external.Caps{}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, ReservedBy: other},
-		"named by it": {
-			Caps: external.Caps{Naming: external.ProviderAssigned}, Key: external.Key{Scope: "here", Type: "thing"}, IdentityReservedBy: other,
+		"the caller assigns names": {Caps: external.Caps{}, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"}, ReservedBy: other},
+		"the API assigns names": {
+			Caps: external.Caps{Naming: external.ProviderAssigned}, DesiredKey: external.Key{Scope: "here", Type: "thing"}, IdentityReservedBy: other,
 			Observed: &external.Observation{Presence: external.Present, Ref: "a"},
 			Binding:  &binding.BindingSpec{Key: key, Mark: "m", Phase: binding.BindingReserved, Explicit: true},
 		},
@@ -77,8 +76,8 @@ func TestWhatNeverGotItsPlaceCanGo(t *testing.T) {
 	}
 }
 
-// TestATombstoneThatSaysNoTime is about one that somebody has written by hand.
-func TestATombstoneThatSaysNoTime(t *testing.T) {
+// TestATombstoneWithoutATimeExpires has a tombstone that a user has written.
+func TestATombstoneWithoutATimeExpires(t *testing.T) {
 	b := binding.BindingSpec{Phase: binding.BindingTombstone}
 	if step := operation.Expire(b, metav1.NewMicroTime(start)); step.Do != operation.DeleteBinding {
 		t.Errorf("it expires by %s", step.Do)
@@ -91,22 +90,22 @@ func TestATombstoneThatSaysNoTime(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptOfOneThatWasTakenAway is about managed resources that have gone without
-// their bindings having been seen to: by force.
-func TestWhatIsKeptOfOneThatWasTakenAway(t *testing.T) {
+// TestExpireKeepsBindingsOfUnknownResources has managed resources that were deleted without their
+// finalizer.
+func TestExpireKeepsBindingsOfUnknownResources(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	open := &binding.BindingOperation{Verb: "Update", Attempt: 3, StartedAt: at}
 	cases := map[string]struct {
 		b    binding.BindingSpec
 		want operation.Do
 	}{
-		"a name that is taken stays so":                         {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a"}, operation.UpdateBinding},
-		"and goes on doing so":                                  {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a"}, operation.Finish},
-		"what was shared keeps nobody from anything":            {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a", Shared: true}, operation.DeleteBinding},
-		"also when it was being changed":                        {binding.BindingSpec{Phase: binding.BindingUpdating, Ref: "a", Shared: true, Operation: open}, operation.DeleteBinding},
-		"and when it was taken for somebody's before":           {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a", Shared: true}, operation.DeleteBinding},
-		"what was never asked for isn't there":                  {binding.BindingSpec{Phase: binding.BindingReserved}, operation.DeleteBinding},
-		"what is being made without an answer stays somebody's": {binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at}}, operation.UpdateBinding},
+		"a bound name stays reserved":                       {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a"}, operation.UpdateBinding},
+		"an orphaned binding stays":                         {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a"}, operation.Finish},
+		"a shared binding reserves nothing":                 {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a", Shared: true}, operation.DeleteBinding},
+		"a shared binding with an open update":              {binding.BindingSpec{Phase: binding.BindingUpdating, Ref: "a", Shared: true, Operation: open}, operation.DeleteBinding},
+		"a shared binding that is orphaned":                 {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a", Shared: true}, operation.DeleteBinding},
+		"nothing was created":                               {binding.BindingSpec{Phase: binding.BindingReserved}, operation.DeleteBinding},
+		"a creation with an unknown outcome stays reserved": {binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at}}, operation.UpdateBinding},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -117,9 +116,9 @@ func TestWhatIsKeptOfOneThatWasTakenAway(t *testing.T) {
 	}
 }
 
-// TestWhoKeepsAResourceIsNamed looks at one that others' finalizers keep.
-func TestWhoKeepsAResourceIsNamed(t *testing.T) {
-	l := newLife(external.Caps{}, 0, policies("*"))
+// TestOtherFinalizersAreNamed deletes a managed resource with finalizers of other controllers.
+func TestOtherFinalizersAreNamed(t *testing.T) {
+	l := newSimulation(external.Caps{}, 0, policies("*"))
 	l.resource.Deleting, l.resource.HasFinalizer, l.resource.OtherFinalizers = true, true, []string{"example.com/hold", "example.com/guard"}
 	got := operation.Next(operation.State{Resource: l.resource, Now: start, Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingBound}})
 	if got.Do != operation.Finish || !strings.Contains(got.Synced.Message, "example.com/hold, example.com/guard") {

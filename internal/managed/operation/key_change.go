@@ -12,9 +12,9 @@ import (
 // isKeyChanged reports whether the external resource would have another key now. A name that
 // comes from the annotation alone does not count: the annotation is set back.
 func (s State) isKeyChanged() bool {
-	k := s.key()
-	renamed := s.Caps.Naming == external.CallerAssigned && s.Key.Name != "" && s.Key.Name != k.Name && s.Key.Name != s.KeyFrom
-	return k.Scope != s.Key.Scope || k.Type != s.Key.Type || renamed
+	k := s.reservedKey()
+	renamed := s.Caps.Naming == external.CallerAssigned && s.DesiredKey.Name != "" && s.DesiredKey.Name != k.Name && s.DesiredKey.Name != s.DesiredKeyAnnotation
+	return k.Scope != s.DesiredKey.Scope || k.Type != s.DesiredKey.Type || renamed
 }
 
 // mayCall reports whether this reconcile may call the external API. It does not if the
@@ -45,9 +45,9 @@ func (s State) handleKeyChange() Step {
 	switch {
 	case b.Ref != "" && s.Resource.ExternalName == "" && !s.ExternalNameSet:
 		return s.setExternalName()
-	case s.KeyFrom != s.Resource.ExternalName:
+	case s.DesiredKeyAnnotation != s.Resource.ExternalName:
 		return Step{Do: Finish, After: time.Second} // the next reconcile derives the key from the annotation
 	}
 	return finish(resource.Conflict, fmt.Sprintf("the object is bound to %s %q in %s and cannot be moved to %s %q in %s. Revert the change, or create another object",
-		b.Key.Type, b.Key.Name, b.Key.Scope, s.Key.Type, s.Key.Name, s.Key.Scope), 0)
+		b.Key.Type, b.Key.Name, b.Key.Scope, s.DesiredKey.Type, s.DesiredKey.Name, s.DesiredKey.Scope), 0)
 }

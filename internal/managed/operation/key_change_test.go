@@ -11,10 +11,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestNothingIsAskedOfAnotherPlace is about a configuration, or a spec, that points
-// elsewhere than where the external resource is: what is there, or isn't, says nothing
-// about it.
-func TestNothingIsAskedOfAnotherPlace(t *testing.T) {
+// TestAChangedKeyIsAConflict changes the configuration or the spec, so that the client is
+// connected to another place: what exists there says nothing about the bound external resource.
+func TestAChangedKeyIsAConflict(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	open := func(verb external.Verb) *binding.BindingOperation {
 		return &binding.BindingOperation{Verb: string(verb), Attempt: 1, StartedAt: at}
@@ -25,19 +24,19 @@ func TestNothingIsAskedOfAnotherPlace(t *testing.T) {
 		key             external.Key
 		released        bool
 	}{
-		"it isn't deleted there":                {deleting: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
-		"nor is what has another name":          {deleting: true, key: external.Key{Scope: "here", Type: "thing", Name: "b"}},
-		"it isn't made there":                   {operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
-		"it isn't updated there":                {operation: open(external.Update), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
-		"a deletion isn't gone on with there":   {deleting: true, operation: open(external.Delete), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
-		"what is to stay can be let go of":      {deleting: true, keeps: true, released: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
-		"but not while a creation is not known": {deleting: true, keeps: true, operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"no deletion, in another scope":          {deleting: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"no deletion, of another name":           {deleting: true, key: external.Key{Scope: "here", Type: "thing", Name: "b"}},
+		"no repeated creation":                   {operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"no repeated update":                     {operation: open(external.Update), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"no repeated deletion":                   {deleting: true, operation: open(external.Delete), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"an orphaned resource is released":       {deleting: true, keeps: true, released: true, key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
+		"an unresolved creation is not released": {deleting: true, keeps: true, operation: open(external.Create), key: external.Key{Scope: "there", Type: "thing", Name: "a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: !tc.keeps, Deleting: tc.deleting, ExternalName: "a"}, Now: start,
-				Key: tc.key, KeyFrom: "a", Requests: map[external.Verb]external.Request{},
+				DesiredKey: tc.key, DesiredKeyAnnotation: "a", Requests: map[external.Verb]external.Request{},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Attempts: 1, Operation: tc.operation,
 				},
@@ -56,12 +55,12 @@ func TestNothingIsAskedOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestALostNameIsPutBack is about an annotation that somebody has taken off, of a
-// resource that isn't called like its object.
-func TestALostNameIsPutBack(t *testing.T) {
+// TestALostExternalNameIsRestored removes the external-name annotation of a resource that does
+// not have the name of its object.
+func TestALostExternalNameIsRestored(t *testing.T) {
 	for _, deleting := range []bool{false, true} {
 		s := operation.State{
-			Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: deleting}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+			Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: deleting}, Now: start, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 			Binding: &binding.BindingSpec{
 				Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "theirs"}, Mark: "m", Phase: binding.BindingBound, Ref: "theirs", Attempts: 1,
 			},

@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// TestNothingIsBegunOnceTheLeadershipIsOver is about a process that stood still: what it
-// goes on with is decided by what it knew before.
-func TestNothingIsBegunOnceTheLeadershipIsOver(t *testing.T) {
+// TestNoCallBeginsAfterLeadership has a process that was suspended decide on old state.
+func TestNoCallBeginsAfterLeadership(t *testing.T) {
 	key := external.Key{Scope: "here", Type: "thing", Name: "a"}
 	spec := &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingReserved}
 	at := metav1.NewMicroTime(start)
@@ -29,15 +28,15 @@ func TestNothingIsBegunOnceTheLeadershipIsOver(t *testing.T) {
 		leads  operation.Do
 		over   operation.Do
 	}{
-		"a place isn't taken":        {"the managed resource may have gone, and another may want it", operation.State{}, operation.CreateBinding, operation.Finish},
-		"a call isn't stored":        {"its successor may store another", operation.State{Binding: ready, Observed: absent, Requests: map[external.Verb]external.Request{external.Create: nil}}, operation.UpdateBinding, operation.Finish},
-		"a stored call isn't made":   {"its successor may make it", operation.State{Binding: opened, NotBegun: true}, operation.Begin, operation.Finish},
-		"what is there is looked at": {"that changes nothing", operation.State{Binding: ready}, operation.Observe, operation.Observe},
+		"a key is not reserved":     {"the managed resource may be deleted, and another one may need the key", operation.State{}, operation.CreateBinding, operation.Finish},
+		"a call is not stored":      {"the next leader may store another one", operation.State{Binding: ready, Observed: absent, Requests: map[external.Verb]external.Request{external.Create: nil}}, operation.UpdateBinding, operation.Finish},
+		"a stored call is not made": {"the next leader may make it", operation.State{Binding: opened, NotBegun: true}, operation.Begin, operation.Finish},
+		"the resource is observed":  {"that changes nothing", operation.State{Binding: ready}, operation.Observe, operation.Observe},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := tc.state
-			s.Key, s.Now, s.Resource = key, start, operation.Resource{HasFinalizer: true, Policies: policies("OCUD")}
+			s.DesiredKey, s.Now, s.Resource = key, start, operation.Resource{HasFinalizer: true, Policies: policies("OCUD")}
 			for until, want := range map[time.Time]operation.Do{{}: tc.leads, start.Add(time.Second): tc.leads, start.Add(-time.Second): tc.over} {
 				s.LeaderUntil = until
 				if step := operation.Next(s); step.Do != want || (want == operation.Finish) != (step.After > 0) {

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestALostBindingIsRebuiltBeforeAnythingIsCreated takes the binding away from a
-// managed resource that has come to rest, and perhaps the annotation with it.
+// TestALostBindingIsRebuiltBeforeAnythingIsCreated deletes the Binding of a managed resource,
+// with and without its external-name annotation.
 func TestALostBindingIsRebuiltBeforeAnythingIsCreated(t *testing.T) {
 	for class, c := range classes {
 		for _, annotated := range []bool{true, false} {
@@ -18,7 +18,7 @@ func TestALostBindingIsRebuiltBeforeAnythingIsCreated(t *testing.T) {
 			}
 			name := class + map[bool]string{true: ", annotated", false: ", not annotated"}[annotated]
 			t.Run(name, func(t *testing.T) {
-				l := newLife(c.caps, c.async, policies("*"))
+				l := newSimulation(c.caps, c.async, policies("*"))
 				if err := l.settle(); err != nil {
 					t.Fatal(err)
 				}
@@ -45,7 +45,7 @@ func TestAForeignMarkIsNotTakenForALostBinding(t *testing.T) {
 			continue
 		}
 		t.Run(class, func(t *testing.T) {
-			l := newLife(c.caps, c.async, policies("*"))
+			l := newSimulation(c.caps, c.async, policies("*"))
 			if err := l.settle(); err != nil {
 				t.Fatal(err)
 			}

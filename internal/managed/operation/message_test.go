@@ -14,23 +14,23 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// mostWords is what an event's note holds.
-const mostWords = 1024
+// maxMessage is what an event's note holds.
+const maxMessage = 1024
 
-// TestWhatIsSaidIsBounded lets an external API say more than anybody reads, and what no
-// terminal should be given.
-func TestWhatIsSaidIsBounded(t *testing.T) {
+// TestMessagesAreBoundedAndSanitized has an external API return very long messages with control
+// characters.
+func TestMessagesAreBoundedAndSanitized(t *testing.T) {
 	long := "begin \x1b[2J\r\n\u202e\xff " + strings.Repeat("größer ", 20_000) + " end"
 	mark := &external.Mark{ID: "other", Owner: long}
 	bound := func() operation.State {
 		return operation.State{
-			Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+			Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 			Requests: map[external.Verb]external.Request{},
 			Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a"},
 		}
 	}
 	cases := map[string]func() operation.State{
-		"an error of a look": func() operation.State {
+		"an error of Observe": func() operation.State {
 			s := bound()
 			s.ObserveErr = errors.New(long)
 			return s
@@ -41,23 +41,23 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 			s.SetAnswer(external.Op{Err: &external.OpError{Message: long}}, nil)
 			return s
 		},
-		"how ready it is": func() operation.State {
+		"the message of Ready": func() operation.State {
 			s := bound()
 			s.Observed = &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.Yes, Ready: external.No, Message: long}
 			return s
 		},
-		"whose it is": func() operation.State {
+		"the owner of a mark": func() operation.State {
 			s := bound()
 			s.Observed = &external.Observation{Presence: external.Present, Ref: "a", Mark: mark}
 			return s
 		},
-		"what an event tells": func() operation.State {
+		"the message of an event": func() operation.State {
 			s := bound()
 			s.Resource.Deleting, s.Resource.DeletesExternal = true, true
 			s.Observed = &external.Observation{Presence: external.Present, Ref: "a", Mark: mark}
 			return s
 		},
-		"what is stored": func() operation.State {
+		"a message in the Binding": func() operation.State {
 			s := lost()
 			s.Binding.Unresolved, s.Binding.Explicit, s.Resource.ExternalName = nil, true, "id-9"
 			s.Observed = &external.Observation{Presence: external.Present, Ref: "id-9", Mark: mark}
@@ -78,7 +78,7 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 				t.Fatalf("nothing is said: %s", step.Do)
 			}
 			for _, text := range said {
-				if len(text) > mostWords {
+				if len(text) > maxMessage {
 					t.Errorf("it says %d bytes", len(text))
 				}
 				if !utf8.ValidString(text) {
@@ -92,9 +92,9 @@ func TestWhatIsSaidIsBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsShortIsSaidAsItIs and both ends of what isn't: the end of a message is
-// where ours say what to do.
-func TestWhatIsShortIsSaidAsItIs(t *testing.T) {
+// TestShortMessagesAreUnchanged also checks that both ends of a long message are kept: its end
+// usually has the remedy.
+func TestShortMessagesAreUnchanged(t *testing.T) {
 	if step := operation.Failure(errors.New("größer als erlaubt")); step.Synced.Message != "größer als erlaubt" {
 		t.Errorf("it says %q", step.Synced.Message)
 	}

@@ -70,7 +70,7 @@ func (s State) createBinding() Step {
 		return s.reservedBy(s.ReservedBy)
 	}
 	return Step{Do: CreateBinding, Binding: &binding.BindingSpec{
-		Key:   binding.BindingKey{Scope: s.Key.Scope, Type: s.Key.Type, Name: s.Key.Name},
+		Key:   binding.BindingKey{Scope: s.DesiredKey.Scope, Type: s.DesiredKey.Type, Name: s.DesiredKey.Name},
 		Owner: s.Resource.Owner, Shared: !s.Resource.Policies.Exclusive(),
 		Mark: s.Random, Explicit: s.Resource.ExternalName != "", Phase: binding.BindingReserved,
 	}}
@@ -84,7 +84,7 @@ func (s State) reservedBy(by *binding.BindingSpec) Step {
 	if by.Owner.Namespace != "" {
 		owner = fmt.Sprintf("%s %s/%s", by.Owner.Kind, by.Owner.Namespace, by.Owner.Name)
 	}
-	key := fmt.Sprintf("%s %q in %s", s.Key.Type, s.Key.Name, s.Key.Scope)
+	key := fmt.Sprintf("%s %q in %s", s.DesiredKey.Type, s.DesiredKey.Name, s.DesiredKey.Scope)
 	switch by.Phase {
 	case binding.BindingTombstone:
 		if by.Until == nil {
@@ -94,7 +94,7 @@ func (s State) reservedBy(by *binding.BindingSpec) Step {
 	case binding.BindingDeleting, binding.BindingReleased:
 		return finish(resource.NameDeleting, fmt.Sprintf("%s is being deleted for %s; it is created again when the deletion has ended", key, owner), 0)
 	case binding.BindingOrphaned:
-		return finish(resource.NameReserved, fmt.Sprintf("%s belongs to %s, which was removed without its finalizer; whether the external resource still exists is unknown. Check it, then delete its Binding", key, owner), 0)
+		return finish(resource.NameReserved, fmt.Sprintf("%s belongs to %s, which was deleted without its finalizer; it is unknown whether the external resource still exists. Check that, then delete the Binding", key, owner), 0)
 	default:
 	}
 	return finish(resource.NameReserved, fmt.Sprintf("%s belongs to %s", key, owner), 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestALostReservationIsMadeAgain is about a bound identity whose reservation somebody has deleted.
-func TestALostReservationIsMadeAgain(t *testing.T) {
+// TestALostReservationIsRecreated deletes the reservation of a bound identity.
+func TestALostReservationIsRecreated(t *testing.T) {
 	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Name: "b"}, Phase: binding.BindingBound, Ref: "id-1"}
 	cases := map[string]struct {
 		state  func(*operation.State)
@@ -26,7 +26,7 @@ func TestALostReservationIsMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := operation.State{
 				Caps:     external.Caps{Naming: external.ProviderAssigned},
-				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: "id-1"}, Now: start, MarkOwner: "us", Key: external.Key{Scope: "here", Type: "thing"},
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: "id-1"}, Now: start, MarkOwner: "us", DesiredKey: external.Key{Scope: "here", Type: "thing"},
 				Observed: &external.Observation{Presence: external.Present, Ref: "id-1", Ready: external.Yes, UpToDate: external.Yes, Mark: &external.Mark{ID: "m", Owner: "us"}},
 				Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "u"}, Mark: "m", Phase: binding.BindingBound, Ref: "id-1"},
 			}

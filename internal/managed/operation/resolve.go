@@ -139,7 +139,7 @@ func (s State) resolveByAnnotation(ref external.Ref) Step {
 	if step, done := s.observe(); done {
 		return step
 	}
-	reason := fmt.Sprintf("there is no external resource %s", ref)
+	reason := fmt.Sprintf("the external resource %s does not exist", ref)
 	switch s.Observed.Presence {
 	case external.Deleting:
 		reason = fmt.Sprintf("the external resource %s is being deleted", ref)

@@ -13,25 +13,25 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// TestACreationThatFailsIsMadeOnceInAPass is about an API that takes creations on and
-// fails them, without an identity.
-func TestACreationThatFailsIsMadeOnceInAPass(t *testing.T) {
+// TestAFailedCreationIsCalledOncePerReconcile has an external API accept creations and fail them,
+// without an identity.
+func TestAFailedCreationIsCalledOncePerReconcile(t *testing.T) {
 	for name, caps := range map[string]external.Caps{
-		"named by us":               {},
-		"named by it, with a token": {Naming: external.ProviderAssigned, TokenTTL: time.Hour},
+		"the caller assigns names":                    {},
+		"the API assigns names and recognizes tokens": {Naming: external.ProviderAssigned, TokenTTL: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start)
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true}, Caps: caps, Now: start, Requests: map[external.Verb]external.Request{},
-				Key: external.Key{Scope: "here", Type: "thing"},
+				DesiredKey: external.Key{Scope: "here", Type: "thing"},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1, AbsentBefore: &at,
 					Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at},
 				},
 			}
 			if caps.Naming == external.CallerAssigned {
-				s.Key.Name, s.Binding.Key.Name = "a", "a"
+				s.DesiredKey.Name, s.Binding.Key.Name = "a", "a"
 			}
 			s.NotBegun = true
 			begun := 0
@@ -48,32 +48,32 @@ func TestACreationThatFailsIsMadeOnceInAPass(t *testing.T) {
 					s.Requests[step.Verb] = external.Request("x")
 				case operation.Finish:
 					if begun != 1 {
-						t.Errorf("it was called for %d times", begun)
+						t.Errorf("%d calls were made", begun)
 					}
 					if step.Err == nil {
-						t.Errorf("the failure isn't told: %+v", step.Synced)
+						t.Errorf("the failure is not reported: %+v", step.Synced)
 					}
 					if caps.Naming == external.CallerAssigned && s.Binding.Operation != nil {
-						t.Error("it stays open, though there is nothing of its name: what it asks for could never be mended")
+						t.Error("the operation stays open, although the resource is absent: its request could never be corrected")
 					}
 					return
 				default:
 					t.Fatalf("the next step is %s", step.Do)
 				}
 			}
-			t.Errorf("it doesn't rest, and was called for %d times", begun)
+			t.Errorf("the reconcile does not end, and has made %d calls", begun)
 		})
 	}
 }
 
-// TestASearchThatFailsEndsThePass is about a doubt that can't be cleared now.
-func TestASearchThatFailsEndsThePass(t *testing.T) {
+// TestAFailedSearchEndsTheReconcile has the search for a second resource fail.
+func TestAFailedSearchEndsTheReconcile(t *testing.T) {
 	for _, deleting := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deleting: %t", deleting), func(t *testing.T) {
 			at := metav1.NewMicroTime(start.Add(-time.Hour))
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: deleting, ExternalName: "id-1"}, Now: start,
-				Caps: external.Caps{Naming: external.ProviderAssigned, Findable: true}, Key: external.Key{Scope: "here", Type: "thing"},
+				Caps: external.Caps{Naming: external.ProviderAssigned, Findable: true}, DesiredKey: external.Key{Scope: "here", Type: "thing"},
 				Binding: &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingBound, Ref: "id-1", Attempts: 2, Doubted: &at},
 			}
 			searches := 0
@@ -86,7 +86,7 @@ func TestASearchThatFailsEndsThePass(t *testing.T) {
 					s.ObserveErr = errors.New("it is down")
 				case operation.Finish:
 					if step.Err == nil {
-						t.Errorf("it isn't told: %+v", step.Synced)
+						t.Errorf("the error is not reported: %+v", step.Synced)
 					}
 					return
 				default:

@@ -12,24 +12,24 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestWhoHasMadeWhatCarriesNoMark is about kinds whose resources are marked after
-// their creation, or never, and whose creation was refused.
-func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
+// TestTheOwnerOfAResourceWithoutAMark has kinds with resources that get their mark after their
+// creation, or never. The creation was rejected.
+func TestTheOwnerOfAResourceWithoutAMark(t *testing.T) {
 	cases := map[string]struct {
 		marked, repeated bool
 		want             operation.Do
 		reason           string
 	}{
-		"a creation that is refused at once made nothing, so that what is there is another's": {want: operation.Finish, reason: resource.Conflict},
-		"one that was made again may have been refused because the first has arrived":         {repeated: true, want: operation.UpdateBinding},
-		"what would carry a mark from its creation on, and has none, is another's":            {marked: true, repeated: true, want: operation.Finish, reason: resource.Conflict},
+		"the rejected creation had no effect, so the resource is another owner's":                {want: operation.Finish, reason: resource.Conflict},
+		"a repetition may be rejected because the first call has arrived":                        {repeated: true, want: operation.UpdateBinding},
+		"a resource without the mark that it would have from its creation on is another owner's": {marked: true, repeated: true, want: operation.Finish, reason: resource.Conflict},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start.Add(-time.Minute))
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true}, Caps: external.Caps{Marked: tc.marked}, Now: start,
-				Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
+				DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"}, Requests: map[external.Verb]external.Request{},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1, AbsentBefore: &at,
 					Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, Repeated: tc.repeated, StartedAt: at},
@@ -38,7 +38,7 @@ func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
 			s.SetAnswer(external.Op{Err: &external.OpError{Class: external.Rejected, Code: "AlreadyExists"}}, nil)
 			closed := operation.Next(s)
 			if closed.Do != operation.UpdateBinding || closed.Binding.Operation != nil {
-				t.Fatalf("the operation isn't closed: %+v", closed)
+				t.Fatalf("the operation is not closed: %+v", closed)
 			}
 			s.SetBinding(closed.Binding)
 			s.Observed = &external.Observation{Presence: external.Present, Ref: "a"}
@@ -50,16 +50,16 @@ func TestWhoHasMadeWhatCarriesNoMark(t *testing.T) {
 	}
 }
 
-// TestEachOfSeveralCallsIsPreparedAnew is about what takes several calls, each of
-// which follows from what the one before it has left.
-func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
+// TestEachOfSeveralCallsIsPreparedSeparately has an update and a deletion take several calls,
+// each of which depends on the result of the previous one.
+func TestEachOfSeveralCallsIsPreparedSeparately(t *testing.T) {
 	for _, verb := range []external.Verb{external.Update, external.Delete} {
 		t.Run(string(verb), func(t *testing.T) {
 			at := metav1.NewMicroTime(start)
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start,
-				Key:      external.Key{Scope: "here", Type: "thing", Name: "a"},
-				Requests: map[external.Verb]external.Request{verb: external.Request("the first")},
+				DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
+				Requests:   map[external.Verb]external.Request{verb: external.Request("the first")},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},
@@ -75,13 +75,13 @@ func TestEachOfSeveralCallsIsPreparedAnew(t *testing.T) {
 	}
 }
 
-// TestWhatACallHasChangedIsPublished is about connection details that a call changes,
-// such as a password.
-func TestWhatACallHasChangedIsPublished(t *testing.T) {
+// TestConnectionDetailsThatACallChangesArePublished has a call change connection details, such as
+// a password.
+func TestConnectionDetailsThatACallChangesArePublished(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	s := operation.State{
 		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, ConnectionPublished: true,
-		Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 			Operation: &binding.BindingOperation{Verb: "Update", Attempt: 2, StartedAt: at},
@@ -95,27 +95,27 @@ func TestWhatACallHasChangedIsPublished(t *testing.T) {
 	}
 }
 
-// TestARefusedDeletionIsAskedAgain is about a deletion that stays open, and what of
-// its words stays.
-func TestARefusedDeletionIsAskedAgain(t *testing.T) {
+// TestARejectedDeletionIsRepeated keeps a rejected deletion open as long as its request would be
+// the same.
+func TestARejectedDeletionIsRepeated(t *testing.T) {
 	cases := map[string]struct {
 		look     *external.Observation
 		prepared string
 		want     operation.Do
 		closed   bool
 	}{
-		"whether it would be the same is looked at": {want: operation.Observe},
-		"and prepared":                                        {look: &external.Observation{Presence: external.Present}, want: operation.Prepare},
-		"the same words stay, and are told":                   {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Finish},
-		"others are asked anew":                               {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.UpdateBinding, closed: true},
-		"what has gone meanwhile needn't be asked for at all": {look: &external.Observation{Presence: external.Absent}, want: operation.UpdateBinding, closed: true},
+		"the resource is observed, to compare the requests": {want: operation.Observe},
+		"the request is prepared again":                     {look: &external.Observation{Presence: external.Present}, want: operation.Prepare},
+		"the same request stays open, and is reported":      {look: &external.Observation{Presence: external.Present}, prepared: "drop it", want: operation.Finish},
+		"another request is a new operation":                {look: &external.Observation{Presence: external.Present}, prepared: "drop it by force", want: operation.UpdateBinding, closed: true},
+		"the operation is closed if the resource is absent": {look: &external.Observation{Presence: external.Absent}, want: operation.UpdateBinding, closed: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start)
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: true, ExternalName: "a"}, Now: start,
-				Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+				DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingDeleting, Ref: "a", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: "Delete", Attempt: 2, Request: []byte("drop it"), StartedAt: at},
@@ -133,18 +133,17 @@ func TestARefusedDeletionIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsMadeAgainAndAgain is about a call that has ended, and that doesn't
-// show.
-func TestNothingIsMadeAgainAndAgain(t *testing.T) {
+// TestACallWithoutVisibleEffectIsNotRepeatedAtOnce has a call succeed without a visible effect.
+func TestACallWithoutVisibleEffectIsNotRepeatedAtOnce(t *testing.T) {
 	cases := map[string]struct {
 		settle   time.Duration
 		prepared string
 		want     operation.Do
 		fails    bool
 	}{
-		"another follows from it":                   {prepared: "the second", want: operation.UpdateBinding},
-		"the same shows later, where things do":     {settle: time.Second, prepared: "the first", want: operation.Finish},
-		"the same had no effect, where they do not": {prepared: "the first", want: operation.Finish, fails: true},
+		"another call follows":                             {prepared: "the second", want: operation.UpdateBinding},
+		"the effect of the same call may be visible later": {settle: time.Second, prepared: "the first", want: operation.Finish},
+		"the same call had no effect":                      {prepared: "the first", want: operation.Finish, fails: true},
 	}
 	for name, tc := range cases {
 		for _, verb := range []external.Verb{external.Update, external.Delete} {
@@ -152,7 +151,7 @@ func TestNothingIsMadeAgainAndAgain(t *testing.T) {
 				at := metav1.NewMicroTime(start)
 				s := operation.State{
 					Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, Deleting: verb == external.Delete, ExternalName: "a"}, Now: start, Caps: external.Caps{Settle: tc.settle},
-					Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+					DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 					Binding: &binding.BindingSpec{
 						Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingUpdating, Ref: "a", Attempts: 2,
 						Operation: &binding.BindingOperation{Verb: string(verb), Attempt: 2, Request: []byte("the first"), StartedAt: at},

@@ -50,11 +50,12 @@ type Resource struct {
 type State struct {
 	Resource Resource
 	Caps     external.Caps
-	// Key is the key of the external resource as the spec has it now. MarkOwner identifies
-	// the managed resource on the external resource's mark.
-	Key external.Key
-	// KeyFrom is the external-name annotation that Key was derived from.
-	KeyFrom   string
+	// DesiredKey is the key of the external resource that follows from the managed resource as
+	// it is now; the Binding has the key that was reserved. DesiredKeyAnnotation is the value of
+	// the external-name annotation when DesiredKey was computed.
+	DesiredKey           external.Key
+	DesiredKeyAnnotation string
+	// MarkOwner identifies the managed resource on the external resource's mark.
 	MarkOwner string
 	Now       time.Time
 	// LeaderUntil is until when this process is certain to be the only leader; zero without
@@ -122,19 +123,19 @@ func (s State) ref() external.Ref {
 	case s.Binding != nil && s.Binding.Operation != nil && s.Binding.Operation.Ref != "":
 		return external.Ref(s.Binding.Operation.Ref)
 	case s.Caps.Naming == external.CallerAssigned:
-		return external.Ref(s.key().Name)
+		return external.Ref(s.reservedKey().Name)
 	case s.Binding != nil && s.Binding.Explicit:
 		return external.Ref(s.Resource.ExternalName)
 	}
 	return ""
 }
 
-// key is the reserved key, or else the one that would be reserved.
-func (s State) key() external.Key {
+// reservedKey is the reserved key, or else the one that would be reserved.
+func (s State) reservedKey() external.Key {
 	if s.Binding != nil {
 		return external.Key{Scope: s.Binding.Key.Scope, Type: s.Binding.Key.Type, Name: s.Binding.Key.Name}
 	}
-	return s.Key
+	return s.DesiredKey
 }
 
 // mark is the mark of the external resource.
@@ -144,7 +145,7 @@ func (s State) mark() external.Mark { return external.Mark{ID: s.Binding.Mark, O
 func (s State) intent() *external.Intent {
 	op := s.Binding.Operation
 	return &external.Intent{
-		Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Mark: s.mark(), Key: s.key(),
+		Verb: external.Verb(op.Verb), Attempt: op.Attempt, Token: op.Token, Mark: s.mark(), Key: s.reservedKey(),
 		Ref: external.Ref(s.Binding.Ref), Request: op.Request,
 	}
 }

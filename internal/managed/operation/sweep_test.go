@@ -11,14 +11,13 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// classes are external APIs by what they can do. Safe says that a duplicate can be
-// ruled out by them.
+// classes are external APIs by their capabilities.
 var classes = map[string]struct {
 	caps  external.Caps
 	async time.Duration
-	// parks says that a lost creation can't be resolved by the API at all, doubles
-	// that a late one can make a second resource, which is found.
-	parks, doubles bool
+	// unresolvable: the outcome of a creation without a response cannot be determined.
+	// mayDuplicate: a late call can create a second resource, which is found.
+	unresolvable, mayDuplicate bool
 }{
 	"named by us, consistent":               {caps: external.Caps{Marked: true, Findable: true}},
 	"named by us, no marks":                 {caps: external.Caps{}},
@@ -26,10 +25,10 @@ var classes = map[string]struct {
 	"named by us, shown late":               {caps: external.Caps{Marked: true, Settle: 5 * time.Second, Reuse: time.Minute}},
 	"named by us, asynchronous, shown late": {caps: external.Caps{Settle: 5 * time.Second}, async: 20 * time.Second},
 	"named by it, with tokens":              {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Hour, Marked: true}},
-	"named by it, with short tokens":        {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Second, Marked: true, Findable: true, Settle: 3 * time.Second}, async: 20 * time.Second, doubles: true},
+	"named by it, with short tokens":        {caps: external.Caps{Naming: external.ProviderAssigned, TokenTTL: time.Second, Marked: true, Findable: true, Settle: 3 * time.Second}, async: 20 * time.Second, mayDuplicate: true},
 	"named by it, found by mark":            {caps: external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true, Settle: 5 * time.Second}},
 	"named by it, asynchronous, found":      {caps: external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true, Settle: 5 * time.Second}, async: 20 * time.Second},
-	"named by it, and nothing else":         {caps: external.Caps{Naming: external.ProviderAssigned}, parks: true},
+	"named by it, and nothing else":         {caps: external.Caps{Naming: external.ProviderAssigned}, unresolvable: true},
 }
 
 var all = strings.Fields("* O OC OU OD OL OCU OCD OCL OUL OCUD OCUL OCDL OCUDL")
@@ -46,23 +45,23 @@ func policies(text string) resource.Policies {
 	return out
 }
 
-// TestTheProcessDiesAfterEveryStep lets a managed resource be created, updated and
-// deleted, for every class of API and every legal set of policies, with the process
-// dying in its n-th step: a call that it is making arrives and its answer is lost,
-// never arrives, or arrives late. What comes of it is what would have without.
-func TestTheProcessDiesAfterEveryStep(t *testing.T) {
+// TestTheProcessCrashesAfterEveryStep creates, updates and deletes a managed resource, for each
+// class of external API and each valid set of policies, and crashes in the n-th step. A call in
+// that step arrives without its response, never arrives, or arrives late. The result is the same
+// as without a crash.
+func TestTheProcessCrashesAfterEveryStep(t *testing.T) {
 	points := 0
 	for class, c := range classes {
 		for _, set := range all {
-			for _, call := range []fate{arrives, neverArrives, arrivesLate, throttled} {
+			for _, call := range []callFate{arrives, neverArrives, arrivesLate, throttled} {
 				t.Run(fmt.Sprintf("%s/%s/%s", class, set, call), func(t *testing.T) {
 					for n := 0; ; n++ {
-						l := newLife(c.caps, c.async, policies(set))
+						l := newSimulation(c.caps, c.async, policies(set))
 						l.crash, l.call = n, call
 						if call == throttled {
 							l.call, l.throttle = arrives, 2
 						}
-						reached := l.live(t, set, (c.parks || c.doubles && call == arrivesLate) && n > 0)
+						reached := l.live(t, set, (c.unresolvable || c.mayDuplicate && call == arrivesLate) && n > 0)
 						if t.Failed() {
 							t.Fatalf("after step %d:\n%s", n, strings.Join(l.log, "\n"))
 						}
@@ -75,12 +74,12 @@ func TestTheProcessDiesAfterEveryStep(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d lives", points)
+	t.Logf("%d simulations", points)
 }
 
-// live plays a whole life and checks what came of it. It reports whether the crash
-// was reached.
-func (l *life) live(t *testing.T, set string, mayPark bool) (reached bool) {
+// live creates, updates and deletes the resource, and checks the result. It reports whether the
+// crash was reached.
+func (l *simulation) live(t *testing.T, set string, mayStayUnresolved bool) (reached bool) {
 	t.Helper()
 	creates := strings.ContainsAny(set, "*C")
 	updates := strings.ContainsAny(set, "*U")
@@ -90,10 +89,10 @@ func (l *life) live(t *testing.T, set string, mayPark bool) (reached bool) {
 			t.Errorf("%s: %v", when, err)
 		}
 		l.elapse(10 * time.Second)
-		return mayPark && (l.last.Synced.Reason == resource.CreateUnresolved || l.last.Synced.Reason == resource.Conflict)
+		return mayStayUnresolved && (l.last.Synced.Reason == resource.CreateUnresolved || l.last.Synced.Reason == resource.Conflict)
 	}
-	parked := rest("created")
-	if creates && !parked {
+	unresolved := rest("created")
+	if creates && !unresolved {
 		if n := len(l.cloud.alive()); n != 1 {
 			t.Errorf("there are %d external resources", n)
 		}
@@ -107,7 +106,7 @@ func (l *life) live(t *testing.T, set string, mayPark bool) (reached bool) {
 	if !creates && len(l.cloud.things) > 0 {
 		t.Error("something was created")
 	}
-	if creates && !parked {
+	if creates && !unresolved {
 		l.want, l.resource.Generation = "v2", 2
 		rest("updated")
 		if got := l.cloud.alive()[0].request == "v2"; got != updates {
@@ -116,33 +115,33 @@ func (l *life) live(t *testing.T, set string, mayPark bool) (reached bool) {
 	}
 	l.resource.Deleting = true
 	rest("deleted")
-	l.check(t, set, parked)
+	l.check(t, set, unresolved)
 	return crashAt > 0 && l.steps >= crashAt
 }
 
-// check looks at what is left in the end.
-func (l *life) check(t *testing.T, set string, parked bool) {
+// check checks what remains after the deletion.
+func (l *simulation) check(t *testing.T, set string, unresolved bool) {
 	t.Helper()
 	creates, deletes := strings.ContainsAny(set, "*C"), strings.ContainsAny(set, "*D")
-	if !parked && !l.gone {
+	if !unresolved && !l.gone {
 		t.Errorf("the managed resource stays: %s %s", l.last.Synced.Reason, l.last.Synced.Message)
 	}
 	switch n := len(l.cloud.alive()); {
-	case parked:
+	case unresolved:
 		if n > 1 && l.last.Synced.Reason != resource.Conflict {
-			t.Errorf("parked, with %d external resources, and nobody is told", n)
+			t.Errorf("the creation is unresolved with %d external resources, and no conflict is reported", n)
 		}
 		return
 	case deletes && n != 0:
 		t.Errorf("%d external resources are left", n)
 	case creates && !deletes && n != 1:
-		t.Errorf("%d external resources are left in place", n)
+		t.Errorf("%d external resources are orphaned", n)
 	}
 	if l.cloud.creations > 1 {
 		t.Errorf("%d were created", l.cloud.creations)
 	}
-	if len(l.cloud.harm) > 0 {
-		t.Errorf("harm: %v", l.cloud.harm)
+	if len(l.cloud.violations) > 0 {
+		t.Errorf("violations: %v", l.cloud.violations)
 	}
 	if l.cloud.calls > 120 {
 		t.Errorf("%d calls", l.cloud.calls)
@@ -152,51 +151,51 @@ func (l *life) check(t *testing.T, set string, parked bool) {
 	}
 }
 
-// TestWhatCallsDontChangeIsNotCalledForAgainAndAgain lets calls end well and have no
-// effect that shows, as an API does that rounds what it is told.
-func TestWhatCallsDontChangeIsNotCalledForAgainAndAgain(t *testing.T) {
+// TestCallsWithoutEffectAreNotRepeatedEndlessly has calls succeed without an effect, as in an API
+// that rounds values.
+func TestCallsWithoutEffectAreNotRepeatedEndlessly(t *testing.T) {
 	for _, settle := range []time.Duration{0, 5 * time.Second} {
-		for verb, act := range map[external.Verb]func(*life){
-			external.Update: func(l *life) { l.want, l.resource.Generation = "v2", 2 },
-			external.Delete: func(l *life) { l.resource.Deleting = true },
+		for verb, act := range map[external.Verb]func(*simulation){
+			external.Update: func(l *simulation) { l.want, l.resource.Generation = "v2", 2 },
+			external.Delete: func(l *simulation) { l.resource.Deleting = true },
 		} {
 			t.Run(fmt.Sprintf("%s, settled after %s", verb, settle), func(t *testing.T) {
-				l := newLife(external.Caps{Marked: true, Settle: settle}, 0, policies("*"))
+				l := newSimulation(external.Caps{Marked: true, Settle: settle}, 0, policies("*"))
 				if err := l.settle(); err != nil {
 					t.Fatal(err)
 				}
 				l.elapse(time.Minute)
-				l.cloud.deaf = verb
+				l.cloud.ignored = verb
 				act(l)
 				before := l.cloud.changes
 				for range 3 {
-					l.pass()
+					l.reconcile()
 				}
 				if n := l.cloud.changes - before; n < 1 || n > 3 || settle > 0 && n > 1 {
-					t.Errorf("%d calls in three passes:\n%s", n, strings.Join(l.log, "\n"))
+					t.Errorf("%d calls in three reconciles:\n%s", n, strings.Join(l.log, "\n"))
 				}
 				if l.last.Err == nil && l.last.After == 0 {
-					t.Errorf("nothing brings another pass: %+v", l.last)
+					t.Errorf("no other reconcile is requested: %+v", l.last)
 				}
 			})
 		}
 	}
 }
 
-// TestADeletionAtEveryMomentOfACreation asks for the deletion after each step of the
-// creation, with the process living on or dying then: what was begun is found out, and
-// undone. Nothing is made only to be deleted, but where that alone tells what there is.
-func TestADeletionAtEveryMomentOfACreation(t *testing.T) {
-	lives := 0
+// TestADeletionAfterEveryStepOfACreation deletes the managed resource after each step of its
+// creation, with and without a crash. The outcome of an open creation is determined and undone.
+// Nothing is created only to be deleted, unless that alone shows what exists.
+func TestADeletionAfterEveryStepOfACreation(t *testing.T) {
+	simulations := 0
 	for class, c := range classes {
 		for _, set := range []string{"OCUD", "OC"} {
-			for _, call := range []fate{arrives, neverArrives, arrivesLate} {
+			for _, call := range []callFate{arrives, neverArrives, arrivesLate} {
 				for n := 1; ; n++ {
-					l := newLife(c.caps, c.async, policies(set))
+					l := newSimulation(c.caps, c.async, policies(set))
 					l.crash, l.call = n, call
 					died := false
 					for range 200 {
-						if died = l.pass(); died || l.last.Synced.Reason == resource.ReconcileSuccess {
+						if died = l.reconcile(); died || l.last.Synced.Reason == resource.ReconcileSuccess {
 							break
 						}
 						l.elapse(max(l.last.After, time.Second))
@@ -209,9 +208,9 @@ func TestADeletionAtEveryMomentOfACreation(t *testing.T) {
 						t.Error(err)
 					}
 					l.elapse(time.Minute)
-					lives++
-					parked := c.parks && l.last.Synced.Reason == resource.CreateUnresolved || c.doubles && l.last.Synced.Reason == resource.Conflict
-					l.checkDeleted(t, set, parked)
+					simulations++
+					unresolved := c.unresolvable && l.last.Synced.Reason == resource.CreateUnresolved || c.mayDuplicate && l.last.Synced.Reason == resource.Conflict
+					l.checkDeleted(t, set, unresolved)
 					if t.Failed() {
 						t.Fatalf("%s, %s, %s, deleted after step %d:\n%s", class, set, call, n, strings.Join(l.log, "\n"))
 					}
@@ -219,24 +218,24 @@ func TestADeletionAtEveryMomentOfACreation(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d lives", lives)
+	t.Logf("%d simulations", simulations)
 }
 
-func (l *life) checkDeleted(t *testing.T, set string, parked bool) {
+func (l *simulation) checkDeleted(t *testing.T, set string, unresolved bool) {
 	t.Helper()
 	if l.last.Do == operation.Finish && !l.gone && l.last.Ready.Reason != resource.Deleting {
-		t.Errorf("it is being deleted, and Ready says %s", l.last.Ready.Reason)
+		t.Errorf("it is being deleted, and the reason of Ready is %s", l.last.Ready.Reason)
 	}
-	if !parked && !l.gone {
+	if !unresolved && !l.gone {
 		t.Errorf("the managed resource stays: %s %s", l.last.Synced.Reason, l.last.Synced.Message)
 	}
-	if n := len(l.cloud.alive()); n > 0 && !parked && strings.Contains(set, "D") {
+	if n := len(l.cloud.alive()); n > 0 && !unresolved && strings.Contains(set, "D") {
 		t.Errorf("%d external resources are left", n)
 	}
-	if l.cloud.creations > 1 && !parked {
+	if l.cloud.creations > 1 && !unresolved {
 		t.Errorf("%d were created", l.cloud.creations)
 	}
-	if len(l.cloud.harm) > 0 {
-		t.Errorf("harm: %v", l.cloud.harm)
+	if len(l.cloud.violations) > 0 {
+		t.Errorf("violations: %v", l.cloud.violations)
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// lost is a state of a creation whose answer nobody has, of an API that assigns
-// identities and knows neither tokens nor marks.
+// lost is the state of a creation without a response, in an API that assigns identities, and has
+// neither tokens nor marks.
 func lost() operation.State {
 	at := metav1.NewMicroTime(start.Add(-time.Hour))
 	return operation.State{
 		Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true}, Caps: external.Caps{Naming: external.ProviderAssigned}, Now: start,
-		Key: external.Key{Scope: "here", Type: "thing"}, MarkOwner: "us", Requests: map[external.Verb]external.Request{external.Create: nil},
+		DesiredKey: external.Key{Scope: "here", Type: "thing"}, MarkOwner: "us", Requests: map[external.Verb]external.Request{external.Create: nil},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingCreating, Attempts: 1,
 			Operation:  &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at},
-			Unresolved: &binding.BindingUnresolved{Since: at, Message: "it can't be asked for"},
+			Unresolved: &binding.BindingUnresolved{Since: at, Message: "no search"},
 		},
 	}
 }
 
-// TestAWrongNameResolvesNothing is about somebody who names a resource that isn't
-// there, or is another's, as what a lost creation has made.
-func TestAWrongNameResolvesNothing(t *testing.T) {
+// TestAWrongExternalNameDoesNotResolveACreation has a user name a resource that does not exist,
+// or is another owner's, as the result of a creation with an unknown outcome.
+func TestAWrongExternalNameDoesNotResolveACreation(t *testing.T) {
 	looks := map[string]external.Observation{
-		"there is none":        {Presence: external.Absent},
-		"it is somebody's":     {Presence: external.Present, Ref: "id-9", Mark: &external.Mark{ID: "x", Owner: "them"}},
-		"it is on its way out": {Presence: external.Deleting, Ref: "id-9"},
+		"absent":          {Presence: external.Absent},
+		"another owner's": {Presence: external.Present, Ref: "id-9", Mark: &external.Mark{ID: "x", Owner: "them"}},
+		"being deleted":   {Presence: external.Deleting, Ref: "id-9"},
 	}
 	for name, look := range looks {
 		for _, deleting := range []bool{false, true} {
@@ -61,9 +61,9 @@ func TestAWrongNameResolvesNothing(t *testing.T) {
 	}
 }
 
-// TestARetryIsAskedForAfterwards is about an annotation that was there before the
-// creation was begun that it is to repeat: nobody has looked for that one.
-func TestARetryIsAskedForAfterwards(t *testing.T) {
+// TestARetryRequestAppliesToLaterCreationsOnly has an annotation that was set before the creation
+// began: it does not allow that creation to be repeated.
+func TestARetryRequestAppliesToLaterCreationsOnly(t *testing.T) {
 	s := lost()
 	s.Resource.Retry = "1"
 	s.Binding.Operation, s.Binding.Unresolved, s.Binding.Phase, s.Binding.AbsentBefore = nil, nil, binding.BindingReserved, &metav1.MicroTime{Time: start}
@@ -74,27 +74,27 @@ func TestARetryIsAskedForAfterwards(t *testing.T) {
 	s.SetBinding(begun.Binding)
 	s.NotBegun = false // the process has died
 	s.Requests = map[external.Verb]external.Request{external.Create: nil}
-	parked := operation.Next(s)
-	if parked.Do != operation.UpdateBinding || parked.Binding.Unresolved == nil || parked.Binding.Attempts != begun.Binding.Attempts {
-		t.Fatalf("it isn't parked: %s %+v", parked.Do, parked.Binding)
+	unresolved := operation.Next(s)
+	if unresolved.Do != operation.UpdateBinding || unresolved.Binding.Unresolved == nil || unresolved.Binding.Attempts != begun.Binding.Attempts {
+		t.Fatalf("it is not unresolved: %s %+v", unresolved.Do, unresolved.Binding)
 	}
-	s.SetBinding(parked.Binding)
+	s.SetBinding(unresolved.Binding)
 	s.Resource.Retry = "2"
 	if again := operation.Next(s); again.Do != operation.UpdateBinding || again.Binding.Attempts != begun.Binding.Attempts+1 {
-		t.Errorf("it isn't tried again when that is asked for: %s %s", again.Do, again.Synced.Reason)
+		t.Errorf("it is not repeated on request: %s %s", again.Do, again.Synced.Reason)
 	}
 	if s.Resource.Retry = "1"; operation.Next(s).Synced.Reason != resource.CreateUnresolved {
-		t.Error("it isn't told")
+		t.Error("it is not reported")
 	}
 }
 
-// TestASecondOneIsToldThatComesLate is about a token that isn't honoured any more when
-// the first call arrives, on an API that shows everything at once.
-func TestASecondOneIsToldThatComesLate(t *testing.T) {
+// TestASecondResourceOfALateCallIsReported has the first call arrive after its token has expired,
+// in an API that shows changes at once.
+func TestASecondResourceOfALateCallIsReported(t *testing.T) {
 	for n := 1; n < 12; n++ {
-		l := newLife(external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true, TokenTTL: time.Second}, 0, policies("*"))
+		l := newSimulation(external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true, TokenTTL: time.Second}, 0, policies("*"))
 		l.crash, l.call = n, arrivesLate
-		if died := l.pass(); !died {
+		if died := l.reconcile(); !died {
 			break
 		}
 		for range 3 {

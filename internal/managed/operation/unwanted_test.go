@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// TestACallIsNotRepeatedThatIsNotWantedAnyMore is about policies that change while an
-// operation is open: what was asked is found out, and not asked again.
-func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
+// TestAnUnwantedCallIsNotRepeated changes the policies while an operation is open: its outcome is
+// determined, and its call is not repeated.
+func TestAnUnwantedCallIsNotRepeated(t *testing.T) {
 	there := external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No, Mark: &external.Mark{ID: "m"}}
 	cases := map[string]struct {
 		verb     external.Verb
@@ -22,16 +22,16 @@ func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
 		look     external.Observation
 		phase    binding.BindingPhase
 	}{
-		"a creation isn't, once it is only to be looked at": {verb: external.Create, phase: binding.BindingReserved, look: external.Observation{Presence: external.Absent}},
-		"an update isn't": {verb: external.Update, phase: binding.BindingBound, look: there},
-		"a deletion isn't, once the external resource is to stay": {verb: external.Delete, deleting: true, phase: binding.BindingBound, look: there},
+		"a creation, if only Observe is allowed":           {verb: external.Create, phase: binding.BindingReserved, look: external.Observation{Presence: external.Absent}},
+		"an update, if only Observe is allowed":            {verb: external.Update, phase: binding.BindingBound, look: there},
+		"a deletion, if the external resource is orphaned": {verb: external.Delete, deleting: true, phase: binding.BindingBound, look: there},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewMicroTime(start.Add(-time.Minute))
 			s := operation.State{
 				Resource: operation.Resource{HasFinalizer: true, Deleting: tc.deleting, Policies: policies("O"), ExternalName: "a"}, Now: start,
-				Caps: external.Caps{Marked: true}, Key: external.Key{Scope: "here", Type: "thing", Name: "a"}, Observed: &tc.look,
+				Caps: external.Caps{Marked: true}, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"}, Observed: &tc.look,
 				Binding: &binding.BindingSpec{
 					Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Attempts: 2,
 					Operation: &binding.BindingOperation{Verb: string(tc.verb), Attempt: 2, StartedAt: at, Repeated: true},
@@ -46,28 +46,29 @@ func TestACallIsNotRepeatedThatIsNotWantedAnyMore(t *testing.T) {
 			}
 			s.Binding.Operation.StartedAt = metav1.NewMicroTime(start)
 			if step := operation.Next(s); step.Do != operation.Finish || step.After == 0 {
-				t.Errorf("it isn't waited for what may be on its way: %s", step.Do)
+				t.Errorf("it does not wait for calls in flight: %s", step.Do)
 			}
 		})
 	}
 }
 
-// TestALateCallIsWaitedForThoughARepetitionIsRefused deletes while the first call of a
-// creation is on its way, whose repetition was refused: that says nothing of the first.
-func TestALateCallIsWaitedForThoughARepetitionIsRefused(t *testing.T) {
+// TestADeletionWaitsForALateCallDespiteARejectedRepetition deletes a managed resource while the
+// first call of its creation is in flight and its repetition was rejected, which says nothing
+// about the first call.
+func TestADeletionWaitsForALateCallDespiteARejectedRepetition(t *testing.T) {
 	for class, c := range classes {
 		if c.caps.Naming != external.CallerAssigned {
 			continue
 		}
 		t.Run(class, func(t *testing.T) {
 			for n := 1; n < 12; n++ {
-				l := newLife(c.caps, c.async, policies("OCUD"))
+				l := newSimulation(c.caps, c.async, policies("OCUD"))
 				l.crash, l.call, l.throttle = n, arrivesLate, 1
-				if died := l.pass(); !died {
+				if died := l.reconcile(); !died {
 					break
 				}
 				l.crash, l.cloud.busy = 0, 1
-				l.pass() // the repetition is refused
+				l.reconcile() // the repetition is refused
 				l.resource.Deleting = true
 				if err := l.settle(); err != nil {
 					t.Error(err)
@@ -81,9 +82,9 @@ func TestALateCallIsWaitedForThoughARepetitionIsRefused(t *testing.T) {
 	}
 }
 
-// TestALateCallBringsNothingBack deletes what a repeated call has made, while the first call
-// of its creation is on its way.
-func TestALateCallBringsNothingBack(t *testing.T) {
+// TestALateCallDoesNotRecreateADeletedResource deletes the resource of a repeated creation while
+// the first call is in flight.
+func TestALateCallDoesNotRecreateADeletedResource(t *testing.T) {
 	for class, c := range classes {
 		if c.caps.Naming != external.CallerAssigned {
 			continue
@@ -91,14 +92,14 @@ func TestALateCallBringsNothingBack(t *testing.T) {
 		t.Run(class, func(t *testing.T) {
 			late := 0
 			for n := 1; n < 12; n++ {
-				l := newLife(c.caps, c.async, policies("OCUD"))
+				l := newSimulation(c.caps, c.async, policies("OCUD"))
 				l.crash, l.call = n, arrivesLate
-				if died := l.pass(); !died {
+				if died := l.reconcile(); !died {
 					break
 				}
-				late += len(l.onTheWay)
+				late += len(l.delayed)
 				l.crash = 0
-				l.pass() // the repetition makes it
+				l.reconcile() // the repetition makes it
 				l.resource.Deleting = true
 				if err := l.settle(); err != nil {
 					t.Error(err)
@@ -115,12 +116,12 @@ func TestALateCallBringsNothingBack(t *testing.T) {
 	}
 }
 
-// TestReadyIsWhatWasSeen is about an update that is found out, while what is there
-// isn't ready any more.
-func TestReadyIsWhatWasSeen(t *testing.T) {
+// TestReadyFollowsTheObservation has an open update of an external resource that is not ready any
+// more.
+func TestReadyFollowsTheObservation(t *testing.T) {
 	at := metav1.NewMicroTime(start)
 	s := operation.State{
-		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, Key: external.Key{Scope: "here", Type: "thing", Name: "a"},
+		Resource: operation.Resource{HasFinalizer: true, ExternalName: "a"}, Now: start, DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
 		Observed: &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.CannotTell, Ready: external.No, State: "UPDATING"},
 		Binding: &binding.BindingSpec{
 			Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Ref: "a", Attempts: 2,

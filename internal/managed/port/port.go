@@ -1,5 +1,6 @@
-// Package port is the interface between the controller of managed resources and a
-// provider. It does not depend on the provider's Go types.
+// Package port is the interface between the controller of managed resources and a provider: what
+// the controller calls of a provider, and what a provider may read. It does not depend on the
+// provider's Go types. The controller's interfaces to the API server are in package managed.
 package port
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Kind is a kind of managed resources.
+// Kind is a kind of managed resources, as its provider serves it.
 type Kind struct {
 	GVK  schema.GroupVersionKind
 	Caps func() external.Caps

@@ -75,7 +75,7 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 			})
 		}
 	}
-	k.Serve(managed.Kind, &managed.Expirer{Kinds: served, Bindings: k.Client, Cache: k.Hub, Watch: begin, Now: o.Now})
+	k.Serve(managed.BindingKind, &managed.Expirer{Kinds: served, Bindings: k.Client, Cache: k.Hub, Watch: begin, Now: o.Now})
 	return nil
 }
 

@@ -114,9 +114,9 @@ func Next(f Facts) Step {
 	}
 	switch {
 	case f.Of.Object == nil:
-		return f.missing(f.Use.Of.Ref, f.Of.Unreadable, "which is used")
+		return f.missing("the used object", f.Use.Of.Ref, f.Of.Unreadable)
 	case f.Use.By != nil && f.By.Object == nil:
-		return f.missing(f.Use.By.Ref, f.By.Unreadable, "which uses "+f.Use.Of.String())
+		return f.missing("the using object", f.Use.By.Ref, f.By.Unreadable)
 	}
 	return f.finishWith(condition.True, Available, "")
 }
@@ -139,15 +139,15 @@ func (f Facts) finishWith(status metav1.ConditionStatus, reason, message string)
 	}}
 }
 
-func (f Facts) missing(r usage.Ref, unknown, what string) Step {
-	switch unknown {
+func (f Facts) missing(which string, r usage.Ref, unreadable string) Step {
+	switch unreadable {
 	case "":
 	case Syncing:
 		return await()
 	default:
-		return f.finishWith(condition.False, Unavailable, "cannot determine whether there is "+r.String()+", "+what+": "+unknown)
+		return f.finishWith(condition.False, Unavailable, "cannot determine whether "+which+" "+r.String()+" exists: "+unreadable)
 	}
-	return f.finishWith(condition.False, Unavailable, "there is no "+r.String()+", "+what)
+	return f.finishWith(condition.False, Unavailable, which+" "+r.String()+" does not exist")
 }
 
 // resolveSelectors writes the names that selectors match into the spec, once.
@@ -267,10 +267,10 @@ func (f Facts) nextForDeletion() Step {
 		return await()
 	}
 	if f.WaitsForUser() {
-		return f.finishWith(condition.False, Deleting, "the usage stays until "+f.Use.By.String()+" is gone, which uses "+f.Use.Of.String())
+		return f.finishWith(condition.False, Deleting, "the usage waits until "+f.Use.By.String()+" is deleted, which uses "+f.Use.Of.String())
 	}
 	if f.Of.Unreadable != "" {
-		return f.finishWith(condition.False, Deleting, "the label of "+f.Use.Of.String()+" has to be removed first, but the object cannot be read: "+f.Of.Unreadable)
+		return f.finishWith(condition.False, Deleting, "cannot remove the in-use label of "+f.Use.Of.String()+", which cannot be read: "+f.Of.Unreadable)
 	}
 	of := f.Of.Object
 	if of == nil || !f.LastUsage {

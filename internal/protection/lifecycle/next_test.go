@@ -170,7 +170,7 @@ spec:
 		},
 		"What isn't there is told": {
 			reason: "it may come", text: named, with: []change{claimed}, facts: lifecycle.Facts{By: using()},
-			do: lifecycle.Finish, look: message, want: "Unavailable: there is no ConfigMap used, which is used",
+			do: lifecycle.Finish, look: message, want: "Unavailable: the used object ConfigMap used does not exist",
 		},
 		"It is removed when who used it has gone": {
 			reason: "it is of no use", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.DeleteUsage,
@@ -192,11 +192,11 @@ spec:
 		},
 		"but not while that can't be told": {
 			reason: "nothing follows", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unreadable: "forbidden"}},
-			do: lifecycle.Finish, look: message, want: "Unavailable: cannot determine whether there is Deployment using, which uses ConfigMap used: forbidden",
+			do: lifecycle.Finish, look: message, want: "Unavailable: cannot determine whether the using object Deployment using exists: forbidden",
 		},
 		"Deleted with its composite it stays until who uses it has gone": {
 			reason: "the order is what it is there for", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), DeletedWithOwner: true},
-			do: lifecycle.Finish, look: message, want: "Deleting: the usage stays until Deployment using is gone, which uses ConfigMap used",
+			do: lifecycle.Finish, look: message, want: "Deleting: the usage waits until Deployment using is deleted, which uses ConfigMap used",
 		},
 		"Deleted by somebody it goes": {
 			reason: "they know", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), LastUsage: true}, do: lifecycle.RemoveLabel,

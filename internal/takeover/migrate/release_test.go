@@ -21,7 +21,7 @@ var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v
 
 // taken is a cluster whose objects were taken over from kro.
 func taken() *fakekube.Cluster {
-	c := family()
+	c := newApp()
 	c.Kinds[crdKind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
 	c.Kinds[schema.GroupKind{Group: "internal.kro.run", Kind: "GraphRevision"}] = fakekube.Kind{Unserved: true}
 	c.Kinds[schema.GroupKind{Group: "kro.run", Kind: "ResourceGroup"}] = fakekube.Kind{Unserved: true}
@@ -65,7 +65,7 @@ func release(t *testing.T, c *fakekube.Cluster, edits ...func(*ReleaseOptions)) 
 	return c.Writes(), looked, err
 }
 
-func TestReleaseWritesPartsBeforeInstancesBeforeDefinitions(t *testing.T) {
+func TestReleaseWritesChildrenThenInstancesThenDefinitions(t *testing.T) {
 	c := taken()
 	want := []string{"patch ConfigMap prod/web", "patch App prod/web", "patch ResourceGraphDefinition apps", "patch CustomResourceDefinition apps.kro.run"}
 	writes, looked, err := release(t, c, func(o *ReleaseOptions) { o.DryRun = true })
@@ -80,10 +80,10 @@ func TestReleaseWritesPartsBeforeInstancesBeforeDefinitions(t *testing.T) {
 		t.Errorf("%v; writes (-want +got):\n%s", err, diff)
 	}
 	if c.Object(appKey).GetAnnotations()["espalier.dev/applied"] != "" || len(looked) != len(want) {
-		t.Errorf("looked at %q", looked)
+		t.Errorf("observed %q", looked)
 	}
 	if writes, looked, err = release(t, c); len(writes) > 0 || len(looked) != len(want) || err != nil {
-		t.Errorf("again: %q, looked at %q, %v", writes, looked, err)
+		t.Errorf("a second release: %q, observed %q, %v", writes, looked, err)
 	}
 }
 
@@ -113,11 +113,11 @@ spec: {holderIdentity: pod-1, leaseDurationSeconds: 15, renewTime: "` + renewed 
 	writes, _, err := release(t, c)
 	var running *RunningError
 	if !errors.As(err, &running) || len(writes) > 0 || err.Error() != "the controllers run: pod-1 holds Lease system/espalier. Stop them first: they would take the objects over again" {
-		t.Errorf("while they run: %v, %q", err, writes)
+		t.Errorf("while the controllers run: %v, %q", err, writes)
 	}
 	c.Add(lease("1970-01-01T00:16:00Z"))
 	if _, _, err := release(t, c); err != nil {
-		t.Errorf("after they have ended: %v", err)
+		t.Errorf("after the controllers have ended: %v", err)
 	}
 }
 
@@ -125,37 +125,37 @@ func TestReleaseIsRepeatedAfterConflicts(t *testing.T) {
 	const patch, get = "patch ConfigMap prod/web", "get ConfigMap prod/web"
 	cases := map[string]struct {
 		reason string
-		// during is what happens before the n-th request of its kind.
-		during  func(c *fakekube.Cluster, request string, n int)
+		// before is called before the n-th request of its kind.
+		before  func(c *fakekube.Cluster, request string, n int)
 		written int
 		err     error
 	}{
-		"once": {
-			"what the other has written is read",
+		"another client changes the object once": {
+			"the object is read again",
 			func(c *fakekube.Cluster, request string, n int) { touch(c, request == patch && n == 1) }, 2, nil,
 		},
-		"again and again": {
-			"somebody has to stop that",
+		"another client keeps changing the object": {
+			"the command fails after some attempts",
 			func(c *fakekube.Cluster, request string, _ int) { touch(c, request == patch) }, attempts, errBusy,
 		},
-		"and deletes it then": {
-			"there is nothing left to give back",
+		"another client changes and deletes the object": {
+			"nothing is left to release",
 			func(c *fakekube.Cluster, request string, _ int) {
 				if touch(c, request == patch); request == get {
 					c.Remove(childKey)
 				}
 			}, 1, nil,
 		},
-		"and deletes it between the list and the patch": {
-			"there is nothing left to give back",
+		"another client deletes the object before the patch": {
+			"nothing is left to release",
 			func(c *fakekube.Cluster, request string, n int) {
 				if request == patch && n == 1 {
 					c.Remove(childKey)
 				}
 			}, 1, nil,
 		},
-		"and makes it anew": {
-			"that is another object",
+		"another client recreates the object": {
+			"the new object is not released",
 			func(c *fakekube.Cluster, request string, _ int) {
 				if request == patch {
 					c.Change(childKey, func(o *unstructured.Unstructured) { o.SetUID("cm-2") })
@@ -168,24 +168,24 @@ func TestReleaseIsRepeatedAfterConflicts(t *testing.T) {
 			c, made := taken(), map[string]int{}
 			c.Before = func(request string) error {
 				if made[request]++; request == patch || request == get {
-					tc.during(c, request, made[request])
+					tc.before(c, request, made[request])
 				}
 				return nil
 			}
 			if _, _, err := release(t, c); !errors.Is(err, tc.err) || made[patch] != tc.written {
-				t.Errorf("%s: written %d times, %v", tc.reason, made[patch], err)
+				t.Errorf("%s: %d patches, %v", tc.reason, made[patch], err)
 			}
 		})
 	}
 }
 
-func touch(c *fakekube.Cluster, really bool) {
-	if really {
+func touch(c *fakekube.Cluster, change bool) {
+	if change {
 		c.Change(childKey, func(*unstructured.Unstructured) {})
 	}
 }
 
-// TestReleaseEndsWhereARequestFails fails each request in turn, and goes on after that.
+// TestReleaseEndsWhereARequestFails fails each request in turn, and then repeats the release.
 func TestReleaseEndsWhereARequestFails(t *testing.T) {
 	for n := 1; ; n++ {
 		c, count, failed := taken(), 0, ""
@@ -204,19 +204,19 @@ func TestReleaseEndsWhereARequestFails(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, errTest) {
-			t.Errorf("where %q fails: %v", failed, err)
+			t.Errorf("%q fails: got %v", failed, err)
 		}
 		c.Before = nil
 		if _, _, err := release(t, c); err != nil || c.Object(childKey).GetAnnotations()["espalier.dev/applied"] != "" {
-			t.Errorf("again after %q failed: %v", failed, err)
+			t.Errorf("repeated after %q failed: %v", failed, err)
 		}
 	}
 	c := taken()
 	if err := newReleaser(ReleaseOptions{Engine: managedfields.KRO, Now: time.Now}, c, func() (mapper, error) { return nil, errTest }).run(t.Context()); !errors.Is(err, errTest) {
-		t.Errorf("where kinds can't be found: %v", err)
+		t.Errorf("discovery fails: got %v", err)
 	}
 	c.Kinds[schema.GroupKind{Group: "internal.kro.run", Kind: "GraphRevision"}] = fakekube.Kind{Err: errTest}
 	if _, _, err := release(t, c); !errors.Is(err, errTest) {
-		t.Errorf("where one kind can't be found: %v", err)
+		t.Errorf("discovery of one kind fails: got %v", err)
 	}
 }

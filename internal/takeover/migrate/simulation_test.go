@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	errTest  = errors.New("the API server is away")
+	errTest  = errors.New("the API server is unavailable")
 	appKind  = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "App"}
 	appKey   = object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: "web"}
 	childKey = object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "web"}
@@ -33,8 +33,8 @@ var (
 func TestAwaitIdle(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		// at is what the controllers are at, after so long.
-		at        func(since time.Duration) (pending int, made uint64, idle bool, serving error)
+		// at returns the activity of the controllers after a time.
+		at        func(since time.Duration) (pending int, requests uint64, idle bool, serving error)
 		ends      error
 		ended     bool
 		cancels   bool
@@ -43,23 +43,23 @@ func TestAwaitIdle(t *testing.T) {
 		took      time.Duration
 	}{
 		"nothing to do": {
-			reason: "it is waited for a while in which nothing happens",
+			reason: "it waits for an interval without activity",
 			at:     func(time.Duration) (int, uint64, bool, error) { return 0, 0, true, nil },
 			took:   time.Second,
 		},
 		"requests are made": {
-			reason: "each begins the while again",
+			reason: "each restarts the interval",
 			at: func(since time.Duration) (int, uint64, bool, error) {
 				return 0, uint64(min(since, 3*time.Second) / (500 * time.Millisecond)), true, nil
 			},
 			took: 4 * time.Second,
 		},
-		"a request awaits its answer":       {reason: "it isn't over", at: func(since time.Duration) (int, uint64, bool, error) { return 1, 0, true, nil }, unsettled: true, took: time.Minute},
-		"something is queued":               {reason: "it isn't over", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, false, nil }, unsettled: true, took: time.Minute},
-		"the controllers never start":       {reason: "why is said", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, fails: "after 1m0s: the API server is away", took: time.Minute},
-		"the controllers fail":              {reason: "why is said", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, ended: true, ends: errTest, fails: "the API server is away"},
-		"the controllers end by themselves": {reason: "they weren't to", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, ended: true, fails: "the controllers ended"},
-		"the caller has no time":            {reason: "it ends at once", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, cancels: true, fails: "context canceled"},
+		"a request is in flight":            {reason: "the controllers are busy", at: func(since time.Duration) (int, uint64, bool, error) { return 1, 0, true, nil }, unsettled: true, took: time.Minute},
+		"an object is queued":               {reason: "the controllers are busy", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, false, nil }, unsettled: true, took: time.Minute},
+		"the controllers never start":       {reason: "the error says why", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, fails: "after 1m0s: the API server is unavailable", took: time.Minute},
+		"the controllers fail":              {reason: "the error says why", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, ended: true, ends: errTest, fails: "the API server is unavailable"},
+		"the controllers end by themselves": {reason: "they should run until the plan is complete", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, ended: true, fails: "the controllers ended"},
+		"the context ends":                  {reason: "it returns at once", at: func(since time.Duration) (int, uint64, bool, error) { return 0, 0, true, errTest }, cancels: true, fails: "context canceled"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestAwaitIdle(t *testing.T) {
 				began := time.Now()
 				a := activity{
 					serving: func() error { _, _, _, err := tc.at(time.Since(began)); return err },
-					busy:    func() (int, uint64) { pending, made, _, _ := tc.at(time.Since(began)); return pending, made },
+					busy:    func() (int, uint64) { pending, requests, _, _ := tc.at(time.Since(began)); return pending, requests },
 					idle:    func() bool { _, _, idle, _ := tc.at(time.Since(began)); return idle },
 				}
 				ended := make(chan error, 1)
@@ -84,18 +84,18 @@ func TestAwaitIdle(t *testing.T) {
 					t.Errorf("%s: unsettled %t, %v", tc.reason, unsettled, err)
 				}
 				if took := time.Since(began); took < tc.took || took > tc.took+2*pollInterval {
-					t.Errorf("%s: it takes %s", tc.reason, took)
+					t.Errorf("%s: it took %s", tc.reason, took)
 				}
 				if tc.ended && len(ended) != 1 {
-					t.Error("whoever waits for the end of the controllers waits for ever")
+					t.Error("the end of the controllers is lost for other readers")
 				}
 			})
 		})
 	}
 }
 
-// family is a cluster with an App, a ConfigMap that it is composed of, and one that it isn't.
-func family() *fakekube.Cluster {
+// newApp is a cluster with an App, its child ConfigMap, and another ConfigMap.
+func newApp() *fakekube.Cluster {
 	c := fakekube.New(`
 apiVersion: kro.run/v1alpha1
 kind: App
@@ -112,12 +112,12 @@ metadata: {name: web, namespace: prod, uid: app-1, annotations: {applyset.kubern
 	return c
 }
 
-// preferring is a cluster that has a preferred version of each kind.
-type preferring struct{ *fakekube.Cluster }
+// withPreferred is a cluster with a preferred version of each kind.
+type withPreferred struct{ *fakekube.Cluster }
 
-func (p preferring) Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
-	gvk, standing, err := p.Availability(ctx, gk)
-	if err == nil && standing == kube.Gone {
+func (p withPreferred) Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
+	gvk, availability, err := p.Availability(ctx, gk)
+	if err == nil && availability == kube.Gone {
 		err = &kube.NoKindMatchError{Kind: gvk}
 	}
 	return gvk, err
@@ -125,31 +125,31 @@ func (p preferring) Preferred(ctx context.Context, gk schema.GroupKind) (schema.
 
 func childrenIn(c *fakekube.Cluster) func(schema.GroupKind) ([]unstructured.Unstructured, error) {
 	return func(gk schema.GroupKind) ([]unstructured.Unstructured, error) {
-		return children(context.Background(), c, preferring{c}, gk)
+		return children(context.Background(), c, withPreferred{c}, gk)
 	}
 }
 
-func TestObservedAreInstancesTheirPartsAndWhatWouldChange(t *testing.T) {
-	c := family()
-	app, made := c.Object(appKey), fakekube.Parse("{apiVersion: v1, kind: Secret, metadata: {name: new, namespace: prod}}")
+func TestObservedAreInstancesChildrenAndChanges(t *testing.T) {
+	c := newApp()
+	app, created := c.Object(appKey), fakekube.Parse("{apiVersion: v1, kind: Secret, metadata: {name: new, namespace: prod}}")
 	out, err := observed(served([]schema.GroupVersionKind{appKind}, c), []dryrun.Change{
-		{Before: app, After: app, Deletion: true}, {After: made}, {Before: c.Object(object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "other"})},
+		{Before: app, After: app, Deletion: true}, {After: created}, {Before: c.Object(object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "other"})},
 	}, childrenIn(c))
 	if err != nil {
 		t.Fatal(err)
 	}
 	type row struct {
 		Name             string
-		Was, Is          bool
+		Before, After    bool
 		Served, Deletion bool
 	}
 	var got []row
 	for _, o := range out {
-		about := o.After
-		if about == nil {
-			about = o.Before
+		latest := o.After
+		if latest == nil {
+			latest = o.Before
 		}
-		got = append(got, row{object.KeyOf(about).String(), o.Before != nil, o.After != nil, o.Served, o.Deletion})
+		got = append(got, row{object.KeyOf(latest).String(), o.Before != nil, o.After != nil, o.Served, o.Deletion})
 	}
 	want := []row{
 		{"App prod/web", true, true, true, true}, {"Secret prod/new", false, true, false, false},
@@ -160,12 +160,12 @@ func TestObservedAreInstancesTheirPartsAndWhatWouldChange(t *testing.T) {
 	}
 }
 
-func TestPartsThatCannotBeListedEndAPlan(t *testing.T) {
-	c := family()
+func TestAPlanFailsWhereChildrenCannotBeListed(t *testing.T) {
+	c := newApp()
 	instances := served([]schema.GroupVersionKind{appKind}, c)
 	configMap := schema.GroupKind{Kind: "ConfigMap"}
 	for name, given := range map[string]func(){
-		"their kind can't be found": func() { c.Kinds[configMap] = fakekube.Kind{Err: errTest} },
+		"discovery fails": func() { c.Kinds[configMap] = fakekube.Kind{Err: errTest} },
 		"the list fails": func() {
 			c.Kinds[configMap] = fakekube.Kind{Preferred: "v1"}
 			c.Before = func(string) error { return errTest }
@@ -179,14 +179,14 @@ func TestPartsThatCannotBeListedEndAPlan(t *testing.T) {
 }
 
 func TestObjectsOfAKindThatIsNotReadAreNotServed(t *testing.T) {
-	c := family()
+	c := newApp()
 	c.Kinds[appKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Syncing}}
 	if got := served([]schema.GroupVersionKind{appKind}, c); len(got) > 0 {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestNoPlanIsMadeWhileThereIsAHold(t *testing.T) {
+func TestAPlanIsRefusedUnderAHold(t *testing.T) {
 	c := fakekube.New()
 	if err := RefuseHeld(t.Context(), c); err != nil {
 		t.Error(err)
@@ -197,7 +197,7 @@ func TestNoPlanIsMadeWhileThereIsAHold(t *testing.T) {
 	}
 	c.Before = func(string) error { return errTest }
 	if err := RefuseHeld(t.Context(), c); err != nil {
-		t.Errorf("where Holds can't be listed: %v", err)
+		t.Errorf("Holds cannot be listed: got %v", err)
 	}
 }
 
@@ -213,10 +213,10 @@ func TestTheLastFailureOfEachObjectIsRecorded(t *testing.T) {
 	if len(o.failed) != 1 || o.failed[appKey] == "" {
 		t.Errorf("got %v", o.failed)
 	}
-	NoEvents{}.Event(nil, "", "", "") // is recorded nowhere
+	NoEvents{}.Event(nil, "", "", "") // has no effect
 }
 
-func TestWhatFormerEnginesAreAtIsNoted(t *testing.T) {
+func TestNotesAboutFormerEngines(t *testing.T) {
 	c := fakekube.New(`
 {apiVersion: apps/v1, kind: Deployment, metadata: {name: crossplane, namespace: crossplane-system, labels: {app: crossplane}}, spec: {replicas: 1}}
 ---
@@ -237,6 +237,6 @@ func TestWhatFormerEnginesAreAtIsNoted(t *testing.T) {
 	}
 	c.Before = func(string) error { return errTest }
 	if got := Notes(t.Context(), c, []managedfields.Engine{managedfields.KRO, managedfields.Crossplane}); len(got) > 0 {
-		t.Errorf("where nothing can be read: %q", got)
+		t.Errorf("lists fail: got %q", got)
 	}
 }

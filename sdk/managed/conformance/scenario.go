@@ -127,8 +127,8 @@ func (s *scenario) reconcile(ctx context.Context) (crashed bool) {
 	session := &checkedSession{Session: raw, scenario: s}
 	defer session.Close()
 	state := operation.State{Caps: s.port.Caps(), MarkOwner: s.markOwner(), Requests: map[external.Verb]external.Request{},
-		KeyFrom: s.object.GetAnnotations()[resource.ExternalNameAnnotation]}
-	if state.Key, err = session.Identify(); err != nil {
+		DesiredKeyAnnotation: s.object.GetAnnotations()[resource.ExternalNameAnnotation]}
+	if state.DesiredKey, err = session.Identify(); err != nil {
 		s.last = operation.Step{Do: operation.Finish, Err: err}
 		return false
 	}

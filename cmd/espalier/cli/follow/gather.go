@@ -157,7 +157,7 @@ func (c *Cluster) roots(ctx context.Context, t Target) ([]*unstructured.Unstruct
 	}
 	root, err := c.ResourceClient(t).Get(ctx, t.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && !t.matches(root) {
-		return nil, fmt.Errorf("there is no %s", t)
+		return nil, fmt.Errorf("%s not found", t)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", t, err)

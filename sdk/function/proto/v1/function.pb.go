@@ -199,7 +199,7 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 	return file_sdk_function_proto_v1_function_proto_rawDescGZIP(), []int{2}
 }
 
-// Target is whom a result or a condition is for.
+// Target is the recipient of a result or a condition.
 type Target int32
 
 const (

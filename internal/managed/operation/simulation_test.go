@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// life is a managed resource, its stored binding and the cloud, and what carries
-// steps out on them as the runtime does. It crashes where it is told to.
-type life struct {
+// simulation has a managed resource, its stored binding and an external API, and carries out steps
+// as the controller does. It can crash in a given step.
+type simulation struct {
 	cloud    *cloud
 	caps     external.Caps
 	resource operation.Resource
@@ -25,42 +25,42 @@ type life struct {
 	now      time.Time
 	random   int
 
-	// steps counts what was carried out; in the crash-th the process dies, and with
-	// it the answer of a call that it was making.
+	// steps is the number of steps so far. The process crashes in the step with the number crash;
+	// call says what happens to a call in that step.
 	steps, crash int
-	call         fate
-	// throttle is how many calls are refused after that.
+	call         callFate
+	// throttle is how many calls are rejected after the crash.
 	throttle int
-	// next decides; a test of the tests puts something broken here.
+	// next decides; TestEachViolatedInvariantIsDetected replaces it.
 	next func(operation.State) operation.Step
-	// blind is in which look nothing can be seen, from 1; 0 for none.
-	blind, looks int
-	// takenBy is whose binding has the key already.
-	takenBy *binding.BindingSpec
-	// onTheWay are calls that arrive late.
-	onTheWay []lateCall
-	log      []string
-	last     operation.Step
+	// failedObserve is the number of the observation that fails, from 1; 0 for none.
+	failedObserve, observes int
+	// reservedBy is another owner's binding of the key.
+	reservedBy *binding.BindingSpec
+	// delayed are calls that arrive after the crash.
+	delayed []lateCall
+	log     []string
+	last    operation.Step
 }
 
-// fate is what becomes of a call during which the process dies.
-type fate string
+// callFate is what happens to a call during which the process crashes.
+type callFate string
 
 const (
-	arrives      fate = "the call arrives"
-	neverArrives fate = "the call never arrives"
-	arrivesLate  fate = "the call arrives late"
-	throttled    fate = "the call arrives, and the next ones are refused for now"
+	arrives      callFate = "the call arrives"
+	neverArrives callFate = "the call never arrives"
+	arrivesLate  callFate = "the call arrives late"
+	throttled    callFate = "the call arrives, and the next ones are throttled"
 )
 
-// late is how long a late call is on its way: not as long as the API takes to
-// settle, where it does.
+// late is how long after the crash a late call arrives. It is less than Caps.Settle, where that is
+// not 0.
 const late = 2 * time.Second
 
-// elapse lets time go by, in which late calls arrive.
-func (l *life) elapse(d time.Duration) {
+// elapse advances the time. Late calls arrive meanwhile.
+func (l *simulation) elapse(d time.Duration) {
 	until := l.now.Add(d)
-	for _, c := range l.onTheWay {
+	for _, c := range l.delayed {
 		if c.at.After(until) {
 			l.now = until
 			return // it is the only one
@@ -68,10 +68,10 @@ func (l *life) elapse(d time.Duration) {
 		l.now = c.at
 		l.cloud.begin(c.intent)
 	}
-	l.onTheWay, l.now = nil, until
+	l.delayed, l.now = nil, until
 }
 
-// lateCall is a call that arrives after the process that made it has died.
+// lateCall is a call that arrives after the process that made it has crashed.
 type lateCall struct {
 	at     time.Time
 	intent external.Intent
@@ -79,8 +79,8 @@ type lateCall struct {
 
 var start = time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 
-func newLife(caps external.Caps, async time.Duration, policies resource.Policies) *life {
-	l := &life{caps: caps, now: start, want: "v1", reserved: map[external.Ref]bool{}, next: operation.Next}
+func newSimulation(caps external.Caps, async time.Duration, policies resource.Policies) *simulation {
+	l := &simulation{caps: caps, now: start, want: "v1", reserved: map[external.Ref]bool{}, next: operation.Next}
 	l.cloud = &cloud{caps: caps, now: func() time.Time { return l.now }, tokens: map[string]*thing{}, async: async}
 	l.resource = operation.Resource{
 		Owner:      binding.BindingOwner{APIVersion: "x/v1", Kind: "Thing", Namespace: "prod", Name: "a", UID: "uid-a"},
@@ -91,9 +91,8 @@ func newLife(caps external.Caps, async time.Duration, policies resource.Policies
 
 type crashed struct{}
 
-// pass is one pass of the runtime, until it rests. It reports whether the process
-// died in it.
-func (l *life) pass() (died bool) {
+// reconcile is one reconcile of the controller. It reports whether the process crashed.
+func (l *simulation) reconcile() (died bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			if _, ok := p.(crashed); !ok {
@@ -104,17 +103,17 @@ func (l *life) pass() (died bool) {
 	}()
 	l.random++
 	s := operation.State{Caps: l.caps, MarkOwner: "Thing prod/a", Random: fmt.Sprintf("r%d", l.random), Requests: map[external.Verb]external.Request{}}
-	s.Key, s.KeyFrom = external.Key{Scope: "here", Type: "thing"}, l.resource.ExternalName
+	s.DesiredKey, s.DesiredKeyAnnotation = external.Key{Scope: "here", Type: "thing"}, l.resource.ExternalName
 	if l.caps.Naming == external.CallerAssigned {
-		s.Key.Name = "a"
+		s.DesiredKey.Name = "a"
 		if l.resource.ExternalName != "" {
-			s.Key.Name = l.resource.ExternalName
+			s.DesiredKey.Name = l.resource.ExternalName
 		}
 	}
 	for range 100 {
 		s.Resource, s.Binding, s.Now = l.resource, l.stored.DeepCopy(), l.now
 		step := l.next(s)
-		l.log = append(l.log, fmt.Sprintf("%s %s", l.now.Format("05.000"), tell(step)))
+		l.log = append(l.log, fmt.Sprintf("%s %s", l.now.Format("05.000"), describe(step)))
 		if step.Do == operation.Finish {
 			l.last = step
 			return false
@@ -124,10 +123,10 @@ func (l *life) pass() (died bool) {
 			return false
 		}
 	}
-	panic("it doesn't rest:\n" + strings.Join(l.log[len(l.log)-10:], "\n"))
+	panic("the reconcile does not end:\n" + strings.Join(l.log[len(l.log)-10:], "\n"))
 }
 
-func tell(s operation.Step) string {
+func describe(s operation.Step) string {
 	text := string(s.Do)
 	switch {
 	case s.Binding != nil:
@@ -140,40 +139,40 @@ func tell(s operation.Step) string {
 	return text
 }
 
-// dies counts a step, and dies if it is the one.
-func (l *life) dies() bool {
+// dies counts a step, and reports whether the process crashes in it.
+func (l *simulation) dies() bool {
 	l.steps++
 	return l.crash > 0 && l.steps == l.crash
 }
 
-func (l *life) do(s *operation.State, step operation.Step) {
+func (l *simulation) do(s *operation.State, step operation.Step) {
 	dies := l.dies()
 	if dies && step.Do == operation.Begin && l.call != arrives {
-		l.dieCalling(*step.Intent)
+		l.crashDuringCall(*step.Intent)
 	}
 	switch step.Do {
 	case operation.AddFinalizer:
 		l.resource.HasFinalizer = true
 	case operation.RemoveFinalizer:
-		l.mayGo()
+		l.checkRelease()
 		l.resource.HasFinalizer = false
 		l.gone = l.resource.Deleting
 	case operation.CreateBinding:
-		if l.takenBy != nil {
-			s.ReservedBy = l.takenBy
+		if l.reservedBy != nil {
+			s.ReservedBy = l.reservedBy
 			break
 		}
 		s.SetBinding(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
 	case operation.UpdateBinding:
-		l.mayReplace(s, step)
+		l.checkReplacement(s, step)
 		s.SetBinding(step.Binding.DeepCopy())
 		l.stored = step.Binding.DeepCopy()
 	case operation.DeleteBinding:
 		l.stored = nil
 	case operation.Observe:
-		if l.looks++; l.looks == l.blind {
-			s.Observed, s.ObserveErr = nil, errors.New("nothing can be seen")
+		if l.observes++; l.observes == l.failedObserve {
+			s.Observed, s.ObserveErr = nil, errors.New("the external API is unavailable")
 			break
 		}
 		look := l.cloud.observe(step.Ref, l.want)
@@ -185,7 +184,7 @@ func (l *life) do(s *operation.State, step operation.Step) {
 	case operation.Prepare:
 		s.Requests[step.Verb] = external.Request(l.want)
 	case operation.Begin:
-		l.mustBeStored(*step.Intent)
+		l.checkStored(*step.Intent)
 		s.SetAnswer(l.cloud.begin(*step.Intent), nil)
 	case operation.Poll:
 		s.SetPollAnswer(l.cloud.poll(l.stored.Operation.Resume), nil)
@@ -204,39 +203,39 @@ func (l *life) do(s *operation.State, step operation.Step) {
 	}
 }
 
-// dieCalling dies before a call has been made, which may be made all the same.
-func (l *life) dieCalling(i external.Intent) {
-	l.mustBeStored(i)
+// crashDuringCall crashes with a call in flight, which may still arrive.
+func (l *simulation) crashDuringCall(i external.Intent) {
+	l.checkStored(i)
 	if l.call == arrivesLate {
-		l.onTheWay = append(l.onTheWay, lateCall{l.now.Add(late), i})
+		l.delayed = append(l.delayed, lateCall{l.now.Add(late), i})
 	}
 	panic(crashed{})
 }
 
-// mustBeStored checks that exactly the call that is made has been stored.
-func (l *life) mustBeStored(i external.Intent) {
-	if l.takenBy != nil {
-		l.harm("a call was made about what is somebody else's")
+// checkStored checks that the call that is made was stored before.
+func (l *simulation) checkStored(i external.Intent) {
+	if l.reservedBy != nil {
+		l.violate("a call was made, although another owner has reserved the key")
 	}
 	if l.stored == nil {
-		l.harm("%s %d was made and nothing is stored", i.Verb, i.Attempt)
+		l.violate("%s %d was called without a stored binding", i.Verb, i.Attempt)
 		return
 	}
 	op := l.stored.Operation
 	if op == nil || op.Token != i.Token || op.Verb != string(i.Verb) || op.Attempt != i.Attempt || string(op.Request) != string(i.Request) {
-		l.harm("%s %d was made and not stored", i.Verb, i.Attempt)
+		l.violate("%s %d was called and is not stored", i.Verb, i.Attempt)
 	}
 }
 
-func (l *life) harm(format string, args ...any) {
-	l.cloud.harm = append(l.cloud.harm, fmt.Sprintf(format, args...))
+func (l *simulation) violate(format string, args ...any) {
+	l.cloud.violations = append(l.cloud.violations, fmt.Sprintf(format, args...))
 }
 
-// mayReplace checks what may become of a stored binding.
-func (l *life) mayReplace(s *operation.State, step operation.Step) {
+// checkReplacement checks that a stored binding may be replaced.
+func (l *simulation) checkReplacement(s *operation.State, step operation.Step) {
 	was, next := l.stored, step.Binding
 	if was.Ref != "" && next.Ref != was.Ref && (next.Ref != "" || step.Event.Reason == "") {
-		l.harm("the identity became %q from %q, and nobody was told", next.Ref, was.Ref)
+		l.violate("the identity was changed to %q from %q without an event", next.Ref, was.Ref)
 	}
 	if was.Operation == nil {
 		return
@@ -244,32 +243,31 @@ func (l *life) mayReplace(s *operation.State, step operation.Step) {
 	known := s.Answer != nil || s.Observed != nil || s.SearchedByMark
 	switch {
 	case next.Operation == nil && !known:
-		l.harm("%s %d was closed, and nothing was known of it", was.Operation.Verb, was.Operation.Attempt)
+		l.violate("%s %d was closed while its outcome was unknown", was.Operation.Verb, was.Operation.Attempt)
 	case next.Operation != nil && next.Operation.Attempt != was.Operation.Attempt && !s.SearchedByMark:
-		l.harm("%s %d was replaced by %s %d while it was open", was.Operation.Verb, was.Operation.Attempt, next.Operation.Verb, next.Operation.Attempt)
+		l.violate("%s %d was replaced by %s %d while it was open", was.Operation.Verb, was.Operation.Attempt, next.Operation.Verb, next.Operation.Attempt)
 	case next.Operation != nil && next.Operation.Token != was.Operation.Token && next.Operation.Attempt <= was.Operation.Attempt:
-		l.harm("attempt %d was made twice", next.Operation.Attempt)
+		l.violate("the number of attempt %d was used twice", next.Operation.Attempt)
 	}
 }
 
-// mayGo checks whether the managed resource may be let go.
-func (l *life) mayGo() {
+// checkRelease checks that the finalizer may be removed.
+func (l *simulation) checkRelease() {
 	b := l.stored
 	if b != nil && b.Attempts > 0 && b.Phase != binding.BindingTombstone && b.Phase != binding.BindingReleased {
-		l.harm("it was let go while its binding is %s", b.Phase)
+		l.violate("the finalizer was removed while the binding is %s", b.Phase)
 	}
 }
 
-// settle lets passes and time go by until the managed resource rests, for a bounded
-// number of passes.
-func (l *life) settle() error {
+// settle reconciles and advances the time until there is nothing more to do.
+func (l *simulation) settle() error {
 	for range 200 {
 		if l.gone {
 			return nil
 		}
-		if l.pass() {
+		if l.reconcile() {
 			l.cloud.busy = l.throttle
-			l.crash = 0 // it lives again, and knows nothing but what is stored
+			l.crash = 0 // the next process knows only what is stored
 			continue
 		}
 		if l.gone {
@@ -277,12 +275,12 @@ func (l *life) settle() error {
 		}
 		switch {
 		case l.last.Synced.Reason == resource.Conflict:
-			return nil // somebody has to look
+			return nil // it waits for a user
 		case l.last.Err != nil, l.last.After > 0 && l.last.After < time.Minute:
 			l.elapse(max(l.last.After, time.Second))
 		default:
 			return nil
 		}
 	}
-	return fmt.Errorf("it doesn't come to rest")
+	return fmt.Errorf("it does not settle")
 }

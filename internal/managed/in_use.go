@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
@@ -17,56 +18,62 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// Usages knows which objects are in use. Subscribe enqueues the subscriber when the answer
-// changes, until it tracks other objects or is forgotten.
+// Usages knows which objects are in use; *protection.Index implements it.
 type Usages interface {
-	Subscribe(asker object.Key, about []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable)
-	Forget(asker object.Key)
+	// Subscribe returns the usages of objects, and why they cannot be read, if so. It enqueues
+	// the subscriber when that changes, until Forget. A call replaces the subscriber's earlier
+	// ones.
+	Subscribe(subscriber object.Key, objects []object.Key) (map[object.Key][]usage.Usage, *plan.Unreadable)
+	Forget(subscriber object.Key)
 }
 
-// blockIfInUse keeps the external resource of a managed resource that is in use and was
-// deleted without the webhook being called. A deletion that has started goes on.
+// blockIfInUse ends the reconcile of a managed resource that is being deleted while it is in
+// use, so that its external resource is not deleted. The webhook denies such a deletion, but
+// the API server may not have called it. A deletion of the external resource that has started
+// goes on.
 func (r *Reconciler) blockIfInUse(ctx context.Context, s *reconcileState) reconcile.Result {
 	if r.Usages == nil || s.object.GetDeletionTimestamp() == nil {
 		return reconcile.Result{}
 	}
 	own := execute.ReadResource(s.object, r.PollInterval)
-	if !own.HasFinalizer || !own.DeletesExternal || own.Paused || deletionBegun(s) {
+	if !own.HasFinalizer || !own.DeletesExternal || own.Paused || hasDeletionStarted(s.binding) {
 		r.Usages.Forget(s.key)
 		return reconcile.Result{}
 	}
-	uses, unreadable := r.Usages.Subscribe(s.key, []object.Key{s.key})
-	message := ""
+	usages, unreadable := r.Usages.Subscribe(s.key, []object.Key{s.key})
 	var blocking []usage.Usage
-	for _, u := range uses[s.key] {
+	for _, u := range usages[s.key] {
 		if u.Blocks() && !u.Released {
 			blocking = append(blocking, u)
 		}
 	}
 	switch {
 	case len(blocking) > 0:
-		message = usage.Message(blocking)
+		return r.reportInUse(ctx, s, usage.Message(blocking))
 	case unreadable == nil:
 		return reconcile.Result{}
 	case unreadable.Reason == plan.Syncing:
-		return reconcile.Done() // it is enqueued once they are known
+		return reconcile.Done() // the index enqueues the object once usages are read
 	case s.object.GetLabels()[v1beta1.InUseLabel] == "true":
-		message = "labelled as in use, and its usages cannot be read: " + unreadable.Message
-	default:
-		return reconcile.Result{}
+		return r.reportInUse(ctx, s, "labelled as in use, and its usages cannot be read: "+unreadable.Message)
 	}
+	return reconcile.Result{}
+}
+
+// reportInUse reports why the external resource is not deleted.
+func (r *Reconciler) reportInUse(ctx context.Context, s *reconcileState, message string) reconcile.Result {
 	return r.report(ctx, s, operation.Step{Do: operation.Finish, Synced: operation.Condition{
 		Status: metav1.ConditionFalse, Reason: resource.InUse, Message: "the external resource is not deleted while the object is " + message,
 	}})
 }
 
-// deletionBegun reports whether the deletion of the external resource has started, or the
-// external resource is gone or released.
-func deletionBegun(s *reconcileState) bool {
-	if s.binding == nil {
+// hasDeletionStarted reports whether the deletion of a binding's external resource has started,
+// or the external resource is gone or released.
+func hasDeletionStarted(b *unstructured.Unstructured) bool {
+	if b == nil {
 		return false
 	}
-	spec, err := readSpec(s.binding)
+	spec, err := readSpec(b)
 	if err != nil {
 		return false
 	}

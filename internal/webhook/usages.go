@@ -51,7 +51,7 @@ func (k ClusterUsages) UsesOf(ctx context.Context, o *unstructured.Unstructured)
 			if !ok || !u.Of.Is(key) {
 				continue
 			}
-			if u.Relation, err = k.findKin(ctx, o, u); err != nil {
+			if u.Relation, err = k.findRelation(ctx, o, u); err != nil {
 				return nil, err
 			}
 			out = append(out, u)
@@ -60,8 +60,8 @@ func (k ClusterUsages) UsesOf(ctx context.Context, o *unstructured.Unstructured)
 	return blocking(out), nil
 }
 
-// findKin finds how the using object is related to the used one.
-func (k ClusterUsages) findKin(ctx context.Context, o *unstructured.Unstructured, u usage.Usage) (usage.Relation, error) {
+// findRelation finds how the using object is related to the used one.
+func (k ClusterUsages) findRelation(ctx context.Context, o *unstructured.Unstructured, u usage.Usage) (usage.Relation, error) {
 	if u.By == nil || u.By.Name == "" {
 		return usage.Unrelated, nil
 	}
@@ -76,8 +76,8 @@ func (k ClusterUsages) findKin(ctx context.Context, o *unstructured.Unstructured
 		}
 		return found
 	}
-	kin := usage.RelationOf(o, get(u.By.Kind, u.By.Namespace, u.By.Name), get)
-	return kin, getErr
+	relation := usage.RelationOf(o, get(u.By.Kind, u.By.Namespace, u.By.Name), get)
+	return relation, getErr
 }
 
 func blocking(uses []usage.Usage) []usage.Usage {
@@ -97,6 +97,6 @@ func (k ClusterUsages) RecordDeletionAttempt(ctx context.Context, o *unstructure
 		return nil
 	}
 	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1beta1.DeletionAttemptAnnotation: string(policy)}}}
-	_, err := k.Cluster.PatchMetadata(ctx, o, change, protection.Manager)
+	_, err := k.Cluster.PatchMetadata(ctx, o, change, protection.FieldManager)
 	return err
 }

@@ -1,5 +1,7 @@
 package managed
 
+// The interfaces to the API server and its caches. Those to providers are in package port.
+
 import (
 	"context"
 
