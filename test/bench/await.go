@@ -14,15 +14,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// waitTimeout bounds each wait for something that should happen.
+// waitTimeout is the timeout of each wait.
 const waitTimeout = 5 * time.Minute
 
-// check reports whether an event is one that is waited for.
+// check reports whether an event is the expected one.
 type check func(watch.EventType, *unstructured.Unstructured) bool
 
-// watchStream is a watch of all objects of one resource, from those that exist on.
-// It continues where it was when the API server ends it, as it does with those that
-// take events too slowly for it.
+// watchStream is a watch of all objects of one resource, which begins with those that exist. It is
+// resumed when the API server closes it, as it does if events are received too slowly.
 type watchStream struct {
 	of       dynamic.ResourceInterface
 	resource string
@@ -43,8 +42,7 @@ func (w *watchStream) open(ctx context.Context) (err error) {
 // stop ends the watch.
 func (w *watchStream) stop() { w.now.Stop() }
 
-// await takes events until the check says that it has seen what it waits for,
-// and returns when that was.
+// await receives events until the check is true, and returns when that was.
 func (w *watchStream) await(ctx context.Context, seen check) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -69,12 +67,12 @@ func (w *watchStream) await(ctx context.Context, seen check) (time.Time, error) 
 				return time.Now(), nil
 			}
 		case <-ctx.Done():
-			return time.Time{}, fmt.Errorf("waiting for %s: %w", w.resource, context.Cause(ctx))
+			return time.Time{}, fmt.Errorf("wait for an event of %s: %w", w.resource, context.Cause(ctx))
 		}
 	}
 }
 
-// awaitAll waits until as many different objects as told have passed the check.
+// awaitAll waits until n different objects have passed the check.
 func (w *watchStream) awaitAll(ctx context.Context, n int, check check) (time.Time, error) {
 	passed := map[string]bool{}
 	return w.await(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
@@ -85,7 +83,7 @@ func (w *watchStream) awaitAll(ctx context.Context, n int, check check) (time.Ti
 	})
 }
 
-// isReady says that the object was ready in a generation, or in a later one.
+// isReady checks that the object is ready in a generation, or in a later one.
 func isReady(generation int64) check {
 	return func(t watch.EventType, o *unstructured.Unstructured) bool {
 		ready, observed := condition(o, "Ready")
@@ -121,7 +119,7 @@ func (b *bench) awaitCondition(ctx context.Context, gvr schema.GroupVersionResou
 	return err
 }
 
-// withPrefix narrows a check down to the objects whose name begins like this.
+// withPrefix restricts a check to the objects with a prefix of their name.
 func withPrefix(prefix string, check check) check {
 	return func(t watch.EventType, o *unstructured.Unstructured) bool {
 		return strings.HasPrefix(o.GetName(), prefix) && check(t, o)

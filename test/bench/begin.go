@@ -39,12 +39,12 @@ var (
 	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
 )
 
-// ours is a resource of the benchmark's own kinds.
+// ours is a resource of the benchmark's API group.
 func ours(plural string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: plural}
 }
 
-// bench is one run: an API server, the engine, and what was measured so far.
+// bench is one run: an API server, the controllers, and the results so far.
 type bench struct {
 	options
 	plane     *embedded.ControlPlane
@@ -52,7 +52,7 @@ type bench struct {
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
 	engine    *engine
-	// user is whom the engine is; empty for the administrator.
+	// user is the user that the controllers impersonate; empty for the administrator.
 	user string
 
 	rows   []row
@@ -60,7 +60,7 @@ type bench struct {
 	notes  []string
 }
 
-// newBench starts an API server and the engine, and applies the definitions.
+// newBench starts an API server and the controllers, and applies the definitions.
 func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	b := &bench{options: o}
 	defer func() {
@@ -86,7 +86,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	return b, b.applyManifests(ctx)
 }
 
-// stop stops what begin started.
+// stop stops what newBench has started.
 func (b *bench) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -100,7 +100,7 @@ func (b *bench) stop() error {
 	return err
 }
 
-// resource is the benchmark's own client of one resource.
+// resource is the benchmark's client of one resource.
 func (b *bench) resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
 	if gvr.Group == group || gvr.Group == "" {
 		return b.client.Resource(gvr).Namespace(namespace)

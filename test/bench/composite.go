@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// measureComposite measures composites of five ConfigMaps that two functions inside the
-// process want: made, left alone, changed and deleted.
+// measureComposite measures composites of five ConfigMaps that two built-in functions compose:
+// their creation, idle time, changes and deletion.
 func measureComposite(ctx context.Context, b *bench) error {
 	f, err := b.flats(ctx, "Composed", "composeds")
 	if err != nil {
@@ -25,9 +25,9 @@ func measureComposite(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.add(row{
-		Work: "a fresh composite of 5 resources by 2 functions in the process", Unit: "requests", Budget: 9,
+		Work: "create a composite of 5 resources by 2 built-in functions", Unit: "requests", Budget: 9,
 		Value:  float64(made.requests.of(work)) / float64(b.instances),
-		Detail: fmt.Sprintf("%.1f ms each when %d are made", milliseconds(made.engine[0].clock)/float64(b.instances), b.instances),
+		Detail: fmt.Sprintf("%.1f ms each when %d are created", milliseconds(made.engine[0].clock)/float64(b.instances), b.instances),
 	})
 	return f.measureChanges(ctx, roundPrefix(0))
 }

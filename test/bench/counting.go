@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// measuredRequests is what the API server counted while something was done.
+// measuredRequests are the requests that the API server counted during a scenario.
 type measuredRequests struct {
 	what     string
 	objects  int
 	requests requests
 }
 
-// record keeps what was counted; rounds of the same add up.
+// record adds the requests of a round to those of the scenario.
 func (b *bench) record(c measuredRequests) {
 	for i, known := range b.counts {
 		if known.what == c.what {
@@ -24,9 +24,8 @@ func (b *bench) record(c measuredRequests) {
 	b.counts = append(b.counts, c)
 }
 
-// countRequests does something and returns the requests that others than the benchmark
-// made for it; own are the benchmark's. Work that continues afterwards is waited
-// for.
+// countRequests calls do, waits until no more requests come, and returns all requests since then
+// except for own, those of the benchmark itself.
 func (b *bench) countRequests(ctx context.Context, what string, objects int, own requests, do func() error) (requests, error) {
 	before, err := b.awaitQuiet(ctx)
 	if err != nil {
@@ -44,11 +43,11 @@ func (b *bench) countRequests(ctx context.Context, what string, objects int, own
 	return r, nil
 }
 
-// quietPeriod is how long no request may come for the work to count as done.
+// quietPeriod is how long no request may come for a scenario to count as ended.
 const quietPeriod = 300 * time.Millisecond
 
-// awaitQuiet returns all requests so far, once no more come; or after a while,
-// since an engine that never settles is to be measured too.
+// awaitQuiet returns all requests so far once no more come, or after 20 periods: controllers that
+// never come to rest are measured as well.
 func (b *bench) awaitQuiet(ctx context.Context) (requests, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func (b *bench) readRequests(ctx context.Context) (requests, error) {
 func (b *bench) metrics(ctx context.Context) ([]byte, error) {
 	raw, err := b.discovery.RESTClient().Get().AbsPath("/metrics").Do(ctx).Raw()
 	if err != nil {
-		return nil, fmt.Errorf("metrics of the API server: %w", err)
+		return nil, fmt.Errorf("read the metrics of the API server: %w", err)
 	}
 	return raw, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// engine is the controllers, running in this process: their memory can be
-// measured, and their work profiled.
+// engine is the controllers. They run in this process, so that their memory can be measured and
+// their CPU time be profiled.
 type engine struct {
 	*server.Controllers
 	stop  context.CancelFunc
@@ -30,32 +30,30 @@ type engine struct {
 	firstReconciles
 }
 
-// reconcileCounter counts passes that had nothing left to wait for, by kind.
+// reconcileCounter counts, by kind, the reconciles that succeeded and requested no other one.
 type reconcileCounter struct {
 	mu     sync.Mutex
 	byKind map[string]int
 	last   time.Time
 }
 
-func (p *reconcileCounter) observe(pass reconcile.Run) {
+func (p *reconcileCounter) observe(run reconcile.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pass.Err == nil && pass.RequeueAfter == 0 {
-		p.byKind[pass.Kind.Kind]++
+	if run.Err == nil && run.RequeueAfter == 0 {
+		p.byKind[run.Kind.Kind]++
 	}
 	p.last = time.Now()
 }
 
-// of returns how many passes over objects of a kind there were, and when the
-// last pass over anything ended.
+// of returns the number of reconciles of a kind, and when the last reconcile of any kind ended.
 func (p *reconcileCounter) of(kind string) (int, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byKind[kind], p.last
 }
 
-// startEngine starts the controllers as `espalier run` would, and returns once
-// they serve.
+// startEngine starts the controllers as `espalier run` would, and returns once they run.
 func (b *bench) startEngine(ctx context.Context) error {
 	log := logr.Discard()
 	if b.log {
@@ -109,12 +107,12 @@ func (b *bench) stopEngine() error {
 	case err := <-e.ended:
 		return err
 	case <-time.After(time.Minute):
-		return errors.New("the controllers don't end")
+		return errors.New("the controllers did not stop within a minute")
 	}
 }
 
-// awaitReconciles waits until there were so many passes over objects of a kind, and
-// then until there have been no more for a moment. It returns when the last ended.
+// awaitReconciles waits until there were n reconciles of a kind, and then until there are no more
+// for a quietPeriod. It returns when the last one ended.
 func (b *bench) awaitReconciles(ctx context.Context, kind string, n int) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -128,7 +126,7 @@ func (b *bench) awaitReconciles(ctx context.Context, kind string, n int) (time.T
 			}
 		case <-ctx.Done():
 			done, _ := b.engine.of(kind)
-			return time.Time{}, fmt.Errorf("%d of %d passes over %s: %w", done, n, kind, context.Cause(ctx))
+			return time.Time{}, fmt.Errorf("%d of %d reconciles of %s: %w", done, n, kind, context.Cause(ctx))
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// events is how many changes of children are followed to their instance's pass.
+// events is how many changes of children are measured.
 const events = 2_000
 
-// firstReconciles reports the first pass over an object from when it is expected on.
+// firstReconciles reports the first reconcile of an object after expect.
 type firstReconciles struct {
 	mu       sync.Mutex
 	expected map[object.Key]chan reconcile.Run
@@ -28,28 +28,27 @@ func (a *firstReconciles) expect(key object.Key) <-chan reconcile.Run {
 	if a.expected == nil {
 		a.expected = map[object.Key]chan reconcile.Run{}
 	}
-	passes := make(chan reconcile.Run, 1)
-	a.expected[key] = passes
-	return passes
+	runs := make(chan reconcile.Run, 1)
+	a.expected[key] = runs
+	return runs
 }
 
 func (a *firstReconciles) observe(p reconcile.Run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if passes, ok := a.expected[p.Key]; ok {
+	if runs, ok := a.expected[p.Key]; ok {
 		delete(a.expected, p.Key)
-		passes <- p
+		runs <- p
 	}
 }
 
-// events changes children, one after the other, in something that their instances
-// do not care for, and measures how long it takes until the right instance is
-// looked at.
+// events changes an annotation of one child after the other, which their instances do not manage,
+// and measures how long it takes until the instance is reconciled.
 func (f flatInstances) events(ctx context.Context, prefix string, n int) error {
 	var sinceSent, sinceAnswer, inQueue []time.Duration
 	for k := range events {
-		name := numberedName(prefix, k*7919%n) // far apart, each in its turn
-		passed := f.engine.expect(object.Key{Group: group, Kind: "Flat", Namespace: namespace, Name: name})
+		name := numberedName(prefix, k*7919%n) // a different instance each time, in no order
+		reconciled := f.engine.expect(object.Key{Group: group, Kind: "Flat", Namespace: namespace, Name: name})
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"bench.espalier.dev/touched":"%d"}}}`, k)
 		sent := time.Now()
 		if _, err := f.resource(configMaps).Patch(ctx, name+"-a", types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}); err != nil {
@@ -57,18 +56,18 @@ func (f flatInstances) events(ctx context.Context, prefix string, n int) error {
 		}
 		answered := time.Now()
 		select {
-		case p := <-passed:
+		case p := <-reconciled:
 			sinceSent = append(sinceSent, p.Began.Sub(sent))
 			sinceAnswer = append(sinceAnswer, max(0, p.Began.Sub(answered)))
 			inQueue = append(inQueue, p.Waited)
 		case <-time.After(waitTimeout):
-			return fmt.Errorf("a change of %s-a didn't reach its instance", name)
+			return fmt.Errorf("ConfigMap %s-a was changed, and its instance was not reconciled", name)
 		}
 	}
 	f.add(row{
-		Work: fmt.Sprintf("an event reaches the right one of %d instances, beside %d children of its kind, p99", n, 5*n), Unit: "ms",
+		Work: fmt.Sprintf("from the event of a child until the reconcile of its instance, with %d instances and %d children, p99", n, 5*n), Unit: "ms",
 		Value: milliseconds(quantile(sinceAnswer, 0.99)), Budget: 5,
-		Detail: fmt.Sprintf("of %d, from the answer to the write until the pass begins; median %.2f ms; from sending the write %.2f and %.2f ms; in the queue %.2f and %.2f ms",
+		Detail: fmt.Sprintf("of %d, from the response to the write until the reconcile begins; median %.2f ms; since the write was sent: median %.2f ms, p99 %.2f ms; in the queue: median %.2f ms, p99 %.2f ms",
 			len(sinceSent), milliseconds(median(sinceAnswer)), milliseconds(median(sinceSent)), milliseconds(quantile(sinceSent, 0.99)),
 			milliseconds(median(inQueue)), milliseconds(quantile(inQueue, 0.99))),
 	})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// flatInstances are instances of five ConfigMaps, watched.
+// flatInstances are instances with five ConfigMaps as children, and a watch of the instances.
 type flatInstances struct {
 	*bench
 	kind, plural string
@@ -22,8 +22,8 @@ func (b *bench) flats(ctx context.Context, kind, plural string) (flatInstances, 
 	return flatInstances{b, kind, plural, w}, err
 }
 
-// measureFlat measures instances of five ConfigMaps: made, left alone, changed
-// and deleted.
+// measureFlat measures instances of five ConfigMaps: their creation, idle time, changes and
+// deletion.
 func measureFlat(ctx context.Context, b *bench) error {
 	f, err := b.flats(ctx, "Flat", "flats")
 	if err != nil {
@@ -54,7 +54,7 @@ func measureFlat(ctx context.Context, b *bench) error {
 	return f.measureChanges(ctx, last)
 }
 
-// measureChanges measures what comes after the making.
+// measureChanges measures what follows the creation.
 func (f flatInstances) measureChanges(ctx context.Context, prefix string) error {
 	for _, measure := range []func(context.Context, string) error{f.measureIdle, f.measureUpdates, f.measureDeletion} {
 		if err := measure(ctx, prefix); err != nil {
@@ -66,8 +66,8 @@ func (f flatInstances) measureChanges(ctx context.Context, prefix string) error 
 
 func roundPrefix(round int) string { return fmt.Sprintf("flat-%d", round) }
 
-// warmUp makes and removes a few instances both ways, so that informers run and
-// connections stand.
+// warmUp creates and deletes a few instances, by the controllers and by the plain client, so that
+// watches are synced and connections are open.
 func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 	const few = 30
 	if _, err := f.create(ctx, "warm", few); err != nil {
@@ -87,7 +87,7 @@ func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 	return raw, err
 }
 
-// create makes n instances as users would, and returns how long it took from
+// create creates n instances as users would, and returns how long it took from
 // the first create until the last instance was ready.
 func (f flatInstances) create(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.forEach(ctx, n, withPrefix(prefix, isReady(1)), func(ctx context.Context, i int) error {
@@ -96,9 +96,9 @@ func (f flatInstances) create(ctx context.Context, prefix string, n int) (time.D
 	})
 }
 
-// measureIdle counts what is sent while nothing happens.
+// measureIdle counts the requests while nothing changes.
 func (f flatInstances) measureIdle(ctx context.Context, _ string) error {
-	r, err := f.countRequests(ctx, "nothing changes", f.instances, nil, func() error {
+	r, err := f.countRequests(ctx, "no changes", f.instances, nil, func() error {
 		select {
 		case <-time.After(f.idle):
 			return nil
@@ -106,13 +106,13 @@ func (f flatInstances) measureIdle(ctx context.Context, _ string) error {
 			return context.Cause(ctx)
 		}
 	})
-	f.add(row{Work: fmt.Sprintf("nothing changes for %s, with %d %s", f.idle, f.instances, f.words()), Unit: "requests", Value: float64(r.of(work))})
+	f.add(row{Work: fmt.Sprintf("no changes for %s, with %d %s", f.idle, f.instances, f.words()), Unit: "requests", Value: float64(r.of(work))})
 	return err
 }
 
-// claimed is by how much the first pass raises an instance's generation: a composite
-// says in its spec what it is composed of.
-func (f flatInstances) claimed() int64 {
+// addedGenerations is by how much the first reconcile raises an instance's generation: the
+// references to the children are in the spec of a composite.
+func (f flatInstances) addedGenerations() int64 {
 	if f.kind == "Composed" {
 		return 1
 	}
@@ -128,16 +128,16 @@ func (f flatInstances) words() string {
 
 func (f flatInstances) suffix() string {
 	if f.kind == "Composed" {
-		return ", of a composite"
+		return " (composite)"
 	}
 	return ""
 }
 
-// measureUpdates changes, in all instances, the one field that reaches all children.
+// measureUpdates changes, in all instances, the field that all children use.
 func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error {
 	var took time.Duration
 	own := requests{{"PATCH", f.plural}: f.instances}
-	r, err := f.countRequests(ctx, "one field that reaches 5 children", f.instances, own, func() (err error) {
+	r, err := f.countRequests(ctx, "change a field that 5 children use", f.instances, own, func() (err error) {
 		took, err = f.update(ctx, prefix, f.instances, 2)
 		return err
 	})
@@ -152,15 +152,15 @@ func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error 
 		}
 		single = append(single, one)
 	}
-	f.add(row{Work: "one spec field that reaches 5 children" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
-		Detail: fmt.Sprintf("%.0f ms alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
+	f.add(row{Work: "change a spec field that 5 children use" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
+		Detail: fmt.Sprintf("%.0f ms for one alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
 	return nil
 }
 
-// update changes the field in n instances, of which the prefix is the whole
-// name if n is 1. It returns how long it took until all were ready again.
+// update changes the field in n instances, and returns how long it took until all were ready
+// again. If n is 1, the prefix is the name.
 func (f flatInstances) update(ctx context.Context, prefix string, n, wording int) (time.Duration, error) {
-	return f.forEach(ctx, n, withPrefix(prefix, isReady(int64(wording)+f.claimed())), func(ctx context.Context, i int) error {
+	return f.forEach(ctx, n, withPrefix(prefix, isReady(int64(wording)+f.addedGenerations())), func(ctx context.Context, i int) error {
 		name := prefix
 		if n > 1 {
 			name = numberedName(prefix, i)
@@ -175,12 +175,12 @@ func (f flatInstances) update(ctx context.Context, prefix string, n, wording int
 func (f flatInstances) measureDeletion(ctx context.Context, prefix string) error {
 	var took time.Duration
 	own := requests{{"DELETE", f.plural}: f.instances}
-	r, err := f.countRequests(ctx, "deletion", f.instances, own, func() (err error) {
+	r, err := f.countRequests(ctx, "delete instances", f.instances, own, func() (err error) {
 		took, err = f.delete(ctx, prefix, f.instances)
 		return err
 	})
-	f.add(row{Work: "deletion of such an instance" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
-		Detail: fmt.Sprintf("%.1f ms each when all %d go", milliseconds(took)/float64(f.instances), f.instances)})
+	f.add(row{Work: "delete such an instance" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
+		Detail: fmt.Sprintf("%.1f ms each when all %d are deleted", milliseconds(took)/float64(f.instances), f.instances)})
 	return err
 }
 
@@ -192,8 +192,8 @@ func (f flatInstances) delete(ctx context.Context, prefix string, n int) (time.D
 	})
 }
 
-// forEach does something to n instances, concurrently, and returns how long it
-// took until as many had passed the check.
+// forEach calls do for n instances concurrently, and returns how long it took until n instances
+// passed the check.
 func (f flatInstances) forEach(ctx context.Context, n int, check check, do func(ctx context.Context, i int) error) (time.Duration, error) {
 	var last time.Time
 	began := time.Now()

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// limited is the user that the controllers are in this scenario.
+	// limited is the user that the controllers impersonate in this scenario.
 	limited = "bench-limited"
-	// sealedInstances are as many as wait for what the controllers may not make.
+	// sealedInstances is the number of instances with children that the controllers may not create.
 	sealedInstances = 100
 )
 
-// measureForbidden measures how a value climbs while the controllers may neither read nor
-// write a kind that many other instances want objects of.
+// measureForbidden measures how a status value propagates while many other instances have children
+// of a kind that the controllers may neither read nor write.
 func measureForbidden(ctx context.Context, b *bench) (err error) {
 	if err := b.restrict(ctx); err != nil {
 		return err
@@ -53,7 +53,7 @@ func measureForbidden(ctx context.Context, b *bench) (err error) {
 	return b.measureNestMeanwhile(ctx)
 }
 
-// measureNestMeanwhile measures a nest while the others wait.
+// measureNestMeanwhile measures a nest while the other instances wait.
 func (b *bench) measureNestMeanwhile(ctx context.Context) error {
 	tops, err := b.watch(ctx, ours("tops"))
 	if err != nil {
@@ -64,26 +64,26 @@ func (b *bench) measureNestMeanwhile(ctx context.Context) error {
 	if err := n.warmUp(ctx); err != nil {
 		return err
 	}
-	const name = "beside"
+	const name = "meanwhile"
 	if err := n.create(ctx, name); err != nil {
 		return err
 	}
 	if _, err := n.writeValue(ctx, name, "first", isReady(1)); err != nil {
 		return err
 	}
-	took, err := n.measureClimb(ctx, name)
+	took, err := n.measurePropagation(ctx, name)
 	if err != nil {
 		return err
 	}
-	b.add(row{Work: "a value climbs 3 layers beside a kind that is forbidden, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
-		Detail: fmt.Sprintf("%d instances want objects of that kind; p99 %.0f ms", sealedInstances, milliseconds(quantile(took, 0.99)))})
+	b.add(row{Work: "3 nested instances, while another kind is forbidden: from a changed value until the outermost status has it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+		Detail: fmt.Sprintf("%d instances wait for that kind; p99 %.0f ms", sealedInstances, milliseconds(quantile(took, 0.99)))})
 	_, err = n.delete(ctx, name)
 	return err
 }
 
-// measureClimb changes the value at the bottom of a nest repeatedly, and returns how long it
-// took each time until the top showed it.
-func (n nest) measureClimb(ctx context.Context, name string) ([]time.Duration, error) {
+// measurePropagation changes the value at the bottom of a nest repeatedly, and returns how long it
+// took each time until the status of the outermost instance had it.
+func (n nest) measurePropagation(ctx context.Context, name string) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range changes {
 		value := fmt.Sprintf("value %d", i)
@@ -109,7 +109,7 @@ func isForbidden(_ watch.EventType, o *unstructured.Unstructured) bool {
 	return false
 }
 
-// restrict gives the limited user all rights that the engine needs, but none on Secrets.
+// restrict grants the limited user all permissions that the controllers need, except for Secrets.
 func (b *bench) restrict(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(b.plane.Config())
 	if err != nil {

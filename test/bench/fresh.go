@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// creations are the measurements of making instances, round by round.
+// creations are the measurements of creating instances, round by round: by the plain client, by
+// the plain client that writes everything, and by the controllers.
 type creations struct {
 	raw, whole, engine []cost
 	requests           requests
-	// aloneRaw and aloneEngine are of instances that are made one by one.
+	// aloneRaw and aloneEngine are of instances that are created one at a time.
 	aloneRaw, aloneEngine []time.Duration
 }
 
-// cost is what it took to make the instances of one round.
+// cost is the time of creating the instances of one round.
 type cost struct {
 	clock time.Duration
 	processor
 }
 
-// effort measures what something takes that measures its own time.
+// effort adds the CPU time to the time that do returns.
 func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (cost, error) {
 	before, err := b.processor(ctx)
 	if err != nil {
@@ -34,18 +35,18 @@ func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (c
 	return cost{took, after.minus(before)}, err
 }
 
-// round makes the instances by the raw writer, by the one that also writes claim
-// and status, and by the engine, in turns who is first.
+// round creates the instances by both plain clients and by the controllers. Each round begins
+// with another one of the three.
 func (f flatInstances) round(ctx context.Context, raw rawWriter, round int, into *creations) error {
 	whole := raw
 	whole.whole = true
-	turns := []func() error{
+	creators := []func() error{
 		func() error { return f.createByRaw(ctx, raw, numberedName("raw", round), &into.raw) },
 		func() error { return f.createByEngine(ctx, round, into) },
 		func() error { return f.createByRaw(ctx, whole, numberedName("whole", round), &into.whole) },
 	}
-	for i := range turns {
-		if err := turns[(round+i)%len(turns)](); err != nil {
+	for i := range creators {
+		if err := creators[(round+i)%len(creators)](); err != nil {
 			return err
 		}
 	}
@@ -67,7 +68,7 @@ func (f flatInstances) createByRaw(ctx context.Context, raw rawWriter, prefix st
 func (f flatInstances) createByEngine(ctx context.Context, round int, into *creations) error {
 	var took cost
 	own := requests{{"POST", f.plural}: f.instances}
-	r, err := f.countRequests(ctx, "fresh instances", f.instances, own, func() (err error) {
+	r, err := f.countRequests(ctx, "create instances", f.instances, own, func() (err error) {
 		took, err = f.effort(ctx, func() (time.Duration, error) {
 			return f.create(ctx, roundPrefix(round), f.instances)
 		})
@@ -78,8 +79,7 @@ func (f flatInstances) createByEngine(ctx context.Context, round int, into *crea
 	return err
 }
 
-// measureSequential makes instances one after the other, each way, on a machine that has
-// nothing else to do: how long one user waits.
+// measureSequential creates one instance at a time, by the plain client and by the controllers.
 func (f flatInstances) measureSequential(ctx context.Context, raw *rawWriter, into *creations) error {
 	for i := range 30 {
 		name := numberedName("alone", i)
@@ -102,28 +102,28 @@ func (f flatInstances) measureSequential(ctx context.Context, raw *rawWriter, in
 func (r *creations) rows(instances int) []row {
 	rounds := ratios(r.engine, r.raw)
 	return []row{
-		{Work: "a fresh instance with 5 children in 3 levels", Unit: "requests", Budget: 9,
+		{Work: "create an instance with 5 children in 3 levels", Unit: "requests", Budget: 9,
 			Value: float64(r.requests.of(work)) / float64(instances*len(r.engine))},
-		{Work: fmt.Sprintf("time of %d such instances", instances), Unit: "× raw", Value: median(rounds), Budget: 1.3, Samples: rounds,
+		{Work: fmt.Sprintf("create %d such instances", instances), Unit: "× plain client", Value: median(rounds), Budget: 1.3, Samples: rounds,
 			Detail: fmt.Sprintf("rounds from %.2f to %.2f", minimum(rounds), most(rounds))},
 	}
 }
 
-// notes tell what the time of a fresh instance consists of.
+// notes compare the times of the controllers and the plain client.
 func (r *creations) notes(instances int) []string {
 	cost := func(what string, of []cost) string {
 		each := func(which func(cost) time.Duration) float64 { return medianOf(of, which) / float64(instances) }
-		return fmt.Sprintf("a fresh instance by the %s: %.1f ms; processor time: API server %.1f ms, client %.1f ms", what,
+		return fmt.Sprintf("create an instance, %s: %.1f ms; CPU time: API server %.1f ms, client %.1f ms", what,
 			each(func(e cost) time.Duration { return e.clock }),
 			each(func(e cost) time.Duration { return e.server }),
 			each(func(e cost) time.Duration { return e.here }))
 	}
 	return []string{
-		cost("engine", r.engine),
-		cost("raw writer", r.raw),
-		cost("raw writer that also writes claim and status", r.whole) +
-			fmt.Sprintf("; the engine takes %.2f × its time", median(ratios(r.engine, r.whole))),
-		fmt.Sprintf("made one by one: engine %.0f ms, raw writer %.0f ms",
+		cost("controllers", r.engine),
+		cost("plain client", r.raw),
+		cost("plain client that also writes labels, inventory and status", r.whole) +
+			fmt.Sprintf("; the controllers take %.2f × its time", median(ratios(r.engine, r.whole))),
+		fmt.Sprintf("create one instance at a time: controllers %.0f ms, plain client %.0f ms",
 			milliseconds(median(r.aloneEngine)), milliseconds(median(r.aloneRaw))),
 	}
 }

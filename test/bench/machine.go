@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// machine is what a reader has to know to compare.
+// machine describes the machine on which a run was measured.
 type machine struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
@@ -33,8 +33,7 @@ func (b *bench) machine(context.Context) (machine, error) {
 	}, nil
 }
 
-// firstValue reads a line "key: value"; where there is no such file or line,
-// nobody knows.
+// firstValue returns the value of the first line "key: value" of a file; "unknown" if there is none.
 func firstValue(path, key string) string {
 	file, err := os.Open(path)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command bench measures what Espalier costs, against the budgets of its design:
-// requests as the API server counts them, times as a ratio to a plain client that
-// writes the same objects, and memory. Everything happens in one run, on an API
-// server of its own. It prints a table, and leaves the plain data in a folder.
+// Command bench measures requests, times and memory of the controllers, and compares them with
+// budgets. Requests are counted by the API server, and times are also given as a ratio to a plain
+// client that writes the same objects. It starts an API server, prints a table, and writes the
+// results to a folder.
 package main
 
 import (
@@ -34,20 +34,20 @@ type options struct {
 
 func (o *options) parse() {
 	flag.StringVar(&o.out, "out", "bench", "the folder that latest.json and README.md are written to")
-	flag.StringVar(&o.only, "only", "", "measure only some of: "+strings.Join(names(), ", ")+"; then nothing is written")
-	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of the engine, and of what measures it, to this file")
-	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances in place of 1,000")
-	flag.BoolVar(&o.strict, "strict", false, "fail when a budget is missed")
-	flag.BoolVar(&o.fsync, "fsync", false, "let etcd make every write durable, as espalier up does")
-	flag.IntVar(&o.instances, "instances", 300, "how many flat instances are made at once")
-	flag.IntVar(&o.rounds, "rounds", 5, "how often that is repeated")
-	flag.IntVar(&o.workers, "workers", 16, "how many work side by side: the engine, the raw writer, the user")
-	flag.DurationVar(&o.idle, "idle", 10*time.Second, "for how long nothing is done")
-	flag.BoolVar(&o.log, "log", false, "print the engine's log")
+	flag.StringVar(&o.only, "only", "", "measure only these scenarios, of "+strings.Join(names(), ", ")+"; no files are written")
+	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
+	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000")
+	flag.BoolVar(&o.strict, "strict", false, "fail if a budget is exceeded")
+	flag.BoolVar(&o.fsync, "fsync", false, "run etcd with fsync, as espalier up does")
+	flag.IntVar(&o.instances, "instances", 300, "number of instances that are created concurrently")
+	flag.IntVar(&o.rounds, "rounds", 5, "number of rounds of creations")
+	flag.IntVar(&o.workers, "workers", 16, "number of workers of the controllers, of the plain client and of the simulated user")
+	flag.DurationVar(&o.idle, "idle", 10*time.Second, "duration of the scenario without changes")
+	flag.BoolVar(&o.log, "log", false, "print the log of the controllers")
 	flag.Parse()
 }
 
-// restarted is how many instances there are when the controllers restart.
+// restarted is the number of instances in the scenario of a restart.
 func (o *options) restarted() int {
 	if o.full {
 		return 10_000
@@ -55,7 +55,7 @@ func (o *options) restarted() int {
 	return 1_000
 }
 
-// limit bounds the whole run.
+// limit is the timeout of the run.
 func (o *options) limit() time.Duration {
 	if o.full {
 		return time.Hour
@@ -63,7 +63,7 @@ func (o *options) limit() time.Duration {
 	return 15 * time.Minute
 }
 
-var errMissed = errors.New("a budget is missed")
+var errMissed = errors.New("a budget is exceeded")
 
 func main() {
 	var o options
@@ -92,7 +92,7 @@ func run(ctx context.Context, o options) (err error) {
 		defer pprof.StopCPUProfile()
 	}
 	if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.wanted(o.only) }) {
-		return fmt.Errorf("-only %s: there are %s", o.only, strings.Join(names(), ", "))
+		return fmt.Errorf("-only %s: no such scenario; the scenarios are %s", o.only, strings.Join(names(), ", "))
 	}
 	b, err := newBench(ctx, o)
 	if err != nil {
@@ -125,8 +125,8 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// scenario is one thing that is measured. They run in this order, and each
-// leaves the namespace empty.
+// scenario is a measurement. Scenarios run in the order of the list, and each deletes the objects
+// that it creates.
 type scenario struct {
 	name    string
 	measure func(context.Context, *bench) error

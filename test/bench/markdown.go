@@ -8,7 +8,7 @@ import (
 // markdown is the report as a page.
 func (r report) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# What it costs\n\nWritten by `make bench`; the plain data are in `latest.json`.\n\n")
+	fmt.Fprintf(&out, "# Benchmarks\n\nWritten by `make bench`. `latest.json` has the same results, with all measurements.\n\n")
 	fmt.Fprintf(&out, "|%s|\n|---|---|---|---|---|---|\n", strings.Join(headings, "|"))
 	for _, row := range r.Rows {
 		fmt.Fprintf(&out, "|%s|\n", strings.Join(row.cells(), "|"))
@@ -18,10 +18,10 @@ func (r report) markdown() string {
 		fmt.Fprintf(&out, "- %s\n", note)
 	}
 	m := r.Machine
-	fmt.Fprintf(&out, "\nMeasured on %d cores (%s), %s of memory, %s, with %s and Kubernetes %s. ", m.Cores, m.CPU, m.Memory, m.System, m.Go, m.Kubernetes)
-	fmt.Fprintf(&out, "The API server, etcd, the engine and the benchmark share this machine. etcd ran %s.\n", durability(r.Fsync))
+	fmt.Fprintf(&out, "\nMeasured on %d cores (%s) with %s of memory, %s, %s and Kubernetes %s. ", m.Cores, m.CPU, m.Memory, m.System, m.Go, m.Kubernetes)
+	fmt.Fprintf(&out, "The API server, etcd, the controllers and the benchmark ran on this machine, etcd %s.\n", durability(r.Fsync))
 	fmt.Fprintf(&out, method, r.Workers, r.Instances, r.Rounds)
-	out.WriteString("\n## What was counted\n\n|during|objects|requests|\n|---|---|---|\n")
+	out.WriteString("\n## Requests\n\n|scenario|objects|requests|\n|---|---|---|\n")
 	for _, c := range r.Counts {
 		fmt.Fprintf(&out, "|%s|%d|%s|\n", c.During, c.Objects, c.list())
 	}
@@ -32,30 +32,30 @@ func durability(fsync bool) string {
 	if fsync {
 		return "with fsync, as in `espalier up`"
 	}
-	return "without fsync, so that the disk doesn't blur the times; `-fsync` turns it on, as in `espalier up`"
+	return "without fsync, so that the times do not depend on the disk; `-fsync` enables it, as in `espalier up`"
 }
 
 const method = `
-## How it is measured
+## Method
 
-- Requests are the difference of the API server's own ` + "`apiserver_request_total`" + ` before and after, less what the
-  benchmark itself sent as the user (creates, patches and deletes of instances). All verbs count, also reads and
-  failures. Not counted are watches, the requests that are about no resource (metrics, discovery, schemas), and the
-  resources that the API server uses for itself (leases, endpoints, namespaces and the like). Events are listed
-  below, but are not part of the numbers above. After each scenario requests are counted until none has come for
-  0.3 s.
-- "Raw" is a plain client that writes the same objects of the same size: an instance, of a copy of the kind that
-  nobody serves, and its five ConfigMaps by server-side apply, level by level, with the two of a level side by side.
-  It has as many workers as the engine (%d), writes no finalizer and no status, and reads nothing. The other raw
-  writer also writes, in two more requests, what the engine writes to the instance: labels, inventory and status. A
-  ratio is of one round of %d instances; the median of %d rounds counts. All take turns in being first.
-- The engine runs inside the benchmark's process, with real events, and is otherwise what ` + "`espalier run`" + ` runs. What
-  the benchmark itself does as the user and as an onlooker goes at the engine's expense.
-- Times to ready, and from the bottom to the top, end when the event arrives on a watch of the benchmark's. They
-  begin with the first create, or with the answer to the write or deletion.
-- An event is a change of a child in something that its instance doesn't care for, made by the benchmark, one after
-  the other, with all instances at rest. It has reached its instance when the engine's pass over it begins.
-- Memory is the heap in use after garbage collection, with many instances less without any, each in freshly started
-  controllers, over the number of children in their cache. The instances themselves, their indices and their leases
-  are part of it.
+- Requests are the increase of the API server's metric ` + "`apiserver_request_total`" + `, less the requests that the
+  benchmark sends as the user (creates, patches and deletes of instances). All verbs count, including reads, and failed
+  requests count as well. Not counted are watches, requests that concern no resource (metrics, discovery, schemas), and
+  resources that the API server and its own controllers use (leases, endpoints, namespaces and so on). Events are
+  listed below, but are not in the table above. A scenario ends when no request has come for 0.3 s.
+- The plain client writes the same objects of the same size: an instance, of a copy of the kind that no controller
+  serves, and its five ConfigMaps by server-side apply, level by level, with the two of a level in parallel. It has as
+  many workers as the controllers (%d), writes no finalizer and no status, and reads nothing. Its second variant also
+  writes, in two more requests, what the controllers write to the instance: labels, inventory and status. A ratio is
+  that of one round of %d instances; the table has the median of %d rounds. The order of the three changes with each
+  round.
+- The controllers run in the process of the benchmark, with events, and otherwise as in ` + "`espalier run`" + `. So the
+  requests and watches of the simulated user take CPU time from them.
+- Times end when a watch of the benchmark receives the event, for example that the instance is ready. They begin with
+  the first create, or with the response to the write or deletion.
+- The event of a child is a change of an annotation that its instance does not manage. The benchmark changes one child
+  after the other, while all instances are at rest. The time ends when the reconcile of the instance begins.
+- Memory is the difference of the heap in use after garbage collection, with many instances and without any, each in
+  newly started controllers, divided by the number of children in their cache. The instances themselves, their indices
+  and their leases are part of it.
 `

@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	nests   = 20  // made, fed late and deleted, one after the other
+	nests   = 20  // created and deleted, one after the other
 	changes = 100 // of the value at the bottom of one of them
 )
 
-// measureNest measures how a value climbs three layers, and how they go.
+// measureNest measures how a status value propagates through three nested instances, and how these
+// are deleted.
 func measureNest(ctx context.Context, b *bench) error {
 	w, err := b.watch(ctx, ours("tops"))
 	if err != nil {
@@ -32,13 +33,13 @@ func measureNest(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// nest is three layers of instances, watched at the top.
+// nest is three nested instances, and a watch of the outermost.
 type nest struct {
 	*bench
 	tops *watchStream
 }
 
-// warmUp takes a nest through its life once, so that informers run.
+// warmUp creates and deletes a nest, so that watches are synced.
 func (n nest) warmUp(ctx context.Context) error {
 	const name = "warm"
 	if err := n.create(ctx, name); err != nil {
@@ -51,8 +52,8 @@ func (n nest) warmUp(ctx context.Context) error {
 	return err
 }
 
-// measureLateValue measures from a value's arrival at the bottom, for which the top has been
-// waiting, until the top has made what depends on it and is ready.
+// measureLateValue measures from the write of the value that all three wait for until the outermost
+// has created what depends on it and is ready.
 func (n nest) measureLateValue(ctx context.Context) error {
 	var took []time.Duration
 	for i := range nests {
@@ -66,36 +67,36 @@ func (n nest) measureLateValue(ctx context.Context) error {
 		}
 		took = append(took, one)
 	}
-	n.add(row{Work: "a late value: from the bottom of 3 layers to the top being ready", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+	n.add(row{Work: "3 nested instances: from the value that they wait for until the outermost is ready", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
 		Detail: fmt.Sprintf("median of %d, p99 %.0f ms", nests, milliseconds(quantile(took, 0.99)))})
 	return nil
 }
 
-// measureChange measures from a value's change at the bottom until the top shows it.
+// measureChange measures from a change of the value until the status of the outermost has it.
 func (n nest) measureChange(ctx context.Context) error {
 	name := numberedName("nest", 0)
 	var took []time.Duration
-	r, err := n.countRequests(ctx, "a value changes at the bottom of 3 layers", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
+	r, err := n.countRequests(ctx, "change a status value below 3 nested instances", changes, requests{{"PATCH", "leaves/status"}: changes}, func() error {
 		var err error
-		took, err = n.measureClimb(ctx, name)
+		took, err = n.measurePropagation(ctx, name)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	n.add(
-		row{Work: "a value changes at the bottom of 3 layers: the top shows it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+		row{Work: "3 nested instances: from a changed value until the outermost status has it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
 			Detail: fmt.Sprintf("%.1f requests per change", float64(r.of(work))/changes)},
-		row{Work: "the same, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 50,
+		row{Work: "3 nested instances: from a changed value until the outermost status has it, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 50,
 			Detail: fmt.Sprintf("of %d changes, at most %.0f ms", changes, milliseconds(quantile(took, 1)))})
 	return nil
 }
 
-// measureDeletion measures from the answer to a deletion until the top is gone, which
-// it is after everything below it.
+// measureDeletion measures from the response to a deletion until the outermost is gone, which is
+// deleted last.
 func (n nest) measureDeletion(ctx context.Context) error {
 	var took []time.Duration
-	r, err := n.countRequests(ctx, "deletion of 3 layers", nests, requests{{"DELETE", "tops"}: nests}, func() error {
+	r, err := n.countRequests(ctx, "delete 3 nested instances", nests, requests{{"DELETE", "tops"}: nests}, func() error {
 		for i := range nests {
 			one, err := n.delete(ctx, numberedName("nest", i))
 			if err != nil {
@@ -108,12 +109,12 @@ func (n nest) measureDeletion(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.add(row{Work: "deletion of 3 layers with nothing in the way", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 150,
+	n.add(row{Work: "delete 3 nested instances without blockers", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 150,
 		Detail: fmt.Sprintf("median of %d, at most %.0f ms; %.1f requests", nests, milliseconds(quantile(took, 1)), float64(r.of(work))/nests)})
 	return nil
 }
 
-// create makes a nest and waits until its top waits for the value.
+// create creates a nest, and waits until its outermost instance waits for the value.
 func (n nest) create(ctx context.Context, name string) error {
 	if _, err := n.resource(ours("tops")).Create(ctx, instance("Top", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return err
@@ -130,8 +131,8 @@ func (n nest) create(ctx context.Context, name string) error {
 	return err
 }
 
-// writeValue writes the value at the bottom, and returns how long it took from the
-// answer until the top passed the check.
+// writeValue writes the value, and returns how long it took from the response until the outermost
+// instance passed the check.
 func (n nest) writeValue(ctx context.Context, name, value string, check check) (time.Duration, error) {
 	patch := fmt.Appendf(nil, `{"status":{"value":%q}}`, value)
 	if _, err := n.resource(ours("leaves")).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status"); err != nil {

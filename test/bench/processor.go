@@ -11,18 +11,17 @@ import (
 	"time"
 )
 
-// processor is time on processors. Unlike time on the clock it hardly depends on
-// who else uses the machine.
+// processor is CPU time. Unlike wall time, it hardly depends on the other load of the machine.
 type processor struct {
 	server time.Duration // of the API server with etcd
-	here   time.Duration // of this process: the engine or the raw writer, with the user and the onlooker
+	here   time.Duration // of this process: the controllers or the plain client, and the simulated user
 }
 
 func (p processor) minus(q processor) processor {
 	return processor{p.server - q.server, p.here - q.here}
 }
 
-// processor reads both clocks.
+// processor reads the CPU times so far.
 func (b *bench) processor(ctx context.Context) (processor, error) {
 	metrics, err := b.metrics(ctx)
 	if err != nil {

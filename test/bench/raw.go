@@ -19,26 +19,26 @@ import (
 // applied, as the part of the name after the instance's.
 var levels = [][]string{{"-a"}, {"-a-b", "-a-c"}, {"-a-b-d", "-a-c-e"}}
 
-// rawWriter is a plain client that writes what the engine writes: the instances, of a
-// kind that nobody serves, and for each the same five ConfigMaps, level by level,
-// by server-side apply. It reads nothing and watches nothing.
+// rawWriter is the plain client, which writes what the controllers write: the instances, of a
+// kind that no controller serves, and for each the same five ConfigMaps, level by level, by
+// server-side apply. It reads nothing and watches nothing.
 type rawWriter struct {
 	*bench
-	// models are the engine's children of one instance, by the rest of their
-	// names; parent is that instance.
+	// models are the children of an instance that the controllers have created, by the suffixes of
+	// their names; parent is that instance.
 	models map[string]*unstructured.Unstructured
 	parent *unstructured.Unstructured
-	// whole makes it also write what the engine writes to an instance: its claim
-	// and its status.
+	// whole makes it also write what the controllers write to an instance: its metadata and its
+	// status.
 	whole bool
 }
 
-// partOf is a label of the length of the one that children are selected by: the
-// engine must not see what the raw writer makes, or it would share the work.
+// partOf is a label as long as the one by which the controllers select children. They must not
+// select those of the plain client, or they would reconcile them.
 var partOf = strings.Replace(v1alpha1.ApplySetPartOfLabel, "part-of", "part-no", 1)
 
-// newRaw learns from a ready instance what there is to write, and installs the
-// kind of the instances: the same as the engine's by another name.
+// newRaw reads what to write from a ready instance, and installs the kind of its own instances: a
+// copy with another name.
 func (b *bench) newRaw(ctx context.Context, model string) (*rawWriter, error) {
 	parent, err := b.resource(ours("flats")).Get(ctx, model, metav1.GetOptions{})
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) newRaw(ctx context.Context, model string) (*rawWriter, error) {
 	return r, b.installKindCopy(ctx, "flats."+group, "Plain", "plains")
 }
 
-// appliedConfiguration is what was applied to make an object.
+// appliedConfiguration is what was applied to create an object.
 func appliedConfiguration(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "data": o.Object["data"]}}
 	out.SetNamespace(o.GetNamespace())
@@ -69,7 +69,7 @@ func appliedConfiguration(o *unstructured.Unstructured) *unstructured.Unstructur
 	return out
 }
 
-// installKindCopy installs a copy of a kind that nobody serves.
+// installKindCopy installs a copy of a kind, which no controller serves.
 func (b *bench) installKindCopy(ctx context.Context, name, kind, plural string) error {
 	crd, err := b.resource(crds).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -96,7 +96,7 @@ func (b *bench) installKindCopy(ctx context.Context, name, kind, plural string) 
 	return err
 }
 
-// create writes n instances with so many workers and returns how long it took.
+// create writes n instances with the given number of workers, and returns how long it took.
 func (r *rawWriter) create(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
 	began := time.Now()
 	err := concurrently(ctx, workers, n, func(ctx context.Context, i int) error {
@@ -105,7 +105,7 @@ func (r *rawWriter) create(ctx context.Context, workers, n int, prefix string) (
 			return err
 		}
 		if r.whole {
-			if err := r.writeClaim(ctx, name); err != nil {
+			if err := r.writeMetadata(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -138,9 +138,9 @@ func (r *rawWriter) apply(ctx context.Context, name string, level []string) erro
 	})
 }
 
-// writeClaim writes what the engine writes before it makes children. In place of the
-// finalizer, which a user would have to remove, it is an annotation.
-func (r *rawWriter) writeClaim(ctx context.Context, name string) error {
+// writeMetadata writes what the controllers write to an instance before they create children.
+// Instead of the finalizer, which would have to be removed later, it writes an annotation.
+func (r *rawWriter) writeMetadata(ctx context.Context, name string) error {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Plain"}}
 	o.SetName(name)
 	o.SetLabels(r.parent.GetLabels())
@@ -151,7 +151,7 @@ func (r *rawWriter) writeClaim(ctx context.Context, name string) error {
 	return err
 }
 
-// writeStatus writes a status as the engine does.
+// writeStatus writes a status as the controllers do.
 func (r *rawWriter) writeStatus(ctx context.Context, name string) error {
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": r.parent.Object["status"]}})
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *rawWriter) writeStatus(ctx context.Context, name string) error {
 	return err
 }
 
-// deleteAll removes all that was written.
+// deleteAll deletes everything that was written.
 func (r *rawWriter) deleteAll(ctx context.Context) error {
 	if err := r.resource(configMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: partOf}); err != nil {
 		return err
@@ -180,7 +180,7 @@ func instance(kind, name string) *unstructured.Unstructured {
 	return o
 }
 
-// text is what an instance's field says, in its first, second or later wording.
+// text is a value of the instances' field; each wording is another value.
 func text(name string, wording int) string { return fmt.Sprintf("%s says %d", name, wording) }
 
 func numberedName(prefix string, i int) string { return fmt.Sprintf("%s-%05d", prefix, i) }

@@ -22,11 +22,11 @@ type row struct {
 	Budget float64 `json:"budget"`
 	OK     bool    `json:"ok"`
 	Detail string  `json:"detail,omitempty"`
-	// Samples are what the value was made of, where that is more than a sum.
+	// Samples are the single measurements, if Value is their median.
 	Samples []float64 `json:"samples,omitempty"`
 }
 
-// add takes rows into the table.
+// add adds rows to the table.
 func (b *bench) add(rows ...row) {
 	for _, r := range rows {
 		r.OK = r.Value <= r.Budget
@@ -52,7 +52,7 @@ func (r row) verdict() string {
 	return fmt.Sprintf("MISSED by %.0f %%", 100*(r.Value/r.Budget-1))
 }
 
-// number shows two decimals of a small number, and none that say nothing.
+// number formats a number with at most two decimals, and without trailing zeros.
 func number(v float64) string {
 	if v >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -60,22 +60,21 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(100*v)/100, 'f', -1, 64)
 }
 
-// cells are a row as both tables show it.
+// cells are the columns of a row in both tables.
 func (r row) cells() []string {
 	return []string{r.Work, number(r.Value) + " " + r.Unit, number(r.Budget), r.share(), r.verdict(), r.Detail}
 }
 
-var headings = []string{"work", "measured", "budget", "of it", "", ""}
+var headings = []string{"scenario", "measured", "budget", "share of the budget", "result", "details"}
 
-// count is what the API server counted during a scenario, as the plain data tell
-// it.
+// count is the requests of a scenario, as latest.json has them.
 type count struct {
 	During   string         `json:"during"`
 	Objects  int            `json:"objects"`
 	Requests map[string]int `json:"requests"`
 }
 
-// report is all that a run has to tell.
+// report is the result of a run.
 type report struct {
 	Machine   machine `json:"machine"`
 	Instances int     `json:"instances"`
@@ -83,7 +82,7 @@ type report struct {
 	Workers   int     `json:"workers"`
 	Fsync     bool    `json:"fsync"`
 	Rows      []row   `json:"rows"`
-	// Notes help to understand a row.
+	// Notes explain rows.
 	Notes  []string `json:"notes"`
 	Counts []count  `json:"counts"`
 }
@@ -126,7 +125,7 @@ func (r report) text() string {
 	for _, note := range r.Notes {
 		out.WriteString("\n" + note)
 	}
-	out.WriteString("\n\nrequests by others than the benchmark, as the API server counted them:\n")
+	out.WriteString("\n\nrequests that the controllers sent, as counted by the API server:\n")
 	for _, c := range r.Counts {
 		fmt.Fprintf(&out, "  %s (%d objects): %s\n", c.During, c.Objects, c.list())
 	}
@@ -144,7 +143,7 @@ func (c count) list() string {
 	return strings.Join(parts, ", ")
 }
 
-// write leaves the plain data and the table in a folder.
+// write writes latest.json and README.md to a folder.
 func (r report) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

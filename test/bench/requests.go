@@ -10,16 +10,15 @@ import (
 	"strings"
 )
 
-// request is what requests are counted by: the verb as the API server reports
-// it, where APPLY is a server-side apply, and the resource with its subresource.
+// request is the verb as the API server's metric has it, where APPLY is a server-side apply, and
+// the resource with its subresource.
 type request struct{ verb, resource string }
 
-// requests counts requests. Since it is the difference of two looks at the
-// API server, it has all that happened between them.
+// requests are numbers of requests.
 type requests map[request]int
 
-// housekeeping are resources that the API server and its own controllers use
-// for themselves, with or without us.
+// housekeeping are resources that the API server and its own controllers use, whether or not
+// Espalier runs.
 var housekeeping = map[string]bool{
 	"leases": true, "endpoints": true, "endpointslices": true, "services": true, "namespaces": true,
 	"apiservices": true, "flowschemas": true, "prioritylevelconfigurations": true, "servicecidrs": true, "ipaddresses": true,
@@ -31,9 +30,8 @@ var (
 	label  = regexp.MustCompile(`(\w+)="([^"]*)"`)
 )
 
-// parseRequests reads the API server's metrics. Watches do not count: they are
-// what makes polling unnecessary. Neither does what is not about a resource:
-// metrics, discovery, schemas.
+// parseRequests reads the API server's metrics. Watches are not counted, and neither are requests
+// that concern no resource: metrics, discovery and schemas.
 func parseRequests(metrics []byte) (requests, error) {
 	out := requests{}
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
@@ -66,7 +64,7 @@ func parseRequests(metrics []byte) (requests, error) {
 	return out, lines.Err()
 }
 
-// minus returns how many more requests there are than in other.
+// minus returns the difference to other.
 func (r requests) minus(other requests) requests {
 	out := requests{}
 	for k, n := range r {
@@ -82,7 +80,7 @@ func (r requests) minus(other requests) requests {
 	return out
 }
 
-// of adds up the requests of which the question is true.
+// of is the number of requests for which the predicate is true.
 func (r requests) of(which func(request) bool) int {
 	sum := 0
 	for k, n := range r {
@@ -93,15 +91,15 @@ func (r requests) of(which func(request) bool) int {
 	return sum
 }
 
-// work is all requests but events, which are counted apart: they tell people
-// of what happened, and are written in the background.
+// work reports whether a request is counted against a budget: all are except for those of events,
+// which are written in the background.
 func work(r request) bool { return r.resource != "events" }
 
 func writes(r request) bool {
-	return work(r) && r.verb != "GET" && r.verb != "LIST" && !strings.HasPrefix(r.resource, "selfsubject") // a question, which changes nothing
+	return work(r) && r.verb != "GET" && r.verb != "LIST" && !strings.HasPrefix(r.resource, "selfsubject") // an access review stores nothing
 }
 
-// plus adds requests up.
+// plus returns the sum.
 func (r requests) plus(other requests) requests {
 	out := maps.Clone(r)
 	if out == nil {

@@ -27,7 +27,7 @@ apiserver_request_duration_seconds_count{resource="configmaps",verb="APPLY"} 150
 	}
 }
 
-func TestOfRequestsTheBenchmarksOwnAreTakenAway(t *testing.T) {
+func TestRequestsOfTheBenchmarkAreSubtracted(t *testing.T) {
 	before := requests{{"POST", "flats"}: 30, {"GET", "flats"}: 1}
 	after := requests{{"POST", "flats"}: 330, {"GET", "flats"}: 1, {"POST", "events"}: 2, {"APPLY", "configmaps"}: 5}
 	got := after.minus(before).minus(requests{{"POST", "flats"}: 300})
@@ -45,10 +45,10 @@ func TestQuantile(t *testing.T) {
 		share float64
 		want  int
 	}{
-		"of nothing it is nothing":             {nil, 0.5, 0},
-		"the median of three is the middle":    {[]int{3, 1, 2}, 0.5, 2},
-		"the 99th percentile of few is most":   {[]int{3, 1, 2}, 0.99, 3},
-		"the smallest exceeds no share at all": {[]int{3, 1, 2}, 0, 1},
+		"the quantile of no values is zero":         {nil, 0.5, 0},
+		"the median of three is the middle":         {[]int{3, 1, 2}, 0.5, 2},
+		"the 99th percentile of few is the maximum": {[]int{3, 1, 2}, 0.99, 3},
+		"the quantile of 0 is the minimum":          {[]int{3, 1, 2}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := quantile(tc.of, tc.share); got != tc.want {
@@ -63,11 +63,11 @@ func TestVerdict(t *testing.T) {
 		value, budget float64
 		want          string
 	}{
-		"at the budget is within it":          {9, 9, "ok"},
-		"over it says by how much":            {2.6, 1.3, "MISSED by 100 %"},
-		"of nothing there is no share":        {1, 0, "MISSED"},
-		"nothing where nothing is allowed":    {0, 0, "ok"},
-		"a little over is not rounded to yes": {9.01, 9, "MISSED by 0 %"},
+		"a value that equals the budget is ok":     {9, 9, "ok"},
+		"a value over the budget says by how much": {2.6, 1.3, "MISSED by 100 %"},
+		"a budget of 0 has no share":               {1, 0, "MISSED"},
+		"0 is within a budget of 0":                {0, 0, "ok"},
+		"a small excess is not rounded to ok":      {9.01, 9, "MISSED by 0 %"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bench

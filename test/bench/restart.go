@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// measureRestart restarts the controllers, once without instances and once with
-// many: what they write, how long they take to know them all, and the memory that
-// these make the difference of.
+// measureRestart restarts the controllers, once without instances and once with many. It measures
+// their writes, the time until all instances are reconciled, and the memory of the instances.
 func measureRestart(ctx context.Context, b *bench) error {
 	const kind = "Flat"
 	n, prefix := b.restarted(), "many"
@@ -33,8 +32,8 @@ func measureRestart(ctx context.Context, b *bench) error {
 	}
 	b.add(
 		row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
-			Detail: fmt.Sprintf("all known after %.1f s; %d reads that are no watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
-		row{Work: "memory for a child, with its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
+			Detail: fmt.Sprintf("all reconciled after %.1f s; %d reads besides watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
+		row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
 			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB without instances", busy.children, float64(idle.heap)/(1<<20))})
 	if err := f.events(ctx, prefix, n); err != nil {
 		return err
@@ -46,27 +45,26 @@ func measureRestart(ctx context.Context, b *bench) error {
 	return err
 }
 
-// restartControllers stops the controllers, with all that they watch and nothing in flight,
-// and starts them again.
+// restartControllers stops the controllers while no reconcile is in flight, and starts them again.
 func (f flatInstances) restartControllers(ctx context.Context, n int) error {
 	began := time.Now()
 	if err := f.stopEngine(); err != nil {
 		return err
 	}
-	f.add(row{Work: fmt.Sprintf("stop with %d instances, none of which is worked on", n), Unit: "ms", Value: milliseconds(time.Since(began)), Budget: 50})
+	f.add(row{Work: fmt.Sprintf("stop the controllers with %d instances, none in flight", n), Unit: "ms", Value: milliseconds(time.Since(began)), Budget: 50})
 	return f.startEngine(ctx)
 }
 
-// restarted is what a restart took.
+// restarted is the measurement of a restart.
 type restarted struct {
 	requests requests
-	took     time.Duration // until all instances were known
-	heap     int64         // what the controllers hold afterwards
+	took     time.Duration // until all instances were reconciled
+	heap     int64         // of the controllers
 	children int
 }
 
-// restart stops the controllers and starts them again, and waits until they have
-// looked at so many instances of the kind.
+// restart stops the controllers, starts them again, and waits until they have reconciled the given
+// number of instances.
 func (b *bench) restart(ctx context.Context, what, kind string, instances int) (restarted, error) {
 	var r restarted
 	if err := b.stopEngine(); err != nil {
@@ -95,15 +93,14 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 	return r, err
 }
 
-// awaitReadyDefinitions waits until all definitions have been looked at: they
-// were ready before, so that nothing of them changes by which one could tell.
+// awaitReadyDefinitions waits until all definitions are reconciled. Their conditions do not show
+// that, since they were ready before.
 func (b *bench) awaitReadyDefinitions(ctx context.Context) error {
 	_, err := b.awaitReconciles(ctx, "ResourceGraphDefinition", 4)
 	return err
 }
 
-// heap is what is in use after a collection; the second one empties what pools
-// kept through the first.
+// heap is the memory in use after garbage collection. The second collection empties the sync.Pools.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -23,8 +23,8 @@ func minimum[T cmp.Ordered](of []T) T { return quantile(of, 0) }
 
 func most[T cmp.Ordered](of []T) T { return quantile(of, 1) }
 
-// quantile returns the smallest value that the given share of all does not
-// exceed; the zero value of none.
+// quantile returns the smallest value that the given share of the values does not exceed; zero if
+// there are none.
 func quantile[T cmp.Ordered](of []T, share float64) T {
 	if len(of) == 0 {
 		var none T

@@ -82,7 +82,7 @@ func TestAClaimIsRolledBackInOneChange(t *testing.T) {
 	}
 }
 
-func TestAClaimKeepsItsCompositeWhateverItsReference(t *testing.T) {
+func TestAClaimKeepsItsCompositeIfItsReferenceIsChanged(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
@@ -107,7 +107,7 @@ func TestAClaimKeepsItsCompositeWhateverItsReference(t *testing.T) {
 		}
 	}
 
-	// Nobody gets another's.
+	// No claim gets the composite of another.
 	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: thief}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
 	s.Await(t, top, s.NS, "thief", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "belongs to", "shop")
@@ -203,7 +203,7 @@ func TestClaimsPropagateAndRemoveFields(t *testing.T) {
 	})
 }
 
-func TestADefinitionsRevisionSelectorIsTheCompositesAndItsClaims(t *testing.T) {
+func TestCompositesAndClaimsInheritTheRevisionSelectorOfTheirDefinition(t *testing.T) {
 	s := suite.New(t)
 	const definition = "connectionSecretKeys: [password]"
 	labelled := strings.Replace(nest, "metadata: {name: $ID-top}", "metadata: {name: $ID-top, labels: {channel: stable}}", 1)
@@ -222,11 +222,11 @@ func TestADefinitionsRevisionSelectorIsTheCompositesAndItsClaims(t *testing.T) {
 	composite := text(claim, "spec", "resourceRef", "name")
 	s.Await(t, s.Kind("XTop"), "", composite, follows("stable"))
 
-	// A composite without a claim says it for itself.
+	// A composite without a claim has the selector as well.
 	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-alone}, spec: {size: small}}`)
 	s.Await(t, s.Kind("XTop"), "", s.Name("alone"), follows("stable"))
 
-	// A claim that says otherwise, and then nothing again, follows the definition.
+	// A claim sets another selector, and then none: then it follows the definition again.
 	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":{"matchLabels":{"channel":"fast"}}}}`)
 	s.Await(t, s.Kind("XTop"), "", composite, follows("fast"))
 	mergePatch(t, s, top, s.NS, "shop", `{"spec":{"compositionRevisionSelector":null}}`)

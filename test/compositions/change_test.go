@@ -14,8 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// A definition gets a version and has compositions for that from now on.
-func TestADefinitionGetsAnotherVersion(t *testing.T) {
+// TestCompositesMoveToANewVersionOfTheirDefinition adds a version to a definition, with a
+// composition for it.
+func TestCompositesMoveToANewVersionOfTheirDefinition(t *testing.T) {
 	s := suite.New(t)
 	kind := createShop(t, s)
 	made := composedConfigMaps(t, s, "shop")
@@ -44,7 +45,7 @@ func TestADefinitionGetsAnotherVersion(t *testing.T) {
 	s.AwaitGone(t, later, s.NS, "shop")
 }
 
-func TestACompositionIsDeletedInUseAndComesBack(t *testing.T) {
+func TestADeletedCompositionKeepsComposedResources(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, app)
 	_, composition, _ := strings.Cut(app, "---")
@@ -65,8 +66,9 @@ func TestACompositionIsDeletedInUseAndComesBack(t *testing.T) {
 	}
 }
 
-// A definition enforces a composition that a claim has asked for already.
-func TestAnEnforcedCompositionThatAClaimSelects(t *testing.T) {
+// TestAnEnforcedCompositionOverridesTheReferenceOfAClaim enforces a composition after a claim has
+// referred to another one.
+func TestAnEnforcedCompositionOverridesTheReferenceOfAClaim(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, nest)
 	top := s.Kind("Top")

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// placed is a kind that is composed of a ConfigMap, whose place an EnvironmentConfig says.
-// Its functions are packages, under names that a user has given them.
+// placed is a kind composed of a ConfigMap, with a value from an EnvironmentConfig. Its functions
+// are packages with names that a user has chosen.
 var placed = `
 apiVersion: pkg.crossplane.io/v1beta1
 kind: Function
@@ -75,14 +75,15 @@ spec:
       celHealthCheckCustomization: {_v1_ConfigMap: "object.data.region in ['north', 'south']"}
 `
 
-// TestAnEnvironmentReachesWhatIsComposed as soon as it is there, and whenever it changes.
-func TestAnEnvironmentReachesWhatIsComposed(t *testing.T) {
+// TestComposedResourcesGetValuesOfTheEnvironment creates the environment after the composite, and
+// changes it.
+func TestComposedResourcesGetValuesOfTheEnvironment(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, placed)
 	kind := s.Kind("Placed")
 	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Placed, metadata: {namespace: $NS, name: shop}, spec: {stage: test}}`)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
-		return hasCondition(o, "Synced", "False", "ReconcileError", `step "environment"`, "there is no EnvironmentConfig "+s.Name("base"))
+		return hasCondition(o, "Synced", "False", "ReconcileError", `step "environment"`, "EnvironmentConfig "+s.Name("base")+" does not exist")
 	})
 	is := func(region, zone string) {
 		t.Helper()
@@ -107,7 +108,7 @@ data: {place: {region: north, zone: a}}`)
 	}
 	s.AwaitEvent(t, "shop", "ComposeResources", "I am doing a compose!")
 
-	// One that comes later, and one that changes.
+	// An EnvironmentConfig is created later, and is changed.
 	s.Apply(t, `
 apiVersion: apiextensions.crossplane.io/v1beta1
 kind: EnvironmentConfig

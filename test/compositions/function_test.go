@@ -144,9 +144,10 @@ func TestAKilledFunctionIsRestarted(t *testing.T) {
 	s.Await(t, kind, s.NS, "shop", available)
 }
 
-// TestAFunctionThatMisbehavesIsContained says which step of the pipeline it is and what it
-// did, keeps what was made, and continues when the composition is mended.
-func TestAFunctionThatMisbehavesIsContained(t *testing.T) {
+// TestAMisbehavingFunctionKeepsComposedResources expects that the error names the step and the
+// failure, that composed resources are kept and restored, and that the pipeline continues once
+// the composition is corrected.
+func TestAMisbehavingFunctionKeepsComposedResources(t *testing.T) {
 	for mode, says := range map[string]string{
 		"fatal": "I give up", "error": "I am broken", "hang": "DeadlineExceeded", "flood": "large", "nonsense": "apiVersion", "panic": "panicked", "exit": "program",
 	} {
@@ -182,9 +183,9 @@ func TestAFunctionThatMisbehavesIsContained(t *testing.T) {
 	}
 }
 
-// TestExternalFunctionsAreCalledOnceForEachStepOfAPass and not at all at rest, but when
-// their answer's time is over.
-func TestExternalFunctionsAreCalledOnceForEachStepOfAPass(t *testing.T) {
+// TestExternalFunctionsAreCalledOncePerStepAndReconcile also checks that they are not called
+// while nothing changes, until the time to live of their response has ended.
+func TestExternalFunctionsAreCalledOncePerStepAndReconcile(t *testing.T) {
 	s := suite.NewSerial(t)
 	s.Apply(t, functionComposition("counted", "mode: well"))
 	s.Apply(t, shopText)

@@ -59,7 +59,7 @@ func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
 	}
 	uid := made["cells[shop-b]"].GetUID()
 
-	t.Log("items come and go, and the others keep their objects; what a selector matches is followed")
+	t.Log("items are added and removed, and the others keep their objects; selected objects are updated")
 	s.Apply(t, strings.Replace(shopText, "small", "b-c", 1))
 	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: red, labels: {color: red}}}`)
 	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: blue, labels: {color: blue}}}`)
@@ -69,7 +69,7 @@ func TestAGraphOfACompositeHasCollectionsAndSelectors(t *testing.T) {
 		t.Errorf("an item was recreated: %v", now)
 	}
 
-	t.Log("what the items depend on goes after all of them")
+	t.Log("the dependency of the items is deleted after all of them")
 	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: shop-c, finalizers: [example.com/hold]}}`)
 	s.Delete(t, kind, s.NS, "shop")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {

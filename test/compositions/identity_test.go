@@ -53,7 +53,7 @@ func TestAResourceIsRenamed(t *testing.T) {
 	}
 }
 
-func TestAResourceBecomesOfAnotherKind(t *testing.T) {
+func TestAResourceOfAnotherKindReplacesTheFormerOne(t *testing.T) {
 	s := suite.New(t)
 	var calls atomic.Int64
 	serveFunction(t, s, func(g functionInput) functionOutput {

@@ -21,7 +21,7 @@ var functions pipeline.Functions
 
 // withTestFunctions calls the tests' functions, and others through the given runner.
 func withTestFunctions(others pipeline.Runner) pipeline.Runner {
-	return pipeline.Any{pipeline.Guard(&functions, pipeline.Limits{}), others}
+	return pipeline.FirstOf{pipeline.Guard(&functions, pipeline.CallLimits{}), others}
 }
 
 // life is the variable that makes a function program of the test's own program.
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	go func() { _ = function.Serve(ctx, listener, countingFunction, function.Insecure()) }()
 	code := suite.Main(m, server.Options{Functions: catalog.Options{
 		Local:  map[string]catalog.LocalFunction{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
-		Limits: pipeline.Limits{Timeout: 2 * time.Second, MaxBytes: 1 << 20},
-	}, Around: withTestFunctions}, nil)
+		Limits: pipeline.CallLimits{Timeout: 2 * time.Second, MaxBytes: 1 << 20},
+	}, WrapRunner: withTestFunctions}, nil)
 	stop()
 	os.Exit(code)
 }

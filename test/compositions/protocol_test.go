@@ -103,7 +103,7 @@ func TestAGraphComposesAComposite(t *testing.T) {
 	if len(made) != 2 || text(made["above"], "data", "base") != made["below"].GetName() {
 		t.Fatalf("there is %v", made)
 	}
-	// What is above is held: what is below has to wait for it.
+	// The upper resource is blocked, so the lower ones have to wait for it.
 	s.Apply(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: `+made["above"].GetName()+`, finalizers: [example.com/hold]}}`)
 	s.Delete(t, kind, s.NS, "shop")
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
@@ -116,7 +116,7 @@ func TestAGraphComposesAComposite(t *testing.T) {
 	s.AwaitGone(t, kind, s.NS, "shop")
 }
 
-// TestResultsForClaimsReachTheClaim and what it says to nobody else is not.
+// TestResultsForClaimsReachTheClaim checks that results for the composite only do not.
 func TestResultsForClaimsReachTheClaim(t *testing.T) {
 	s := suite.New(t)
 	to := fnv1.Target_TARGET_COMPOSITE_AND_CLAIM

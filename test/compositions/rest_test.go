@@ -77,8 +77,9 @@ func TestATinyTimeToLiveIsRaisedToTheMinimum(t *testing.T) {
 	}
 }
 
-// What the schema does not know, what it knows otherwise, and conditions of every name.
-func TestAStatusThatTheSchemaCutsIsWrittenOnce(t *testing.T) {
+// TestAStatusThatTheSchemaPrunesIsWrittenOnce has a function return fields that are not in the
+// schema, fields of another type, and conditions of several names.
+func TestAStatusThatTheSchemaPrunesIsWrittenOnce(t *testing.T) {
 	s := suite.New(t)
 	var calls atomic.Int64
 	serveFunction(t, s, func(functionInput) functionOutput {

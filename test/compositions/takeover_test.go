@@ -88,7 +88,8 @@ metadata:
 	checkAtRest(t, &calls, func() *unstructured.Unstructured { return s.Get(t, kind, s.NS, "shop") })
 }
 
-// A claim was deleted while nobody was at work.
+// TestAClaimTakenOverTakesItsCompositeWithIt has a claim that was deleted while no controller was
+// running.
 func TestAClaimTakenOverTakesItsCompositeWithIt(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, nest)

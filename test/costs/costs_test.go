@@ -18,7 +18,7 @@ import (
 )
 
 // TestFiveChildrenTakeOneWriteEach counts writes: an instance with five children in three layers
-// is created in one pass.
+// is created in one reconcile.
 func TestFiveChildrenTakeOneWriteEach(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)

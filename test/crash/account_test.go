@@ -32,7 +32,7 @@ func (m watchesWithoutEvents) RoundTrip(r *http.Request) (*http.Response, error)
 	return m.next.RoundTrip(r)
 }
 
-// TestPermissionsAreReviewedAgain makes a definition of which it cannot be told at first.
+// TestPermissionsAreReviewedAgain creates a definition while access reviews fail.
 func TestPermissionsAreReviewedAgain(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
@@ -57,7 +57,7 @@ func TestPermissionsAreReviewedAgain(t *testing.T) {
 	says("True Granted")
 }
 
-// role lets a service account look after the boxes of a group and their ConfigMaps.
+// role grants a service account the permissions for the boxes of a group and their ConfigMaps.
 func role(group, ns, verbs string) string {
 	return fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -75,9 +75,10 @@ subjects: [{kind: ServiceAccount, namespace: %[2]s, name: builder}]
 `, group, ns, verbs)
 }
 
-// TestAMistakeWidensNoRightsAfterARestart names a service account, then none that can be, and
-// restarts the controllers: they act for the account as before, and not for themselves.
-func TestAMistakeWidensNoRightsAfterARestart(t *testing.T) {
+// TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart names a service account, then an
+// invalid one, and restarts the controllers: they use the former account, and not their own
+// permissions.
+func TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)

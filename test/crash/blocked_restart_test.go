@@ -82,14 +82,14 @@ func (b blockedChain) eachWrite(see func(*unstructured.Unstructured)) {
 	}
 }
 
-// namesManagers reports whether the first blocker tells who has put the finalizer on.
+// namesManagers reports whether the first blocker names the manager that set the finalizer.
 func namesManagers(d *report.Deletion) bool {
 	return d != nil && len(d.Blockers) > 0 && len(d.Blockers[0].Finalizers) > 0 && len(d.Blockers[0].Finalizers[0].Managers) > 0
 }
 
-// TestARestartWritesNothingOfADeletionThatIsBlocked holds a child by a
-// finalizer, waits until all is reported, and restarts the controllers.
-func TestARestartWritesNothingOfADeletionThatIsBlocked(t *testing.T) {
+// TestARestartDoesNotChangeTheStatusOfABlockedDeletion blocks a deletion by a finalizer of a
+// child, waits until that is reported, and restarts the controllers.
+func TestARestartDoesNotChangeTheStatusOfABlockedDeletion(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	b := blockChain(t, config, w, "x-a", func(d *report.Deletion) bool { return namesManagers(d) && d.Progress == "4/5" })
@@ -118,9 +118,9 @@ func (s slowConfigMaps) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// TestARestartThatTakesLongWritesNothingOfADeletionThatIsBlocked restarts the controllers while a deletion is held, and
-// reading the children takes a while.
-func TestARestartThatTakesLongWritesNothingOfADeletionThatIsBlocked(t *testing.T) {
+// TestASlowRestartDoesNotChangeTheStatusOfABlockedDeletion restarts the controllers while a
+// deletion is blocked, and delays the reads of the children.
+func TestASlowRestartDoesNotChangeTheStatusOfABlockedDeletion(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	b := blockChain(t, config, w, "x-b", func(d *report.Deletion) bool { return d.Progress == "3/5" && d.Blocked == 1 })

@@ -16,6 +16,29 @@ import (
 
 const keeper = "apiVersion: sweep.example.com/v1alpha1\nkind: Keeper\nmetadata: {name: x, namespace: $NS}\n"
 
+// blocker is why a deletion is blocked: its reported reason, and the patches that add and remove it.
+type blocker struct {
+	reason      report.Reason
+	add, remove string
+}
+
+var (
+	byFinalizer  = blocker{report.HeldByFinalizer, steps.AddFinalizer, steps.RemoveFinalizer}
+	byProtection = blocker{report.Protected, steps.Protect, steps.Unprotect}
+)
+
+// deletionBlocked deletes an instance while an object blocks its deletion, and removes the blocker
+// once it is reported.
+func deletionBlocked(name string, create steps.Step, instance, of schema.GroupVersionKind, object string, by blocker) scenario {
+	return scenario{
+		sparse: true, name: name,
+		before: steps.All(create, steps.Patch(of, object, by.add)),
+		act: steps.All(steps.Delete(instance, metav1.DeletePropagationBackground),
+			steps.AwaitBlocker(instance, object, by.reason), steps.Patch(of, object, by.remove)),
+		settled: steps.AwaitGone(instance),
+	}
+}
+
 // deletions are scenarios of deletions that are blocked, or leave objects behind.
 var deletions = []scenario{
 	{
@@ -34,20 +57,8 @@ var deletions = []scenario{
 		sparse: true, name: "delete and retain children", before: steps.All(steps.Apply(keeper), awaitKeeper),
 		act: steps.Delete(steps.Kind("Keeper"), metav1.DeletePropagationBackground), settled: steps.AwaitGone(steps.Kind("Keeper")),
 	},
-	{
-		sparse: true, name: "delete, held by a finalizer",
-		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-e", steps.AddFinalizer)),
-		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
-			steps.AwaitBlocker(steps.Kind("Chain"), "x-e", report.HeldByFinalizer), steps.Patch(suite.ConfigMap, "x-e", steps.RemoveFinalizer)),
-		settled: steps.AwaitGone(steps.Kind("Chain")),
-	},
-	{
-		sparse: true, name: "delete a nest, held by a finalizer",
-		before: steps.All(steps.CreateNest, steps.Patch(suite.ConfigMap, "x-low", steps.AddFinalizer)),
-		act: steps.All(steps.Delete(steps.Kind("Top"), metav1.DeletePropagationBackground),
-			steps.AwaitBlocker(steps.Kind("Top"), "x-low", report.HeldByFinalizer), steps.Patch(suite.ConfigMap, "x-low", steps.RemoveFinalizer)),
-		settled: steps.AwaitGone(steps.Kind("Top")),
-	},
+	deletionBlocked("delete, held by a finalizer", steps.CreateChain, steps.Kind("Chain"), suite.ConfigMap, "x-e", byFinalizer),
+	deletionBlocked("delete a nest, held by a finalizer", steps.CreateNest, steps.Kind("Top"), suite.ConfigMap, "x-low", byFinalizer),
 	{
 		sparse: true, name: "delete by force",
 		before:  steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-e", steps.AddFinalizer)),
@@ -61,20 +72,8 @@ var deletions = []scenario{
 			steps.Patch(steps.Kind("Chain"), "x", `{"metadata":{"annotations":{"espalier.dev/force-delete":"all"}}}`)),
 		settled: steps.AwaitGone(steps.Kind("Chain")), cleanUp: steps.Patch(suite.ConfigMap, "x-b", steps.RemoveFinalizer),
 	},
-	{
-		sparse: true, name: "delete a protected instance",
-		before: steps.All(steps.CreateChain, steps.Patch(steps.Kind("Chain"), "x", steps.Protect)),
-		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
-			steps.AwaitBlocker(steps.Kind("Chain"), "x", report.Protected), steps.Patch(steps.Kind("Chain"), "x", steps.Unprotect)),
-		settled: steps.AwaitGone(steps.Kind("Chain")),
-	},
-	{
-		sparse: true, name: "delete with a protected child",
-		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-b", steps.Protect)),
-		act: steps.All(steps.Delete(steps.Kind("Chain"), metav1.DeletePropagationBackground),
-			steps.AwaitBlocker(steps.Kind("Chain"), "x-b", report.Protected), steps.Patch(suite.ConfigMap, "x-b", steps.Unprotect)),
-		settled: steps.AwaitGone(steps.Kind("Chain")),
-	},
+	deletionBlocked("delete a protected instance", steps.CreateChain, steps.Kind("Chain"), steps.Kind("Chain"), "x", byProtection),
+	deletionBlocked("delete with a protected child", steps.CreateChain, steps.Kind("Chain"), suite.ConfigMap, "x-b", byProtection),
 	{
 		sparse: true, name: "prune a child with a finalizer",
 		before: steps.All(steps.CreateChain, steps.Patch(suite.ConfigMap, "x-c", steps.AddFinalizer)),

@@ -36,14 +36,14 @@ func (c calls) Run(ctx context.Context, name string, r *fnv1.RunFunctionRequest)
 	return c.Runner.Run(ctx, name, r)
 }
 
-// lastingDefinitions is a kind whose functions' answers hold for two seconds.
+// lastingDefinitions is a kind with functions that return a time to live of two seconds.
 var lastingDefinitions = steps.XRD("Lasting", "Namespaced", "") +
 	strings.Replace(steps.Composition("lasting", "Lasting", steps.ComposedConfigMap("a")+steps.ComposedConfigMap("b")),
 		"functionRef: {name: function-auto-ready}", "functionRef: {name: function-auto-ready}, input: {apiVersion: autoready.fn.crossplane.io/v1beta1, kind: Input, ttl: 2s}", 1)
 
-// TestSweepCompositesAtRestCostNothing makes a crowd of composites, and checks whether
-// anything is asked of the API server or of a function afterwards, and after a restart.
-func TestSweepCompositesAtRestCostNothing(t *testing.T) {
+// TestSweepCompositesAtRestSendNoRequests creates many composites, and checks that no requests
+// are sent to the API server and to functions while nothing changes, also after a restart.
+func TestSweepCompositesAtRestSendNoRequests(t *testing.T) {
 	const idle, ttl, functions = 5 * time.Second, 2 * time.Second, 2
 	many, few := testkit.Size(60, 1000), 20
 	config := testkit.ExclusiveServer(t)
@@ -53,7 +53,7 @@ func TestSweepCompositesAtRestCostNothing(t *testing.T) {
 	)
 	ns := testkit.Namespace(t, config)
 	counter := testkit.Counter{Filter: func(r *http.Request) bool { return !steps.InOtherNamespace(r.URL.Path, ns) }}
-	options := server.Options{Config: counter.Wrap(config), Around: func(r pipeline.Runner) pipeline.Runner { return calls{r, &once, &again} }}
+	options := server.Options{Config: counter.Wrap(config), WrapRunner: func(r pipeline.Runner) pipeline.Runner { return calls{r, &once, &again} }}
 	stop := steps.RunWith(t, options)
 	defer func() { stop() }()
 	steps.Define(t, w)

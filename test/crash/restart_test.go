@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
@@ -39,27 +40,16 @@ func TestARestartWritesNothing(t *testing.T) {
 	stop()
 	outside := recordClaims(t, w)
 
-	var (
-		mu     sync.Mutex
-		writes []string
-	)
-	crash := testkit.NewCrash(0)
-	crash.Log = func(line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		writes = append(writes, line)
-	}
-	stop = steps.Run(t, crash.Wrap(config))
+	recorded, writes := recordWrites(config)
+	stop = steps.Run(t, recorded)
 	defer stop()
-	// What was there before is looked at before what comes now: background work
-	// of a kind's lane was queued earlier, by the first list.
+	// Existing objects are reconciled before the following new ones: their keys were added to the
+	// queues before, by the first list.
 	elsewhere, besides := testkit.Namespace(t, config), testkit.Namespace(t, config)
 	everything(elsewhere)
 	nested(besides)
 	changed := outside(ns, under)
-	mu.Lock()
-	defer mu.Unlock()
-	for _, line := range writes {
+	for _, line := range writes() {
 		new := strings.Contains(line, "/"+elsewhere+"/") || strings.Contains(line, "/"+besides+"/")
 		outside := strings.Contains(line, "/sweep.example.com/v1alpha1/x") || strings.Contains(line, "/middles/") || strings.Contains(line, "/default/")
 		if !new && !outside && !steps.InOtherNamespace(line, ns, under) {
@@ -71,8 +61,27 @@ func TestARestartWritesNothing(t *testing.T) {
 	}
 }
 
-// recordClaims looks at what claims have outside of their namespaces. What it returns lists what
-// of that has changed since, of some namespaces' claims.
+// recordWrites returns a configuration whose writes are recorded, and a function that returns them so far.
+func recordWrites(config *rest.Config) (recorded *rest.Config, writes func() []string) {
+	var (
+		mu  sync.Mutex
+		all []string
+	)
+	crash := testkit.NewCrash(0) // which never crashes
+	crash.Log = func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, line)
+	}
+	return crash.Wrap(config), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+// recordClaims records the objects of claims outside of their namespaces. It returns a function that
+// lists which of them have changed since, for the claims of the given namespaces.
 func recordClaims(t *testing.T, w *testkit.Cluster) (changed func(namespaces ...string) []string) {
 	t.Helper()
 	kinds := []schema.GroupVersionKind{steps.Kind("XStore"), steps.Kind("XHigh"), steps.Kind("Middle"), suite.Secret}

@@ -17,7 +17,7 @@ import (
 
 const waves = "rollout: {waves: [{percent: 50, pause: 1h}]}"
 
-// boxDefinition is a definition of boxes that says which edition it is.
+// boxDefinition is a definition of boxes; edition is a value in their children.
 func boxDefinition(group, word, more string) string {
 	return fmt.Sprintf(`
 apiVersion: kro.run/v1alpha1
@@ -156,8 +156,8 @@ func TestRevisionsServeAcrossRestarts(t *testing.T) {
 	w.AwaitGone(t, definition.RevisionKind, "", group+"-r00002")
 }
 
-// TestACrashIssuesNoRevisionTwice stops the controllers after each write of the life of a
-// definition that is made, and changed while two instances follow it in waves.
+// TestACrashIssuesNoRevisionTwice stops the controllers after each write while a definition is
+// created, and is changed while two instances follow in waves.
 func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
@@ -177,7 +177,7 @@ func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 	testkit.Report(t, "sweep: %d crash points in the life of a definition with revisions", points)
 }
 
-// exerciseRevisions makes a definition and changes it, and looks at its revisions.
+// exerciseRevisions creates and changes a definition, and checks its revisions.
 func exerciseRevisions(t *testing.T, w *testkit.Cluster, group, ns string) {
 	t.Helper()
 	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
@@ -211,9 +211,9 @@ func exerciseRevisions(t *testing.T, w *testkit.Cluster, group, ns string) {
 	}
 }
 
-// TestARevisionServesOnAfterARestartThoughAKindHasChanged changes the type of what a
-// definition shows of a kind that it composes.
-func TestARevisionServesOnAfterARestartThoughAKindHasChanged(t *testing.T) {
+// TestARevisionServesAfterARestartDespiteAChangedKind changes the type of a field that a
+// definition reads from a kind that it composes.
+func TestARevisionServesAfterARestartDespiteAChangedKind(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)

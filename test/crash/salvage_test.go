@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/test/steps"
 )
 
-// earlyDefinition uses a kind that comes later, and then has another field than is written.
+// earlyDefinition uses a kind that is created later, with another field than the template sets.
 var earlyDefinition = suite.Graph("Early", `spec: {value: string | default=one}, status: {value: "${sibling.data.a}"}`, `
     - id: late
       template: {apiVersion: $GROUP/v1alpha1, kind: Late, metadata: {name: late}, spec: {colour: red}}
@@ -23,7 +23,7 @@ var earlyDefinition = suite.Graph("Early", `spec: {value: string | default=one},
 
 var laterKind = suite.CRDText("$GROUP", "v1alpha1", "Late", "{type: object, properties: {spec: {type: object, properties: {color: {type: string}}}}}")
 
-func TestADefinitionThatNoLongerFitsAKindServesTheRestAfterARestart(t *testing.T) {
+func TestNodesOfAnIncompatibleKindBlockNoOtherNodesAfterARestart(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	group, ns := testkit.Group(t), testkit.Namespace(t, config)

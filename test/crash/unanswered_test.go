@@ -84,7 +84,7 @@ func (l *flakyTransport) reconnect() {
 	}
 }
 
-// wait waits until events come through.
+// wait waits until events are delivered again.
 func (l *flakyTransport) wait() {
 	l.mu.Lock()
 	broken := l.broken

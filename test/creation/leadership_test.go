@@ -23,7 +23,7 @@ func TestNothingIsReportedWithoutLeadership(t *testing.T) {
 	requeued := make(chan struct{})
 	stop := runWith(t, server.Options{
 		Config: config,
-		Until: func() time.Time {
+		LeaderUntil: func() time.Time {
 			if expired.Load() {
 				return time.Now()
 			}

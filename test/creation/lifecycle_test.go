@@ -31,7 +31,7 @@ type lifecycle struct {
 	run func(*testing.T, *rest.Config, *cloud.Faulty) (stop func())
 }
 
-// failure is what goes wrong in a lifecycle.
+// failure is the failure in a lifecycle.
 type failure struct {
 	name string
 	// crash makes the controllers crash; nil is no crash.

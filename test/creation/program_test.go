@@ -31,9 +31,9 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-// TestAProviderRunsAsAProgramOfItsOwn runs a provider with its own flags, without the other
+// TestAProviderRunsAsASeparateProgram runs a provider with its own flags and without the other
 // controllers, and then another process of it.
-func TestAProviderRunsAsAProgramOfItsOwn(t *testing.T) {
+func TestAProviderRunsAsASeparateProgram(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{}), policies: []string{"*"}}
 	ns := testkit.Namespace(t, config)

@@ -19,10 +19,13 @@ import (
 
 // TestABindingReservesAnIdentity removes the finalizer of a managed resource, which leaves its Binding
 // orphaned: the Binding reserves the identity of the external resource, which no other managed
-// resource can adopt, until a user deletes the Binding. Then its reservation is deleted too.
+// resource can adopt, until a user deletes the Binding. Then its reservation is deleted too, and the
+// other managed resource adopts the external resource. That has no tags: only the Binding shows its
+// owner.
 func TestABindingReservesAnIdentity(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
-	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour}), policies: sets[0]}
+	behaviour := cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour, Tags: cloud.TagsNone}
+	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(behaviour), policies: sets[0]}
 	defer run(t, config, l.cloud)()
 	ns := testkit.Namespace(t, config)
 	name := "b-" + ns
@@ -47,20 +50,22 @@ func TestABindingReservesAnIdentity(t *testing.T) {
 
 	t.Log("another managed resource cannot adopt the external resource")
 	other := "other-" + ns
-	l.cluster.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s, annotations: {crossplane.io/external-name: %s, espalier.dev/adopt: IfUnmarked}}\nspec: {forProvider: {}}\n", other, ns, id))
-	refused := func(o *unstructured.Unstructured) error {
-		if err := syncedReason("Conflict")(o); err == nil {
-			return nil // by its tag
-		}
-		return syncedReason("NameReserved")(o)
-	}
-	l.cluster.Await(t, bucket, ns, other, refused)
+	l.cluster.Apply(t, fmt.Sprintf("apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: %s, namespace: %s, annotations: {crossplane.io/external-name: %s}}\nspec: {forProvider: {}}\n", other, ns, id))
+	l.cluster.Await(t, bucket, ns, other, syncedReason("NameReserved", "belongs to Bucket "+ns+"/"+name))
 
-	t.Log("the reservation is deleted with the Binding")
+	t.Log("once the Binding is deleted, its reservation is deleted, and the other managed resource adopts the external resource")
 	l.cluster.Delete(t, binding, "", own)
-	l.cluster.AwaitGone(t, binding, "", reservation)
-	l.cluster.Delete(t, bucket, ns, other)
-	l.cluster.AwaitGone(t, bucket, ns, other)
+	o = l.cluster.Await(t, bucket, ns, other, isBound)
+	if got := o.GetAnnotations()["crossplane.io/external-name"]; got != id {
+		t.Errorf("the external name is %s, want %s", got, id)
+	}
+	l.cluster.Await(t, binding, "", reservation, func(b *unstructured.Unstructured) error {
+		if owner, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "name"); owner != other {
+			return fmt.Errorf("it reserves the identity for %s", owner)
+		}
+		return nil
+	})
+	l.deleteAndCheck(t, ns, other, 1)
 }
 
 // column returns a column of the table that 'kubectl get bindings' shows, by name.

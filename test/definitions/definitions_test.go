@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
+func TestAllProblemsOfADefinitionAreReportedAtOnce(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Graph("Wrong", `spec: {replicas: "integr | default=1", name: string}`, `
     - id: first
@@ -29,7 +29,7 @@ func TestADefinitionsProblemsAreReportedAllAtOnce(t *testing.T) {
 		suite.HasCondition("Ready", "False", "InvalidResourceGraph"), suite.HasField("Inactive", "status", "state")))
 }
 
-func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
+func TestAnInvalidChangeLeavesTheLastValidGraphServing(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Box)
 	s.Apply(t, suite.BoxInstance)
@@ -50,7 +50,7 @@ func TestABrokenChangeLeavesTheLastGoodGraphServing(t *testing.T) {
 	}
 }
 
-func TestAKindThatIsMissingHoldsBackOnlyItsOwnNodes(t *testing.T) {
+func TestAMissingKindDelaysOnlyItsOwnNodes(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Graph("Mixed", `status: {id: "${late.status.id}"}`, `
     - id: late
@@ -233,7 +233,7 @@ func TestTwoKindsWithOnePluralAreDistinguished(t *testing.T) {
 	s.Apply(t, kind)
 	s.AwaitDefinitions(t, "first")
 	s.Apply(t, strings.NewReplacer("$ID-first", "$ID-second", "kind: Vpc", "kind: VPC").Replace(kind))
-	s.Await(t, suite.RGD, "", s.Name("second"), suite.HasCondition("KindReady", "False", "KindNotOwned", "has the plural of VPC already", "ResourceGraphDefinition "+s.Name("first")))
+	s.Await(t, suite.RGD, "", s.Name("second"), suite.HasCondition("KindReady", "False", "KindNotOwned", "exists with kind Vpc, not VPC", "ResourceGraphDefinition "+s.Name("first")))
 	s.Delete(t, suite.RGD, "", s.Name("first"))
 	s.AwaitDefinitions(t, "second")
 }
@@ -270,7 +270,7 @@ func TestTheLastGoodGraphFollowsTheKindsThatItUses(t *testing.T) {
 	s.Await(t, s.Kind("Late"), s.NS, "x", suite.HasField("subnet-1", "status", "id"))
 }
 
-func TestAKindThatBecomesFreeIsTaken(t *testing.T) {
+func TestADefinitionServesAKindOnceItsNameIsFree(t *testing.T) {
 	s := suite.New(t)
 	const clash = "\napiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: $ID-clash}\nspec:\n  schema: {apiVersion: v1alpha1, kind: Subnet, group: $GROUP}\n"
 	s.Apply(t, suite.SubnetCRD)

@@ -13,10 +13,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestAChangeThatWouldBreakWhoComposesAKindNamesThem takes a field away that another
-// definition reads: that one is named as long as it does, and compiled again when the change
-// goes ahead all the same.
-func TestAChangeThatWouldBreakWhoComposesAKindNamesThem(t *testing.T) {
+// TestABreakingChangeNamesTheDependentDefinitions removes a status field that another definition
+// reads. That definition is named in the refusal, and is compiled again when the change is
+// forced.
+func TestABreakingChangeNamesTheDependentDefinitions(t *testing.T) {
 	s := suite.New(t)
 	low := func(status, annotations string) {
 		t.Helper()
@@ -90,9 +90,9 @@ spec:
 	})
 }
 
-// TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack learns of a kind only when others have
-// come to rely on what nobody knew the type of.
-func TestATypeThatAppearsAndDoesntFitWhoReadsItIsHeldBack(t *testing.T) {
+// TestALateTypeThatBreaksADependentDefinitionIsNotServed creates a kind with a field of another
+// type than a definition expects; the definition was accepted while the type was unknown.
+func TestALateTypeThatBreaksADependentDefinitionIsNotServed(t *testing.T) {
 	s := suite.New(t)
 	const lower = `
 apiVersion: kro.run/v1alpha1
@@ -116,7 +116,7 @@ spec:
 		suite.HasCondition("KindReady", "False", "BreaksDependants", s.Name("upper"), "spec.resources[1].template.data.size", "the expression is an integer; expected a string")))
 	s.AwaitDefinitions(t, "upper")
 
-	t.Log("it is typed once nobody is against it")
+	t.Log("its type is served once no definition contradicts it")
 	s.Apply(t, fmt.Sprintf(upper, "string(lower.status.size)"))
 	s.AwaitDefinitions(t, "lower", "upper")
 	crd := s.Get(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "lowers."+s.Group)

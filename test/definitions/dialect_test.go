@@ -62,7 +62,7 @@ func TestTheAuthorSetsThePluralAndTheNames(t *testing.T) {
 	s.AwaitReady(t, s.Kind("PodInfo"), s.NS, "x")
 }
 
-// kindsEqual checks what kinds an instance says that it has objects of.
+// kindsEqual checks the kinds in the inventory of an instance.
 func kindsEqual(want string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -75,7 +75,7 @@ func kindsEqual(want string) func(*unstructured.Unstructured) error {
 	}
 }
 
-func TestAnInstanceNamesNoKindThatIsLeftOut(t *testing.T) {
+func TestTheInventoryHasOnlyKindsOfIncludedNodes(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, worded)
 	s.AwaitDefinitions(t, "worded")
@@ -102,7 +102,7 @@ func TestAnInstanceNamesNoKindThatIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestTwoNodesAdoptNoForeignObject(t *testing.T) {
+func TestTwoNodesOfOneNameAdoptNoForeignObject(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, worded)
 	s.AwaitDefinitions(t, "worded")

@@ -8,8 +8,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestAMistakeTakesBackNothingOfARollout makes mistakes while a wave has been reached.
-func TestAMistakeTakesBackNothingOfARollout(t *testing.T) {
+// TestAnInvalidDefinitionRevertsNothingOfARollout makes the definition invalid while a wave is
+// rolled out.
+func TestAnInvalidDefinitionRevertsNothingOfARollout(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, boxDefinition("one", rollout))
 	s.AwaitDefinitions(t, "box")
@@ -24,7 +25,7 @@ func TestAMistakeTakesBackNothingOfARollout(t *testing.T) {
 	t.Log("waves that make no sense")
 	s.Apply(t, boxDefinition("two", strings.Replace(rollout, "{percent: 50}", "{percent: 50}, {percent: 40}", 1)))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.HasCondition("GraphRevisionsResolved", "False", "InvalidRollout", "spec.rollout.waves[2].percent"))
-	applyBoxes(s, t, `fit: still one`, "b") // somebody whom the controller looks at again
+	applyBoxes(s, t, `fit: still one`, "b") // an instance that is reconciled again
 	s.Await(t, suite.ConfigMap, s.NS, "b-content", suite.HasField("still one", "data", "fit"))
 	expectEditions(s, t, reached)
 
@@ -67,8 +68,9 @@ func TestASuspendedInstanceStopsNoRollout(t *testing.T) {
 	expectEditions(s, t, map[string]string{"f": "two"})
 }
 
-// TestAPinOutlivesASpecThatCantBeRead pins a definition to its first revision, by its spec.
-func TestAPinOutlivesASpecThatCantBeRead(t *testing.T) {
+// TestAPinnedRevisionServesDespiteAnInvalidSpec pins a definition to its first revision, and then
+// makes the spec invalid.
+func TestAPinnedRevisionServesDespiteAnInvalidSpec(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, boxDefinition("one", ""))
 	s.AwaitDefinitions(t, "box")
@@ -82,9 +84,9 @@ func TestAPinOutlivesASpecThatCantBeRead(t *testing.T) {
 	expectEditions(s, t, map[string]string{"a": "one"})
 }
 
-// TestAKindThatCannotComeIsRefused misspells a kind that the API server is built with, and
-// one that a CustomResourceDefinition might still define.
-func TestAKindThatCannotComeIsRefused(t *testing.T) {
+// TestAMisspelledKindIsRefused misspells a built-in kind, which can never appear, and a kind that
+// a CustomResourceDefinition may still define.
+func TestAMisspelledKindIsRefused(t *testing.T) {
 	s := suite.New(t)
 	text := func(kind, other string) string {
 		return `

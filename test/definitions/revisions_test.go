@@ -98,7 +98,7 @@ func TestEachContentIsARevision(t *testing.T) {
 	s.AwaitGone(t, revisionKind, "", s.Name("box-r00001"))
 	s.AwaitReady(t, revisionKind, "", s.Name("box-r00002"))
 
-	t.Log("one that somebody deletes while it serves is recreated, under another number")
+	t.Log("a serving revision that another client deletes is recreated with another number")
 	s.Delete(t, revisionKind, "", s.Name("box-r00003"))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(4)))
 	s.AwaitGone(t, revisionKind, "", s.Name("box-r00003"))
@@ -109,7 +109,7 @@ func TestEachContentIsARevision(t *testing.T) {
 	s.AwaitGone(t, revisionKind, "", s.Name("box-r00004"))
 }
 
-func TestAResourceGroupHasRevisionsOfItsOwn(t *testing.T) {
+func TestRevisionsOfAResourceGroupAreItsOwn(t *testing.T) {
 	s := suite.New(t)
 	group := strings.Replace(strings.Replace(boxDefinition("one", ""), "ResourceGraphDefinition", "ResourceGroup", 1), "metadata: {name: $ID-box}", "metadata: {name: $ID-box, namespace: $NS}", 1)
 	s.Apply(t, group)
@@ -128,7 +128,7 @@ func TestAResourceGroupHasRevisionsOfItsOwn(t *testing.T) {
 	s.AwaitReady(t, revisionKind, "", s.Name("box-r00001"))
 }
 
-func TestAGroupsSecretIsInNoRevision(t *testing.T) {
+func TestNoRevisionContainsSecretValuesOfAResourceGroup(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
@@ -140,7 +140,7 @@ spec:
     - id: secret
       template: {apiVersion: v1, kind: Secret, metadata: {name: "${schema.metadata.name}"}, stringData: {password: hunter2}}
 `)
-	s.Await(t, suite.RG, s.NS, s.Name("box"), suite.All(testkit.IsReady, suite.HasCondition("GraphRevisionsResolved", "True", "NotKept", "writes out a Secret's values")))
+	s.Await(t, suite.RG, s.NS, s.Name("box"), suite.All(testkit.IsReady, suite.HasCondition("GraphRevisionsResolved", "True", "NotKept", "literal values of a Secret")))
 	applyBoxes(s, t, "", "a")
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "a")
 	if s.Get(t, revisionKind, "", s.NS+"."+s.Name("box")+"-g00001") != nil {
@@ -148,7 +148,7 @@ spec:
 	}
 }
 
-func TestADefinitionMayAskForARevision(t *testing.T) {
+func TestADefinitionCanPinARevision(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, boxDefinition("one", ""))
 	s.AwaitDefinitions(t, "box")
@@ -162,16 +162,16 @@ func TestADefinitionMayAskForARevision(t *testing.T) {
 	expectEditions(s, t, map[string]string{"a": "one"})
 	s.Apply(t, boxDefinition("three", "revision: 1"))
 	d := s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(1), suite.HasField(int64(3), "status", "lastIssuedRevision"),
-		suite.HasCondition("GraphRevisionsResolved", "True", "Pinned", "spec.revision asks for it", "the newest is 3")))
+		suite.HasCondition("GraphRevisionsResolved", "True", "Pinned", "requested by spec.revision", "newest is 3")))
 	expectEditions(s, t, map[string]string{"a": "one"})
 
-	t.Log("a revision that is not there changes nothing")
+	t.Log("a revision that does not exist changes nothing")
 	s.Apply(t, boxDefinition("three", "revision: 9"))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(servesRevision(1), suite.HasField("Active", "status", "state"),
-		suite.HasCondition("Ready", "False", "RevisionMissing", "there is no revision 9, which spec.revision asks for; there are 1, 2 and 3; revision 1 serves on")))
+		suite.HasCondition("Ready", "False", "RevisionMissing", "revision 9, which spec.revision requests, does not exist; existing revisions: 1, 2 and 3; revision 1 continues to serve")))
 	expectEditions(s, t, map[string]string{"a": "one"})
 
-	t.Log("a rollback goes before the spec, until there is something newer than what it was made from")
+	t.Log("a rollback takes precedence over the spec, until there is a newer revision")
 	at := testkit.Kubeconfig(t, s.Config)
 	var out, errs bytes.Buffer
 	if code := cli.Main(t.Context(), []string{"rollback", s.Name("box"), "--kubeconfig", at, "--to", "7"}, &out, &errs); code != 1 || !strings.Contains(errs.String(), "there is no revision 7; there are 1, 2 and 3") {
@@ -187,12 +187,12 @@ func TestADefinitionMayAskForARevision(t *testing.T) {
 	expectEditions(s, t, map[string]string{"a": "four"})
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(4), suite.HasCondition("GraphRevisionsResolved", "True", "Resolved")))
 
-	t.Log("what makes no sense changes nothing either")
+	t.Log("an invalid annotation changes nothing")
 	annotate(s, t, d, `"espalier.dev/rollback-to":"the last"`)
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(servesRevision(4), suite.HasCondition("Ready", "False", "RevisionMissing", "espalier.dev/rollback-to", "not \"the last\"")))
 }
 
-func TestAnInstanceMayAskForARevision(t *testing.T) {
+func TestAnInstanceCanPinARevision(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, boxDefinition("one", "revisionHistoryLimit: 1"))
 	s.AwaitDefinitions(t, "box")
@@ -209,10 +209,10 @@ func TestAnInstanceMayAskForARevision(t *testing.T) {
 		t.Error("the revision that an instance asks for is gone")
 	}
 
-	t.Log("one that it cannot have leaves it as it is")
+	t.Log("a revision that does not exist leaves it unchanged")
 	annotate(s, t, a, `"espalier.dev/revision":"2"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", suite.All(suite.HasField("one", "status", "edition"), suite.HasField("ERROR", "status", "state"),
-		suite.HasCondition("Ready", "False", "RevisionMissing", "there is no revision 2; there are", "stays as it is")))
+		suite.HasCondition("Ready", "False", "RevisionMissing", "revision 2 does not exist; existing revisions:", "the instance is not changed until then")))
 	annotate(s, t, a, `"espalier.dev/revision":"latest"`)
 	s.Await(t, s.Kind("Box"), s.NS, "a", suite.All(suite.HasField("one", "status", "edition"), suite.HasCondition("Ready", "False", "RevisionMissing", `not "latest"`)))
 	if s.Get(t, suite.ConfigMap, s.NS, "a-content") == nil {
@@ -241,7 +241,7 @@ func TestARevisionIsRolledOutInWaves(t *testing.T) {
 	pinned := s.Get(t, s.Kind("Box"), s.NS, "e")
 	annotate(s, t, pinned, `"espalier.dev/revision":"1"`)
 
-	t.Log("the first wave is not ready: the rollout stops there, and says at whom")
+	t.Log("the first wave is not ready: the rollout stops there, and reports the instance")
 	s.Apply(t, boxDefinition("two", rollout))
 	d := s.Await(t, suite.RGD, "", s.Name("box"), suite.All(suite.HasCondition("GraphRevisionsResolved", "False", "RolloutStopped", "wave 1 of 3", s.NS+"/f"), suite.HasCondition("Ready", "False", "RolloutStopped"),
 		suite.HasField("Active", "status", "state"), servesRevision(1), suite.HasField("Stopped", "status", "rollout", "phase"), suite.HasField(int64(2), "status", "rollout", "revision"),
@@ -347,7 +347,7 @@ func TestARollbackEndsARollout(t *testing.T) {
 		s.AwaitReady(t, s.Kind("Box"), s.NS, name)
 	}
 
-	t.Log("a pause keeps the next one from beginning, and instances that come follow what serves")
+	t.Log("a pause delays the next rollout, and new instances get the serving revision")
 	s.Apply(t, boxDefinition("three", strings.Replace(rollout, "{", "{paused: true, ", 1)))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(suite.HasCondition("GraphRevisionsResolved", "Unknown", "RolloutPaused", "spec.rollout.paused"), suite.HasField(int64(0), "status", "rollout", "wave")))
 	applyBoxes(s, t, `fit: for all`, "a", "b", "c", "d")
@@ -392,7 +392,7 @@ func TestAnInvalidRolloutUpdatesNoInstance(t *testing.T) {
 	expectEditions(s, t, map[string]string{"a": "one"})
 	s.Apply(t, boxDefinition("two", "rollout: {maxUnavailable: half, waves: [{percent: 50}, {percent: 20}]}"))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(servesRevision(1), suite.HasField("Active", "status", "state"),
-		suite.HasCondition("Ready", "False", "InvalidRollout", "spec.rollout.waves[1].percent", `spec.rollout.maxUnavailable`, "revision 1 serves on")))
+		suite.HasCondition("Ready", "False", "InvalidRollout", "spec.rollout.waves[1].percent", `spec.rollout.maxUnavailable`, "revision 1 continues to serve")))
 	expectEditions(s, t, map[string]string{"a": "one"})
 	s.Apply(t, boxDefinition("two", "rollout: {waves: [{percent: 20}, {percent: 50}]}"))
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(testkit.IsReady, servesRevision(2)))

@@ -95,10 +95,7 @@ func TestReportedCountsAreConsistent(t *testing.T) {
 // objects are changed.
 func TestABlockerIsOneEventOnEachLayer(t *testing.T) {
 	s := newSuite(t)
-	build(t, s)
-	setFinalizers(t, s, leaf(s), "x-leaf", guard)
-	s.Delete(t, s.Kind("Top"), s.NS, "x")
-	awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+	buildBlocked(t, s)
 	for i := range 5 {
 		annotate(t, s, leaf(s), "x-leaf", "example.com/touched", fmt.Sprint(i))
 		for _, kind := range layers {

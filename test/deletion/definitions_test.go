@@ -128,10 +128,7 @@ func TestRecreatedDefinitionsServeTheirInstances(t *testing.T) {
 	})
 	t.Run("with instances whose deletion is blocked", func(t *testing.T) {
 		s := newSuite(t)
-		build(t, s)
-		setFinalizers(t, s, leaf(s), "x-leaf", guard)
-		s.Delete(t, s.Kind("Top"), s.NS, "x")
-		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+		buildBlocked(t, s)
 		since := report.ReadDeletion(s.Get(t, s.Kind("Top"), s.NS, "x")).Blockers[0].Since
 		remove(t, s)
 		setFinalizers(t, s, leaf(s), "x-leaf")

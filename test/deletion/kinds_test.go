@@ -15,6 +15,16 @@ import (
 
 const guard = "example.com/held"
 
+// buildBlocked creates a nest and deletes it, and waits until the finalizer of its leaf is reported as
+// the blocker.
+func buildBlocked(t *testing.T, s suite.Suite) {
+	t.Helper()
+	build(t, s)
+	setFinalizers(t, s, leaf(s), "x-leaf", guard)
+	s.Delete(t, s.Kind("Top"), s.NS, "x")
+	awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+}
+
 // TestTheLeafKindIsDeletedWithTheNest deletes the kind of the lowest objects, while a finalizer blocks
 // the deletion of one, before or after the nest is deleted.
 func TestTheLeafKindIsDeletedWithTheNest(t *testing.T) {
@@ -49,26 +59,29 @@ func TestTheLeafKindIsDeletedWithTheNest(t *testing.T) {
 	}
 }
 
+// deleteLeafKind creates a nest, deletes the kind of its leaves, and waits until the lowest instance
+// reports that.
+func deleteLeafKind(t *testing.T) (s suite.Suite, watched *revisionChecker) {
+	t.Helper()
+	s = newSuite(t)
+	build(t, s)
+	watched = watchLayers(t, s, isNotInError)
+	s.Delete(t, suite.CRD, "", leafCRD(s))
+	s.AwaitGone(t, suite.CRD, "", leafCRD(s))
+	s.Await(t, s.Kind("Low"), s.NS, "x", isWaiting("WaitingForKind", "Leaf"))
+	return s, watched
+}
+
 // TestTheLeafKindIsDeletedUnderANest deletes the kind of the children of the lowest instance.
 func TestTheLeafKindIsDeletedUnderANest(t *testing.T) {
 	t.Run("and the nest is deleted after it", func(t *testing.T) {
-		s := newSuite(t)
-		build(t, s)
-		watched := watchLayers(t, s, isNotInError)
-		s.Delete(t, suite.CRD, "", leafCRD(s))
-		s.AwaitGone(t, suite.CRD, "", leafCRD(s))
-		s.Await(t, s.Kind("Low"), s.NS, "x", isWaiting("WaitingForKind", "Leaf"))
+		s, watched := deleteLeafKind(t)
 		s.Delete(t, s.Kind("Top"), s.NS, "x")
 		awaitNestGone(t, s)
 		watched.check(t)
 	})
 	t.Run("and the kind is recreated", func(t *testing.T) {
-		s := newSuite(t)
-		build(t, s)
-		watched := watchLayers(t, s, isNotInError)
-		s.Delete(t, suite.CRD, "", leafCRD(s))
-		s.AwaitGone(t, suite.CRD, "", leafCRD(s))
-		s.Await(t, s.Kind("Low"), s.NS, "x", isWaiting("WaitingForKind", "Leaf"))
+		s, watched := deleteLeafKind(t)
 		s.Apply(t, leafKind)
 		awaitServed(t, s, leaf(s))
 		s.Await(t, leaf(s), s.NS, "x-leaf", suite.IsPresent)
@@ -137,10 +150,7 @@ func TestAnUnservedKindBlocksADeletion(t *testing.T) {
 	}
 	t.Run("while the deletion of a leaf is blocked, and is served again", func(t *testing.T) {
 		s := newSuite(t)
-		build(t, s)
-		setFinalizers(t, s, leaf(s), "x-leaf", guard)
-		s.Delete(t, s.Kind("Top"), s.NS, "x")
-		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+		buildBlocked(t, s)
 		s.Apply(t, unserved)
 		awaitReported(t, s)
 		s.Apply(t, leafKind)
@@ -178,10 +188,7 @@ func TestAnUnservedKindBlocksADeletion(t *testing.T) {
 	}
 	t.Run("and is the kind of a layer", func(t *testing.T) {
 		s := newSuite(t)
-		build(t, s)
-		setFinalizers(t, s, leaf(s), "x-leaf", guard)
-		s.Delete(t, s.Kind("Top"), s.NS, "x")
-		awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
+		buildBlocked(t, s)
 		patch := []byte(`[{"op":"replace","path":"/spec/versions/0/served","value":false}]`)
 		if _, err := s.Resource(t, suite.CRD, "").Patch(t.Context(), kindCRD(s, "Mid"), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)

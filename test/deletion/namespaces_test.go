@@ -104,7 +104,7 @@ func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: namespace "+s.Name("other")+" is being deleted"))
 		release()
 		s.AwaitGone(t, namespace, "", s.Name("other"))
-		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: namespace "+s.Name("other")+" not found"))
 		s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-other}\n")
 		s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 		for _, name := range []string{"held", "beside"} {
@@ -131,7 +131,7 @@ func TestANamespaceWithAChildIsDeleted(t *testing.T) {
 		_, _ = create(t, s)
 		s.Delete(t, namespace, "", s.Name("other"))
 		s.AwaitGone(t, namespace, "", s.Name("other"))
-		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: there is no namespace "+s.Name("other")))
+		s.Await(t, s.Kind("Guest"), s.NS, "x", isWaiting("WaitingForNamespace", "beside: namespace "+s.Name("other")+" not found"))
 		s.Delete(t, s.Kind("Guest"), s.NS, "x")
 		s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 		awaitGone(t, s, suite.ConfigMap, "home")

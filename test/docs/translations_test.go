@@ -84,7 +84,7 @@ func TestTranslationsSayTheSame(t *testing.T) {
 	}
 }
 
-// places are where links lead, in whatever language.
+// places are the targets of links, in whatever language.
 func places(links []string) []string {
 	var out []string
 	for _, link := range links {
@@ -98,7 +98,7 @@ func sorted(all []string) []string {
 	return slices.Compact(all)
 }
 
-// TestPagesLeadSomewhere looks at the links and the names of tests on the pages.
+// TestPagesLeadSomewhere checks the links on the pages, and the names of tests.
 func TestPagesLeadSomewhere(t *testing.T) {
 	known := testsIn(t)
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

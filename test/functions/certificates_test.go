@@ -20,7 +20,7 @@ func identity(t *testing.T, by *certificate.Authority) pipeline.Identity {
 	return pipeline.Identity{CA: by.PEM, Certificate: own, Key: key}
 }
 
-// serving serves as a user, to those whom its authority certifies.
+// serving serves a function with a certificate, for clients with a certificate of the same authority.
 func serving(t *testing.T, i pipeline.Identity) function.Option {
 	t.Helper()
 	directory := t.TempDir()

@@ -31,8 +31,8 @@ func conditions(pairs ...string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// TestAFunctionMovesThroughItsLife follows one Function: nobody serves it, its author
-// does, a package manager does, and it goes.
+// TestAFunctionMovesThroughItsLife follows a Function: it is served by no program, then by a
+// program of its author, then by a package manager, and is deleted.
 func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	ours, err := certificate.NewAuthority()
 	if err != nil {
@@ -59,7 +59,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 		t.Error("nobody was told that it has moved")
 	}
 
-	// A package manager comes: it owns a revision, and says how both fare.
+	// A package manager creates a revision, and reports the health of both.
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: f}, spec: {package: example.org/f:v1}}")
 	w.awaitConditions(t, "f", "False NoPackageRuntime", "False NoPackageRuntime")
 	f := w.Get(t, catalog.FunctionKind, "", "f")
@@ -97,7 +97,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 		t.Error("nobody was told that another revision has taken over")
 	}
 
-	// What it says of its health is reported with a call that fails.
+	// The reported health is part of the error of a call that fails.
 	w.SetStatus(t, catalog.RevisionKind, "", "f-2", map[string]any{"endpoint": "127.0.0.1:1", "conditions": []any{
 		map[string]any{"type": "RuntimeHealthy", "status": "False", "reason": "UnhealthyPackageRevision", "message": "no pod", "lastTransitionTime": "2026-01-01T00:00:00Z"},
 	}})
@@ -141,7 +141,7 @@ func TestAPackageIsIdentifiedByItsImage(t *testing.T) {
 	w.Delete(t, catalog.FunctionKind, "", name)
 }
 
-// TestThePackageManagersStatusIsKept although we would say something else.
+// TestThePackageManagersStatusIsKept checks that its conditions are not overwritten.
 func TestThePackageManagersStatusIsKept(t *testing.T) {
 	w := newTestCatalog(t, catalog.Options{})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: managed}, spec: {package: example.org/managed:v1}}")
@@ -157,7 +157,7 @@ func TestThePackageManagersStatusIsKept(t *testing.T) {
 	if n := w.counter.Since(writes); n.Total != 1 {
 		t.Errorf("more was written than what the witness says: %s", n)
 	}
-	// A revision that a person has made is looked after as nobody else does.
+	// A revision that a user has created is reconciled, since no package manager does.
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision, metadata: {name: witness-1, labels: {pkg.crossplane.io/package: witness}}, spec: {desiredState: Active, image: example.org/witness:v1, revision: 1}}")
 	w.Await(t, catalog.RevisionKind, "", "witness-1", conditions("RevisionHealthy", "False NoEndpoint"))
 	w.awaitConditions(t, "witness", "True ActivePackageRevision", "False UnhealthyPackageRevision")

@@ -17,7 +17,7 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// schemas tells the schemas of kinds, and knows no objects.
+// schemas has the schemas of kinds, and no objects.
 type schemas func(schema.GroupVersionKind) (map[string]any, error)
 
 func (s schemas) Resources(context.Context, *fnv1.ResourceSelector) ([]map[string]any, bool, error) {
@@ -106,7 +106,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		observed, err := pipeline.Observed(pipeline.Observation{Object: map[string]any{
+		observed, err := pipeline.NewObservedState(pipeline.Observation{Object: map[string]any{
 			"apiVersion": "example.org/v1", "kind": "App", "metadata": map[string]any{"name": "app"}, "spec": map[string]any{"replicas": 3},
 		}}, nil)
 		if err != nil {

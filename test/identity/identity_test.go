@@ -61,7 +61,7 @@ func TestADefinitionThatIsRecreatedFindsItsInstances(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Box"), s.NS, "x")
 }
 
-func TestAFinalizerOfAFormerIncarnationIsRetired(t *testing.T) {
+func TestAFinalizerOfAFormerIncarnationIsRemoved(t *testing.T) {
 	const old = "01234567-89ab-cdef-0123-456789abcdef.kro.run/finalizer"
 	s := suite.New(t)
 	s.Apply(t, suite.Box)

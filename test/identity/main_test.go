@@ -1,5 +1,5 @@
-// Package identity proves that identity is stable: a definition that comes back finds its
-// instances, these their children, and nobody takes what belongs to another.
+// Package identity tests that identity is stable: a recreated definition finds its instances, and
+// these their children; objects of others are not taken over.
 package identity
 
 import (

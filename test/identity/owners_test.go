@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// owners checks whom an object refers to as its owners, in order.
+// owners checks the owner references of an object, in order.
 func owners(want ...string) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		if o == nil {
@@ -46,7 +46,7 @@ func TestChildrenReferToTheirInstanceAsOwner(t *testing.T) {
 		t.Errorf("it refers to %v", ref)
 	}
 
-	t.Log("a reference that somebody takes off comes back, beside what others have put there")
+	t.Log("a removed owner reference is restored, and those of other clients stay")
 	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs, namespace: $NS}}")
 	patch := fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"theirs","uid":%q,"controller":true}]}}`, s.Get(t, suite.ConfigMap, s.NS, "theirs").GetUID())
 	s.PatchAs(t, "operator", suite.ConfigMap, s.NS, "x-content", patch)
@@ -74,7 +74,7 @@ func TestChildrenReferToTheirInstanceAsOwner(t *testing.T) {
 	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("next", "data", "value"), owners("ConfigMap theirs, its controller", "Box x", kind)))
 }
 
-func TestADefinitionMayDoWithoutOwnerReferences(t *testing.T) {
+func TestADefinitionCanDisableOwnerReferences(t *testing.T) {
 	s := suite.New(t)
 	without := strings.Replace(suite.Box, "spec:\n", "spec:\n  ownerReferences: None\n", 1)
 	s.Apply(t, without)
@@ -83,9 +83,9 @@ func TestADefinitionMayDoWithoutOwnerReferences(t *testing.T) {
 	s.Await(t, suite.ConfigMap, s.NS, "x-content", owners())
 }
 
-// TestOwnersAreNamedWhereTheScopesAllowIt has instances of either scope with children of
-// either scope, at home and elsewhere.
-func TestOwnersAreNamedWhereTheScopesAllowIt(t *testing.T) {
+// TestOwnerReferencesAreSetIfTheScopesAllowThem has instances of either scope with children of
+// either scope, in the namespace of the instance and in others.
+func TestOwnerReferencesAreSetIfTheScopesAllowThem(t *testing.T) {
 	definition := `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

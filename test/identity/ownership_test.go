@@ -71,13 +71,13 @@ func TestDriftIsCorrectedAndTheOtherManagerNamed(t *testing.T) {
 	}))
 	s.AwaitEvent(t, "x", "DriftCorrected", "data.value of ConfigMap "+s.NS+"/x-content", "meddler")
 
-	t.Log("fields that nobody here wants are left to others")
+	t.Log("fields that are not desired are left to other managers")
 	s.PatchAs(t, "meddler", suite.ConfigMap, s.NS, "x-content", `{"data":{"more":"theirs"}}`)
 	edit(t, s, "x-content", "meddler", "theirs again")
 	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("theirs", "data", "more")))
 }
 
-func TestAFightOverAFieldIsNotHotLooped(t *testing.T) {
+func TestAContestedFieldIsNotOverwrittenForever(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Box)
 	s.Apply(t, suite.BoxInstance)
@@ -111,7 +111,7 @@ func TestAForeignObjectIsLeftAlone(t *testing.T) {
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 	s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value")))
 
-	t.Log("and an instance that goes never takes what is not its own")
+	t.Log("the deletion of an instance does not delete foreign objects")
 	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other-content, namespace: $NS}\ndata: {value: theirs}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "other", suite.HasCondition("Ready", "False", "NotOwned"))
@@ -158,7 +158,7 @@ func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 	})
 }
 
-func TestADeletedChildIsMadeAnew(t *testing.T) {
+func TestADeletedChildIsRecreated(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Box)
 	s.Apply(t, suite.BoxInstance)

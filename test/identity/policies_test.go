@@ -40,24 +40,24 @@ func TestConflictsAreRefusedOnRequest(t *testing.T) {
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(refused, suite.HasField("ERROR", "status", "state"), suite.HasField("theirs", "status", "value")))
 	s.AwaitEvent(t, "x", "FieldConflict", "meddler")
 
-	t.Log("so it is when something else is wanted")
+	t.Log("another desired value is a conflict as well")
 	s.Apply(t, suite.BoxInstance+"spec: {value: next}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(observed("Ready"), refused))
 	if err := suite.HasField("theirs", "data", "value")(s.Get(t, suite.ConfigMap, s.NS, "x-content")); err != nil {
 		t.Error(err)
 	}
 
-	t.Log("when he gives it up, it is as it is wanted at once")
+	t.Log("the conflict ends when the other manager removes the field")
 	s.PatchAs(t, "meddler", suite.ConfigMap, s.NS, "x-content", `{"data":{"value":null}}`)
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("next", "status", "value")))
 
-	t.Log("and so it is when he comes to want the same")
+	t.Log("the conflict also ends when the other manager sets the same value")
 	edit(t, s, "x-content", "meddler", "theirs")
 	s.Await(t, s.Kind("Box"), s.NS, "x", refused)
 	edit(t, s, "x-content", "meddler", "next")
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 
-	t.Log("the definition may come to take it over")
+	t.Log("the conflict ends when the definition takes the field over")
 	edit(t, s, "x-content", "meddler", "theirs")
 	s.Await(t, s.Kind("Box"), s.NS, "x", refused)
 	s.Apply(t, suite.Box)
@@ -89,12 +89,12 @@ func TestDriftIsOnlyReportedOnRequest(t *testing.T) {
 		suite.HasCondition("Drifted", "True", "DriftDetected", "data.value of ConfigMap "+s.NS+"/x-content is set by meddler", "driftPolicy: Warn")))
 	s.AwaitEvent(t, "x", "DriftDetected", "meddler")
 
-	t.Log("another who changes it is named as well")
-	edit(t, s, "x-content", "rival", "his")
-	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("his", "status", "value"), suite.HasCondition("Drifted", "True", "DriftDetected", "is set by rival")))
+	t.Log("another manager that changes it is named as well")
+	edit(t, s, "x-content", "rival", "another")
+	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("another", "status", "value"), suite.HasCondition("Drifted", "True", "DriftDetected", "is set by rival")))
 	s.AwaitEvent(t, "x", "DriftDetected", "rival")
 
-	t.Log("when something else is wanted of the object, it is as wanted")
+	t.Log("a new desired value is applied")
 	s.Apply(t, suite.BoxInstance+"spec: {value: next}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("next", "status", "value"), without("Drifted")))
 	s.AwaitEvent(t, "x", "DriftEnded")
@@ -114,8 +114,8 @@ var deployment = suite.Graph("Web", `spec: {image: 'string | default="one"', rep
           template: {metadata: {labels: {app: "${schema.metadata.name}"}}, spec: {containers: [{name: web, image: "${schema.spec.image}"}]}}
 `)
 
-// TestAnAutoscalerMayHaveTheReplicas scales a Deployment as an autoscaler does.
-func TestAnAutoscalerMayHaveTheReplicas(t *testing.T) {
+// TestAnAutoscalerCanOwnTheReplicas scales a Deployment as an autoscaler does.
+func TestAnAutoscalerCanOwnTheReplicas(t *testing.T) {
 	s := suite.New(t)
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	s.Apply(t, deployment)
@@ -144,13 +144,13 @@ func TestAnAutoscalerMayHaveTheReplicas(t *testing.T) {
 	if _, err := s.Resource(t, kind, s.NS).Patch(t.Context(), "x", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`), metav1.PatchOptions{FieldManager: "autoscaler"}, "scale"); err != nil {
 		t.Fatal(err)
 	}
-	s.PatchAs(t, "autoscaler", kind, s.NS, "x", `{"metadata":{"annotations":{"example.com/note":"his","example.com/other":"his"}}}`)
-	t.Log("what is not named is corrected, and takes nothing of the rest back")
-	s.Await(t, kind, s.NS, "x", suite.All(note("other", "ours"), note("note", "his"), replicas(5)))
-	t.Log("nor does another image, or another number of replicas")
+	s.PatchAs(t, "autoscaler", kind, s.NS, "x", `{"metadata":{"annotations":{"example.com/note":"theirs","example.com/other":"theirs"}}}`)
+	t.Log("other fields are corrected, and the excluded ones stay")
+	s.Await(t, kind, s.NS, "x", suite.All(note("other", "ours"), note("note", "theirs"), replicas(5)))
+	t.Log("they also stay after other changes of the spec")
 	s.Apply(t, web+"spec: {replicas: 3, image: two}\n")
 	s.Await(t, s.Kind("Web"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("two", "status", "image")))
-	s.Await(t, kind, s.NS, "x", suite.All(replicas(5), note("note", "his"), note("other", "ours")))
+	s.Await(t, kind, s.NS, "x", suite.All(replicas(5), note("note", "theirs"), note("other", "ours")))
 }
 
 func TestPoliciesHoldForItemsOfCollections(t *testing.T) {

@@ -69,7 +69,7 @@ func TestImmutableObjectsAreRecreatedOnRequest(t *testing.T) {
 	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "field is immutable", "it is not recreated, since a new one would be refused as well"))
 	s.Await(t, jobKind, s.NS, "x", isSame(before))
 
-	t.Log("what somebody protects stays until it is not protected any more")
+	t.Log("a protected object is not recreated until its protection is removed")
 	mark(t, s, jobKind, "x", `{"espalier.dev/protect":"the auditors"}`)
 	put("three")
 	s.Await(t, s.Kind("Task"), s.NS, "x", suite.HasCondition("Ready", "False", "Rejected", "it is not recreated", "protected: the auditors"))

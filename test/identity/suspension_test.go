@@ -57,7 +57,7 @@ func TestASuspendedInstanceIsLeftAsItIs(t *testing.T) {
 				t.Error(err)
 			}
 
-			t.Log("when the annotation goes, it continues")
+			t.Log("it continues when the annotation is removed")
 			annotate(t, s, "Box", "x", "kro.run/reconcile", "")
 			s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("ACTIVE", "status", "state"), suite.HasField("next", "status", "value")))
 			s.AwaitEvent(t, "x", "Resumed")

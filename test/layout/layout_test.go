@@ -1,5 +1,5 @@
-// Package layout proves the layout of the code: which room a package is in, what a room may
-// import, what pure packages may not touch, and what the modules of the repository require.
+// Package layout tests the layout of the code: the layer of each package, what a layer may import,
+// what pure packages may not use, and what the modules of the repository require.
 package layout
 
 import (
@@ -11,10 +11,10 @@ import (
 
 const module = "github.com/espalier-dev/espalier/"
 
-// floors are the rooms, from the ground up. A package imports from its own room and from the
-// floors below it, so that neither dialects nor capabilities know each other. The ground
-// floor is one vocabulary, whose parts may import each other.
-var floors = [][]string{
+// layers are lists of folders, the lowest layer first. A package may import packages of its own
+// folder and of lower layers. So the dialects do not import each other. The folders of the lowest
+// layer may import each other.
+var layers = [][]string{
 	{
 		"api", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/reconcile",
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
@@ -35,74 +35,73 @@ var floors = [][]string{
 	{"test"},
 }
 
-// room finds the room of a package, and its floor.
-func room(path string) (name string, floor int, found bool) {
+// locate finds the folder of a package in layers, and the index of its layer.
+func locate(path string) (folder string, layer int, found bool) {
 	local := strings.TrimPrefix(path, module)
-	for i, rooms := range floors {
-		for _, r := range rooms {
-			if within(local, r) && len(r) > len(name) {
-				name, floor, found = r, i, true
+	for i, folders := range layers {
+		for _, f := range folders {
+			if within(local, f) && len(f) > len(folder) {
+				folder, layer, found = f, i, true
 			}
 		}
 	}
-	return name, floor, found
+	return folder, layer, found
 }
 
 func within(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
-func TestEveryPackageHasARoom(t *testing.T) {
+func TestEveryPackageHasALayer(t *testing.T) {
 	for path := range packages(t) {
-		if _, _, ok := room(path); !ok {
-			t.Errorf("%s is in no room: add its folder to the floors of this test", path)
+		if _, _, ok := locate(path); !ok {
+			t.Errorf("%s is in no layer: add its folder to layers in this test", path)
 		}
 	}
 }
 
-func TestImportsPointDown(t *testing.T) {
+func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	all := packages(t)
 	for path, p := range all {
-		from, floor, _ := room(path)
+		from, layer, _ := locate(path)
 		for _, imported := range p.Imports {
 			if all[imported] == nil {
 				continue
 			}
-			if problem := crossing(from, floor, imported); problem != "" {
+			if problem := violation(from, layer, imported); problem != "" {
 				t.Errorf("%s imports %s: %s", strings.TrimPrefix(path, module), strings.TrimPrefix(imported, module), problem)
 			}
 		}
 	}
 }
 
-// crossing says why a room on a floor may not import a package; empty if it may.
-func crossing(from string, floor int, imported string) string {
-	to, below, _ := room(imported)
+// violation is why a folder of a layer may not import a package; empty if it may.
+func violation(from string, layer int, imported string) string {
+	to, other, _ := locate(imported)
 	switch {
-	case to == from, below < floor, floor == 0 && below == 0:
+	case to == from, other < layer, layer == 0 && other == 0:
 		return ""
-	case below == floor:
-		return fmt.Sprintf("%s and %s are on one floor", from, to)
+	case other == layer:
+		return fmt.Sprintf("%s and %s are in the same layer", from, to)
 	}
-	return fmt.Sprintf("%s is above %s", to, from)
+	return fmt.Sprintf("%s is in a higher layer than %s", to, from)
 }
 
-// rules are what packages may not do. Tests are free.
+// rules are what packages must not do. They do not apply to tests.
 var rules = []struct {
 	sentence string
 	applies  func(*pkg) bool
-	// linked packages may not be imported even by what is imported; imported
-	// ones not by the package itself. A name means what is below it as well,
-	// unless it ends in "$".
+	// linked packages may not be imported even indirectly, imported ones not directly. A name
+	// includes the packages below it, unless it ends in "$".
 	linked, imported []string
 	// called functions may not be used, as package.Function.
 	called []string
 }{
 	{
-		sentence: "Pure packages take facts as values: they link no client",
+		sentence: "Pure packages link no client",
 		applies:  isPure,
 		linked:   []string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime"},
 	},
 	{
-		sentence: "Pure packages wait for nothing: they take no context",
+		sentence: "Pure packages do not wait: they import no context",
 		applies:  isPure,
 		imported: []string{"context"},
 	},
@@ -112,7 +111,7 @@ var rules = []struct {
 		imported: []string{"os", "net$", "net/http"},
 	},
 	{
-		sentence: "Pure packages return what is to be logged",
+		sentence: "Pure packages do not log",
 		applies:  isPure,
 		imported: []string{"log", "k8s.io/klog", "github.com/go-logr/logr"},
 	},
@@ -127,12 +126,12 @@ var rules = []struct {
 		imported: []string{"math/rand", "crypto/rand"},
 	},
 	{
-		sentence: "Controllers wait for events and contexts, not for a time to pass",
+		sentence: "Controllers do not sleep",
 		applies:  isEngine,
 		called:   []string{"time.Sleep"},
 	},
 	{
-		sentence: "Controllers write through internal/kube and read through its watches, not by clients of their own",
+		sentence: "Controllers read and write through internal/kube, and create no other clients",
 		applies: func(p *pkg) bool {
 			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup", "internal/takeover/migrate")
 		},
@@ -140,10 +139,10 @@ var rules = []struct {
 	},
 }
 
-// isPure reports whether a package promises to be: its comment has a line that begins with "Pure:".
+// isPure reports whether the comment of a package has a line that begins with "Pure:".
 func isPure(p *pkg) bool { return p.pure }
 
-// isEngine reports whether a package is part of what runs in the controllers' process.
+// isEngine reports whether a package runs in the process of the controllers.
 func isEngine(p *pkg) bool {
 	return in(p, "internal") && !in(p, "internal/testkit", "internal/kube/embedded")
 }
@@ -186,7 +185,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestPurePackagesImportPureOnes keeps a decision from hiding behind a package that acts.
+// TestPurePackagesImportPureOnes checks direct imports only: those are pure, too.
 func TestPurePackagesImportPureOnes(t *testing.T) {
 	all := packages(t)
 	for _, p := range all {
@@ -201,8 +200,8 @@ func TestPurePackagesImportPureOnes(t *testing.T) {
 	}
 }
 
-// TestRulesCanBeBroken makes sure that what the rules look at is there at all.
-func TestRulesCanBeBroken(t *testing.T) {
+// TestRulesDetectViolations checks that the rules would find what they forbid.
+func TestRulesDetectViolations(t *testing.T) {
 	all := packages(t)
 	kube, server := all[module+"internal/kube"], all[module+"internal/kube/embedded"]
 	if kube == nil || !slices.ContainsFunc(kube.Deps, func(path string) bool { return matches(path, []string{"k8s.io/client-go"}) }) {
@@ -219,8 +218,8 @@ func TestRulesCanBeBroken(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
 		{"internal/kube", "internal/instance"}, {"internal/graph", "internal/composition/xrd"}, {"providers", "cmd"}, {"cmd", "test"},
 	} {
-		_, floor, _ := room(module + c.from)
-		if crossing(c.from, floor, module+c.to) == "" {
+		_, layer, _ := locate(module + c.from)
+		if violation(c.from, layer, module+c.to) == "" {
 			t.Errorf("%s may import %s", c.from, c.to)
 		}
 	}

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// apart are the modules that are not in the workspace: what they require is not what the others do.
-var apart = []string{"controlplane", "hack/protogen"}
+// separate are the modules that are not in the workspace, since they require other versions.
+var separate = []string{"controlplane", "hack/protogen"}
 
-// driver is PostgreSQL's, which only those compile who serve its kinds.
+// driver is the PostgreSQL driver. Only programs that serve the kinds of PostgreSQL compile it.
 const driver = "github.com/jackc/pgx/v5"
 
-// TestWhatIsImportedCompilesNoMore looks at what a program compiles that imports a package of the
-// library.
-func TestWhatIsImportedCompilesNoMore(t *testing.T) {
+// TestLibraryPackagesImportOnlyWhatTheyMay checks which packages a program compiles if it imports
+// a package of the library.
+func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	engine := []string{"internal/instance", "internal/graph", "internal/composition", "internal/serving", "internal/server"}
 	cases := map[string]struct {
 		// internal are the packages of internal/ that are compiled; nil if no list is kept.
@@ -29,7 +29,7 @@ func TestWhatIsImportedCompilesNoMore(t *testing.T) {
 		"sdk/managed/external": {internal: []string{}, never: []string{driver, "providers"}},
 		"sdk/managed/resource": {internal: []string{}, never: []string{driver, "providers"}},
 		"sdk/function":         {internal: []string{}, never: []string{driver, "providers", "k8s.io"}},
-		// The conformance kit runs the machine that serves a client, and serve runs its controller.
+		// The conformance kit runs the state machine of managed resources, and serve their controllers.
 		"sdk/managed/conformance": {never: append([]string{driver, "providers"}, engine...)},
 		"sdk/managed/serve":       {never: []string{driver, "providers", "internal/graph", "internal/composition", "internal/server"}},
 		"providers/sandbox":       {internal: []string{"internal/managed/port"}, never: []string{driver}},
@@ -56,17 +56,17 @@ func TestWhatIsImportedCompilesNoMore(t *testing.T) {
 			}
 			slices.Sort(internal)
 			if tc.internal != nil && !slices.Equal(internal, tc.internal) {
-				t.Errorf("of internal/ it compiles %v, not %v", internal, tc.internal)
+				t.Errorf("it compiles the packages %v of internal/, not %v", internal, tc.internal)
 			}
 		})
 	}
-	// What is looked for above is there to be found.
+	// The program does compile what is forbidden above, so that the check can fail.
 	if program := all[module+"cmd/espalier"]; program == nil || !slices.Contains(program.Deps, driver) || !slices.Contains(program.Deps, module+"internal/server") {
 		t.Error("the program compiles neither the driver nor the controllers")
 	}
 }
 
-// manifest is what is read of a go.mod or of go.work.
+// manifest is the part of a go.mod or go.work that the tests read.
 type manifest struct {
 	Module  struct{ Path string }
 	Require []struct{ Path string }
@@ -110,18 +110,19 @@ func modules(t *testing.T) (out []string) {
 }
 
 func TestTheWorkspaceHasEveryModule(t *testing.T) {
-	used := slices.Clone(apart)
+	used := slices.Clone(separate)
 	for _, u := range manifestOf(t, "work", "edit", "-json").Use {
 		used = append(used, filepath.ToSlash(filepath.Clean(u.DiskPath)))
 	}
 	slices.Sort(used)
 	if found := slices.Sorted(slices.Values(modules(t))); !slices.Equal(found, used) {
-		t.Errorf("the modules are %v; in the workspace, or apart from it, are %v", found, used)
+		t.Errorf("the modules are %v; those of the workspace, and the separate ones, are %v", found, used)
 	}
 }
 
-// TestModulesRequireEachOtherOneWay keeps the root module free of the others, so that who requires
-// it gets along without their versions, and has each module find the others in the repository.
+// TestModulesRequireEachOtherOneWay checks that the root module requires no other module, so that
+// its users do not depend on their versions, and that each module replaces the others by their
+// folders in the repository.
 func TestModulesRequireEachOtherOneWay(t *testing.T) {
 	for _, folder := range modules(t) {
 		m := manifestOf(t, "mod", "edit", "-json", filepath.Join(folder, "go.mod"))
@@ -145,7 +146,7 @@ func TestModulesRequireEachOtherOneWay(t *testing.T) {
 			}
 		}
 		if folder == "." && len(m.Replace) > 0 {
-			t.Errorf("the root module replaces %v, which is ignored where it is required", m.Replace)
+			t.Errorf("the root module replaces %v, which has no effect in modules that require it", m.Replace)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type pkg struct {
 	GoFiles    []string
 	Imports    []string
 	Deps       []string
-	// pure says that the package's comment has a line that begins with "Pure:".
+	// pure: the comment of the package has a line that begins with "Pure:".
 	pure bool
 }
 
@@ -75,7 +75,7 @@ func goCommand(args ...string) ([]byte, error) {
 	return command.Output()
 }
 
-// promises reports whether the package's comment has a line that begins so.
+// promises reports whether the comment of the package has a line with a prefix.
 func (p *pkg) promises(line string) (bool, error) {
 	for _, name := range p.GoFiles {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
@@ -89,10 +89,10 @@ func (p *pkg) promises(line string) (bool, error) {
 	return false, nil
 }
 
-// use is where a function of another package is named.
+// use is the use of a function of another package.
 type use struct{ name, at string }
 
-// uses lists what the package's sources name of other packages.
+// uses lists the functions of other packages that the sources of the package use.
 func (p *pkg) uses(t *testing.T) []use {
 	t.Helper()
 	var out []use

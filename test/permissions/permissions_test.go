@@ -57,7 +57,7 @@ metadata: {name: x, namespace: $NS}
 spec: {text: %s}
 `
 
-// ofInstancesOnly are the rights to tell of instances, and to do nothing for them.
+// ofInstancesOnly are the permissions to read and write instances, but not their children.
 const ofInstancesOnly = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -71,9 +71,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-inst
 subjects: [{kind: ServiceAccount, namespace: $NS, name: builder}]
 `
 
-// TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount begins with none, learns what
-// is lacking, grants what is printed, and leads an instance through its life with that.
-func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
+// TestInstancesAreReconciledWithThePermissionsOfAServiceAccount begins without permissions,
+// expects a report of those that are missing, grants the printed roles, and creates, changes and
+// deletes an instance with them.
+func TestInstancesAreReconciledWithThePermissionsOfAServiceAccount(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
 	s.Apply(t, definition)
@@ -92,7 +93,7 @@ func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
 	s.Apply(t, ofInstancesOnly)
 	s.Await(t, s.Kind("Site"), s.NS, "x", forbidden)
 	if list := s.List(t, suite.ConfigMap, s.NS, "kro.run/owned"); len(list) > 0 {
-		t.Errorf("somebody has made its page, by rights of his own: %v", list)
+		t.Errorf("its page was created without the permissions of the account: %v", list)
 	}
 
 	s.Apply(t, printed(t, s, s.Name("site")))
@@ -109,9 +110,9 @@ func TestInstancesAreLookedAfterWithTheRightsOfAServiceAccount(t *testing.T) {
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-page")
 }
 
-// TestRightsThatAreTakenAwayAreMissed revokes what was granted, and gives the instances
-// into the controller's own charge then.
-func TestRightsThatAreTakenAwayAreMissed(t *testing.T) {
+// TestRevokedPermissionsAreReported revokes what was granted. Then it removes the service account
+// from the definition, so that the controllers use their own permissions.
+func TestRevokedPermissionsAreReported(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
 	s.Apply(t, definition)
@@ -142,8 +143,9 @@ func TestRightsThatAreTakenAwayAreMissed(t *testing.T) {
 	s.AwaitGone(t, s.Kind("Site"), s.NS, "x")
 }
 
-// TestADefinitionInANamespaceHasNoSayOverOthersAccounts names one of another namespace.
-func TestADefinitionInANamespaceHasNoSayOverOthersAccounts(t *testing.T) {
+// TestAResourceGroupCannotUseServiceAccountsOfOtherNamespaces names a service account of another
+// namespace.
+func TestAResourceGroupCannotUseServiceAccountsOfOtherNamespaces(t *testing.T) {
 	s := suite.New(t)
 	const group = `
 apiVersion: kro.run/v1alpha1
@@ -156,7 +158,7 @@ spec:
 `
 	s.Apply(t, fmt.Sprintf(group, ", namespace: kube-system", ", includeWhen: [oops]"))
 	s.Await(t, suite.RG, s.NS, "site", func(o *unstructured.Unstructured) error {
-		if got := testkit.ConditionMessage(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "takes service accounts of that namespace only") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
+		if got := testkit.ConditionMessage(o, "GraphAccepted"); !strings.Contains(got, "spec.serviceAccount") || !strings.Contains(got, "can only use service accounts of that namespace") || !strings.Contains(got, "spec.resources[0].includeWhen[0]: ") {
 			return errors.New("it says " + got)
 		}
 		return nil
@@ -178,7 +180,7 @@ func permissions(status, reason string) func(*unstructured.Unstructured) error {
 	}
 }
 
-// forbidden reports whether an instance tells that something is forbidden.
+// forbidden checks that an instance reports a forbidden request.
 func forbidden(o *unstructured.Unstructured) error {
 	if got := testkit.ConditionMessage(o, "Ready"); !strings.Contains(got, "forbidden") {
 		return errors.New("it says " + got)

@@ -17,7 +17,7 @@ import (
 
 func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 
-// app is an instance of two, which USES says more about.
+// app is a kind with two children, and with the nodes that replace USES.
 var app = suite.Graph("App", "spec: {extra: boolean | default=true}", `
     - id: database
       includeWhen: ["${schema.spec.extra}"]
@@ -67,7 +67,7 @@ func TestAChildInUseStaysAndIsReported(t *testing.T) {
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-database")
 }
 
-func TestAChildInUseByAnObjectOutsideGoesWhenThatHasGone(t *testing.T) {
+func TestAChildIsDeletedOnceItsOutsideUserIsGone(t *testing.T) {
 	s := begin(t, "")
 	s.Apply(t, two+`
 ---
@@ -153,10 +153,9 @@ func usageNodes(spec string) string {
 	return suite.UsageNode("uses", `"${schema.metadata.name}-uses"`, spec)
 }
 
-// TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing deletes instances with Usages among
-// their nodes, which are to go, in whatever order they say, and without a word of
-// anything in the way.
-func TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing(t *testing.T) {
+// TestAUsageInTheInstanceDoesNotBlockItsDeletion deletes instances that have Usages among their
+// nodes, in each order of the nodes: no blocker is reported.
+func TestAUsageInTheInstanceDoesNotBlockItsDeletion(t *testing.T) {
 	for name, uses := range parts {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, uses)
@@ -187,8 +186,8 @@ func TestAUsageThatIsAPartOfTheInstanceHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// TestTheUserIsDeletedFirst holds who uses something, and looks that what is used is not
-// touched, nor the Usage.
+// TestTheUserIsDeletedFirst blocks the deletion of the using object, and checks that the used one
+// is not deleted before it.
 func TestTheUserIsDeletedFirst(t *testing.T) {
 	s := begin(t, parts["by another node, by name"])
 	awaitReady(t, s, "x-uses")
@@ -206,9 +205,10 @@ func TestTheUserIsDeletedFirst(t *testing.T) {
 	s.AwaitGone(t, s.Kind("App"), s.NS, "x")
 }
 
-// TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere has a node used by another client's
-// object: the Usage goes with that, though it is asked to go before.
-func TestAUsageOfTheInstancesOwnWaitsForWhoIsElsewhere(t *testing.T) {
+// TestAUsageInTheInstanceWaitsForAnOutsideUser has a node that is used by an object outside the
+// instance: while that object exists, the deletion of the instance stops at the Usage and the
+// used node.
+func TestAUsageInTheInstanceWaitsForAnOutsideUser(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, two)
 	s.Apply(t, replace(app, "USES", usageNodes("{of: "+database+", by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}}")))

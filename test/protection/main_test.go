@@ -1,6 +1,5 @@
-// Package protection tests Usages and ClusterUsages on a real API server with its
-// garbage collector: whom they keep, what is reported for that, and that what they keep goes
-// once they have gone.
+// Package protection tests Usages and ClusterUsages on a real API server with its garbage collector:
+// which objects they protect, what is reported, and that the objects are deleted once the usages are.
 package protection
 
 import (

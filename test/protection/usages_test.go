@@ -48,16 +48,16 @@ spec:
 		t.Errorf("its owners: %v", owners)
 	}
 	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
-	// Somebody takes the mark off: it comes back.
+	// Another client removes the label: it is restored.
 	s.Patch(t, suite.ConfigMap, s.NS, "used", `{"metadata":{"labels":{"crossplane.io/in-use":null}}}`)
 	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
-	// It goes with who uses it, at once, and the mark with it.
+	// The usage is deleted with the using object, and the label with the usage.
 	s.Delete(t, suite.ConfigMap, s.NS, "using")
 	s.AwaitGone(t, usageKind, s.NS, "uses")
 	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(false))
 }
 
-func TestTheLastUsageTakesTheMarkOff(t *testing.T) {
+func TestTheLastUsageRemovesTheInUseLabel(t *testing.T) {
 	s := suite.New(t)
 	const of = `
 ---
@@ -89,8 +89,8 @@ spec: {reason: because, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name
 	}
 }
 
-// TestSelectorsAreResolvedOnce looks that what a selector found stays named, also when
-// another would be found later, and that an object that comes late is found.
+// TestSelectorsAreResolvedOnce checks that the selected name stays in the spec, even if another
+// object matches later, and that an object that is created later is found.
 func TestSelectorsAreResolvedOnce(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, `
@@ -156,8 +156,9 @@ func configMap(name string) *unstructured.Unstructured {
 	return o
 }
 
-// TestAUsageMayBeOfAnotherNamespace is also about what is not there yet.
-func TestAUsageMayBeOfAnotherNamespace(t *testing.T) {
+// TestAUsageCanProtectAnObjectInAnotherNamespace creates the Usage before the used object, and
+// that before the using one.
+func TestAUsageCanProtectAnObjectInAnotherNamespace(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, `
 apiVersion: protection.crossplane.io/v1beta1
@@ -167,9 +168,9 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: $ID-used, namespace: default}}
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
 `)
-	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "there is no ConfigMap "+s.Name("used")))
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "the used object ConfigMap "+s.Name("used")+" does not exist"))
 	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ID-used, namespace: default}\n")
-	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "there is no ConfigMap using"))
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "the using object ConfigMap using does not exist"))
 	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(true)) // it is kept already
 	s.Apply(t, two)
 	u := awaitReady(t, s, "uses")
@@ -181,9 +182,9 @@ spec:
 	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
 }
 
-// TestNobodyKeepsAnothersForAReasonAlone: who may write usages in a namespace says what of
-// that namespace uses another's objects.
-func TestNobodyKeepsAnothersForAReasonAlone(t *testing.T) {
+// TestAUsageOfAnotherNamespaceNeedsAUser expects that a Usage of an object in another namespace
+// is refused without spec.by: a reason alone would let anyone protect objects of others.
+func TestAUsageOfAnotherNamespaceNeedsAUser(t *testing.T) {
 	s := suite.New(t)
 	for field, of := range map[string]string{
 		"resourceRef":      "resourceRef: {name: used, namespace: default}",
@@ -217,8 +218,8 @@ spec:
 	s.Await(t, namespaceKind, "", s.NS, isMarked(false))
 }
 
-// TestTheFirstSpellingOfUsageIsOne as manifests have it still.
-func TestTheFirstSpellingOfUsageIsOne(t *testing.T) {
+// TestTheLegacyUsageKindIsServed creates a Usage of apiextensions.crossplane.io.
+func TestTheLegacyUsageKindIsServed(t *testing.T) {
 	s := suite.New(t)
 	role := schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}
 	s.Apply(t, `

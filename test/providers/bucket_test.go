@@ -61,7 +61,7 @@ func bindings(t *testing.T, s suite.Suite) []string {
 	return out
 }
 
-func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
+func TestABucketIsCreatedUpdatedAndDeleted(t *testing.T) {
 	s := suite.New(t)
 	name := "b-" + s.NS
 	text := "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Bucket\nmetadata: {name: " + name + ", namespace: $NS}\nspec: {forProvider: {versioning: %t}}\n"
@@ -103,9 +103,9 @@ func TestABucketIsMadeChangedAndDeleted(t *testing.T) {
 	})
 }
 
-// TestATwinWaitsForTheNameAndThenHasIt makes a second managed resource for one
-// external name, in another namespace.
-func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
+// TestASecondManagedResourceWaitsForAReservedName creates a second managed resource with the same
+// external name, in another namespace. It gets the name when the first one is deleted.
+func TestASecondManagedResourceWaitsForAReservedName(t *testing.T) {
 	s, other := suite.New(t), ""
 	other = testkit.Namespace(t, s.Config)
 	name := "twin-" + s.NS
@@ -118,7 +118,7 @@ func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
 			return err
 		}
 		if message := testkit.ConditionMessage(o, "Synced"); message == "" {
-			return errors.New("doesn't say whose it is")
+			return errors.New("the message does not name the owner")
 		}
 		return nil
 	})
@@ -126,16 +126,16 @@ func TestATwinWaitsForTheNameAndThenHasIt(t *testing.T) {
 	s.Delete(t, bucket, s.NS, name)
 	s.Await(t, bucket, other, name, is("ReconcileSuccess"))
 	if second := inCloud(t, name); second == nil || second.Serial == first.Serial {
-		t.Errorf("the twin took over what was being deleted: %+v", second)
+		t.Errorf("the second managed resource adopted the bucket that was being deleted: %+v", second)
 	}
 	s.Delete(t, bucket, other, name)
 	s.AwaitGone(t, bucket, other, name)
 }
 
-// TestABucketIsRebornUnderItsName deletes one and makes it again at once: what was
-// recreated is not what was deleted, and what was left behind is taken on only where
-// a user says so.
-func TestABucketIsRebornUnderItsName(t *testing.T) {
+// TestABucketIsRecreatedUnderItsName deletes a bucket and recreates it at once, ten times: each
+// is a new external resource. An orphaned one is adopted, since its mark names the same managed
+// resource.
+func TestABucketIsRecreatedUnderItsName(t *testing.T) {
 	s := suite.New(t)
 	name := "b-" + s.NS
 	serials := map[int64]int{}
@@ -147,7 +147,7 @@ func TestABucketIsRebornUnderItsName(t *testing.T) {
 		s.AwaitGone(t, bucket, s.NS, name)
 	}
 	if len(serials) != 10 {
-		t.Errorf("of ten lives there were %d buckets: %v", len(serials), serials)
+		t.Errorf("ten creations made %d buckets: %v", len(serials), serials)
 	}
 	fill(t, s, name, "deletionPolicy: Orphan, forProvider: {}")
 	s.Await(t, bucket, s.NS, name, isNamed(name))
@@ -157,7 +157,7 @@ func TestABucketIsRebornUnderItsName(t *testing.T) {
 	fill(t, s, name, "forProvider: {}")
 	s.Await(t, bucket, s.NS, name, isNamed(name)) // it carries the mark of this very name
 	if now := inCloud(t, name); now.Serial != left.Serial {
-		t.Errorf("what was left behind was recreated: %+v", now)
+		t.Errorf("the orphaned bucket was recreated: %+v", now)
 	}
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)

@@ -21,7 +21,7 @@ func fill(t *testing.T, s suite.Suite, name, spec string) {
 
 func key(name string) cloud.Key { return cloud.Key{Type: cloud.TypeBucket, Scope: "main", ID: name} }
 
-// versioned is what a bucket in the cloud says of versions.
+// versioned reports whether a bucket in the cloud has versions.
 func versioned(t *testing.T, name string) bool {
 	t.Helper()
 	there := inCloud(t, name)
@@ -31,7 +31,7 @@ func versioned(t *testing.T, name string) bool {
 	return there.Properties.Versioning
 }
 
-// handled checks that a look was taken that a user has asked for.
+// handled checks that a requested reconcile was handled.
 func handled(when string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		if got, _, _ := unstructured.NestedString(o.Object, "status", "lastHandledReconcileAt"); got != when {
@@ -41,7 +41,7 @@ func handled(when string) func(*unstructured.Unstructured) error {
 	}
 }
 
-func TestFieldsAreInitializedLateWhereThatIsAllowed(t *testing.T) {
+func TestFieldsAreLateInitializedIfThePoliciesAllowIt(t *testing.T) {
 	s := suite.New(t)
 	n := 0
 	for policies, late := range map[string]bool{"'*'": true, "Observe, Create, Update, Delete": false, "Observe, Create, LateInitialize": true, "Observe, Create": false} {

@@ -54,7 +54,7 @@ func isNamed(name string) func(*unstructured.Unstructured) error {
 	}
 }
 
-func TestTheExternalNameIsPutBack(t *testing.T) {
+func TestTheExternalNameIsRestored(t *testing.T) {
 	s := suite.New(t)
 	name := "b-" + s.NS
 	applyBucket(t, s, name, "", "")
@@ -104,7 +104,7 @@ func TestExistingResourcesAreAdoptedOnlyOnRequest(t *testing.T) {
 	s.AwaitGone(t, bucket, s.NS, name)
 }
 
-func TestAnIllegalSetOfPoliciesIsRefusedWithWords(t *testing.T) {
+func TestAnInvalidSetOfPoliciesIsReported(t *testing.T) {
 	s := suite.New(t)
 	name := "b-" + s.NS
 	applyBucket(t, s, name, "", ", managementPolicies: [Observe, Update, Delete]")
@@ -132,7 +132,8 @@ func TestPausedResourcesAreLeftAlone(t *testing.T) {
 	s.AwaitGone(t, bucket, s.NS, name)
 }
 
-// TestReferencesOfPausedResourcesAreNotResolved pauses what refers to something that is not there.
+// TestReferencesOfPausedResourcesAreNotResolved pauses a subnet that refers to a network that
+// does not exist.
 func TestReferencesOfPausedResourcesAreNotResolved(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, "apiVersion: sandbox.espalier.dev/v1alpha1\nkind: Subnet\nmetadata: {name: lost, namespace: $NS, annotations: {crossplane.io/paused: 'true'}}\nspec: {forProvider: {cidr: 10.0.1.0/24, networkIDRef: {name: nowhere}}}\n")
@@ -142,7 +143,8 @@ func TestReferencesOfPausedResourcesAreNotResolved(t *testing.T) {
 	s.AwaitGone(t, subnet, s.NS, "lost")
 }
 
-// TestObservedResourcesAreAdoptedAndDeleted takes over, as users do, what was looked at first.
+// TestObservedResourcesAreAdoptedAndDeleted first observes a resource, and then allows all
+// actions on it.
 func TestObservedResourcesAreAdoptedAndDeleted(t *testing.T) {
 	s := suite.New(t)
 	name := "b-" + s.NS

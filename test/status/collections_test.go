@@ -192,9 +192,9 @@ func TestACollectionBeyondItsLimitsReportsItAndIsDeleted(t *testing.T) {
 	awaitItems(t, s, "copies")
 }
 
-// TestACollectionIsTakenApartInWaves holds the items of the upper layer up: those
+// TestACollectionIsDeletedInWaves blocks the deletion of the items of the upper layer: those
 // below stay until the last of them is gone.
-func TestACollectionIsTakenApartInWaves(t *testing.T) {
+func TestACollectionIsDeletedInWaves(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, pool)
 	applyPool(t, s, "{zones: [a], tiers: [u, v]}")

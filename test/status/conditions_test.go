@@ -58,7 +58,7 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "part-${zone}"}, data: {zone: "${zone}"}}
 `
 
-func TestAnAuthorsConditionsTakeThePlaceOfTheEngines(t *testing.T) {
+func TestConditionsOfTheAuthorReplaceTheBuiltInOnes(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, site)
 	set := func(on string) {

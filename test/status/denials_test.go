@@ -108,13 +108,13 @@ func TestWebhookConflictsAreReportedAndRetried(t *testing.T) {
 	clear()
 	s.Await(t, s.Kind("Box"), s.NS, "x", testkit.IsReady)
 
-	t.Log("the claim of an instance")
+	t.Log("the inventory of an instance")
 	clear = s.ConfigureWebhook(t, webhook, `{apiGroups: [$GROUP], apiVersions: ["*"], resources: [boxes], operations: [UPDATE]}`, changes(s.Kind("Box"), "x"))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Box\nmetadata: {name: other, namespace: $NS}\n")
 	s.Await(t, s.Kind("Box"), s.NS, "other", refused("InstanceManaged", "has no finalizer, labels and inventory"))
 	s.AwaitEvent(t, "other", "Rejected", conflict.Message)
 	if s.Get(t, suite.ConfigMap, s.NS, "other-content") != nil {
-		t.Error("something is made for an instance that is not claimed")
+		t.Error("a child is created for an instance without finalizer, labels and inventory")
 	}
 	clear()
 	s.AwaitReady(t, s.Kind("Box"), s.NS, "other")

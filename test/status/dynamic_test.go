@@ -95,7 +95,7 @@ spec: {title: hello, sizes: {a: 1, b: 2}, ports: [{name: web, number: 80}, {name
 		return nil
 	})
 
-	t.Log("it goes with all that it made, the object before its kind")
+	t.Log("it is deleted with its children, the object before its kind")
 	s.Delete(t, s.Kind("Dynamic"), s.NS, "one")
 	s.AwaitGone(t, s.Kind("Dynamic"), s.NS, "one")
 	s.AwaitGone(t, suite.CRD, "", "things."+s.Group)

@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestTheReasonOfARefusalIsReported changes what cannot be changed: the API server answers with
-// the whole template as its program holds it, and only then with the reason.
-func TestTheReasonOfARefusalIsReported(t *testing.T) {
+// TestTheReasonOfARejectedUpdateIsReported changes an immutable field: the error of the API
+// server quotes the whole template before the reason.
+func TestTheReasonOfARejectedUpdateIsReported(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Graph("Task", "spec: {image: string}", `
     - id: job

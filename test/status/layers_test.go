@@ -35,7 +35,7 @@ func (w *latencies) of(below, above schema.GroupVersionKind) []time.Duration {
 	return w.took[[2]schema.GroupKind{below.GroupKind(), above.GroupKind()}]
 }
 
-func TestItIsMeasuredHowLongValuesTakeUpwards(t *testing.T) {
+func TestStatusPropagationIsMeasured(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.SubnetCRD+"---"+low+"---"+middle+"---"+top(""))
 	s.Apply(t, bothInstance)

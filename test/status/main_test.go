@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) {
 	log := funcr.New(leaks.logged, funcr.Options{Verbosity: 1})
-	os.Exit(suite.Main(m, server.Options{Propagated: propagation.note, Log: log}, nil))
+	os.Exit(suite.Main(m, server.Options{ObservePropagation: propagation.note, Log: log}, nil))
 }
 
 // secret begins all that Secrets hold here.
 const secret = "hunter2"
 
-// leaks are the lines of the log that tell what a Secret holds.
+// leaks are the lines of the log that contain the value of a Secret.
 var leaks leaked
 
 type leaked struct {

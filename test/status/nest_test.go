@@ -73,7 +73,7 @@ func permutations(of []string) [][]string {
 	return out
 }
 
-func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
+func TestAWaitNamesTheMissingValue(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.SubnetCRD+"---"+low+"---"+middle+"---"+top(""))
 	s.Apply(t, bothInstance)
@@ -87,16 +87,16 @@ func TestAValueThatComesLateIsWaitedForByName(t *testing.T) {
 	s.SetSubnet(t, "subnet-1")
 	s.AwaitReady(t, s.Kind("Both"), s.NS, "x")
 
-	t.Log("the value changes, and so does what was made of it")
+	t.Log("the value changes, and objects that use it are updated")
 	s.SetSubnet(t, "subnet-2")
 	s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("subnet-2", "status", "subnet")))
 
-	t.Log("it goes: what was shown stays where its source does, and conditions tell")
+	t.Log("the value is removed: the status keeps the last value")
 	s.SetSubnet(t, "")
 	s.Await(t, s.Kind("Both"), s.NS, "x", suite.All(suite.HasField("subnet-2", "status", "subnet")))
 }
 
-func TestAValueThatNeverComesIsReportedAndItsArrivalHeals(t *testing.T) {
+func TestAMissingValueIsReportedUntilItArrives(t *testing.T) {
 	for name, limit := range map[string]string{"timeout": "timeout: 1s", "retries": "retries: 1"} {
 		t.Run(name, func(t *testing.T) {
 			s := suite.New(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestAFieldIsLeftOutAndComesBack(t *testing.T) {
+func TestAFieldCanBeOmittedAndSetAgain(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, `
 apiVersion: kro.run/v1alpha1

@@ -42,14 +42,14 @@ func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: inside, namespace: $ID-later}, data: {a: b}}
 `))
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Guest\nmetadata: {name: x, namespace: $NS}\n")
-	s.Await(t, s.Kind("Guest"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForNamespace", "there is no namespace "+s.Name("later")), suite.HasField("IN_PROGRESS", "status", "state")))
+	s.Await(t, s.Kind("Guest"), s.NS, "x", suite.All(suite.HasCondition("Ready", "False", "WaitingForNamespace", "namespace "+s.Name("later")+" not found"), suite.HasField("IN_PROGRESS", "status", "state")))
 	s.Apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-later}\n")
 	s.AwaitReady(t, s.Kind("Guest"), s.NS, "x")
 	s.Delete(t, s.Kind("Guest"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Guest"), s.NS, "x")
 }
 
-func TestLimitsHoldAlsoWhereTheStatusHasNoRoom(t *testing.T) {
+func TestTimeoutsExpireWithoutAStatusField(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Graph("Busy", `status: {waiting: "${first.data.a}"}`, `
     - id: first

@@ -134,7 +134,7 @@ func variables(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, name s
 	return out
 }
 
-// waitsForNode checks that the status tells what a resource waits for.
+// waitsForNode checks that the status names the node that a resource waits for.
 func waitsForNode(node, on string) suite.Check {
 	return func(o *unstructured.Unstructured) error {
 		waiting, _, _ := unstructured.NestedSlice(o.Object, "status", "waiting")
@@ -147,10 +147,10 @@ func waitsForNode(node, on string) suite.Check {
 	}
 }
 
-func TestAVariableThatMakesNoSenseIsRefusedWithTheRest(t *testing.T) {
+func TestAnInvalidVariableIsReportedWithOtherProblems(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, strings.NewReplacer("${naming.prefix}-extra", "${naming.prefx}-extra", "includeWhen: [\"${schema.spec.extra}\", \"${flag && number == 7}\"]", "readyWhen: [\"${true}\"]").Replace(named))
 	s.Await(t, suite.RGD, "", s.Name("named"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
 		`spec.resources[5].value.name: in "naming.prefx" at 8: undefined field 'prefx' in naming; did you mean "prefix"?`,
-		"spec.resources[5].readyWhen: has no meaning for a variable"))
+		"spec.resources[5].readyWhen: does not apply to a variable"))
 }

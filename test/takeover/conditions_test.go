@@ -15,10 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// What is written to the objects of another engine raises the generation of Deployments,
-// for their annotations. Nobody observes generations here, so that what is said to be
-// unready because of that stays so.
-func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
+// TestTheFirstReconcileKeepsTrueConditions: the takeover changes annotations of Deployments, which
+// raises their generation. No controller of Deployments runs here, so that a Deployment that counts
+// as not ready because of that remains so.
+func TestTheFirstReconcileKeepsTrueConditions(t *testing.T) {
 	s := suite.New(t)
 	names := slices.Sorted(maps.Keys(before))
 	for _, name := range names {
@@ -35,7 +35,7 @@ func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
 		triggerReconcile(t, s, was)
 		is := s.Get(t, was.GroupVersionKind(), was.GetNamespace(), was.GetName())
 		if strings.HasPrefix(was.GetKind(), "X") && is.GetGeneration() != was.GetGeneration() {
-			t.Errorf("%s was at generation %d and is at %d", name, was.GetGeneration(), is.GetGeneration())
+			t.Errorf("%s: generation was %d and is %d", name, was.GetGeneration(), is.GetGeneration())
 		}
 		now := condition.Read(is)
 		for _, c := range condition.Read(was) {
@@ -44,7 +44,7 @@ func TestTheFirstPassChangesNoConditionThatStaysTrue(t *testing.T) {
 			}
 			compared++
 			if n, _ := now.Get(c.Type); n.Status != c.Status || !n.LastTransitionTime.Equal(c.LastTransitionTime) {
-				t.Errorf("%s of %s was %s since %s, and is %s since %s: %s", c.Type, name, c.Status, c.LastTransitionTime, n.Status, n.LastTransitionTime, n.Message)
+				t.Errorf("condition %s of %s was %s since %s, and is %s since %s: %s", c.Type, name, c.Status, c.LastTransitionTime, n.Status, n.LastTransitionTime, n.Message)
 			}
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 const audit = "foreign.example.org/audit"
 
-// Crossplane has removed its finalizer, and left what is composed to the garbage
-// collector; another finalizer keeps the composite.
+// Crossplane has removed its finalizer and left the composed resources to the garbage collector;
+// another finalizer keeps the composite.
 func TestADeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
 	s := suite.New(t)
 	blocked := s.Await(t, app, "team-c", "going", func(o *unstructured.Unstructured) error {
@@ -34,7 +34,7 @@ func TestADeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
 		return nil
 	})
 	if message := testkit.ConditionMessage(blocked, "Ready"); !strings.Contains(message, audit) {
-		t.Errorf("Ready says %s", message)
+		t.Errorf("the message of Ready is %s", message)
 	}
 	for _, part := range []string{"Deployment team-c/going-b08a7c999f1a", "ConfigMap team-c/going-d0426bc7d755", "Service team-c/going"} {
 		was := before[part]
@@ -47,8 +47,8 @@ func TestADeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
 	s.AwaitGone(t, suite.ConfigMap, "team-c", "going-d0426bc7d755")
 }
 
-// A claim waits for its composite, which is deleted in the foreground, and its Secret goes
-// with it and not before.
+// A claim waits for its composite, which is deleted in the foreground; its Secret is deleted with
+// the claim and not before.
 func TestAClaimDeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
 	s := suite.New(t)
 	instance := schema.GroupVersionKind{Group: "fake.example.org", Version: "v1beta1", Kind: "Instance"}
@@ -70,13 +70,13 @@ func TestAClaimDeletionThatCrossplaneStartedKeepsItsPolicy(t *testing.T) {
 	s.AwaitGone(t, suite.Secret, "team-b", "leaving-conn")
 }
 
-// release removes the finalizer by which others keep an object.
+// release removes the finalizer of another client from an object.
 func release(t *testing.T, s suite.Suite, kind schema.GroupVersionKind, namespace, name string) {
 	t.Helper()
 	finalizers := s.Get(t, kind, namespace, name).GetFinalizers()
 	i := slices.Index(finalizers, audit)
 	if i < 0 {
-		t.Fatalf("%s %s is kept by %v", kind.Kind, name, finalizers)
+		t.Fatalf("%s %s has the finalizers %v", kind.Kind, name, finalizers)
 	}
 	patch := fmt.Appendf(nil, `[{"op":"remove","path":"/metadata/finalizers/%d"}]`, i)
 	if _, err := s.Resource(t, kind, namespace).Patch(t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {

@@ -25,7 +25,7 @@ const (
 )
 
 // Two programs that serve the same definitions undo each other's work.
-func TestADialectIsLeftToTheProgramThatHasInstalledIt(t *testing.T) {
+func TestADialectOfAnotherProgramIsNotServed(t *testing.T) {
 	t.Parallel()
 	config := testkit.AnotherServer(t)
 	w := testkit.NewCluster(t, config)

@@ -11,15 +11,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// Crossplane's FunctionRevisions say where its functions were served, with mutual TLS.
-// Nobody answers there any more, and there are no certificates.
-func TestFunctionsThatAreBuiltInGoOnInPlaceOfTheirPackages(t *testing.T) {
+// FunctionRevisions of Crossplane have the addresses of functions, with mutual TLS. No program
+// listens there any more, and there are no certificates.
+func TestBuiltInFunctionsReplacePackages(t *testing.T) {
 	s := suite.New(t)
 	s.Await(t, suite.ConfigMap, "team-a", "blog-bfa73d22ebcf", applied)
 	s.Await(t, app, "team-a", "blog", settled)
 }
 
-// applied checks that an object has been written by a composite that composes it.
+// applied checks that a composite has applied an object.
 func applied(o *unstructured.Unstructured) error {
 	switch {
 	case o == nil:
@@ -30,13 +30,13 @@ func applied(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// settled checks that an object has been claimed and is ready.
+// settled checks that an instance has an inventory and is ready.
 func settled(o *unstructured.Unstructured) error {
 	switch {
 	case o == nil:
 		return errors.New("is gone")
 	case o.GetAnnotations()["applyset.kubernetes.io/tooling"] == "":
-		return errors.New("is not claimed")
+		return errors.New("has no annotation applyset.kubernetes.io/tooling")
 	case testkit.ConditionStatus(o, "Synced") != "True":
 		return errors.New("is not synced: " + testkit.ConditionMessage(o, "Synced"))
 	case testkit.ConditionStatus(o, "Ready") != "True":

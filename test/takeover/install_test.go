@@ -27,15 +27,15 @@ func runCLI(ctx context.Context, args ...string) (code int, stdout, stderr strin
 	return code, out.String(), errs.String()
 }
 
-// Crossplane 2 serves EnvironmentConfigs in v1beta1 only, and that is what is read.
-func TestItStartsWhereCrossplaneRan(t *testing.T) {
+// Crossplane 2 serves EnvironmentConfigs only in v1beta1, which the controllers read.
+func TestControllersStartWhereCrossplaneRan(t *testing.T) {
 	s := suite.New(t)
 	s.Await(t, app, "team-a", "shop", func(o *unstructured.Unstructured) error {
 		if err := live.IsSameObject(before["App team-a/shop"], o); err != nil {
 			return err
 		}
 		if !strings.HasPrefix(o.GetAnnotations()["applyset.kubernetes.io/tooling"], "espalier/") {
-			return errors.New("is not claimed")
+			return errors.New("has no annotation applyset.kubernetes.io/tooling of espalier")
 		}
 		return nil
 	})
@@ -44,7 +44,7 @@ func TestItStartsWhereCrossplaneRan(t *testing.T) {
 	}
 }
 
-func TestAllIsInstalledOrNothing(t *testing.T) {
+func TestAllCRDsAreInstalledOrNone(t *testing.T) {
 	t.Parallel()
 	config := testkit.AnotherServer(t)
 	w := testkit.NewCluster(t, config)
@@ -76,7 +76,7 @@ func TestAllIsInstalledOrNothing(t *testing.T) {
 		t.Errorf("run ended with %d: %s", code, errs)
 	}
 	if names := crds(t, w); !slices.Equal(names, []string{environments}) {
-		t.Errorf("there are left %v", names)
+		t.Errorf("the CustomResourceDefinitions are %v", names)
 	}
 
 	// The API server may never clean up after a kind that is deleted before it is established.

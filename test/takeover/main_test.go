@@ -1,5 +1,5 @@
-// Package takeover tests what becomes of the objects of other engines when Espalier goes
-// on in their place, on the recorded states of real ones.
+// Package takeover tests that Espalier takes over objects of other engines, in recorded states of
+// real clusters.
 package takeover
 
 import (
@@ -44,7 +44,7 @@ func observe(p reconcile.Run) {
 	reconciles.observe(p)
 }
 
-// reconciles are when the last pass over each object began that is over.
+// reconciles are the starts of the last completed reconcile of each object.
 var reconciles = reconcileTimes{at: map[object.Key]time.Time{}}
 
 type reconcileTimes struct {
@@ -58,14 +58,14 @@ func (b *reconcileTimes) observe(p reconcile.Run) {
 	b.at[p.Key] = p.Began
 }
 
-// since reports whether a pass over an object has begun after a time, and is over.
+// since reports whether a reconcile of an object that began after a time is complete.
 func (b *reconcileTimes) since(key object.Key, after time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.at[key].After(after)
 }
 
-// failures are the passes that failed, each of which is an error in the log.
+// failures are the reconciles that failed, each of which is an error in the log.
 var failures failedReconciles
 
 type failedReconciles struct {

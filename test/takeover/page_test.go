@@ -10,7 +10,7 @@ import (
 
 const page = "../../docs/migration.md"
 
-// pageCommands are the commands of the page for moving, by section, in their order.
+// pageCommands are the commands of docs/migration.md, by section, in their order.
 func pageCommands(t *testing.T) map[string][]string {
 	t.Helper()
 	raw, err := os.ReadFile(page)
@@ -83,7 +83,7 @@ func (r pageRunner) next(t *testing.T, section string) string {
 		}
 		return string(out)
 	}
-	t.Errorf("%s, %s: nobody knows %s", page, section, line)
+	t.Errorf("%s, %s: unknown command %s", page, section, line)
 	return ""
 }
 

@@ -31,9 +31,9 @@ import (
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
-// The plan is made by the controllers themselves, so that it says what they then do. What
-// they have done is taken back afterwards, and each engine finds what it left.
-func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
+// TestATakeoverIsPlannedAndReverted compares the plan, which the controllers make in a dry run, with
+// what they then do. Then it releases the objects to their engines, as these had left them.
+func TestATakeoverIsPlannedAndReverted(t *testing.T) {
 	t.Parallel()
 	config := testkit.AnotherServer(t)
 	w := testkit.NewCluster(t, config)
@@ -47,12 +47,12 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	planned := planOf(t, config)
 	checkUnwritten(t, "the plan", stored, versions(t, w, config))
 	if s := takeover.New(planned.Objects, planned.Failed).Summary; s.Refused+s.Created+s.Deleted+s.Recreated != 0 || s.Changed < 100 {
-		t.Errorf("the plan comes to %+v", s)
+		t.Errorf("the summary of the plan is %+v", s)
 	}
 
 	for _, text := range []string{"Crossplane may be running: Deployment crossplane-system/crossplane", "kro may be running: Deployment kro-system/kro", "--replace-crossplane-webhook"} {
 		if !strings.Contains(strings.Join(planned.Notes, "\n"), text) {
-			t.Errorf("the plan does not say %q, but %q", text, planned.Notes)
+			t.Errorf("the notes do not contain %q: %q", text, planned.Notes)
 		}
 	}
 	for _, section := range there {
@@ -88,13 +88,13 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	for _, section := range there {
 		out := by.runRest(t, section)
 		if more := differing.FindString(strings.ReplaceAll(out, "status:      ~ deletion\n", "")); more != "" {
-			t.Errorf("%s: once everything is taken over, there is more to change: %s\n%s", section, more, out)
+			t.Errorf("%s: after the takeover, a plan has more changes: %s\n%s", section, more, out)
 		}
 	}
 
 	applyLease(t, w, time.Now())
 	if code, out, errs := runCLI(t.Context(), "takeover", "--back-to", "kro", "--kubeconfig", kubeconfig); code != 3 || !strings.Contains(errs, "holds Lease default/espalier.espalier.dev") {
-		t.Errorf("while the controllers run, it ended with %d:\n%s\n%s", code, out, errs)
+		t.Errorf("while the controllers run: exit code %d:\n%s\n%s", code, out, errs)
 	}
 	stop()
 	applyLease(t, w, time.Now().Add(-time.Hour))
@@ -109,10 +109,10 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	for _, engine := range engines {
 		diff := cmp.Diff(promised[engine].Groups, giveBack(t, kubeconfig, engine).Groups)
 		if engine != interruptedEngine && diff != "" {
-			t.Errorf("--back-to %s does something else than its plan says: -plan +done\n%s", engine, diff)
+			t.Errorf("--back-to %s differs from its plan: -plan +done\n%s", engine, diff)
 		}
 		if again := giveBack(t, kubeconfig, engine); again.Summary.Changed != 0 {
-			t.Errorf("--back-to %s changes more when it is run again: %+v", engine, again.Summary)
+			t.Errorf("--back-to %s has changes when it is repeated: %+v", engine, again.Summary)
 		}
 	}
 	for _, section := range back {
@@ -120,16 +120,16 @@ func TestTakingOverIsPlannedAndCanBeTakenBack(t *testing.T) {
 	}
 	for section, left := range by.commands {
 		if len(left) > 0 {
-			t.Errorf("%s, %s: nothing runs %q", page, section, left)
+			t.Errorf("%s, %s: no test runs %q", page, section, left)
 		}
 	}
 	checkUnchanged(t, w, recorded)
 }
 
-// interruptedEngine is the engine that is given its objects in two goes.
+// interruptedEngine is the engine whose release is interrupted.
 const interruptedEngine = "kro"
 
-// interruptTakeover gives an engine a part of its objects, and then fails.
+// interruptTakeover releases some objects to an engine, and then fails.
 func interruptTakeover(t *testing.T, config *rest.Config) {
 	t.Helper()
 	crash := testkit.NewCrash(7)
@@ -137,12 +137,12 @@ func interruptTakeover(t *testing.T, config *rest.Config) {
 		Config: crash.Wrap(config), Engine: interruptedEngine, Lease: manager.LeaseName("espalier"), Now: time.Now, Each: func(takeover.Observed) {},
 	})
 	if err == nil {
-		t.Error("it is not interrupted")
+		t.Error("the release is not interrupted")
 	}
 }
 
 // observeDeployments does what the controller of Deployments does when only metadata has
-// changed, which nobody else does here.
+// changed: no such controller runs here.
 func observeDeployments(t *testing.T, w *testkit.Cluster, recorded map[string]*unstructured.Unstructured) {
 	t.Helper()
 	for _, was := range recorded {
@@ -180,8 +180,8 @@ func planOf(t *testing.T, config *rest.Config) server.TakeoverFindings {
 	return r
 }
 
-// versions are the resource versions of everything that a cluster stores, but for what
-// Kubernetes itself keeps writing.
+// versions are the resource versions of all objects of a cluster, except those that Kubernetes
+// itself keeps writing.
 func versions(t *testing.T, w *testkit.Cluster, config *rest.Config) map[object.Key]string {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(config)
@@ -218,17 +218,16 @@ func versions(t *testing.T, w *testkit.Cluster, config *rest.Config) map[object.
 func checkUnwritten(t *testing.T, by string, before, after map[object.Key]string) {
 	t.Helper()
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("%s has written: -before +after\n%s", by, diff)
+		t.Errorf("%s wrote: -before +after\n%s", by, diff)
 	}
 }
 
 // moment is a time in an object.
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// content is an object without what differs each time it is written, with who owns which of
-// its fields. Which fields of a status is left out: of a kind whose schema changes, only the
-// server can tell. So is the prefix of a generated name: whether it is still said when an
-// object is applied for the first time depends on which cache is the first to be complete.
+// content is an object without values that change with each write, with the owners of its fields.
+// It leaves out owners of status fields, which a change of the schema changes, and the prefix of a
+// generated name: whether the first apply has it depends on the order in which caches sync.
 func content(t *testing.T, o *unstructured.Unstructured, spared func(path string) bool) string {
 	t.Helper()
 	if o == nil {
@@ -270,25 +269,25 @@ func fieldOwners(t *testing.T, o *unstructured.Unstructured, spared func(path st
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// applyLease is what controllers leave that were last heard of at a time.
+// applyLease applies the Lease of controllers that renewed it last at a time.
 func applyLease(t *testing.T, w *testkit.Cluster, at time.Time) {
 	t.Helper()
 	w.Apply(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: espalier.espalier.dev, namespace: default}\n"+
 		"spec: {holderIdentity: somebody, leaseDurationSeconds: 600, renewTime: \""+at.UTC().Format("2006-01-02T15:04:05.000000Z")+"\"}\n")
 }
 
-// giveBack returns the plan of giving objects back to an engine.
+// giveBack returns the plan of a release to an engine.
 func giveBack(t *testing.T, kubeconfig, engine string, more ...string) takeover.Plan {
 	t.Helper()
 	code, out, errs := runCLI(t.Context(), append([]string{"takeover", "--back-to", engine, "-o", "json", "--kubeconfig", kubeconfig}, more...)...)
 	var plan takeover.Plan
 	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil {
-		t.Fatalf("--back-to %s %v ended with %d: %v\n%s", engine, more, code, err, errs)
+		t.Fatalf("--back-to %s %v: exit code %d: %v\n%s", engine, more, code, err, errs)
 	}
 	return plan
 }
 
-// remaining is a row of the page's table of what differs after the way back.
+// remaining is a row of the page's table of differences after a release.
 var remaining = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 
 // checkUnchanged checks that objects are as their engines left them, except as the page lists.
@@ -314,7 +313,7 @@ func checkUnchanged(t *testing.T, w *testkit.Cluster, recorded map[string]*unstr
 				name, _, _ := strings.Cut(item, ":")
 				met[string(d.Aspect)+" "+name] = true
 				if !told[string(d.Aspect)+" "+name] {
-					t.Errorf("%s: %s %s is different, and %s does not tell", key, d.Aspect, item, page)
+					t.Errorf("%s: %s %s differs, and %s does not list it", key, d.Aspect, item, page)
 				}
 			}
 			for _, r := range d.Renamed {
@@ -323,12 +322,12 @@ func checkUnchanged(t *testing.T, w *testkit.Cluster, recorded map[string]*unstr
 		}
 		spared := func(path string) bool { return told["owners of "+path] }
 		if diff := cmp.Diff(fieldOwners(t, was, spared), fieldOwners(t, is, spared)); diff != "" {
-			t.Errorf("%s: others own its fields: -recorded +is\n%s", key, diff)
+			t.Errorf("%s: owners of fields: -recorded +now\n%s", key, diff)
 		}
 	}
 	for row := range told {
 		if !met[row] && !strings.HasPrefix(row, "owners of ") && row != "fields metadata.generateName" {
-			t.Errorf("%s says that %s differs; it does not", page, row)
+			t.Errorf("%s lists %s, which does not differ", page, row)
 		}
 	}
 }

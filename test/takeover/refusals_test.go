@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// The plan tells what is not taken over, also where the controllers run already: an object of
-// another client's, and a definition that does not compile.
+// The plan reports objects that are not taken over, also where the controllers run already: an
+// object of another client, and a definition that does not compile.
 func TestThePlanReportsWhatIsNotTakenOver(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, suite.Graph("Clash", "spec: {name: string}", `
@@ -52,9 +52,9 @@ metadata: {name: others, namespace: $NS}
 		told[r.Object] = r
 	}
 	if r := told["Clash "+s.NS+"/one"]; r.Reason != "NotOwned" || r.Remedy == "" || !r.Known {
-		t.Errorf("of the object of another owner's it says %+v", r)
+		t.Errorf("the object of another owner: %+v", r)
 	}
 	if r := told["ResourceGraphDefinition "+s.Name("mistaken")]; r.Reason != "InvalidResourceGraph" || r.Remedy == "" || !r.Known {
-		t.Errorf("of the definition it says %+v", r)
+		t.Errorf("the definition: %+v", r)
 	}
 }

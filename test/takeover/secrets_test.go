@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/test/takeover/live"
 )
 
-// Crossplane tells whose the Secret of a claim is by its controller alone.
+// Crossplane finds the Secret of a claim only by its controller reference.
 func TestAClaimKeepsItsConnectionSecret(t *testing.T) {
 	s := suite.New(t)
 	const namespace, name = "team-a", "orders-conn"
@@ -24,7 +24,7 @@ func TestAClaimKeepsItsConnectionSecret(t *testing.T) {
 		t.Error(err)
 	}
 	if !metav1.IsControlledBy(is, claimed) {
-		t.Errorf("its owners are %v", is.GetOwnerReferences())
+		t.Errorf("the owner references are %v", is.GetOwnerReferences())
 	}
 	s.Await(t, database, "team-a", "orders", settled)
 

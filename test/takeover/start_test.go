@@ -10,14 +10,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// An error in the log is for a user to act on: each is of a pass that failed. The
-// condition Responsive tells how Crossplane's watches were.
-func TestStartingLogsNoErrorsAndTakesBackWhatIsStale(t *testing.T) {
+// An error in the log is for a user to act on: each is of a reconcile that failed. The condition
+// Responsive is about the watches of Crossplane.
+func TestAStartLogsNoErrorsAndRemovesStaleConditions(t *testing.T) {
 	s := suite.New(t)
 	for _, name := range []string{"blog", "shop"} {
 		s.Await(t, app, "team-a", name, func(o *unstructured.Unstructured) error {
 			if reason := testkit.ConditionReason(o, "Responsive"); reason != "" {
-				return errors.New("still says Responsive because of " + reason)
+				return errors.New("still has the condition Responsive with the reason " + reason)
 			}
 			return settled(o)
 		})

@@ -13,16 +13,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// The API server still asks a Crossplane that does not run any more before it deletes what
-// is labelled as in use.
-func TestTheWebhookThatCrossplaneLeftIsNamedAndReplacedOnRequest(t *testing.T) {
+// The API server still calls the webhook of a Crossplane that is stopped before it deletes an object
+// with the label of a Usage.
+func TestTheWebhookOfCrossplaneIsReportedAndReplacedOnRequest(t *testing.T) {
 	s := suite.New(t)
 	s.Await(t, app, "team-a", "shop", settled)
 	remove := func() error {
 		return s.Resource(t, app, "team-a").Delete(t.Context(), "shop", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	}
 	if err := remove(); err == nil || !strings.Contains(err.Error(), "nousages.protection.crossplane.io") {
-		t.Fatalf("it is not refused by the webhook: %v", err)
+		t.Fatalf("the webhook does not refuse the deletion: %v", err)
 	}
 	code, out, errs := runCLI(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, s.Config))
 	if code != 0 || !strings.Contains(out, "note: ValidatingWebhookConfiguration crossplane-no-usages was installed by Crossplane") || !strings.Contains(out, "--replace-crossplane-webhook") {
@@ -36,7 +36,7 @@ func TestTheWebhookThatCrossplaneLeftIsNamedAndReplacedOnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := remove(); err == nil {
-		t.Fatal("it has been replaced without anybody asking for that")
+		t.Fatal("the webhook was replaced without --replace-crossplane-webhook")
 	}
 	if err := webhook.ReplaceForeign(t.Context(), k.Client, true, logr.Discard()); err != nil {
 		t.Fatal(err)

@@ -16,33 +16,34 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// TestACertificateIsHandedOver has certificates grow old: what is served is known to the
-// API server by what it was told, before and after.
-func TestACertificateIsHandedOver(t *testing.T) {
+// TestACertificateIsRotated lets certificates get old: the published CA bundle always fits the
+// served certificate.
+func TestACertificateIsRotated(t *testing.T) {
 	k, err := cluster.New(cluster.Options{Config: testkit.ExclusiveServer(t), Workers: 1, Log: logr.Discard()})
 	noError(t, err)
 	dir := webhook.Directory(t.TempDir())
-	// serve runs a process so many days from now, and returns what it serves and announces.
+	// serve runs a process the given days from now, and returns the serial number of its certificate
+	// and the CA bundle that it publishes.
 	serve := func(days int, leads bool) (serial string, bundle []byte) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		announced := make(chan install.Endpoint, 8)
+		endpoints := make(chan install.Endpoint, 8)
 		now := func() time.Time { return time.Now().AddDate(0, 0, days) }
 		s := &webhook.Server{
 			Options: webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir},
 			Cluster: k.Client, Now: now, Log: logr.Discard(),
-			OnEndpoint: func(e install.Endpoint) { announced <- e }, IsLeader: func() bool { return leads },
+			OnEndpoint: func(e install.Endpoint) { endpoints <- e }, IsLeader: func() bool { return leads },
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		var e install.Endpoint
 		select {
-		case e = <-announced:
+		case e = <-endpoints:
 		case err := <-ended:
 			t.Fatal(err)
 		case <-time.After(testkit.Timeout):
-			t.Fatal("nothing is announced")
+			t.Fatal("no CA bundle is published")
 		}
 		at, err := url.Parse(e.URL)
 		noError(t, err)
@@ -62,17 +63,17 @@ func TestACertificateIsHandedOver(t *testing.T) {
 		t.Error("a certificate that is not old is replaced")
 	}
 	if later, same := serve(65, false); later != first || string(same) != string(bundle) {
-		t.Error("a process that does not lead replaces one that is only old")
+		t.Error("a process that is not the leader replaces a certificate that is only old")
 	}
 	later, next := serve(65, true)
 	if later != first {
-		t.Error("the new one is used before the API server knows of it")
+		t.Error("the new certificate is served before the API server trusts it")
 	}
 	if string(next) == string(bundle) {
-		t.Error("it is not replaced")
+		t.Error("the certificate is not replaced")
 	}
-	// Those who look then use it, and it is known by the same bundle.
+	// Processes that start later serve it, with the same bundle.
 	if again, same := serve(65, false); again == first || string(same) != string(next) {
-		t.Error("the new one is not used")
+		t.Error("the new certificate is not served")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// alpha is the kind as it begins, in one version.
+// alpha is the kind with one version.
 const alpha = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -29,7 +29,8 @@ spec:
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${schema.spec.size}"}}
 `
 
-// definitionWithMovedFields is the kind with its fields moved, the former version beside it as given.
+// definitionWithMovedFields is the kind with moved fields in a new version, and the given former
+// version.
 func definitionWithMovedFields(versions string) string {
 	return `
 apiVersion: kro.run/v1alpha1
@@ -66,14 +67,14 @@ func (w *program) stored(t *testing.T, want string) {
 		}
 		got, _, _ := unstructured.NestedSlice(o.Object, "status", "storedVersions")
 		if fmt.Sprint(got) != "["+want+"]" {
-			return fmt.Errorf("stored are %v", got)
+			return fmt.Errorf("status.storedVersions is %v", got)
 		}
 		return nil
 	})
 }
 
-// TestADefinitionMovesOn takes a definition with live instances from v1alpha1 to v1.
-func TestADefinitionMovesOn(t *testing.T) {
+// TestADefinitionGetsANewVersion migrates a definition with instances from v1alpha1 to v1.
+func TestADefinitionGetsANewVersion(t *testing.T) {
 	w := newProgram(t)
 	w.put(t, alpha)
 	w.AwaitReady(t, rgd, "", w.group)
@@ -89,7 +90,7 @@ func TestADefinitionMovesOn(t *testing.T) {
 		for _, o := range testkit.Parse(t, w.text(definitionWithMovedFields(""))) {
 			_, err := w.TryApply(t, o)
 			if err == nil || !strings.Contains(err.Error(), "is listed in versions") {
-				t.Errorf("the API server says %v", err)
+				t.Errorf("got %v", err)
 			}
 		}
 	})
@@ -112,7 +113,7 @@ func TestADefinitionMovesOn(t *testing.T) {
 		w.AwaitReady(t, w.kind("v1"), w.ns, "a3")
 		w.stored(t, "v1")
 		if o := w.in(t, "v1alpha1", "odd"); spec(o, "count") != "3" || spec(o, "size") != "small" {
-			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1alpha1 the instance is %s", testkit.JSON(o))
 		}
 	})
 	t.Run("The former version goes in two steps", func(t *testing.T) {
@@ -128,15 +129,14 @@ func TestADefinitionMovesOn(t *testing.T) {
 		w.AwaitReady(t, rgd, "", w.group)
 		strategy, _, _ := unstructured.NestedString(w.crd(t).Object, "spec", "conversion", "strategy")
 		if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 || strategy != "None" {
-			t.Errorf("there are %d versions, and the strategy is %s", len(versions), strategy)
+			t.Errorf("the kind has %d versions and the strategy %s", len(versions), strategy)
 		}
 		noError(t, w.patch(t, "v1", "a1", map[string]any{"spec": map[string]any{"replicas": 2}}))
 		w.awaitData(t, "a1", map[string]string{"replicas": "2"})
 	})
 }
 
-// triggerReconcile has the definition looked at again sooner than it would be: that an instance has
-// been repaired is no event of its.
+// triggerReconcile enqueues the definition: a change of an instance does not.
 func (w *program) triggerReconcile(t *testing.T) error {
 	t.Helper()
 	o := w.Get(t, rgd, "", w.group)
@@ -146,7 +146,7 @@ func (w *program) triggerReconcile(t *testing.T) error {
 	return err
 }
 
-// rollBack has the definition rolled back to a revision.
+// rollBack rolls the definition back to a revision.
 func (w *program) rollBack(t *testing.T, to string) error {
 	t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"espalier.dev/rollback-to":` + to + `}}}`)
@@ -154,8 +154,8 @@ func (w *program) rollBack(t *testing.T, to string) error {
 	return err
 }
 
-// TestTheSameFieldsNeedNoWebhook takes a definition on to another version that says the
-// same, in a program without a webhook.
+// TestTheSameFieldsNeedNoWebhook adds a version with the same fields to a definition, in a program
+// without a webhook.
 func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w := newProgram(t)
 	w.start(t, false)
@@ -177,7 +177,7 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w.Await(t, rgd, "", w.group, func(o *unstructured.Unstructured) error {
 		message := testkit.ConditionMessage(o, "GraphRevisionsResolved")
 		if testkit.ConditionReason(o, "KindReady") != "BreakingChange" || testkit.ConditionReason(o, "GraphRevisionsResolved") != "KindNotReady" ||
-			testkit.ConditionStatus(o, "GraphRevisionsResolved") != "False" || !strings.Contains(message, "revision 2 serves on") {
+			testkit.ConditionStatus(o, "GraphRevisionsResolved") != "False" || !strings.Contains(message, "revision 2 continues to serve") {
 			return errors.New("it says " + message)
 		}
 		return nil
@@ -191,7 +191,7 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	w.stored(t, "v1")
 	w.AwaitReady(t, rgd, "", w.group)
 	if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 {
-		t.Errorf("there are %d versions", len(versions))
+		t.Errorf("the kind has %d versions", len(versions))
 	}
 	noError(t, w.patch(t, "v1", "a", map[string]any{"spec": map[string]any{"size": "large"}}))
 	w.awaitData(t, "a", map[string]string{"size": "large"})

@@ -17,9 +17,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
-// TestAProcessThatDoesNotLeadConverts has two processes, of which the one that leads is not
-// the one that the API server reaches.
-func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
+// TestAProcessThatIsNotTheLeaderConverts runs two processes; the API server reaches the one that is
+// not the leader.
+func TestAProcessThatIsNotTheLeaderConverts(t *testing.T) {
 	w := newStoppedProgram(t, testkit.ExclusiveServer(t))
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	noError(t, err)
@@ -48,7 +48,7 @@ func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
 	w.awaitData(t, "a", map[string]string{"replicas": "5"})
 	select {
 	case <-follows:
-		t.Fatal("both lead")
+		t.Fatal("both processes are leaders")
 	default:
 	}
 	// The one takes over from the other.
@@ -57,8 +57,8 @@ func TestAProcessThatDoesNotLeadConverts(t *testing.T) {
 	w.awaitData(t, "a", map[string]string{"replicas": "1"})
 }
 
-// TestItHealsAfterTheAPIServerHasRestarted restarts the API server under the program.
-func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
+// TestConversionAfterARestartOfTheAPIServer restarts the API server while the program runs.
+func TestConversionAfterARestartOfTheAPIServer(t *testing.T) {
 	options := embedded.Options{DataDir: filepath.Join(t.TempDir(), "data"), NoFsync: true}
 	start := func() *embedded.ControlPlane {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -90,7 +90,7 @@ func TestItHealsAfterTheAPIServerHasRestarted(t *testing.T) {
 	})
 	w.awaitData(t, "a", map[string]string{"image": "2", "replicas": "5"})
 	if o := w.in(t, "v1alpha1", "a"); spec(o, "legacy") != "l" {
-		t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
+		t.Errorf("in v1alpha1 the instance is %s", testkit.JSON(o))
 	}
 	noError(t, w.apps("v1alpha1").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	w.AwaitGone(t, configMap, w.ns, "a")

@@ -1,5 +1,5 @@
-// Package versions tests that one kind is served in several versions: a real API server
-// has instances converted by the whole program.
+// Package versions tests kinds that are served in several versions: a real API server calls the
+// conversion webhook of the program.
 package versions
 
 import (
@@ -38,7 +38,7 @@ var (
 	crdKind   = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 )
 
-// program is a part of a cluster, with the program that runs against it.
+// program is the program, and a group and namespace in its cluster.
 type program struct {
 	*testkit.Cluster
 	config    *rest.Config
@@ -47,7 +47,7 @@ type program struct {
 	stop      func()
 }
 
-// newProgram runs the program, with a webhook, against a server of this binary's own.
+// newProgram runs the program, with a webhook, against the API server of this test binary.
 func newProgram(t *testing.T) *program {
 	t.Helper()
 	w := newStoppedProgram(t, testkit.ExclusiveServer(t))
@@ -55,7 +55,7 @@ func newProgram(t *testing.T) *program {
 	return w
 }
 
-// newStoppedProgram is a part of a server, where no program runs yet.
+// newStoppedProgram is a program that is not started.
 func newStoppedProgram(t *testing.T, config *rest.Config) *program {
 	t.Helper()
 	w := &program{
@@ -71,7 +71,7 @@ func newStoppedProgram(t *testing.T, config *rest.Config) *program {
 	return w
 }
 
-// start runs the program, with or without a webhook, once the one before has stopped.
+// start runs the program, with or without a webhook, after the previous one has stopped.
 func (w *program) start(t *testing.T, hook bool) {
 	t.Helper()
 	w.stop()
@@ -85,7 +85,7 @@ func (w *program) start(t *testing.T, hook bool) {
 	select {
 	case <-ready:
 	case <-ended:
-		t.Fatal("it has ended")
+		t.Fatal("the program has ended")
 	case <-time.After(time.Minute):
 		t.Fatal("not ready")
 	}
@@ -129,7 +129,7 @@ func (w *program) kind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: w.group, Version: version, Kind: "App"}
 }
 
-// in reads an instance in a version, once the API server serves that.
+// in reads an instance in a version, after the API server serves it.
 func (w *program) in(t *testing.T, version, name string) *unstructured.Unstructured {
 	t.Helper()
 	var (
@@ -149,7 +149,7 @@ func spec(o *unstructured.Unstructured, path ...string) any {
 	return value
 }
 
-// awaitData waits until the instance's ConfigMap says something.
+// awaitData waits until the instance's ConfigMap has the data.
 func (w *program) awaitData(t *testing.T, name string, want map[string]string) {
 	t.Helper()
 	w.Await(t, configMap, w.ns, name, func(o *unstructured.Unstructured) error {
@@ -159,7 +159,7 @@ func (w *program) awaitData(t *testing.T, name string, want map[string]string) {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key, value := range want {
 			if data[key] != value {
-				return fmt.Errorf("%s is %q, not %q", key, data[key], value)
+				return fmt.Errorf("%s is %q, want %q", key, data[key], value)
 			}
 		}
 		return nil
@@ -177,7 +177,7 @@ func (w *program) patch(t *testing.T, version, name string, change map[string]an
 	return err
 }
 
-// awaitKind waits until the definition says something of its kind.
+// awaitKind waits until the condition KindReady of the definition has the reason and texts.
 func (w *program) awaitKind(t *testing.T, reason string, contains ...string) {
 	t.Helper()
 	w.Await(t, rgd, "", w.group, func(o *unstructured.Unstructured) error {
@@ -198,7 +198,7 @@ func (w *program) crd(t *testing.T) *unstructured.Unstructured {
 	return w.Get(t, crdKind, "", "apps."+w.group)
 }
 
-// definition has a version v1, which the graph is written in, and others.
+// definition has the version v1, which the expressions use, and others.
 func definition(versions string) string {
 	return `
 apiVersion: kro.run/v1alpha1
@@ -252,14 +252,14 @@ func TestVersions(t *testing.T) {
 		w.AwaitReady(t, w.kind("v1"), w.ns, "a")
 		o := w.in(t, "v1alpha1", "a")
 		if spec(o, "size") != "large" || spec(o, "legacy") != "l" {
-			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1alpha1 the instance is %s", testkit.JSON(o))
 		}
 		if err := testkit.IsReady(o); err != nil {
 			t.Errorf("in v1alpha1: %v", err)
 		}
 		o = w.in(t, "v1", "a")
 		if spec(o, "replicas") != int64(5) || spec(o, "legacy") != nil {
-			t.Errorf("in v1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1 the instance is %s", testkit.JSON(o))
 		}
 	})
 
@@ -269,7 +269,7 @@ func TestVersions(t *testing.T) {
 		noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"image": "2"}}))
 		w.awaitData(t, "a", map[string]string{"replicas": "7", "image": "2", "probe": "/up"})
 		if o := w.in(t, "v1alpha1", "a"); spec(o, "legacy") != "l" || spec(o, "size") != "large" || spec(o, "image") != "2" {
-			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1alpha1 the instance is %s", testkit.JSON(o))
 		}
 		noError(t, w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"size": "small"}}))
 		w.awaitData(t, "a", map[string]string{"replicas": "1", "image": "2", "probe": "/up"})
@@ -279,7 +279,7 @@ func TestVersions(t *testing.T) {
 		w.put(t, strings.ReplaceAll(strings.Replace(old, `image: "1"`, `image: "3"`, 1), "$NAME", "a"))
 		w.awaitData(t, "a", map[string]string{"replicas": "5", "image": "3", "probe": "/up"})
 		if o := w.in(t, "v1", "a"); spec(o, "probe") != "/up" {
-			t.Errorf("in v1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1 the instance is %s", testkit.JSON(o))
 		}
 	})
 
@@ -302,7 +302,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Contains(warned.texts, "use v1 instead") {
-			t.Errorf("they get %q", warned.texts)
+			t.Errorf("the warnings are %q", warned.texts)
 		}
 	})
 
@@ -325,7 +325,7 @@ func TestVersions(t *testing.T) {
 		w.put(t, strings.ReplaceAll(old, "$NAME", "meanwhile"))
 		w.AwaitReady(t, w.kind("v1"), w.ns, "meanwhile")
 		if after := w.in(t, "v1", "inner"); after.GetGeneration() != before.GetGeneration()+1 {
-			t.Errorf("it was written %d times", after.GetGeneration()-before.GetGeneration())
+			t.Errorf("the generation was raised by %d", after.GetGeneration()-before.GetGeneration())
 		}
 		noError(t, w.apps("v1").Delete(t.Context(), "meanwhile", metav1.DeleteOptions{}))
 
@@ -355,7 +355,7 @@ func TestVersions(t *testing.T) {
 			t.Errorf("the stored version: %v", err)
 		}
 		if err := w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"image": "4"}}); err == nil {
-			t.Error("nobody converts, and yet it was changed")
+			t.Error("the instance was changed without conversion")
 		}
 		w.start(t, true)
 		testkit.Poll(t, "the old version is served again", func() bool {
@@ -376,7 +376,7 @@ func TestVersions(t *testing.T) {
 			return w.patch(t, "v1alpha1", "a", map[string]any{"spec": map[string]any{"more": "m"}}) == nil
 		})
 		if o := w.in(t, "v1alpha1", "a"); spec(o, "more") != "m" || spec(o, "image") != "6" {
-			t.Errorf("in v1alpha1 it is %s", testkit.JSON(o))
+			t.Errorf("in v1alpha1 the instance is %s", testkit.JSON(o))
 		}
 	})
 
@@ -407,7 +407,7 @@ func noError(t *testing.T, err error) {
 	}
 }
 
-// apps are the instances in a version, whether that is discovered or not.
+// apps is the client of instances in a version, which discovery need not list yet.
 func (w *program) apps(version string) dynamic.ResourceInterface {
 	return w.Client.Resource(schema.GroupVersionResource{Group: w.group, Version: version, Resource: "apps"}).Namespace(w.ns)
 }

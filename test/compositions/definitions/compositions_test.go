@@ -79,13 +79,14 @@ func TestACompositionHasRevisions(t *testing.T) {
 	}
 }
 
-// TestRevisionsAreSetRight: what others, or a moment without a leader, have left.
-func TestRevisionsAreSetRight(t *testing.T) {
+// TestChangedCompositionRevisionsAreCorrected creates and changes revisions as other clients, or
+// interrupted controllers, might leave them.
+func TestChangedCompositionRevisionsAreCorrected(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, compositionText("small", "App", ""))
 	first := c.revisions(t, c.name("small"), revisionsAre(1))[1]
 
-	t.Log("one with the same number: the newest is another number then")
+	t.Log("another revision with the same number: the newest gets another number")
 	twin := first.DeepCopy()
 	twin.SetName(c.name("small") + "-twin")
 	twin.SetUID("")
@@ -100,7 +101,7 @@ func TestRevisionsAreSetRight(t *testing.T) {
 	if two[2].GetUID() != first.GetUID() {
 		t.Error("the newest is another")
 	}
-	t.Log("one that nobody controls: it is the composition's")
+	t.Log("a revision without a controller: the composition becomes its controller")
 	made := c.Get(t, composition, "", c.name("small"))
 	c.Await(t, revision, "", twin.GetName(), all(func(o *unstructured.Unstructured) error {
 		if !metav1.IsControlledBy(o, made) {
@@ -109,7 +110,7 @@ func TestRevisionsAreSetRight(t *testing.T) {
 		return nil
 	}))
 
-	t.Log("one that somebody deletes: it is made again")
+	t.Log("a deleted revision: it is recreated")
 	c.Delete(t, revision, "", first.GetName())
 	c.revisions(t, c.name("small"), func(all map[int64]*unstructured.Unstructured) error {
 		newest := all[2]
@@ -123,11 +124,11 @@ func TestRevisionsAreSetRight(t *testing.T) {
 	})
 }
 
-func TestACompositionOfWhichThereCanBeNoRevision(t *testing.T) {
+func TestACompositionWithATooLongNameIsReported(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, strings.Replace(compositionText("small", "App", ""), "name: small", "name: "+strings.Repeat("long", 15), 1))
 	c.NS = "default"
-	c.AwaitEvent(t, strings.Repeat("long", 15)+"."+c.Group, "CreateRevision", "its name is also a label")
+	c.AwaitEvent(t, strings.Repeat("long", 15)+"."+c.Group, "CreateRevision", "metadata.name must be a valid label value")
 }
 
 func TestPipelineReadinessIsReported(t *testing.T) {
@@ -138,11 +139,11 @@ func TestPipelineReadinessIsReported(t *testing.T) {
 	t.Log("the function is installed")
 	c.Apply(t, "\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: $ID-ready}\nspec: {package: example.org/ready:v1}\n")
 	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
-	t.Log("and says that it is for something else")
+	t.Log("the function reports other capabilities")
 	c.Apply(t, "\napiVersion: pkg.crossplane.io/v1\nkind: FunctionRevision\nmetadata: {name: $ID-ready-1, labels: {pkg.crossplane.io/package: $ID-ready}}\nspec: {image: example.org/ready:v1, desiredState: Active, revision: 1}\n")
 	kind := pkgv1.GroupVersion.WithKind(pkgv1.FunctionRevisionKind)
 	c.SetStatus(t, kind, "", c.Name("ready-1"), map[string]any{"capabilities": []any{"operation"}})
-	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function "+c.Name("ready")+" says that it isn't for compositions")))
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: function "+c.Name("ready")+" does not have the capability composition")))
 	c.SetStatus(t, kind, "", c.Name("ready-1"), map[string]any{"capabilities": []any{"operation", "composition"}})
 	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
 	c.Delete(t, pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind), "", c.Name("ready"))
@@ -180,12 +181,12 @@ func TestReconcilersOfAKindGetItsSnapshot(t *testing.T) {
 	c.port.await(t, c.kind("Other"), valid)
 
 	t.Log("another composition")
-	passes, others, used := reconcileCounts(c, "App"), reconcileCounts(c, "Other"), snapshotCount(c, "Other")
+	reconciles, others, used := reconcileCounts(c, "App"), reconcileCounts(c, "Other"), snapshotCount(c, "Other")
 	c.Apply(t, compositionText("large", "App", ""))
 	c.port.await(t, c.kind("App"), snapshotHas(2, 2))
 	woken := func(s *servedKind) error {
 		for _, name := range []string{"a", "b"} {
-			if s.passes[name] <= passes[name] {
+			if s.reconciles[name] <= reconciles[name] {
 				return fmt.Errorf("%s was not woken", name)
 			}
 		}
@@ -194,14 +195,14 @@ func TestReconcilersOfAKindGetItsSnapshot(t *testing.T) {
 	c.port.await(t, c.kind("App"), woken)
 	c.port.await(t, c.kind("App"), valid)
 
-	t.Log("one that changes")
-	passes = reconcileCounts(c, "App")
+	t.Log("a composition changes")
+	reconciles = reconcileCounts(c, "App")
 	c.Apply(t, compositionText("large", "App", "  - step: second\n    functionRef: {name: function-auto-ready}\n"))
 	c.port.await(t, c.kind("App"), snapshotHas(2, 3))
 	c.port.await(t, c.kind("App"), woken)
 
-	t.Log("one that goes")
-	passes = reconcileCounts(c, "App")
+	t.Log("a composition is deleted")
+	reconciles = reconcileCounts(c, "App")
 	c.Delete(t, composition, "", c.name("small"))
 	// The garbage collector takes its time.
 	if err := c.Resource(t, revision, "").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: v1.CompositionNameLabel + "=" + c.name("small")}); err != nil {
@@ -211,14 +212,14 @@ func TestReconcilersOfAKindGetItsSnapshot(t *testing.T) {
 	c.port.await(t, c.kind("App"), woken)
 
 	if after := reconcileCounts(c, "Other"); !maps.Equal(others, after) || snapshotCount(c, "Other") != used {
-		t.Errorf("the other kind was told of what is not its: %v, then %v; %d, then %d", others, after, used, snapshotCount(c, "Other"))
+		t.Errorf("the other kind was reconciled: %v, then %v; its snapshots were %d, then %d", others, after, used, snapshotCount(c, "Other"))
 	}
 }
 
 func reconcileCounts(c testCluster, kind string) map[string]int {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
-	return maps.Clone(c.port.latest(c.kind(kind)).passes)
+	return maps.Clone(c.port.latest(c.kind(kind)).reconciles)
 }
 
 func snapshotCount(c testCluster, kind string) int {

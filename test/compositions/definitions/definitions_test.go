@@ -44,7 +44,7 @@ func TestTransitionsAreEvents(t *testing.T) {
 	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "the kind is served")
 	c.AwaitEvent(t, c.name("xapps"), "OfferClaim", "the kind is served")
 	c.Apply(t, definitionText("v1", "XApp", ""))
-	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "can't be removed")
+	c.AwaitEvent(t, c.name("xapps"), "EstablishComposite", "cannot be removed")
 	c.Delete(t, definition, "", c.name("xapps"))
 	c.AwaitEvent(t, c.name("xapps"), "TerminateComposite")
 	c.AwaitEvent(t, c.name("xapps"), "RedactClaim")
@@ -52,7 +52,7 @@ func TestTransitionsAreEvents(t *testing.T) {
 	c.AwaitEvent(t, c.name("small"), "CreateRevision", "created revision 1, "+c.name("small")+"-")
 }
 
-func TestADefinitionThatOffersClaims(t *testing.T) {
+func TestADefinitionServesClaims(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, definitionText("v1", "XApp", claimable))
 	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered,
@@ -63,8 +63,9 @@ func TestADefinitionThatOffersClaims(t *testing.T) {
 	c.Await(t, c.kind("XApp"), "", "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 }
 
-// TestClaimsMayBeOfferedLater: names that are there cannot change, but there may come some.
-func TestClaimsMayBeOfferedLater(t *testing.T) {
+// TestClaimNamesMayBeAddedButNotRemoved adds claimNames to a definition, and then tries to remove
+// them.
+func TestClaimNamesMayBeAddedButNotRemoved(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, definitionText("v1", "XApp", ""))
 	c.Await(t, definition, "", c.name("xapps"), isEstablished)
@@ -73,7 +74,7 @@ func TestClaimsMayBeOfferedLater(t *testing.T) {
 
 	t.Log("they cannot be removed")
 	c.Apply(t, definitionText("v1", "XApp", ""))
-	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "spec.claimNames: can't be removed", "served as it was before"), conditionIs("Offered", "False", "InvalidDefinition")))
+	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "spec.claimNames: cannot be removed", "the last valid definition is still served"), conditionIs("Offered", "False", "InvalidDefinition")))
 	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: Claim\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
 	c.Await(t, c.kind("Claim"), c.NS, "a", all(finalizersAre("finalizer.apiextensions.crossplane.io")))
 	c.Apply(t, definitionText("v1", "XApp", claimable))
@@ -159,7 +160,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	c.Apply(t, definitionText("v2", "App", ""))
 	c.Await(t, definition, "", c.name("apps"), isEstablished)
 	c.Apply(t, broken)
-	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition", "served as it was before"), fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition", "the last valid definition is still served"), fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
 	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {}\n")
 	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
 
@@ -172,7 +173,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 func TestUnsupportedFeaturesOfAKindAreReported(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "size: {type: string}", "crossplane: {type: string}", 1))
-	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "True", "WatchingCompositeResource", "crossplane", "is a field of Crossplane")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "True", "WatchingCompositeResource", "crossplane", "is replaced by Crossplane's schema")))
 }
 
 // foreignCRD is a kind that is not from a definition.
@@ -191,7 +192,7 @@ func TestAForeignKindIsLeftAlone(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: $NS}\n")
 	for name, tc := range map[string]struct{ metadata, names, says string }{
-		"nobody's":     {"", "", "CustomResourceDefinition " + c.name("apps") + " exists already and is not from a definition; it is left alone"},
+		"nobody's":     {"", "", "CustomResourceDefinition " + c.name("apps") + " exists already and is not from a definition; it is not changed"},
 		"controlled":   {", ownerReferences: [{apiVersion: v1, kind: Namespace, name: " + c.NS + ", uid: " + string(c.Get(t, namespace, "", c.NS).GetUID()) + ", controller: true}]", "", "is controlled by Namespace " + c.NS},
 		"with a claim": {", ownerReferences: [{apiVersion: v1, kind: Namespace, name: " + c.NS + ", uid: " + string(c.Get(t, namespace, "", c.NS).GetUID()) + ", controller: true}]", ", categories: [claim]", "is controlled by Namespace " + c.NS},
 	} {
@@ -210,7 +211,7 @@ func TestAForeignKindIsLeftAlone(t *testing.T) {
 		}
 		c.Apply(t, definitionText("v2", "App", ""))
 		c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned")))
-		t.Log("when it goes, the definition has the kind")
+		t.Log("once the foreign kind is deleted, the definition creates it")
 		foreign := c.Get(t, crdKind, "", c.name("apps")).GetUID()
 		c.Delete(t, crdKind, "", c.name("apps"))
 		c.Await(t, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) error {
@@ -227,8 +228,9 @@ func TestAForeignKindIsLeftAlone(t *testing.T) {
 
 var namespace = suite.Secret.GroupVersion().WithKind("Namespace")
 
-// TestAKindThatWasLeftBehindIsTakenOver: a definition was deleted with its kind orphaned.
-func TestAKindThatWasLeftBehindIsTakenOver(t *testing.T) {
+// TestAnOrphanedKindIsAdoptedByANewDefinition creates a definition of a kind that a former
+// definition has orphaned at its deletion.
+func TestAnOrphanedKindIsAdoptedByANewDefinition(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, fmt.Sprintf(foreignCRD, "", ", categories: [composite]"))
 	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: small}\n")
@@ -248,14 +250,14 @@ func TestAnotherDefinitionsKindIsLeftAlone(t *testing.T) {
 	c.Apply(t, definitionText("v2", "Graph", ""))
 	c.Await(t, definition, "", c.name("graphs"), all(conditionIs("Established", "False", "KindNotOwned", "belongs to ResourceGraphDefinition "+c.Name("graph"))))
 
-	t.Log("the first goes, and the second offers the claims")
+	t.Log("the first definition is deleted, and the second serves the claims")
 	c.Delete(t, definition, "", c.name("xapps"))
 	c.AwaitGone(t, definition, "", c.name("xapps"))
 	c.Await(t, definition, "", c.name("xothers"), all(isEstablished, isOffered))
 }
 
-// TestDriftOfAKindIsMended: a kind is as its definition says.
-func TestDriftOfAKindIsMended(t *testing.T) {
+// TestDriftOfAKindIsCorrected changes and deletes the CustomResourceDefinition of a definition.
+func TestDriftOfAKindIsCorrected(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, definitionText("v2", "App", ""))
 	c.Await(t, definition, "", c.name("apps"), isEstablished)
@@ -275,7 +277,7 @@ func TestDriftOfAKindIsMended(t *testing.T) {
 		}
 		return nil
 	}))
-	t.Log("deleted by somebody it is recreated")
+	t.Log("it is recreated after another client deletes it")
 	c.Delete(t, crdKind, "", c.name("apps"))
 	first := c.Get(t, crdKind, "", c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {

@@ -26,14 +26,24 @@ func app(kind, namespace, name string, held bool) string {
 	return "\n---\napiVersion: $GROUP/v1\nkind: " + kind + "\nmetadata: {" + metadata + "}\nspec: {}\n"
 }
 
+// createApp creates a definition of the kind App and a composite a, and waits until both are
+// reconciled. Held blocks the deletion of the composite.
+func (c testCluster) createApp(t *testing.T, text string, held bool) {
+	t.Helper()
+	c.Apply(t, text)
+	c.Await(t, definition, "", c.name("apps"), isEstablished)
+	c.Apply(t, app("App", c.NS, "a", held))
+	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+}
+
 func removeFinalizer(t *testing.T, c testCluster, gvk schema.GroupVersionKind, namespace, name string) {
 	t.Helper()
 	update(t, c, gvk, namespace, name, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 }
 
-// TestADefinitionTakesItsCompositesWithIt: those of all namespaces are deleted
-// first, and the definition reports how many are left, which, and what blocks them.
-func TestADefinitionTakesItsCompositesWithIt(t *testing.T) {
+// TestADefinitionIsDeletedAfterItsComposites deletes a definition with composites in two
+// namespaces. The definition reports how many are left, which ones, and their blockers.
+func TestADefinitionIsDeletedAfterItsComposites(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, definitionText("v2", "App", ""))
 	c.Await(t, definition, "", c.name("apps"), isEstablished)
@@ -55,7 +65,7 @@ func TestADefinitionTakesItsCompositesWithIt(t *testing.T) {
 	})
 	c.Delete(t, definition, "", c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource",
-		"2 of kind App remain: ", c.NS+"/held", other+"/told", c.NS+"/held is kept by finalizer example.com/theirs"),
+		"2 of kind App remain: ", c.NS+"/held", other+"/told", c.NS+"/held has finalizer example.com/theirs"),
 		fieldIs("App", "status", "controllers", "compositeResourceType", "kind")))
 	if list := c.List(t, kind, metav1.NamespaceAll, ""); len(list) != 2 {
 		t.Errorf("want two, got %v", list)
@@ -74,13 +84,10 @@ func TestADefinitionTakesItsCompositesWithIt(t *testing.T) {
 	}
 }
 
-// TestTheBlockerOfACompositeIsReported, as the composite itself tells it.
+// TestTheBlockerOfACompositeIsReported has a composite report its blocker in its status.
 func TestTheBlockerOfACompositeIsReported(t *testing.T) {
 	c := newTestCluster(t)
-	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "properties: {spec:", "properties: {status: {type: object, properties: {deletion: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, spec:", 1))
-	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.createApp(t, strings.Replace(definitionText("v2", "App", ""), "properties: {spec:", "properties: {status: {type: object, properties: {deletion: {type: object, x-kubernetes-preserve-unknown-fields: true}}}, spec:", 1), true)
 	c.Delete(t, definition, "", c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a")))
 	c.SetStatus(t, c.kind("App"), c.NS, "a", map[string]any{"deletion": map[string]any{
@@ -95,7 +102,7 @@ func TestTheBlockerOfACompositeIsReported(t *testing.T) {
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
 
-func TestClaimsGoFirst(t *testing.T) {
+func TestClaimsAreDeletedBeforeComposites(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, definitionText("v1", "XApp", claimable))
 	c.Await(t, definition, "", c.name("xapps"), all(isEstablished, isOffered))
@@ -127,10 +134,7 @@ func TestClaimsGoFirst(t *testing.T) {
 // TestARefusedDeletionIsReported, and tried again.
 func TestARefusedDeletionIsReported(t *testing.T) {
 	c := newTestCluster(t)
-	c.Apply(t, definitionText("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, app("App", c.NS, "a", false))
-	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.createApp(t, definitionText("v2", "App", ""), false)
 	c.Apply(t, suite.AdmissionPolicy("stays", `
   matchConstraints:
     resourceRules: [{apiGroups: [$GROUP], apiVersions: ["*"], operations: [DELETE], resources: ["*"]}]
@@ -141,7 +145,7 @@ func TestARefusedDeletionIsReported(t *testing.T) {
 		return c.Resource(t, c.kind("App"), c.NS).Delete(t.Context(), "a", dry) != nil
 	})
 	c.Delete(t, definition, "", c.name("apps"))
-	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a", c.NS+"/a can't be deleted: ", "it is in use")))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains: "+c.NS+"/a", c.NS+"/a cannot be deleted: ", "it is in use")))
 	c.DeleteAdmissionPolicy(t, "stays")
 	c.AwaitGone(t, definition, "", c.name("apps"))
 }
@@ -172,17 +176,14 @@ func TestADefinitionIsRecreatedAtOnce(t *testing.T) {
 // TestADefinitionWithoutItsKindIsDeleted: nothing keeps it.
 func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
 	c := newTestCluster(t)
-	t.Log("one whose kind has never come")
+	t.Log("a definition without a CustomResourceDefinition")
 	c.Apply(t, strings.Replace(definitionText("v2", "App", ""), "type: string", "type: strin", 1))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "InvalidDefinition")))
 	c.Delete(t, definition, "", c.name("apps"))
 	c.AwaitGone(t, definition, "", c.name("apps"))
 
-	t.Log("one whose kind somebody has taken")
-	c.Apply(t, definitionText("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	t.Log("a definition that has lost its CustomResourceDefinition to another owner")
+	c.createApp(t, definitionText("v2", "App", ""), true)
 	update(t, c, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: c.NS, UID: c.Get(t, namespace, "", c.NS).GetUID(), Controller: new(true)}})
 	})
@@ -195,13 +196,10 @@ func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
 	removeFinalizer(t, c, c.kind("App"), c.NS, "a")
 	update(t, c, c.kind("App"), c.NS, "a", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
 
-	t.Log("one whose kind is being deleted, with objects that stay a while")
+	t.Log("a definition with a CustomResourceDefinition that is being deleted")
 	c.Delete(t, crdKind, "", c.name("apps"))
 	c.AwaitGone(t, crdKind, "", c.name("apps"))
-	c.Apply(t, definitionText("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, app("App", c.NS, "a", true))
-	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.createApp(t, definitionText("v2", "App", ""), true)
 	c.Delete(t, crdKind, "", c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "Unknown", "Terminating")))
 	c.Delete(t, definition, "", c.name("apps"))
@@ -219,10 +217,7 @@ func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
 // TestADeletedKindOfADefinitionIsRecreated with what serves it.
 func TestADeletedKindOfADefinitionIsRecreated(t *testing.T) {
 	c := newTestCluster(t)
-	c.Apply(t, definitionText("v2", "App", ""))
-	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, app("App", c.NS, "a", false))
-	c.Await(t, c.kind("App"), c.NS, "a", all(finalizersAre("composite.apiextensions.crossplane.io")))
+	c.createApp(t, definitionText("v2", "App", ""), false)
 	first := c.Get(t, crdKind, "", c.name("apps")).GetUID()
 	c.Delete(t, crdKind, "", c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {

@@ -158,7 +158,7 @@ func finalizersAre(finalizers ...string) check {
 	}
 }
 
-// update changes an object as a user does who has read it.
+// update changes an object by a read and an update, as clients do.
 func update(t *testing.T, c testCluster, gvk schema.GroupVersionKind, ns, name string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	o := c.Get(t, gvk, ns, name)

@@ -35,25 +35,25 @@ type recordingKinds struct {
 }
 
 // withCluster sets the client of the cluster.
-func (p *recordingKinds) withCluster(k *cluster.Cluster) compositiondefinition.Kinds {
+func (p *recordingKinds) withCluster(k *cluster.Cluster) compositiondefinition.Reconcilers {
 	p.cluster = k
 	return p
 }
 
-func (p *recordingKinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
+func (p *recordingKinds) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.InstanceReconciler {
 	return p.serve(d, kind, wake, v1.CompositeFinalizer)
 }
 
-func (p *recordingKinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.Served {
+func (p *recordingKinds) Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func()) compositiondefinition.InstanceReconciler {
 	return p.serve(d, kind, wake, v1.ClaimFinalizer)
 }
 
-func (p *recordingKinds) Stopped(s compositiondefinition.Served) {
+func (p *recordingKinds) Stopped(s compositiondefinition.InstanceReconciler) {
 	p.change(func() { s.(*servedKind).stopped = true })
 }
 
 func (p *recordingKinds) serve(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, wake func(), finalizer string) *servedKind {
-	s := &servedKind{port: p, of: d, kind: kind, wake: wake, finalizer: finalizer, passes: map[string]int{}}
+	s := &servedKind{port: p, of: d, kind: kind, wake: wake, finalizer: finalizer, reconciles: map[string]int{}}
 	p.change(func() { p.served = append(p.served, s) })
 	return s
 }
@@ -108,14 +108,14 @@ func (p *recordingKinds) await(t *testing.T, kind schema.GroupVersionKind, so fu
 
 // servedKind serves one kind.
 type servedKind struct {
-	port      *recordingKinds
-	of        *v1.CompositeResourceDefinition
-	kind      schema.GroupVersionKind
-	wake      func()
-	finalizer string
-	used      []compositiondefinition.Snapshot
-	passes    map[string]int
-	stopped   bool
+	port       *recordingKinds
+	of         *v1.CompositeResourceDefinition
+	kind       schema.GroupVersionKind
+	wake       func()
+	finalizer  string
+	used       []compositiondefinition.Snapshot
+	reconciles map[string]int
+	stopped    bool
 }
 
 func (s *servedKind) SetSnapshot(snapshot compositiondefinition.Snapshot) {
@@ -127,7 +127,7 @@ const blockAnnotation = "test/holding"
 
 func (s *servedKind) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	k := s.port.cluster
-	defer s.port.change(func() { s.passes[key.Name]++ })
+	defer s.port.change(func() { s.reconciles[key.Name]++ })
 	o, ok := k.Hub.GetCached(s.kind, key.Namespace, key.Name)
 	if !ok {
 		s.wake()

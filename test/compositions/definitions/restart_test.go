@@ -64,7 +64,7 @@ func TestRestarts(t *testing.T) {
 	stop = c.run(t, writes.Wrap(config))
 	for _, kind := range []string{"Claim", "XApp"} {
 		c.port.await(t, c.kind(kind), func(s *servedKind) error {
-			if s.passes["a"] == 0 {
+			if s.reconciles["a"] == 0 {
 				return errors.New("has not looked")
 			}
 			return snapshotHas(1, 1)(s)
@@ -82,7 +82,7 @@ func TestRestarts(t *testing.T) {
 	c.port.served = nil
 	stop = c.run(t, config)
 	c.Await(t, c.kind("XApp"), "", "b", all(finalizersAre("composite.apiextensions.crossplane.io")))
-	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "served as it was before"), conditionIs("Offered", "False", "InvalidDefinition")))
+	c.Await(t, definition, "", c.name("xapps"), all(conditionIs("Established", "False", "InvalidDefinition", "the last valid definition is still served"), conditionIs("Offered", "False", "InvalidDefinition")))
 	c.port.await(t, c.kind("XApp"), func(s *servedKind) error {
 		if err := snapshotHas(1, 1)(s); err != nil {
 			return err

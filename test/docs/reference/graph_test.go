@@ -83,7 +83,7 @@ func runGraph(t *testing.T, kinds *kinds, e example) result {
 	return out
 }
 
-// withoutEngine is the schema of a kind's spec and of what its author says of the status.
+// withoutEngine is the schema of a kind's spec, and of the status fields of its author.
 func withoutEngine(t *testing.T, g *graph.Graph) map[string]any {
 	return map[string]any{"spec": plain(t, g.Spec), "status": plain(t, g.Status)}
 }

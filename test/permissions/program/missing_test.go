@@ -41,7 +41,8 @@ func (w *world) readiness(t *testing.T) (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// awaitReadiness waits until the program is ready, and says all of some texts or none.
+// awaitReadiness waits until the program is ready, and its readiness has all of the texts, or
+// none.
 func (w *world) awaitReadiness(t *testing.T, said bool, texts ...string) {
 	t.Helper()
 	var code int
@@ -62,7 +63,7 @@ func (w *world) awaitReadiness(t *testing.T, said bool, texts ...string) {
 	})
 }
 
-// missing counts the rights that the metrics say to be missing for a definition.
+// missing counts the missing permissions of a definition in the metrics.
 func missing(t *testing.T, definition string) (n float64) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -95,16 +96,16 @@ func rbacKind(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: kind}
 }
 
-// TestMissingRightsAreNamed starts the program without rights, grants them, and revokes them
-// again while nothing happens.
-func TestMissingRightsAreNamed(t *testing.T) {
+// TestMissingPermissionsAreNamed starts the program without permissions, grants them, and revokes
+// them again while nothing else changes.
+func TestMissingPermissionsAreNamed(t *testing.T) {
 	w := begin(t)
 	ready := w.start(t)
 	who := "system:serviceaccount:" + w.NS + ":" + account
 
 	t.Log("at the start")
 	w.awaitReadiness(t, true, who+" lacks: ", "create, delete, get, list, patch and watch customresourcedefinitions.apiextensions.k8s.io", "get and update leases.coordination.k8s.io named espalier.espalier.dev in namespace "+w.NS)
-	if log := w.log.String(); !strings.Contains(log, "the controllers lack rights") || !strings.Contains(log, "customresourcedefinitions.apiextensions.k8s.io") ||
+	if log := w.log.String(); !strings.Contains(log, "the controllers lack permissions") || !strings.Contains(log, "customresourcedefinitions.apiextensions.k8s.io") ||
 		!strings.Contains(log, "espalier rbac --controllers --serviceaccount "+w.NS+":"+account) {
 		t.Errorf("the log does not say what is missing:\n%s", log)
 	}

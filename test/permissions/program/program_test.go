@@ -109,7 +109,7 @@ func begin(t *testing.T) *world {
 	return w
 }
 
-// free is an address of this machine that nobody listens on.
+// free is an address of this machine without a listener.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -237,7 +237,7 @@ metadata: {name: x, namespace: $NS}
 spec: {text: %s}
 `
 
-// lacking checks what a definition says that is missing.
+// lacking checks the missing permissions that a definition reports.
 func lacking(all ...string) func(*unstructured.Unstructured) error {
 	return func(o *unstructured.Unstructured) error {
 		got := testkit.ConditionStatus(o, "PermissionsGranted") + " " + testkit.ConditionMessage(o, "PermissionsGranted")
@@ -257,9 +257,9 @@ func granted(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// TestThePrintedRolesAreEnough leads a definition, its instances, and what else the program
-// serves through their lives, with the roles that are printed.
-func TestThePrintedRolesAreEnough(t *testing.T) {
+// TestThePrintedRolesSuffice creates, changes and deletes a definition, instances and the other
+// objects that the program serves, with the printed roles only.
+func TestThePrintedRolesSuffice(t *testing.T) {
 	w := startGranted(t)
 	w.nothingRefused(t)
 

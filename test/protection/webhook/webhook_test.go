@@ -111,7 +111,7 @@ func attempt(o *unstructured.Unstructured) string {
 	return o.GetAnnotations()["usage.crossplane.io/deletion-attempt-with-policy"]
 }
 
-// TestProgram tells the life of a webhook: the tests of its parts share one program.
+// TestProgram runs the subtests on one program with a webhook.
 func TestProgram(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
@@ -153,7 +153,7 @@ func TestProgram(t *testing.T) {
 		ns := testkit.Namespace(t, config)
 		apply(t, w, ns, objects, "REPLAY", "true")
 		w.AwaitReady(t, usageKind, ns, "uses")
-		// What depends on it tells by which policy it goes.
+		// The dependents of the object show the propagation policy.
 		used := w.Get(t, configMap, ns, "used")
 		part := &unstructured.Unstructured{Object: map[string]any{}}
 		part.SetGroupVersionKind(configMap)
@@ -205,7 +205,7 @@ spec:
 		if err := remove(t, w, ns, "b", metav1.DeleteOptions{}); err == nil {
 			t.Error("b is not in use")
 		}
-		// Only its own part uses the instance, which goes before it anyway.
+		// Only a child of the instance uses it, which is deleted first anyway.
 		w.Delete(t, app, ns, "x")
 		w.AwaitGone(t, app, ns, "x")
 		for _, name := range []string{"a", "b", "c"} {

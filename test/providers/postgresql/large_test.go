@@ -39,9 +39,9 @@ func TestLargeExternalValuesAreTruncated(t *testing.T) {
 	c.awaitGone(t, role, id)
 }
 
-// TestASchemaOfThousandsIsGrantedAsOne is about statements that would name more than
-// fits into an object.
-func TestASchemaOfThousandsIsGrantedAsOne(t *testing.T) {
+// TestGrantsOnThousandsOfObjectsAreOneStatement grants on so many objects that a statement with
+// all their names would not fit into the Binding.
+func TestGrantsOnThousandsOfObjectsAreOneStatement(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	c.sql(t, "postgres", `CREATE DATABASE "`+id+`"`, `CREATE ROLE "`+id+`"`)

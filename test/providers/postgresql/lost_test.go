@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-// TestAnAnswerThatIsLostLosesNothing breaks the connection after the server has
-// carried out a statement, and before it could say so.
-func TestAnAnswerThatIsLostLosesNothing(t *testing.T) {
+// TestLostResponsesAreRecovered breaks the connection after the server has executed a statement,
+// before it responds.
+func TestLostResponsesAreRecovered(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	words := map[string]int{
@@ -63,9 +63,9 @@ func TestAnAnswerThatIsLostLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsKilledMidStatement kills the server with all its processes while
-// it makes a database, and starts it again.
-func TestAServerThatIsKilledMidStatement(t *testing.T) {
+// TestAServerIsKilledDuringAStatement kills all processes of the server while it creates a
+// database, and starts it again.
+func TestAServerIsKilledDuringAStatement(t *testing.T) {
 	own, err := postgrestest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -124,8 +124,7 @@ func TestAServerThatIsKilledMidStatement(t *testing.T) {
 	c.expectNoBindings(t)
 }
 
-// TestTLS lets the server prove who it is, to a user who knows its authority and to
-// a user who knows another.
+// TestTLS connects with the authority of the server's certificate, and with another one.
 func TestTLS(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()

@@ -92,6 +92,21 @@ spec:
 `, name, namespace, postgrestest.Superuser, postgrestest.Password, s.Port))
 }
 
+// createAdmin creates a role with a login and attributes on the server, and the Secret admin with it
+// in the test's namespace.
+func (c testDatabase) createAdmin(t *testing.T, attributes string) (name string) {
+	t.Helper()
+	name = c.id() + "-admin"
+	c.sql(t, "postgres", `CREATE ROLE "`+name+`" LOGIN `+attributes+` PASSWORD 'of the admin'`)
+	c.Apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: admin, namespace: $NS}
+stringData: {username: %q, password: of the admin, endpoint: 127.0.0.1, port: "%d"}
+`, name, c.pg.Port))
+	return name
+}
+
 // create applies an object of a kind, named $ID by default, with the given fields of
 // its spec in one line.
 func (c testDatabase) create(t *testing.T, kind schema.GroupVersionKind, name, annotations, spec string) {

@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// odd is what PostgreSQL takes for a name, and what would be several to who splits
-// lists of them.
+// odd is a valid name in PostgreSQL that contains separators and quotes.
 const odd = "a\nb,c \"d\"\\ 'e'; $1 -- ü"
 
-// TestOddNamesAreNamesLikeOthers makes everything under odd names, has it looked at
-// again, and takes it away.
-func TestOddNamesAreNamesLikeOthers(t *testing.T) {
+// TestNamesWithSpecialCharactersAreQuoted creates all kinds with special characters in their
+// names, reconciles them again, and deletes them.
+func TestNamesWithSpecialCharactersAreQuoted(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	name := func(s string) string { return id + s + odd }
@@ -66,7 +65,7 @@ func TestOddNamesAreNamesLikeOthers(t *testing.T) {
 		t.Errorf("it is a member of %q", got)
 	}
 
-	t.Log("and all of it goes again, in each database that it is in")
+	t.Log("everything is deleted, in each database")
 	for _, name := range []string{"tables", "functions", "member"} {
 		c.awaitGone(t, grant, name)
 	}
@@ -84,9 +83,9 @@ func TestOddNamesAreNamesLikeOthers(t *testing.T) {
 	c.expectNoBindings(t)
 }
 
-// TestNamesThatWouldBecomeOthersAreRefused is about names that the server cuts off
-// without a word, and bytes that end a text: what is meant then is another thing.
-func TestNamesThatWouldBecomeOthersAreRefused(t *testing.T) {
+// TestNamesThatTheServerWouldTruncateAreRefused uses names that are too long, which the server
+// truncates silently, and names with a zero byte: they would refer to other objects.
+func TestNamesThatTheServerWouldTruncateAreRefused(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	long := id + strings.Repeat("ä", 63-len(id))    // 63 letters, as the schema allows

@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// TestPublicPrivilegesAreNoGrant is about a role that is not there, or not any more:
-// what everybody may do is not what it was granted.
-func TestPublicPrivilegesAreNoGrant(t *testing.T) {
+// TestPrivilegesOfPublicDoNotCountAsGranted grants to a role that does not exist, or no longer
+// does. What all roles may do through PUBLIC is not granted to it.
+func TestPrivilegesOfPublicDoNotCountAsGranted(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	ghost := id + "-ghost"

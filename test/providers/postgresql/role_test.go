@@ -91,7 +91,7 @@ func TestARoleLogsInWithItsSecret(t *testing.T) {
 	c.expectNoBindings(t)
 }
 
-func TestAPasswordIsRotatedAndTheOldOneOpensNothing(t *testing.T) {
+func TestARotatedPasswordReplacesTheOldOne(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	spec := `forProvider: {login: true, passwordRotation: {%s}}, writeConnectionSecretToRef: {name: login}`
@@ -126,7 +126,7 @@ func TestAPasswordIsRotatedAndTheOldOneOpensNothing(t *testing.T) {
 	c.awaitGone(t, role, id)
 }
 
-func TestAPasswordOfTheUsersOwn(t *testing.T) {
+func TestAPasswordFromTheUsersSecretIsSet(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	c.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: $NS}\nstringData: {word: 'my own; \"quoted\" '' pa$$w%rd'}\n")
@@ -183,7 +183,7 @@ func TestTheBlockersOfADropAreNamed(t *testing.T) {
 	c.Delete(t, role, c.NS, id)
 	c.Await(t, role, c.NS, id, syncedBecause("ReconcileError", "2BP01", "owner of database "+id, "2 objects in database "+id+"2", "reassignOwnedTo"))
 
-	t.Log("with an heir it goes")
+	t.Log("with another owner for its objects the role is deleted")
 	c.create(t, role, id, "", "forProvider: {login: true, reassignOwnedToRef: {name: "+heir+"}, reassignOwnedTo: "+heir+"}")
 	c.AwaitGone(t, role, c.NS, id)
 	if got := c.query(t, id, "SELECT format('%s %s', (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = $1), (SELECT tableowner FROM pg_tables WHERE tablename = 'things'))", id); got != heir+" "+heir {
@@ -196,24 +196,17 @@ func TestTheBlockersOfADropAreNamed(t *testing.T) {
 	c.awaitGone(t, role, heir)
 }
 
-// TestWithoutBeingSuperuser is about a server on which this program cannot read what
-// is stored of passwords, as on those that clouds run.
-func TestWithoutBeingSuperuser(t *testing.T) {
+// TestTheProviderNeedsNoSuperuser uses a server on which the provider cannot read stored
+// passwords, as on those of cloud providers.
+func TestTheProviderNeedsNoSuperuser(t *testing.T) {
 	c := newTestDatabase(t)
-	id := c.id()
-	admin := id + "-admin"
-	c.sql(t, "postgres", `CREATE ROLE "`+admin+`" LOGIN CREATEROLE CREATEDB PASSWORD 'of the admin'`)
-	c.Apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Secret
-metadata: {name: admin, namespace: $NS}
-stringData: {username: %q, password: of the admin, endpoint: 127.0.0.1, port: "%d"}
----
+	id, admin := c.id(), c.createAdmin(t, "CREATEROLE CREATEDB")
+	c.Apply(t, `
 apiVersion: postgresql.espalier.dev/v1alpha1
 kind: ProviderConfig
 metadata: {name: default, namespace: $NS}
 spec: {credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
-`, admin, c.pg.Port))
+`)
 	by := ", providerConfigRef: {kind: ProviderConfig, name: default}"
 	spec := `forProvider: {login: true, passwordRotation: {token: %s}}, writeConnectionSecretToRef: {name: login}` + by
 	var last string

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestATenantDoesNotTakeNamesOnAServerThatIsNotHis lets a namespace say of a server
-// that it cannot log in to that it is its own.
-func TestATenantDoesNotTakeNamesOnAServerThatIsNotHis(t *testing.T) {
+// TestATenantCannotReserveNamesOnAServerWithoutLogin has a ProviderConfig of a namespace refer to
+// a server of which the namespace does not have the password.
+func TestATenantCannotReserveNamesOnAServerWithoutLogin(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
 	c.Apply(t, fmt.Sprintf(`

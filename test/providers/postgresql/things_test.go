@@ -83,7 +83,7 @@ func TestAStackIsCreatedInAnyOrderAndDeleted(t *testing.T) {
 		t.Errorf("the database's comment is %q", comment)
 	}
 
-	t.Log("what is not there yet is waited for, and what comes later is granted too")
+	t.Log("missing objects are awaited, and later ones are granted too")
 	c.Await(t, grant, c.NS, "read", syncedBecause("ReconcileError", `has no tables`))
 	c.sql(t, id, `CREATE TABLE app.one (n int)`, `CREATE VIEW app.two AS SELECT 2`)
 	c.look(t, "read")
@@ -128,13 +128,13 @@ func TestAStackIsCreatedInAnyOrderAndDeleted(t *testing.T) {
 	c.awaitGone(t, role, id+"-reader")
 	c.awaitGone(t, extension, "pgcrypto")
 
-	t.Log("what is in a schema keeps it, unless somebody says otherwise")
+	t.Log("objects in a schema block its deletion, without onDelete: Cascade")
 	c.Delete(t, inside, c.NS, "app")
 	c.Await(t, inside, c.NS, "app", syncedBecause("ReconcileError", "2BP01", "table app.one depends on schema app", "onDelete: Cascade"))
 	c.create(t, inside, "app", "", "forProvider: {databaseRef: {name: "+id+"}, ownerRef: {name: "+id+"-owner}, onDelete: Cascade}")
 	c.AwaitGone(t, inside, c.NS, "app")
 
-	t.Log("and who is in a database keeps that")
+	t.Log("sessions in a database block its deletion")
 	guest := c.connect(t, postgrestest.Superuser, postgrestest.Password, id)
 	defer guest.Close(context.Background())
 	c.Delete(t, database, c.NS, id)
@@ -145,10 +145,10 @@ func TestAStackIsCreatedInAnyOrderAndDeleted(t *testing.T) {
 	c.expectNoBindings(t)
 }
 
-// look requests a look at a grant now.
+// look requests a reconcile of a grant.
 func (c testDatabase) look(t *testing.T, name string) { t.Helper(); c.triggerReconcile(t, grant, name) }
 
-// triggerReconcile requests a look now.
+// triggerReconcile requests a reconcile.
 func (c testDatabase) triggerReconcile(t *testing.T, kind schema.GroupVersionKind, name string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"metadata":{"annotations":{"crossplane.io/reconcile-requested-at":%q}}}`, time.Now().Format(time.RFC3339Nano))

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// concurrently does something for each of the first n numbers, with so many
-// workers at once.
+// concurrently calls do for the numbers from 0 to n-1, with the given number of workers.
 func concurrently(ctx context.Context, workers, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(workers)
