@@ -101,7 +101,7 @@ func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *role
 			connection["nonce"] = rand.Text()
 		}
 	case generatesPassword(m, state.Attributes["LOGIN"]):
-		step := nextPasswordStep(parseStored(data), p.PasswordRotation, time.Now(), newPassword, serverHas)
+		step := nextPasswordStep(parseStored(data), p.PasswordRotation, sess.servers.options.Now(), newPassword, serverHas)
 		obs.password(step, state.Name, "the connection secret "+m.Spec.WriteConnectionSecretToRef.Name)
 		connection["password"], connection[keyToken], connection[keyAt] = step.Store.Password, step.Store.Token, step.Store.At.UTC().Format(time.RFC3339)
 		if step.Store.Next != "" {

@@ -2,7 +2,6 @@ package postgresql
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +18,7 @@ func (sess *session) passwordCheck(ctx context.Context, s *roleState) func(strin
 			}
 			return external.No // an unknown kind of verifier is not one of ours either
 		}
-		if s.Until != nil && s.Until.Before(time.Now()) {
+		if s.Until != nil && s.Until.Before(sess.servers.options.Now()) {
 			return external.CannotTell // every login fails
 		}
 		answer := sess.tryLogin(ctx, s.Name, password)

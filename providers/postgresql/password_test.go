@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -46,6 +47,29 @@ func TestNextPasswordStep(t *testing.T) {
 				t.Errorf("got\n%+v, want\n%+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestAPasswordIsRotatedByTheClockOfTheProvider stores a password that was set at noon, and is to be
+// rotated every hour.
+func TestAPasswordIsRotatedByTheClockOfTheProvider(t *testing.T) {
+	m := &v1alpha1.Role{}
+	m.Name, m.Namespace, m.UID = "app", "team", "role-1"
+	m.Spec.WriteConnectionSecretToRef = &resource.SecretReference{Name: "login"}
+	m.Spec.ForProvider.PasswordRotation = &v1alpha1.PasswordRotation{Every: &metav1.Duration{Duration: time.Hour}}
+	stored := secretData("password", "a", keyAt, noon.Format(time.RFC3339))
+	stored["metadata"] = map[string]any{"ownerReferences": []any{map[string]any{"uid": "role-1", "controller": true}}}
+	for age, want := range map[time.Duration]string{time.Hour - time.Second: "", time.Hour: "the password is being stored"} {
+		now := func() time.Time { return noon.Add(age) }
+		sess := &session{servers: &pools{options: Options{Now: now}}, objects: fakeObjects{"Secret team/login": stored}}
+		obs := &observation{atProvider: map[string]any{}}
+		state := &roleState{Name: "app", Attributes: map[string]bool{"LOGIN": true}}
+		if err := obs.credentials(sess, m, state, func(p string) external.Answer { return passwordMatches("a", p) }); err != nil {
+			t.Fatal(err)
+		}
+		if rotated := len(obs.connection[keyNext]) > 0; obs.waitsFor != want || rotated != (want != "") {
+			t.Errorf("%s after it was set, it waits for %q, and a next password is stored: %t", age, obs.waitsFor, rotated)
+		}
 	}
 }
 

@@ -19,10 +19,16 @@ type Options struct {
 	// LocalServers allows ProviderConfigs, which belong to a namespace, to name servers on
 	// the machine on which this program runs.
 	LocalServers bool
+	// Now is the clock by which passwords are rotated and expire: that of the controllers. The
+	// default is the wall clock.
+	Now func() time.Time
 }
 
 // Provider returns the provider.
 func Provider(o Options) managed.Provider {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	servers := &pools{options: o}
 	database := managed.Reference{Field: "database", To: v1alpha1.GroupVersion.WithKind("Database")}
 	inSchema := managed.Reference{Field: "schema", To: v1alpha1.GroupVersion.WithKind("Schema")}
