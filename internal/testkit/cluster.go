@@ -258,6 +258,32 @@ func (c *Cluster) AwaitGone(tb testing.TB, gvk schema.GroupVersionKind, namespac
 	})
 }
 
+// DeleteCRD deletes a CustomResourceDefinition, which must exist, once the API server can list its
+// objects. If the deletion begins before that, the API server may leave it with its cleanup
+// finalizer for minutes: "could not list instances: storage is (re)initializing".
+func (c *Cluster) DeleteCRD(tb testing.TB, name string) {
+	tb.Helper()
+	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	spec, _, _ := unstructured.NestedMap(c.Get(tb, kind, "", name).Object, "spec")
+	plural, _, _ := unstructured.NestedString(spec, "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(spec, "versions")
+	for _, version := range versions {
+		fields, _ := version.(map[string]any)
+		if fields["served"] != true {
+			continue
+		}
+		group, _ := spec["group"].(string)
+		served, _ := fields["name"].(string)
+		objects := c.Client.Resource(schema.GroupVersionResource{Group: group, Version: served, Resource: plural})
+		Poll(tb, "the API server lists "+name, func() bool {
+			_, err := objects.List(tb.Context(), metav1.ListOptions{Limit: 1})
+			return err == nil
+		})
+		break
+	}
+	c.Delete(tb, kind, "", name)
+}
+
 // Delete deletes an object, which must exist.
 func (c *Cluster) Delete(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string) {
 	tb.Helper()

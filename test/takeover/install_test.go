@@ -79,14 +79,7 @@ func TestAllCRDsAreInstalledOrNone(t *testing.T) {
 		t.Errorf("the CustomResourceDefinitions are %v", names)
 	}
 
-	// The API server may never clean up after a kind that is deleted before it is established.
-	w.Await(t, suite.CRD, "", environments, func(o *unstructured.Unstructured) error {
-		if testkit.ConditionStatus(o, "Established") != "True" {
-			return errors.New("it is not established")
-		}
-		return nil
-	})
-	w.Delete(t, suite.CRD, "", environments)
+	w.DeleteCRD(t, environments)
 	w.AwaitGone(t, suite.CRD, "", environments)
 	versions[0].(map[string]any)["name"] = "v1beta1" // all that Crossplane 2 serves
 	if err := unstructured.SetNestedSlice(c.Object, versions, "spec", "versions"); err != nil {

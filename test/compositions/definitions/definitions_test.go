@@ -213,7 +213,7 @@ func TestAForeignKindIsLeftAlone(t *testing.T) {
 		c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned")))
 		t.Log("once the foreign kind is deleted, the definition creates it")
 		foreign := c.Get(t, crdKind, "", c.name("apps")).GetUID()
-		c.Delete(t, crdKind, "", c.name("apps"))
+		c.DeleteCRD(t, c.name("apps"))
 		c.Await(t, crdKind, "", c.name("apps"), func(o *unstructured.Unstructured) error {
 			if o != nil && o.GetUID() == foreign {
 				return errors.New("the API server has not deleted it yet")
@@ -278,7 +278,7 @@ func TestDriftOfAKindIsCorrected(t *testing.T) {
 		return nil
 	}))
 	t.Log("it is recreated after another client deletes it")
-	c.Delete(t, crdKind, "", c.name("apps"))
+	c.DeleteCRD(t, c.name("apps"))
 	first := c.Get(t, crdKind, "", c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {
 		if first != nil && o.GetUID() == first.GetUID() {

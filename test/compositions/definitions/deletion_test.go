@@ -197,10 +197,10 @@ func TestADefinitionWithoutItsKindIsDeleted(t *testing.T) {
 	update(t, c, c.kind("App"), c.NS, "a", func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
 
 	t.Log("a definition with a CustomResourceDefinition that is being deleted")
-	c.Delete(t, crdKind, "", c.name("apps"))
+	c.DeleteCRD(t, c.name("apps"))
 	c.AwaitGone(t, crdKind, "", c.name("apps"))
 	c.createApp(t, definitionText("v2", "App", ""), true)
-	c.Delete(t, crdKind, "", c.name("apps"))
+	c.DeleteCRD(t, c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "Unknown", "Terminating")))
 	c.Delete(t, definition, "", c.name("apps"))
 	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "TerminatingCompositeResource", "1 of kind App remains")))
@@ -219,7 +219,7 @@ func TestADeletedKindOfADefinitionIsRecreated(t *testing.T) {
 	c := newTestCluster(t)
 	c.createApp(t, definitionText("v2", "App", ""), false)
 	first := c.Get(t, crdKind, "", c.name("apps")).GetUID()
-	c.Delete(t, crdKind, "", c.name("apps"))
+	c.DeleteCRD(t, c.name("apps"))
 	c.Await(t, crdKind, "", c.name("apps"), all(func(o *unstructured.Unstructured) error {
 		if o.GetUID() == first {
 			return errors.New("is the same")
