@@ -29,7 +29,7 @@ func nested(namespace string) string {
 		object("Secret", "stranger", "", "")
 }
 
-var age = regexp.MustCompile(`\d+s`)
+var age = regexp.MustCompile(`\b\d+s\b`)
 
 func TestTree(t *testing.T) {
 	config := testkit.Server(t)
