@@ -36,6 +36,6 @@ func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step p
 		names[i] = string(path)
 	}
 	r.Events.Event(s.instance, telemetry.Warning, "DriftCorrected",
-		fmt.Sprintf("%s of %s was changed by %s and is corrected", strings.Join(names, ", "), object.KeyOf(live), othersWith(live, step.Object)))
+		fmt.Sprintf("%s of %s was changed by %s and is corrected", strings.Join(names, ", "), object.KeyOf(live), managersOfFields(live, step.Object, step.LostFields)))
 	return res
 }

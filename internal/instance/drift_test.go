@@ -47,6 +47,31 @@ func TestDriftIsCorrectedAndTheManagerNamed(t *testing.T) {
 	}
 }
 
+// TestOnlyManagersOfLostFieldsAreNamed has two more managers that own fields which are as desired.
+func TestOnlyManagersOfLostFieldsAreNamed(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.overwrite("theirs")
+	f.change(keyOf("a"), func(o *unstructured.Unstructured) {
+		labels := fieldsEntry("labeller", map[string]any{"metadata": map[string]any{"labels": o.Object["metadata"].(map[string]any)["labels"]}})
+		other := fieldsEntry("writer", map[string]any{"data": map[string]any{"other": "x"}})
+		o.SetManagedFields(append(o.GetManagedFields(), labels, other))
+	})
+	f.reconcile()
+	f.wantEvent("data.a of ConfigMap prod/a was changed by kubectl-edit and is corrected")
+}
+
+func TestARemovedFieldHasNoManager(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.overwrite("theirs")
+	f.change(keyOf("a"), func(o *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(o.Object, "data", "a")
+		theirs := fieldsEntry("kubectl-edit", map[string]any{"data": map[string]any{"other": "x"}})
+		o.SetManagedFields(append(o.GetManagedFields()[:1], theirs))
+	})
+	f.reconcile()
+	f.wantEvent("data.a of ConfigMap prod/a was changed by an unknown manager")
+}
+
 func TestDriftIsCorrectedIfTheManagerCannotBeRead(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.overwrite("theirs")

@@ -34,8 +34,17 @@ func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileStat
 // unknownManager stands for a manager that the managed fields don't name.
 const unknownManager = "an unknown manager"
 
-// othersWith names the managers other than ours that own something of what we want on an object.
-func othersWith(live, wanted *unstructured.Unstructured) string {
+// managersOfFields names the managers other than ours that own one of the fields, which are those
+// of what we want on an object.
+func managersOfFields(live, wanted *unstructured.Unstructured, fields []object.Path) string {
+	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
+		return e.Manager != v1alpha1.ChildManager && ownership.OwnsAny(wanted.Object, fields, e.Fields())
+	}))
+}
+
+// othersSharingAnyField names the managers other than ours that own something of what we want on
+// an object.
+func othersSharingAnyField(live, wanted *unstructured.Unstructured) string {
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
 		return e.Manager != v1alpha1.ChildManager && ownership.Overlaps(wanted.Object, e.Fields())
 	}))
@@ -48,7 +57,7 @@ func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
 		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" && ownership.Differs(wanted.Object, live.Object, e.Fields())
 	})
 	if len(names) == 0 {
-		return othersWith(live, wanted)
+		return othersSharingAnyField(live, wanted)
 	}
 	return joined(names)
 }

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
@@ -74,6 +75,19 @@ func Overlaps(v any, set *fieldpath.Set) bool {
 		}
 	}
 	return false
+}
+
+// OwnsAny says whether one of the fields of a map, or a part of it, is in a set.
+func OwnsAny(v map[string]any, fields []object.Path, set *fieldpath.Set) bool {
+	unowned := missingBelow(v, set, "")
+	return slices.ContainsFunc(fields, func(field object.Path) bool {
+		return !slices.ContainsFunc(unowned, func(p object.Path) bool { return isAtOrBelow(field, p) })
+	})
+}
+
+func isAtOrBelow(field, p object.Path) bool {
+	rest, has := strings.CutPrefix(string(field), string(p))
+	return has && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // Differs says whether a field of wanted that is in a set has another value on the live

@@ -118,6 +118,32 @@ func TestOverlapsAndDiffers(t *testing.T) {
 	}
 }
 
+func TestOwnsAny(t *testing.T) {
+	const wanted = `{a: {b: 1, c: 2}, ab: 3, list: [{id: x, port: 1}, {id: y}]}`
+	cases := map[string]struct {
+		reason string
+		field  object.Path
+		set    string
+		want   bool
+	}{
+		"The field":                    {"it is in the set", "a.b", `{"f:a":{"f:b":{}}}`, true},
+		"Its sibling":                  {"the names differ", "a.b", `{"f:a":{"f:c":{}}}`, false},
+		"The branch as a whole":        {"the field is a part of it", "a.b", `{"f:a":{}}`, true},
+		"A name that begins like it":   {"it is another field", "ab", `{"f:ab":{}}`, true},
+		"An item of a list":            {"its key is in the set", "list[0]", `{"f:list":{"k:{\"id\":\"x\"}":{".":{}}}}`, true},
+		"A field of an item of a list": {"it is a part of the item", "list[0]", `{"f:list":{"k:{\"id\":\"x\"}":{"f:port":{}}}}`, true},
+		"Another item":                 {"the keys differ", "list[0]", `{"f:list":{"k:{\"id\":\"y\"}":{".":{}}}}`, false},
+		"An item of an unowned list":   {"no item is in the set", "list[0]", `{"f:a":{}}`, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := ownership.OwnsAny(document(t, wanted), []object.Path{tc.field}, set(t, tc.set)); got != tc.want {
+				t.Errorf("%s: got %t", tc.reason, got)
+			}
+		})
+	}
+}
+
 func TestCut(t *testing.T) {
 	cases := map[string]struct {
 		reason    string
