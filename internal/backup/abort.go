@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,8 +32,12 @@ func (i *Import) Abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := i.acquireHold(ctx); err != nil {
+	begun, err := i.acquireHold(ctx)
+	if err != nil {
 		return err
+	}
+	if !begun.IsZero() {
+		i.Progress("aborting the import that began at %s", begun.Format(time.RFC3339))
 	}
 	removed := 0
 	for _, section := range slices.Backward(archive.AllSections) {
@@ -84,7 +89,8 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 		return false, err
 	}
 	uid := live.GetUID()
-	if section != archive.Definitions && section != archive.Functions { // their controllers are not held
+	// The controllers of definitions and functions are not held: they remove their own finalizers.
+	if section != archive.Definitions && section != archive.Functions {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
 		if err != nil {
 			return false, err

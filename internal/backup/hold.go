@@ -16,20 +16,22 @@ import (
 // ErrTakenOver is returned when another process has taken over the import's Hold.
 var ErrTakenOver = errors.New("another process has continued or finished this import; this one stops")
 
-// acquireHold creates the import's Hold, or takes over the one that exists.
-func (i *Import) acquireHold(ctx context.Context) error {
+// acquireHold creates the import's Hold, or takes over the one that exists. Then it returns when
+// the import began; else the zero time.
+func (i *Import) acquireHold(ctx context.Context) (begun time.Time, err error) {
 	holds, err := i.objects(holdKind, "")
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	name := archive.HoldName(i.File.Header.ID)
 	for {
+		begun = time.Time{}
 		live, err := holds.Get(ctx, name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
 			live, err = holds.Create(ctx, i.newHold(name), metav1.CreateOptions{FieldManager: Manager})
 		case err == nil:
-			i.Progress("continuing the import that began at %s", live.GetCreationTimestamp().UTC().Format(time.RFC3339))
+			begun = live.GetCreationTimestamp().UTC()
 			_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
 			live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
 		}
@@ -37,10 +39,10 @@ func (i *Import) acquireHold(ctx context.Context) error {
 		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			continue // another process was faster, or the controllers have written the Hold's status
 		case err != nil:
-			return fmt.Errorf("create or update the Hold: %w", err)
+			return time.Time{}, fmt.Errorf("create or update the Hold: %w", err)
 		}
 		i.hold, i.checked = live, time.Now()
-		return nil
+		return begun, nil
 	}
 }
 

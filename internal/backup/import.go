@@ -54,8 +54,12 @@ func (i *Import) Run(ctx context.Context) error {
 		i.Progress("all objects exist already")
 		return nil
 	}
-	if err := i.acquireHold(ctx); err != nil {
+	begun, err := i.acquireHold(ctx)
+	if err != nil {
 		return err
+	}
+	if !begun.IsZero() {
+		i.Progress("continuing the import that began at %s", begun.Format(time.RFC3339))
 	}
 	for _, section := range archive.AllSections {
 		if err := i.prepare(ctx, section); err != nil {

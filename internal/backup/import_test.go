@@ -369,12 +369,12 @@ func TestAConflictOverTheHoldIsRetried(t *testing.T) {
 		}
 		return nil
 	}
-	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: import-e1}, spec: {import: e1, holder: former}}"))
+	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: import-e1, creationTimestamp: \"2026-05-01T10:00:00Z\"}, spec: {import: e1, holder: former}}"))
 	i, p := newImport(c, file)
 	if err := i.Run(context.Background()); err != nil || c.Object(holdKey) != nil {
 		t.Errorf("got %v", err)
 	}
-	if changes["update"] != 1 || changes["delete"] != 1 || !strings.HasPrefix(p.messages[0], "continuing the import") {
+	if changes["update"] != 1 || changes["delete"] != 1 || p.messages[0] != "continuing the import that began at 2026-05-01T10:00:00Z" {
 		t.Errorf("the Hold was changed %v, and the messages are %q", changes, p.messages)
 	}
 }
@@ -510,6 +510,10 @@ func TestAbortDeletesImportedObjects(t *testing.T) {
 	}
 	t.Run("all objects except namespaces are deleted, in reverse order", func(t *testing.T) {
 		c := interrupted(t)
+		c.Change(holdKey, func(o *unstructured.Unstructured) {
+			o.SetCreationTimestamp(metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)))
+		})
+		c.Writes()
 		i, p := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil {
 			t.Fatal(err)
@@ -534,8 +538,8 @@ func TestAbortDeletesImportedObjects(t *testing.T) {
 		if diff := cmp.Diff(left.Keys(), c.Keys()); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
-		if got := p.messages[len(p.messages)-1]; got != "deleted 20 objects" {
-			t.Errorf("the last message is %q", got)
+		if diff := cmp.Diff([]string{"aborting the import that began at 2026-05-01T10:00:00Z", "deleted 20 objects"}, p.messages); diff != "" {
+			t.Errorf("messages (-want +got):\n%s", diff)
 		}
 	})
 	t.Run("objects of other writers stay", func(t *testing.T) {

@@ -39,7 +39,8 @@ func newImport() *cobra.Command {
 			"  3  existing objects are in the way; nothing was written\n" +
 			"  4  kinds were not served in time; the controllers stay suspended; run it again",
 		Example: "  espalier import --dry-run control-plane.yaml\n" +
-			"  espalier import control-plane.yaml",
+			"  espalier import control-plane.yaml\n" +
+			"  gunzip -c prod.yaml.gz | espalier import -",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return &usageError{fmt.Errorf("%s takes a file, not %d arguments", cmd.Name(), len(args))}

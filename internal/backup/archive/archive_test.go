@@ -192,6 +192,15 @@ func TestCheckReportsProblems(t *testing.T) {
 			t.Errorf("%s: Decode returned %v", name, err)
 		}
 	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"no YAML":               {"\x1f\x8b", "decode the header, the first document: "},
+		"a header of no type":   {strings.Replace(header(t, counted), "format: 2", "format: two", 1), "decode the header, the first document: "},
+		"a header of no format": {strings.Replace(header(t, counted), "format: 2\n", "", 1), "the header has no format"},
+	} {
+		if _, err := Decode(strings.NewReader(tc.text)); err == nil || errors.Is(err, ErrNotAnExport) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: Decode returned %v", name, err)
+		}
+	}
 	later := strings.Replace(header(t, counted), "format: 2", "format: 3", 1)
 	if _, err := Decode(strings.NewReader(later)); err == nil || !strings.Contains(err.Error(), "has format 3") {
 		t.Errorf("a later format: Decode returned %v", err)

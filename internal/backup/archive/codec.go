@@ -62,8 +62,14 @@ func Decode(r io.Reader) (File, error) {
 	if err != nil {
 		return f, fmt.Errorf("read the export: %w", err)
 	}
-	if err := yaml.Unmarshal(first, &f.Header); err != nil || f.Header.Kind != HeaderKind || f.Header.Format == 0 {
+	if err := yaml.Unmarshal(first, &f.Header); err != nil {
+		return f, fmt.Errorf("decode the header, the first document: %w", err)
+	}
+	if f.Header.Kind != HeaderKind {
 		return f, ErrNotAnExport
+	}
+	if f.Header.Format == 0 {
+		return f, errors.New("the header has no format")
 	}
 	if f.Header.Format > Format {
 		return f, fmt.Errorf("the export has format %d, and this program reads formats up to %d: import it with version %s or later", f.Header.Format, Format, f.Header.Version)
