@@ -187,7 +187,7 @@ func definitionIn(stdin io.Reader, path string) (*v1alpha1.ResourceGraphDefiniti
 	if err := yaml.Unmarshal(raw, &d); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return definition(&d)
+	return checkDefinition(&d)
 }
 
 func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, name string) (*v1alpha1.ResourceGraphDefinition, error) {
@@ -207,14 +207,17 @@ func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, na
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &d); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", target, err)
 	}
-	return definition(&d)
+	return checkDefinition(&d)
 }
 
-// definition checks that an object is a graph definition.
-func definition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDefinition, error) {
+// checkDefinition checks that an object is a graph definition with a schema.
+func checkDefinition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDefinition, error) {
 	known := d.Kind == v1alpha1.ResourceGraphDefinitionKind || d.Kind == v1alpha1.ResourceGroupKind
-	if d.APIVersion != v1alpha1.GroupVersion.String() || !known || d.Spec.Schema == nil {
+	if d.APIVersion != v1alpha1.GroupVersion.String() || !known {
 		return nil, fmt.Errorf("%s %s of %s is not a graph definition", d.Kind, d.Name, d.APIVersion)
+	}
+	if d.Spec.Schema == nil {
+		return nil, fmt.Errorf("%s %s has no spec.schema", d.Kind, d.Name)
 	}
 	return d, nil
 }

@@ -54,6 +54,25 @@ func TestRBACArguments(t *testing.T) {
 	}
 }
 
+func TestOnlyAGraphDefinitionWithASchemaHasRoles(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"A graph definition":        {"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}, spec: {schema: {kind: WebApp}}}", ""},
+		"Another kind":              {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "Deployment web of apps/v1 is not a graph definition"},
+		"A definition of no schema": {"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}}", "ResourceGraphDefinition webapps has no spec.schema"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if _, err := definitionIn(strings.NewReader(tc.text), "-"); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestSubjectsOfADefinitionsRoles prints the roles of definitions with and without an
 // account, in a namespace and in none.
 func TestSubjectsOfADefinitionsRoles(t *testing.T) {
