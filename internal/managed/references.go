@@ -143,6 +143,7 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 	if err := checkSynced(state); err != nil {
 		return nil, fmt.Errorf("objects of kind %s: %w", ref.To.Kind, err)
 	}
+	matching := len(all)
 	if siblings, _, _ := unstructured.NestedBool(selector, "matchControllerRef"); siblings {
 		controller := metav1.GetControllerOf(s.object)
 		all = slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
@@ -154,7 +155,7 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 		if template.optional {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("no %s matches the selector", ref.To.Kind)
+		return nil, noMatchError(ref.To.Kind, template.namespace, match, matching > 0)
 	}
 	if !ref.List {
 		all = all[:1]
@@ -166,4 +167,22 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// noMatchError says that no object is selected by its labels or, if others with these labels are
+// left out, by its controller.
+func noMatchError(kind, namespace string, match map[string]string, ofOtherControllers bool) error {
+	if namespace != "" {
+		kind += fmt.Sprintf(" in namespace %q", namespace)
+	}
+	selector := labels.SelectorFromSet(match)
+	switch {
+	case len(match) == 0 && ofOtherControllers:
+		return fmt.Errorf("no %s has the same controller as this object", kind)
+	case len(match) == 0:
+		return fmt.Errorf("there is no %s", kind)
+	case ofOtherControllers:
+		return fmt.Errorf("no %s matches the labels %s with the same controller as this object", kind, selector)
+	}
+	return fmt.Errorf("no %s matches the labels %s", kind, selector)
 }

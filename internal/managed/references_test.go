@@ -98,7 +98,27 @@ func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 		"nothing matches": {
 			"nothing is asked of the external API", nil,
 			func(w *world) { w.Change(databaseKey, forProvider("networkSelector", tier)) }, nil, nil,
-			"False ReconcileError: spec.forProvider.network: no Network matches the selector",
+			`False ReconcileError: spec.forProvider.network: no Network in namespace "prod" matches the labels tier=data`,
+		},
+		"those that match are of another controller": {
+			"the message says that the controller is compared too", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, controlled)
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchLabels": tier["matchLabels"], "matchControllerRef": true}))
+			}, nil, nil,
+			`False ReconcileError: spec.forProvider.network: no Network in namespace "prod" matches the labels tier=data with the same controller as this object`,
+		},
+		"nothing is of the controller": {
+			"no labels are selected by", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchControllerRef": true}))
+			}, nil, nil,
+			`False ReconcileError: spec.forProvider.network: no Network in namespace "prod" has the same controller as this object`,
+		},
+		"there is nothing to select from": {
+			"no labels are selected by", nil,
+			func(w *world) { w.Change(databaseKey, forProvider("networkSelector", map[string]any{})) }, nil, nil,
+			`False ReconcileError: spec.forProvider.network: there is no Network in namespace "prod"`,
 		},
 		"nothing matches, and needn't": {
 			"it goes without", nil,
