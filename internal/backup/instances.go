@@ -73,7 +73,7 @@ func (e *Export) readInstancesAgain(ctx context.Context, lacksRef func(object.Ke
 		kinds[gvk.GroupKind()] = gvk
 	}
 	for key := range e.instances {
-		needsStatus := !e.kinds.composites[key.GroupKind()] && archive.ComposedBy(key, e.kinds.composites, e.instances)
+		needsStatus := !e.kinds.composites[key.GroupKind()] && archive.IsOrHasAncestorOf(key, e.kinds.composites, e.instances)
 		if !needsStatus && !lacksRef(key) {
 			continue
 		}

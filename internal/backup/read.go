@@ -35,7 +35,7 @@ func (e *Export) readManaged(ctx context.Context) error {
 
 // putManaged adds a managed resource, with its status if functions read it.
 func (e *Export) putManaged(o *unstructured.Unstructured) error {
-	if archive.ComposedBy(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
+	if archive.IsOrHasAncestorOf(archive.ParentOf(o).Key, e.kinds.composites, e.instances) {
 		return e.spool.putWithStatus(archive.Managed, o)
 	}
 	return e.spool.put(archive.Managed, o)

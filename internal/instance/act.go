@@ -16,8 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// act carries out the applying steps of the plan, in parallel. It reports whether that made facts
-// which may let more resolve.
+// act applies the steps that apply, inspects drift that is only reported, and deletes objects whose
+// rejected update allows recreating them. It reports whether that made new facts, which may let
+// more resolve.
 func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) {
 	results := make([]result, len(s.plan.Steps))
 	var work []func() error
@@ -143,7 +144,7 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	case res.answer != nil:
 		s.memory.noteGranted(step, res.answer)
 		if step.Action == plan.Correct {
-			s.memory.history.Contests = s.memory.history.Contests.Corrected(res.answer.GetUID(), step.LostFields, s.facts.Now)
+			s.memory.history.Contests = s.memory.history.Contests.WithCorrection(res.answer.GetUID(), step.LostFields, s.facts.Now)
 		}
 		return true
 	case res.inspection != nil:

@@ -138,7 +138,7 @@ func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unst
 // noteContests records which fields a plan leaves to other managers for now.
 func (m *memory) noteContests(p plan.Plan, now time.Time) {
 	for _, step := range p.Steps {
-		m.history.Contests = m.history.Contests.Ceded(step, now)
+		m.history.Contests = m.history.Contests.WithObservedWrites(step, now)
 	}
 }
 
@@ -174,7 +174,7 @@ func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
 	m.loggedAttempts = logged
 }
 
-// updateAttempts changes what is known of a child that is to be deleted.
+// updateAttempts changes what is known of a child that is to be deleted, or of the instance itself.
 func (m *memory) updateAttempts(o *unstructured.Unstructured, change func(plan.DeletionAttempts) plan.DeletionAttempts) plan.DeletionAttempts {
 	if m.deletionHistory.Children == nil {
 		m.deletionHistory.Children = map[types.UID]plan.DeletionAttempts{}

@@ -17,8 +17,9 @@ import (
 )
 
 // Cluster is the API server. A *kube.Client is one, and its comments are the contract: each
-// write is one request that carries the UID or the revision that it was decided on, and package
-// kube distinguishes its errors.
+// write names its precondition, the UID or the revision that it was decided on, and package kube
+// distinguishes its errors. A Conflict costs a read, and a creation or deletion is tried at most
+// twice.
 type Cluster interface {
 	LiveReader
 	Applier

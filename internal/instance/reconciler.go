@@ -165,8 +165,8 @@ const (
 func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState, reconcile.Result) {
 	cached, ok := r.Instances.GetCached(r.Kind, key.Namespace, key.Name)
 	if !ok {
-		if gone := r.bypassed(key); gone != nil {
-			return nil, r.tearDownBypassed(ctx, key, gone)
+		if gone := r.deletedDespiteFinalizers(key); gone != nil {
+			return nil, r.tearDownDeletedDespiteFinalizers(ctx, key, gone)
 		}
 		return nil, r.forget(key)
 	}

@@ -114,8 +114,7 @@ func skipped(steps []plan.Step) []report.Skipped {
 	return out
 }
 
-// writeStatus writes a status that says something new. It settles the reconcile if the write
-// fails.
+// writeStatus writes a status that says something new. The result is final if the write fails.
 func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
 	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
 	if equalJSON(current, status) {

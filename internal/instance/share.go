@@ -74,7 +74,7 @@ func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) 
 	lost := plan.LostFields(step.Object, answer, v1alpha1.ChildManager)
 	m.noteUngranted(child, step.Reclaimed(lost))
 	delete(m.history.Refusals, child)
-	if left := step.Ceded(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
+	if left := step.FieldsLeft(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
 		m.noteInspection(child, plan.Inspection{Digest: plan.FieldsDigest(answer, left)})
 	} else {
 		delete(m.history.Inspections, child)

@@ -21,9 +21,9 @@ import (
 )
 
 // tearDown removes the children of an instance that is being deleted, in reverse order, and then
-// its finalizer. It needs the instance's inventory and what the children carry, and nothing else:
-// no definition, no graph, no expressions. The status says what is about to be done before it is
-// done. Events of the children trigger the next reconcile; nothing is polled.
+// its finalizer. It works without a composer; with one, it adds the kinds of a changed inventory.
+// The status says what is about to be done before it is done. Events of children trigger the next
+// reconcile; refused requests are retried with growing delay.
 func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
@@ -59,8 +59,7 @@ func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, rem
 	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
 		return false, out
 	}
-	out = r.removeFinalizers(ctx, s)
-	return !out.IsFinal(), out
+	return r.removeFinalizers(ctx, s)
 }
 
 // reportedStatus is what was reported last: by the status or, where that has no room for it, by
@@ -81,9 +80,10 @@ func requeue(d time.Duration) reconcile.Result {
 	return reconcile.Done()
 }
 
-// observeRemains gathers what is left of an instance, from caches, and what earlier reconciles
-// know. The lease is committed at once: whatever this reconcile comes to, what is left stays
-// watched.
+// observeRemains gathers what is left of an instance from caches, and what earlier reconciles
+// know. It makes requests for what caches lack: the deletion's policy (deletionPolicy), and the
+// managers of at most maxFinalizerLookups finalizers (observeTerminating). Both are remembered.
+// The lease is committed at once: whatever this reconcile comes to, what is left stays watched.
 func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (plan.Remaining, error) {
 	policy, err := r.deletionPolicy(ctx, s)
 	if err != nil {
@@ -168,15 +168,14 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 }
 
 // removeFinalizers removes the definition's finalizers, of whatever incarnation. If others keep
-// the instance, the next reconcile reports that. It doesn't settle the reconcile when it is
-// refused.
-func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) reconcile.Result {
+// the instance, the next reconcile reports that. The result is not final if the removal is refused.
+func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (refused bool, out reconcile.Result) {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	o := &writer.Object{Unstructured: s.instance}
 	w := writer.Writer{Cluster: r.Cluster, Caches: r.Instances, Manager: v1alpha1.InstanceManager}
 	gone, err := w.Release(ctx, o, ours...)
 	if kube.IsStale(err) {
-		return reconcile.Done()
+		return false, reconcile.Done()
 	}
 	if err != nil {
 		reason, message := r.Cluster.DiagnoseError(ctx, s.instance, "patch", err)
@@ -184,17 +183,18 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) re
 			return t.Refused(report.Reason(reason), "the finalizer cannot be removed: "+message, s.instance, r.Now())
 		})
 		logr.FromContextOrDiscard(ctx).Info("the finalizer cannot be removed", "reason", reason, "message", message)
-		return reconcile.Result{}
+		return true, reconcile.Result{}
 	}
 	if !gone {
+		// Our finalizer is gone: the wait for the others begins now.
 		s.memory.updateAttempts(o.Unstructured, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{FirstSeen: r.Now()} })
-		return reconcile.RequeueAfter(finalizerDelay)
+		return false, reconcile.RequeueAfter(finalizerDelay)
 	}
 	r.Children.Forget(watch.Subscriber{Key: s.key})
 	r.Layers.Forget(s.instance.GetUID())
 	r.memories.forget(s.key)
 	r.forgetUsages(s.key, nil)
-	return reconcile.Done()
+	return false, reconcile.Done()
 }
 
 // finalizerDelay is how long others may take to remove their finalizers before the managers that

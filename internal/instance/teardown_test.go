@@ -450,14 +450,14 @@ func (l *late) List(ctx context.Context, kind schema.GroupVersionKind, selector 
 }
 
 func TestChildrenOfAnInstanceDeletedDespiteItsFinalizerAreRemoved(t *testing.T) {
-	bypassed := func(t *testing.T) *fixture {
+	deletedDespiteFinalizers := func(t *testing.T) *fixture {
 		f := newReconciled(t, configMap("a"), configMap("b", "a"))
 		f.last = f.shop()
 		delete(f.objects, shop)
 		return f
 	}
 	t.Run("Its children go in reverse order", func(t *testing.T) {
-		f := bypassed(t)
+		f := deletedDespiteFinalizers(t)
 		f.reconcile()
 		f.wantCalls("delete ConfigMap b")
 		f.reconcile()
@@ -469,21 +469,21 @@ func TestChildrenOfAnInstanceDeletedDespiteItsFinalizerAreRemoved(t *testing.T) 
 		}
 	})
 	t.Run("What can't be looked up is tried again", func(t *testing.T) {
-		f := bypassed(t)
+		f := deletedDespiteFinalizers(t)
 		f.kindsErr = errors.New("discovery is down")
 		if out := f.reconcile(); out.Err == nil {
 			t.Errorf("got %+v", out)
 		}
 	})
 	t.Run("Without our finalizer it went as it should", func(t *testing.T) {
-		f := bypassed(t)
+		f := deletedDespiteFinalizers(t)
 		f.last = f.last.DeepCopy()
 		f.last.SetFinalizers([]string{"other/keeps"})
 		f.reconcile()
 		f.wantCalls("wake the definition")
 	})
 	t.Run("What it left is the next instance's of its name", func(t *testing.T) {
-		f := bypassed(t)
+		f := deletedDespiteFinalizers(t)
 		next := named(webKind, "prod", "shop")
 		next.SetUID("next")
 		next.SetGeneration(1)

@@ -16,8 +16,8 @@ import (
 
 // findUnansweredWrites lists the children from the API server itself before the instance's
 // finalizer is removed, if the outcome of one of its writes is unknown: an object may have been
-// created whose event hasn't arrived, and that no owner reference takes along. It settles the
-// reconcile if there is such an object.
+// created whose event hasn't arrived, and that no owner reference takes along. The result
+// is final if there is such an object, or if the objects cannot be listed.
 func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Result {
 	if !s.memory.writeUnanswered {
 		return reconcile.Result{}

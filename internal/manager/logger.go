@@ -23,7 +23,7 @@ func PodNamespace() string {
 	return "default"
 }
 
-var libraries sync.Once
+var setLibraryLoggers sync.Once
 
 // LogFormat is the format of log lines.
 type LogFormat string
@@ -51,9 +51,13 @@ func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
 		handler = slog.NewJSONHandler(to, options)
 	}
 	log := logr.FromSlogHandler(handler)
-	libraries.Do(func() {
+	setLibraryLoggers.Do(func() {
 		klog.SetLogger(log)
 		ctrl.SetLogger(log)
 	})
 	return log
 }
+
+// SilenceLibraries discards what klog and controller-runtime log, in the whole process. It has no
+// effect once there is a logger of NewLogger.
+func SilenceLibraries() { NewLogger(io.Discard, LogText, 0) }

@@ -65,7 +65,7 @@ func (t target) objectList(objects []string) string {
 	case t.coversSchema():
 		return keywords[t.on].all + " IN SCHEMA " + ident(t.schema)
 	}
-	return keywords[t.on].one + " " + strings.Join(limitSize(objects), ", ")
+	return keywords[t.on].one + " " + strings.Join(firstThatFit(objects), ", ")
 }
 
 // coversSchema reports whether the target is all objects of the schema.
@@ -73,17 +73,17 @@ func (t target) coversSchema() bool {
 	return len(t.objects) == 0 && (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions)
 }
 
-// A statement is stored in a Binding before it is sent, and the size of objects is limited. If
-// more than maxNamedObjects of a whole schema need a change, the statement is for all objects
-// of the schema. Otherwise it names as many as fit into maxObjectListSize, and the next calls
-// the others: a function's name may stand for thousands of overloads.
+// A statement is stored in a Binding before it is sent, and the API server limits the size of a
+// Binding. If more than maxNamedObjects of a whole schema need a change, the statement is for all
+// objects of the schema. Otherwise it names as many as fit into maxObjectListSize, and the next
+// calls the others: a function's name may stand for thousands of overloads.
 const (
 	maxNamedObjects   = 100
 	maxObjectListSize = 100 << 10
 )
 
-// limitSize returns as many of the objects as a statement can name, at least one.
-func limitSize(objects []string) []string {
+// firstThatFit returns as many of the objects as a statement can name, at least one.
+func firstThatFit(objects []string) []string {
 	size := 0
 	for i, object := range objects {
 		if size += len(object); size > maxObjectListSize && i > 0 {
@@ -93,7 +93,8 @@ func limitSize(objects []string) []string {
 	return objects
 }
 
-// grant returns the statement that grants the desired privileges.
+// grant returns the statement that grants the desired privileges on as many objects as fit; a later
+// call does the rest.
 func (t target) grant(s grantState, p v1alpha1.GrantParameters) []string {
 	option := valueOr(p.WithOption, false)
 	if t.group != "" {
@@ -111,7 +112,8 @@ func textIf(condition bool, text string) string {
 
 func (s grantState) objects() []string { return slices.Sorted(maps.Keys(s.Privileges)) }
 
-// revoke returns the statement that revokes all privileges.
+// revoke returns the statement that revokes all privileges on as many objects as fit; a later call
+// does the rest.
 func (t target) revoke(s grantState) []string {
 	if t.group != "" {
 		return []string{"REVOKE " + ident(t.group) + " FROM " + ident(t.role)}
@@ -134,12 +136,12 @@ func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []s
 		}
 	}
 	for _, statement := range slices.Sorted(maps.Keys(objectsByStatement)) {
-		objects := keywords[t.on].one + " " + strings.Join(limitSize(objectsByStatement[statement]), ", ")
+		objects := keywords[t.on].one + " " + strings.Join(firstThatFit(objectsByStatement[statement]), ", ")
 		if t.coversSchema() && len(objectsByStatement[statement]) > maxNamedObjects {
 			objects = t.objectList(nil) // it has no effect on the objects that need no change
 		}
 		sql = append(sql, strings.Replace(statement, "$OBJECTS", objects, 1))
-		diff = append(diff, fmt.Sprintf("%d of %d: %s", len(objectsByStatement[statement]), len(s.Privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
+		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(s.Privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
 	}
 	return sql, diff
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -80,6 +81,7 @@ func (f *deleteFlags) check() error {
 }
 
 func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) error {
+	manager.SilenceLibraries() // log lines of the watches would garble the screen
 	target, err := flags.find(kind, name)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFla
 	}
 	request.target.UID = begun.Root.GetUID()
 	progress := &deletionWatch{}
-	sent := false
+	watching := false
 	err = request.watch(cmd.Context(), func(ctx context.Context, states <-chan observe.ClusterState) error {
 		first, err := next(ctx, states)
 		if err != nil {
@@ -35,7 +35,7 @@ func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFla
 				return err
 			}
 		}
-		sent = true
+		watching = true
 		if flags.timeout > 0 {
 			var stop context.CancelFunc
 			ctx, stop = context.WithTimeoutCause(ctx, flags.timeout, errTimeout)
@@ -45,12 +45,12 @@ func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFla
 			return progress.run(ctx, first, states, show)
 		})
 	})
-	if !sent && err != nil {
+	if !watching && err != nil {
 		return err
 	}
 	to := cmd.OutOrStdout()
 	if flags.output == "json" {
-		to = io.Discard // the last document says so
+		to = io.Discard // the last JSON document has the outcome
 	}
 	return progress.result(to, request.target.String(), flags.timeout, err)
 }

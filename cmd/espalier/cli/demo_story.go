@@ -19,7 +19,7 @@ const pace = 2500 * time.Millisecond
 // demoStory runs the chapters of the demo, one after the other.
 type demoStory struct {
 	log  io.Writer
-	send func(any) // what happens, as a chapterMsg, observe.ClusterState or endMsg
+	send func(any) // what happens, a chapterMsg, observe.ClusterState, cleaningMsg or endMsg
 	pace time.Duration
 
 	fail      context.CancelCauseFunc

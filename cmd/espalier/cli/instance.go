@@ -3,13 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -76,7 +74,6 @@ func (f *instanceFlags) find(kind, name string) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
-	manager.NewLogger(io.Discard, manager.LogText, 0) // log lines of the watches would garble the screen
 	namespace, err := f.namespaceOrDefault()
 	if err != nil {
 		return instance{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -57,6 +58,7 @@ func newTree() *cobra.Command {
 }
 
 func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
+	manager.SilenceLibraries() // log lines of the watches would garble the screen
 	shown, err := flags.find(kind, name)
 	if err != nil {
 		return err

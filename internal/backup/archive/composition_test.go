@@ -146,8 +146,8 @@ func TestSelectedInstancesIncludeTheirDescendants(t *testing.T) {
 	}
 	kinds := map[schema.GroupKind]bool{composite.GroupKind(): true}
 	for _, key := range slices.Collect(maps.Keys(got)) {
-		if ComposedBy(key, kinds, all) != (key != claim) {
-			t.Errorf("%s: ComposedBy is wrong", key)
+		if IsOrHasAncestorOf(key, kinds, all) != (key != claim) {
+			t.Errorf("%s: IsOrHasAncestorOf is wrong", key)
 		}
 	}
 	all[claim] = Parent{below} // a cycle, which labels may have

@@ -33,8 +33,8 @@ func (s Selection) SelectInstances(instances map[object.Key]Parent) map[object.K
 	return out
 }
 
-// ComposedBy reports whether an instance or one of its ancestors is of one of the kinds.
-func ComposedBy(key object.Key, kinds map[schema.GroupKind]bool, instances map[object.Key]Parent) bool {
+// IsOrHasAncestorOf reports whether an instance or one of its ancestors is of one of the kinds.
+func IsOrHasAncestorOf(key object.Key, kinds map[schema.GroupKind]bool, instances map[object.Key]Parent) bool {
 	return anyAncestor(key, instances, func(k object.Key) bool { return kinds[k.GroupKind()] })
 }
 
@@ -53,8 +53,9 @@ func anyAncestor(key object.Key, instances map[object.Key]Parent, predicate func
 	return false
 }
 
-// IncludesUsage reports whether a usage is exported. If definitions are selected, these are the
-// children of exported instances, and the usages of exported objects.
+// IncludesUsage reports whether a usage is exported. A usage is exported if its namespace is and
+// no definitions are selected, or if it is a child of an exported instance, or if the object it is
+// of is exported.
 func (s Selection) IncludesUsage(o *unstructured.Unstructured, instances map[object.Key]Parent, isExported func(object.Key) bool) bool {
 	if len(s.Definitions) == 0 && s.IncludesNamespace(o.GetNamespace()) {
 		return true

@@ -21,7 +21,8 @@ func (e *Env) Value(r Ref, vars map[string]any) (any, bool) {
 	return value, missing == nil
 }
 
-// Present says whether vars have a value at the path. Null counts as a value.
+// Present says whether vars have a value at the path; a step through all items stands for the
+// first item. Null counts as a value.
 func (e *Env) Present(r Ref, vars map[string]any) bool {
 	_, missing := e.followPath(r, vars)
 	return missing == nil

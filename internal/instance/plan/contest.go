@@ -54,9 +54,9 @@ const (
 	contestQuiet  = contestWindow / contestLosses / 2
 )
 
-// Corrected returns the contests with a correction of the fields, and without those that are
+// WithCorrection returns the contests with a correction of the fields, and without those that are
 // too old to count.
-func (l Contests) Corrected(child types.UID, fields []object.Path, now time.Time) Contests {
+func (l Contests) WithCorrection(child types.UID, fields []object.Path, now time.Time) Contests {
 	out := l.recent(now)
 	for _, field := range fields {
 		c := out[ContestKey{child, field}]
@@ -67,9 +67,9 @@ func (l Contests) Corrected(child types.UID, fields []object.Path, now time.Time
 	return out
 }
 
-// Ceded returns the contests with the writes that a step has observed, if the step leaves
-// contested fields to another manager for now.
-func (l Contests) Ceded(step Step, now time.Time) Contests {
+// WithObservedWrites returns the contests with the writes that a step has observed, if the step
+// leaves contested fields to another manager for now.
+func (l Contests) WithObservedWrites(step Step, now time.Time) Contests {
 	if step.Action != Defer || len(step.ContestedFields) == 0 || len(step.LostFields) == 0 {
 		return l
 	}

@@ -32,7 +32,7 @@ func TestAContestedFieldIsLeftForAWhile(t *testing.T) {
 			node := has(wants("a", 0, "x"), lost)
 			var losses plan.Contests
 			for _, seconds := range tc.ago {
-				losses = losses.Corrected(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
+				losses = losses.WithCorrection(node.Observed.GetUID(), []object.Path{tc.field}, now.Add(-time.Duration(seconds)*time.Second))
 			}
 			before := fmt.Sprint(losses)
 			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{Contests: losses}, owner, v1alpha1.ChildManager)
@@ -89,9 +89,9 @@ func TestAContestEndsSoonAfterTheOtherManagerStops(t *testing.T) {
 					theirs, value = true, second
 				}
 				step := contestStep(t, history, theirs, value, at)
-				history.Contests = history.Contests.Ceded(step, at)
+				history.Contests = history.Contests.WithObservedWrites(step, at)
 				if step.Action == plan.Correct {
-					history.Contests = history.Contests.Corrected(step.Current.GetUID(), step.LostFields, at)
+					history.Contests = history.Contests.WithCorrection(step.Current.GetUID(), step.LostFields, at)
 					theirs, takenBack = false, takenBack+1
 					step = contestStep(t, history, theirs, value, at)
 				}

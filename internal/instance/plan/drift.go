@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -8,10 +9,76 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/object"
 )
+
+// Drift says what to do about fields of an object that other managers have changed. The zero
+// value corrects all of them.
+type Drift struct {
+	// Policy is Warn or Ignore; empty for Correct.
+	Policy v1alpha1.DriftPolicy
+	// Paths are the fields that Policy applies to; none for all.
+	Paths []object.Pattern
+}
+
+// split separates lost fields into those that are taken back and those that are left to their
+// managers. Fields that mark the object as ours are always taken back.
+func (d Drift) split(lost []object.Path) (ours, left []object.Path) {
+	if d.Policy == "" {
+		return lost, nil
+	}
+	for _, field := range lost {
+		covers := func(p object.Pattern) bool { return p.Covers(field) }
+		if !inventory.IsOwnershipField(field) && (len(d.Paths) == 0 || slices.ContainsFunc(d.Paths, covers)) {
+			left = append(left, field)
+		} else {
+			ours = append(ours, field)
+		}
+	}
+	return ours, left
+}
+
+// Reclaimed returns the lost fields that the step takes back.
+func (s Step) Reclaimed(lost []object.Path) []object.Path {
+	ours, _ := s.Drift.split(lost)
+	return ours
+}
+
+// FieldsLeft returns the lost fields that the step leaves to their managers.
+func (s Step) FieldsLeft(lost []object.Path) []object.Path {
+	_, left := s.Drift.split(lost)
+	return left
+}
+
+// handleDrift decides what to do with an object whose desired state was last applied, if other
+// managers have changed it since.
+func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History, facts Facts, manager string) {
+	child := s.Current.GetUID()
+	lost, left := s.Drift.split(LostFields(asApplied, s.Current, manager))
+	if len(lost) > 0 && history.Ungranted[child] != object.Digest(lost) {
+		s.Action, s.LostFields, s.OmitFields = Correct, lost, left
+		deferContested(s, history.Contests, facts.Now)
+		return
+	}
+	if deferRecentlyContested(s, history.Contests, facts.Now) {
+		return
+	}
+	if s.Drift.Policy != v1alpha1.DriftWarn || len(left) == 0 {
+		return
+	}
+	seen, inspected := history.Inspections[child]
+	if !inspected || seen.Digest != FieldsDigest(s.Current, left) {
+		s.InspectFields = left
+		return
+	}
+	if len(seen.Drifted) > 0 {
+		s.DriftMessage = fmt.Sprintf("%s: %s of %s is set by %s, and is kept (driftPolicy: Warn)", s.Node, listPaths(seen.Drifted), object.KeyOf(s.Current), seen.Managers)
+	}
+}
 
 // LostFields lists the fields of desired that the field manager no longer owns on the current
 // object: those that another manager has taken over since. A field of a former engine counts as

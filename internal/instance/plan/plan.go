@@ -155,7 +155,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(asApplied), managedfields.NeedsTransfer(node.Observed):
 		step.Action = Update // fields of a former engine are transferred first, and so removed unless desired
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
-			step.OmitFields = step.Ceded(LostFields(step.Object, node.Observed, manager))
+			step.OmitFields = step.FieldsLeft(LostFields(step.Object, node.Observed, manager))
 		}
 	default:
 		step.handleDrift(asApplied, history, facts, manager)

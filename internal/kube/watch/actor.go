@@ -55,7 +55,7 @@ func newActor(env *environment, k *kind, s Selection) *actor {
 		createdAt: now,
 	}
 	if s == All() { // an object also leaves other selections when its labels change
-		a.store.retainDeleted = env.RetainDeleted
+		a.store.keepIfDeletedWith = env.KeepIfDeletedWith
 	}
 	return a
 }

@@ -27,8 +27,12 @@ type Priority uint8
 // The priorities, lowest first.
 const (
 	Background Priority = iota // a replay: a first list, or what a relist found
-	Normal                     // a status changed, or a kind's state
-	Urgent                     // an object was created or deleted, or its spec, labels or annotations changed
+	// Normal is any other change: of a status, of the content of a kind without
+	// metadata.generation (ConfigMap, Secret), or of a kind's state.
+	Normal
+	// Urgent is for an object that was created or deleted, or of which the generation, labels
+	// or annotations changed, or the deletion began.
+	Urgent
 )
 
 // Cause says why a subscriber is woken. It is a hint for queues, logs and metrics: events

@@ -40,10 +40,10 @@ type Config struct {
 	// It is dropped from objects of other kinds.
 	KeepLastApplied []schema.GroupVersionKind
 
-	// RetainDeleted selects the finalizers for DeletedDespiteFinalizers: the last state of a
+	// KeepIfDeletedWith selects the finalizers for DeletedDespiteFinalizers: the last state of a
 	// deleted object with such a finalizer is kept until ForgetDeletedDespiteFinalizers. It
 	// may be nil.
-	RetainDeleted func(finalizer string) bool
+	KeepIfDeletedWith func(finalizer string) bool
 
 	// PermissionKinds are the kinds whose objects grant permissions. They are watched while
 	// a watch is forbidden, and a change of one makes the forbidden watch retry at once.

@@ -45,7 +45,7 @@ func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructu
 }
 
 // DeletedDespiteFinalizers returns the last state of an object that the API server deleted
-// although it had a finalizer that Config.RetainDeleted selects, and no deletion timestamp; nil
+// although it had a finalizer that Config.KeepIfDeletedWith selects, and no deletion timestamp; nil
 // if there is none. The server misses a finalizer that is added while it carries out a deletion.
 // The kind must have a KindWatch.
 // The state is kept until ForgetDeletedDespiteFinalizers, also while another object has the
@@ -55,7 +55,7 @@ func (h *Hub) DeletedDespiteFinalizers(gvk schema.GroupVersionKind, namespace, n
 	if a == nil {
 		return nil
 	}
-	return a.store.deletedDespiteFinalizers(objectName{namespace, name})
+	return a.store.getDeletedDespiteFinalizers(objectName{namespace, name})
 }
 
 // ForgetDeletedDespiteFinalizers drops what DeletedDespiteFinalizers returns for an object.

@@ -193,7 +193,7 @@ func (f *inFlightWrites) withhold(name objectName, from Subscriber, e pendingEve
 	return inFlight
 }
 
-// stateOf is what an event or an answer says the object is now.
+// versionOf identifies the state that a transition leads to.
 func versionOf(t transition) objectVersion {
 	if t.new == nil {
 		return objectVersion{uidOf(t.old), forever}

@@ -166,8 +166,8 @@ func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64)
 	a.refresh = false
 	a.mu.Unlock()
 
-	changes, retained := a.store.replace(objects, revision, time.Now())
-	if retained {
+	changes, keptMissing := a.store.replace(objects, revision, time.Now())
+	if keptMissing {
 		time.AfterFunc(provisionalTTL, a.expire)
 	}
 	if first {

@@ -34,17 +34,17 @@ type store struct {
 	observedRevision uint64 // the watch has delivered everything up to it
 	// complete says that a list was stored, and the kind not gone since: an object that is
 	// not here does not exist.
-	complete   bool
-	tombstones tombstones
-	gcTimer    *time.Timer  // set while there are any
-	retained   []objectName // entries that a list lacked, kept for a while
-	closed     bool
-	// retainDeleted selects the finalizers for bypassed; nil for none.
-	retainDeleted func(finalizer string) bool
-	// bypassed are the last states of objects that were deleted although they had such
-	// finalizers; see Hub.DeletedDespiteFinalizers. It has no bound, since children of an
-	// object that it lacks are never deleted: the reader removes each.
-	bypassed map[objectName]*unstructured.Unstructured
+	complete        bool
+	tombstones      tombstones
+	gcTimer         *time.Timer  // set while there are any
+	missingFromList []objectName // entries that a list lacked, kept for a while
+	closed          bool
+	// keepIfDeletedWith selects the finalizers for deletedDespiteFinalizers; nil for none.
+	keepIfDeletedWith func(finalizer string) bool
+	// deletedDespiteFinalizers are the last states of objects that were deleted although they
+	// had such finalizers; see Hub.DeletedDespiteFinalizers. It has no bound, since children of
+	// an object that it lacks are never deleted: the reader removes each.
+	deletedDespiteFinalizers map[objectName]*unstructured.Unstructured
 }
 
 type entry struct {
@@ -153,11 +153,11 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 		}
 		return s.observeOlder(name, e, revision)
 	}
-	if s.retainDeleted != nil && o.GetDeletionTimestamp() == nil && slices.ContainsFunc(o.GetFinalizers(), s.retainDeleted) {
-		if s.bypassed == nil {
-			s.bypassed = map[objectName]*unstructured.Unstructured{}
+	if s.keepIfDeletedWith != nil && o.GetDeletionTimestamp() == nil && slices.ContainsFunc(o.GetFinalizers(), s.keepIfDeletedWith) {
+		if s.deletedDespiteFinalizers == nil {
+			s.deletedDespiteFinalizers = map[objectName]*unstructured.Unstructured{}
 		}
-		s.bypassed[name] = o
+		s.deletedDespiteFinalizers[name] = o
 	}
 	s.unset(name)
 	return []transition{{old: e.object}}
@@ -280,7 +280,7 @@ func (s *store) clear() []transition {
 		gone = append(gone, transition{old: e.object})
 	}
 	s.entries, s.owned = map[objectName]entry{}, owned{}
-	s.observedRevision, s.tombstones, s.retained, s.complete, s.bypassed = 0, tombstones{}, nil, false, nil
+	s.observedRevision, s.tombstones, s.missingFromList, s.complete, s.deletedDespiteFinalizers = 0, tombstones{}, nil, false, nil
 	sortTransitions(gone)
 	return gone
 }
@@ -293,5 +293,5 @@ func (s *store) close() {
 	if s.gcTimer != nil {
 		s.gcTimer.Stop()
 	}
-	s.entries, s.owned, s.tombstones, s.retained = nil, nil, tombstones{}, nil
+	s.entries, s.owned, s.tombstones, s.missingFromList = nil, nil, tombstones{}, nil
 }

@@ -56,16 +56,16 @@ func (s *store) len() int {
 	return len(s.entries)
 }
 
-// deletedDespiteFinalizers returns the last state of an object that was deleted although it
+// getDeletedDespiteFinalizers returns the last state of an object that was deleted although it
 // had finalizers.
-func (s *store) deletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
+func (s *store) getDeletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.bypassed[name]
+	return s.deletedDespiteFinalizers[name]
 }
 
 func (s *store) forgetDeletedDespiteFinalizers(name objectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.bypassed, name)
+	delete(s.deletedDespiteFinalizers, name)
 }

@@ -14,9 +14,9 @@ import (
 // are newer than the list, which it cannot contain.
 //
 // The list wins also if an object's revision is the same: when a kind's schema changes, an
-// object may read differently. It returns the changes, and whether it retained entries that
-// expire has to check later.
-func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now time.Time) (changes []transition, retained bool) {
+// object may read differently. It returns the changes, and whether it kept entries that
+// are missing from the list, which expire has to check later.
+func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now time.Time) (changes []transition, keptMissing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -24,7 +24,7 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 	}
 	before := s.entries
 	s.entries = make(map[objectName]entry, len(items))
-	s.retained = nil
+	s.missingFromList = nil
 	for _, o := range items {
 		if r := revisionOf(o); !s.tombstones.has(uidOf(o), r) || s.tombstones.expired(uidOf(o), now) {
 			name := nameOf(o)
@@ -38,7 +38,7 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 	for name, old := range before {
 		if old.isProvisional(now) && old.revision > revision {
 			s.entries[name] = old
-			s.retained = append(s.retained, name)
+			s.missingFromList = append(s.missingFromList, name)
 			continue
 		}
 		changes = append(changes, transition{old: old.object})
@@ -46,7 +46,7 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 	s.owned = ownedBy(s.entries, s.ownerLabel)
 	s.observedRevision, s.complete = revision, true
 	sortTransitions(changes)
-	return changes, len(s.retained) > 0
+	return changes, len(s.missingFromList) > 0
 }
 
 // mergeListed decides between an entry and the list's.
@@ -71,13 +71,13 @@ func (s *store) expire(now time.Time) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var gone []transition
-	for _, name := range s.retained {
+	for _, name := range s.missingFromList {
 		if e, ok := s.entries[name]; ok && e.pendingWrites != nil && !e.isProvisional(now) {
 			s.unset(name)
 			gone = append(gone, transition{old: e.object})
 		}
 	}
-	s.retained = nil
+	s.missingFromList = nil
 	return gone
 }
 

@@ -294,7 +294,7 @@ func TestAListWinsExceptOverRecentWrites(t *testing.T) {
 	}
 }
 
-func TestARetainedEntryExpires(t *testing.T) {
+func TestAnEntryMissingFromAListExpires(t *testing.T) {
 	s := newStore(partOf)
 	at := time.Now()
 	s.recordWrite(made(configMap, "a/ours", 20), true, at)
@@ -403,12 +403,12 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 	}
 	for name, step := range steps {
 		s := newStore(partOf)
-		s.retainDeleted = isOurs
+		s.keepIfDeletedWith = isOurs
 		s.observe(at("a", "1"))
 		s.observe(at("a", "2", "ours"))
 		step.then(s)
 		got := ""
-		if last := s.deletedDespiteFinalizers(x); last != nil {
+		if last := s.getDeletedDespiteFinalizers(x); last != nil {
 			got = uidOf(last)
 		}
 		if got != step.want {
@@ -422,7 +422,7 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 func TestManyAreDeletedDespiteFinalizers(t *testing.T) {
 	const count = 1000
 	s := newStore(partOf)
-	s.retainDeleted = isOurs
+	s.keepIfDeletedWith = isOurs
 	for i := range count {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": strconv.Itoa(i), "uid": strconv.Itoa(i), "resourceVersion": strconv.Itoa(2*i + 1)}}}
 		o.SetFinalizers([]string{"ours"})
@@ -433,22 +433,22 @@ func TestManyAreDeletedDespiteFinalizers(t *testing.T) {
 	}
 	for i := range count {
 		name := objectName{name: strconv.Itoa(i)}
-		if s.deletedDespiteFinalizers(name) == nil {
+		if s.getDeletedDespiteFinalizers(name) == nil {
 			t.Fatalf("the last state of object %d of %d is lost", i, count)
 		}
 		s.forgetDeletedDespiteFinalizers(name)
 	}
-	if len(s.bypassed) > 0 {
-		t.Errorf("%d states are kept for no reader", len(s.bypassed))
+	if len(s.deletedDespiteFinalizers) > 0 {
+		t.Errorf("%d states are kept for no reader", len(s.deletedDespiteFinalizers))
 	}
 }
 
-// TestOnlyWholeKindsRetainDeletedObjects is about objects that leave a selection with their
+// TestOnlyWholeKindsKeepDeletedObjects is about objects that leave a selection with their
 // finalizers: they still exist.
-func TestOnlyWholeKindsRetainDeletedObjects(t *testing.T) {
-	env := &environment{Config: Config{RetainDeleted: isOurs}}
+func TestOnlyWholeKindsKeepDeletedObjects(t *testing.T) {
+	env := &environment{Config: Config{KeepIfDeletedWith: isOurs}}
 	for selection, want := range map[Selection]bool{All(): true, Managed(): false, One("ns", "x"): false} {
-		if a := newActor(env, &kind{}, selection); (a.store.retainDeleted != nil) != want {
+		if a := newActor(env, &kind{}, selection); (a.store.keepIfDeletedWith != nil) != want {
 			t.Errorf("%s: want %t", selection.class(), want)
 		}
 	}

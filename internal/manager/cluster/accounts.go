@@ -66,7 +66,7 @@ func (k *Cluster) impersonate(user string) (*Account, error) {
 	}
 	watches := k.watchConfig(dyn)
 	watches.ImpersonatedUser, watches.PermissionsHub = user, k.Hub
-	watches.RetainDeleted = nil // the program's own hub caches the instances
+	watches.KeepIfDeletedWith = nil // the program's own hub caches the instances
 	client := kube.NewClient(dyn, k.Kinds)
 	client.OnPermissionsChange(func() { k.permissionsChanged(user) })
 	return &Account{User: user, Client: client, Hub: watch.New(watches)}, nil

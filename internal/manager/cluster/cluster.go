@@ -114,16 +114,16 @@ func New(o Options) (*Cluster, error) {
 // watchConfig returns the configuration of a hub that watches with a client.
 func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 	return watch.Config{
-		Client:          client,
-		Resolve:         k.resolve,
-		Enqueue:         func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
-		ManagedLabel:    v1alpha1.ApplySetPartOfLabel,
-		FieldManager:    v1alpha1.ChildManager,
-		IsFormerEntry:   managedfields.IsFormer,
-		KeepLastApplied: k.options.Annotated,
-		RetainDeleted:   inventory.IsFinalizer,
-		PermissionKinds: rbacKinds,
-		Logger:          k.options.Log.WithName("watch"),
+		Client:            client,
+		Resolve:           k.resolve,
+		Enqueue:           func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
+		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,
+		FieldManager:      v1alpha1.ChildManager,
+		IsFormerEntry:     managedfields.IsFormer,
+		KeepLastApplied:   k.options.Annotated,
+		KeepIfDeletedWith: inventory.IsFinalizer,
+		PermissionKinds:   rbacKinds,
+		Logger:            k.options.Log.WithName("watch"),
 	}
 }
 

@@ -17,9 +17,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// bypassed is the last state of an instance that the API server has deleted although it had its
-// finalizer, made to look as if it were being deleted now; nil if it was deleted properly.
-func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
+// deletedDespiteFinalizers is the last state of an instance that the API server has deleted
+// although it had its finalizer, made to look as if it were being deleted now; nil if it was
+// deleted properly.
+func (r *Reconciler) deletedDespiteFinalizers(key object.Key) *unstructured.Unstructured {
 	last := r.Instances.DeletedDespiteFinalizers(r.Kind, key.Namespace, key.Name)
 	if last == nil || !slices.ContainsFunc(last.GetFinalizers(), inventory.IsFinalizer) {
 		return nil
@@ -31,10 +32,11 @@ func (r *Reconciler) bypassed(key object.Key) *unstructured.Unstructured {
 	return gone
 }
 
-// tearDownBypassed removes the children of an instance that the API server has deleted although it
-// had its finalizer: it was deleted while the finalizer was being added. There is no status to report to.
+// tearDownDeletedDespiteFinalizers removes the children of an instance that the API server has
+// deleted although it had its finalizer: it was deleted while the finalizer was being added. There
+// is no status to report to.
 // The garbage collector takes none of the children, since they have another owner as well.
-func (r *Reconciler) tearDownBypassed(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
+func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
 	s := &reconcileState{key: key, instance: gone, owner: inventory.OwnerOf(gone, r.Definition, r.Version), memory: r.memories.of(key, gone.GetUID())}
 	s.memory.policy = report.Background
 	remains, err := r.observeRemains(ctx, s)
