@@ -56,6 +56,7 @@ type Lease interface {
 type Reads interface {
 	Watch(t watch.Target) watch.State
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
+	Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
 }

@@ -6,8 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/managed/port"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // Get reads an object for the provider's client; nil if it does not exist. A change of it
@@ -33,4 +37,22 @@ func checkSynced(state watch.State) error {
 	default:
 	}
 	return port.ErrNotSynced
+}
+
+// Owner returns the managed resource that an external resource is bound to, other than by
+// observing it only; nil if there is none. A change of that brings another reconcile.
+func (s *reconcileState) Owner(key external.Key) (*external.Owner, error) {
+	name := execute.BindingName(&binding.BindingSpec{Key: binding.BindingKey{Scope: key.Scope, Type: key.Type, Name: key.Name}})
+	found, state := s.lease.Child(BindingKind, "", name)
+	if found == nil {
+		if err := checkSynced(state); err != nil {
+			return nil, fmt.Errorf("read Binding %s: %w", name, err)
+		}
+		return nil, nil
+	}
+	spec, err := readSpec(found)
+	if err != nil {
+		return nil, err
+	}
+	return operation.Owner(*spec), nil
 }

@@ -68,7 +68,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 // isBound reports whether the observed external resource is bound. Of another owner's
 // resource, the status shows nothing that other objects could refer to.
 func isBound(s *reconcileState, step operation.Step) bool {
-	return s.state.Binding != nil && s.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict
+	return s.state.Binding != nil && s.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict && step.Synced.Reason != resource.NotAllowed
 }
 
 // readyFirst puts Ready first.

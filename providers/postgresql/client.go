@@ -20,6 +20,10 @@ type kind[M managed.Object] struct {
 	// locate returns the database of the external resource, empty for one of the whole
 	// server, and its name.
 	locate func(M) (database, name string, err error)
+	// needs are what a shared configuration has to allow for an update, adoption what it has
+	// to allow so that an existing resource may be adopted.
+	needs    func(*session, M) []need
+	adoption func(M) []need
 	// observe reads the external resource of a name, and computes the possible calls.
 	observe func(context.Context, *session, M, string) (*observation, error)
 }
@@ -31,6 +35,10 @@ type observation struct {
 	// comment is the comment on the server. A resource without one gets the mark.
 	comment    string
 	atProvider map[string]any
+	// needs are further ones, of the creation or of what was observed. adoptionDenied is why
+	// the resource may not be adopted; empty if it may.
+	needs          []need
+	adoptionDenied string
 	// waitsFor is a short text of what has to happen before an update; empty for nothing.
 	waitsFor string
 	// notReady is why the resource cannot be used yet; empty if it can.
@@ -76,7 +84,7 @@ func externalName(m managed.Object) string {
 
 // Observe reads the external resource.
 func (c *client[M]) Observe(ctx context.Context, m M, ref external.Ref) (external.Observation, error) {
-	obs, err := c.observe(ctx, c.session, m, string(ref))
+	obs, err := c.observeAllowed(ctx, m, string(ref))
 	if err != nil {
 		return external.Observation{}, truncatedError{err}
 	}
@@ -89,12 +97,43 @@ func (c *client[M]) Observe(ctx context.Context, m M, ref external.Ref) (externa
 	return obs.toExternal(ref), nil
 }
 
+// observeAllowed observes the external resource, unless the configuration does not allow what the
+// managed resource specifies. The update of one that is being deleted is not made, except for
+// what the deletion itself does.
+func (c *client[M]) observeAllowed(ctx context.Context, m M, name string) (*observation, error) {
+	needs := c.kind.needs(c.session, m)
+	if role, isRole := any(m).(*v1alpha1.Role); m.GetDeletionTimestamp() != nil {
+		needs = nil
+		if isRole {
+			needs = newOwnerNeeds(role.Spec.ForProvider)
+		}
+	}
+	if err := c.checkOnServer(ctx, needs); err != nil {
+		return nil, err
+	}
+	denied, err := c.session.adoptionDenied(ctx, c.adoption(m))
+	if err != nil {
+		return nil, err
+	}
+	c.isForeign = denied != ""
+	obs, err := c.observe(ctx, c.session, m, name)
+	if err != nil {
+		return nil, err
+	}
+	obs.adoptionDenied = denied
+	if m.GetDeletionTimestamp() != nil {
+		return obs, nil
+	}
+	return obs, c.checkOnServer(ctx, obs.needs)
+}
+
 func (obs *observation) toExternal(ref external.Ref) external.Observation {
 	o := external.Observation{Presence: obs.presence}
 	if obs.presence != external.Present {
 		return o
 	}
 	o.Ref, o.Mark, o.AtProvider, o.Connection = ref, parseMark(obs.comment), obs.atProvider, obs.connection
+	o.AdoptionDenied = obs.adoptionDenied
 	o.UpToDate, o.Ready = external.Yes, external.Yes
 	switch {
 	case obs.waitsFor != "":

@@ -20,7 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+var (
+	secretKind    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
+	namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+)
 
 // server has a server's address and credentials: a provider configuration with the contents
 // of its Secrets. It is the key of the connection pools.
@@ -61,8 +64,11 @@ var hostPattern = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]
 // databaseScope is the scope of names in a database.
 func (s server) databaseScope(database string) string { return s.scope() + "/" + database }
 
-// readServer reads the provider configuration that a managed resource refers to.
-func (o Options) readServer(objects managed.Objects, namespace string, ref *resource.ProviderConfigReference) (server, error) {
+// readServer reads the provider configuration that a managed resource refers to, and what it
+// allows. The namespace of a managed resource that is being deleted is not checked: what the
+// managed resource owns by now is still deleted with it.
+func (o Options) readServer(objects managed.Objects, m managed.Object, ref *resource.ProviderConfigReference) (server, sharing, error) {
+	namespace := m.GetNamespace()
 	kind, name := v1alpha1.ClusterProviderConfigKind, "default"
 	if ref != nil {
 		kind, name = cmp.Or(ref.Kind, kind), ref.Name
@@ -73,26 +79,51 @@ func (o Options) readServer(objects managed.Objects, namespace string, ref *reso
 	case v1alpha1.ProviderConfigKind:
 		from.namespace = namespace
 	default:
-		return server{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
+		return server{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
 	}
 	config, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
 	if err != nil {
-		return server{}, err
+		return server{}, sharing{}, err
 	}
 	if config == nil {
-		return server{}, fmt.Errorf("%s %s of spec.providerConfigRef does not exist", kind, name)
+		return server{}, sharing{}, fmt.Errorf("%s %s of spec.providerConfigRef does not exist", kind, name)
 	}
-	var spec v1alpha1.ProviderConfigSpec
+	var spec v1alpha1.ClusterProviderConfigSpec
 	raw, _, _ := unstructured.NestedMap(config.Object, "spec")
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &spec); err != nil {
-		return server{}, fmt.Errorf("read %s %s: %w", kind, name, err)
+		return server{}, sharing{}, fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
-	s, err := from.server(spec)
+	var shared sharing // a ProviderConfig is that of one namespace, and restricts nothing
+	if kind == v1alpha1.ClusterProviderConfigKind {
+		if shared, err = readSharing(objects, m, kind+" "+name, spec); err != nil {
+			return server{}, sharing{}, err
+		}
+	}
+	s, err := from.server(spec.ProviderConfigSpec)
 	if err != nil {
-		return server{}, fmt.Errorf("%s %s: %w", kind, name, err)
+		return server{}, sharing{}, fmt.Errorf("%s %s: %w", kind, name, err)
 	}
 	s.Namespace, s.DenyLocal = from.namespace, from.namespace != "" && !o.LocalServers
-	return s, nil
+	return s, shared, nil
+}
+
+// readSharing returns what a ClusterProviderConfig allows the namespace of a managed resource.
+func readSharing(objects managed.Objects, m managed.Object, config string, spec v1alpha1.ClusterProviderConfigSpec) (sharing, error) {
+	shared := sharing{Config: config, Namespace: m.GetNamespace(), Allow: spec.Allow}
+	if m.GetDeletionTimestamp() != nil {
+		return shared, nil
+	}
+	var namespaceLabels map[string]string
+	if spec.AllowedNamespaces != nil && spec.AllowedNamespaces.Selector != nil {
+		namespace, err := objects.Get(namespaceKind, "", m.GetNamespace())
+		if err != nil {
+			return sharing{}, err
+		}
+		if namespace != nil {
+			namespaceLabels = namespace.GetLabels()
+		}
+	}
+	return shared, checkNamespace(config, m.GetNamespace(), spec.AllowedNamespaces, namespaceLabels)
 }
 
 // reader reads the Secrets that a configuration refers to. Those of a ProviderConfig must be

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -29,6 +31,19 @@ func (s fakeObjects) Get(kind schema.GroupVersionKind, namespace, name string) (
 		return nil, fmt.Errorf("%s %s: %w", kind.Kind, name, errNotSynced)
 	}
 	return &unstructured.Unstructured{Object: object}, nil
+}
+
+// Owner returns the owner of a resource, as "Owner <type> <name>" has its namespace.
+func (s fakeObjects) Owner(key external.Key) (*external.Owner, error) {
+	object, exists := s["Owner "+key.Type+" "+key.Name]
+	if !exists {
+		return nil, nil
+	}
+	return &external.Owner{APIVersion: v1alpha1.GroupVersion.String(), Kind: key.Type, Namespace: object["namespace"].(string)}, nil
+}
+
+func role(namespace string) *v1alpha1.Role {
+	return &v1alpha1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "app"}}
 }
 
 func secretData(texts ...string) map[string]any {
@@ -100,7 +115,7 @@ func TestReadServer(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Options{}.readServer(tc.objects, "team", tc.ref)
+			got, _, err := Options{}.readServer(tc.objects, role("team"), tc.ref)
 			switch {
 			case tc.isNotSynced && !errors.Is(err, errNotSynced):
 				t.Errorf("want the error of Get, got %v", err)

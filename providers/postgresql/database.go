@@ -22,7 +22,11 @@ var databases = kind[*v1alpha1.Database]{
 	locate: func(m *v1alpha1.Database) (string, string, error) {
 		return "", externalName(m), checkName("the database's name", externalName(m))
 	},
-	observe: observeDatabase,
+	needs: func(sess *session, m *v1alpha1.Database) []need {
+		return databaseNeeds(m.Spec.ForProvider, sess.server.User)
+	},
+	adoption: func(m *v1alpha1.Database) []need { return []need{databaseNeed("the external name", externalName(m))} },
+	observe:  observeDatabase,
 }
 
 // databaseState is a database on the server.
@@ -66,6 +70,7 @@ func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, n
 	}
 	obs := &observation{presence: external.Absent, create: request{SQL: []string{createDatabase(name, initial)}}}
 	if state == nil {
+		obs.needs = append(databaseNeeds(initial, sess.server.User), copyNeeds(initial)...)
 		return obs, nil
 	}
 	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()

@@ -17,9 +17,20 @@ var extensions = kind[*v1alpha1.Extension]{
 	typ:  "Extension",
 	spec: func(m *v1alpha1.Extension) *resource.Spec { return &m.Spec.Spec },
 	locate: func(m *v1alpha1.Extension) (string, string, error) {
-		return inDatabase(m.Spec.ForProvider.Database, cmp.Or(valueOr(m.Spec.ForProvider.Name, ""), externalName(m)))
+		return inDatabase(m.Spec.ForProvider.Database, nameOfExtension(m))
+	},
+	needs: func(_ *session, m *v1alpha1.Extension) []need {
+		return extensionNeeds(nameOfExtension(m), m.Spec.ForProvider)
+	},
+	adoption: func(m *v1alpha1.Extension) []need {
+		return extensionNeeds(nameOfExtension(m), v1alpha1.ExtensionParameters{Database: m.Spec.ForProvider.Database})
 	},
 	observe: observeExtension,
+}
+
+// nameOfExtension returns the name of an extension.
+func nameOfExtension(m *v1alpha1.Extension) string {
+	return cmp.Or(valueOr(m.Spec.ForProvider.Name, ""), externalName(m))
 }
 
 // extensionState is an extension on the server.
@@ -62,6 +73,8 @@ func observeExtension(ctx context.Context, sess *session, m *v1alpha1.Extension,
 	mark := "EXTENSION " + ident(name)
 	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: createExtension(name, initial), Mark: mark}}
 	if state == nil {
+		initial.Database = p.Database
+		obs.needs = extensionNeeds(name, initial)
 		return obs, nil
 	}
 	obs.presence, obs.comment = external.Present, state.Comment

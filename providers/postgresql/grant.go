@@ -24,7 +24,9 @@ var grants = kind[*v1alpha1.Grant]{
 		database, name := t.key()
 		return database, name, err
 	},
-	observe: observeGrant,
+	needs:    func(_ *session, m *v1alpha1.Grant) []need { return grantNeeds(m.Spec.ForProvider) },
+	adoption: func(m *v1alpha1.Grant) []need { return grantNeeds(m.Spec.ForProvider) },
+	observe:  observeGrant,
 }
 
 func observeGrant(ctx context.Context, sess *session, m *v1alpha1.Grant, _ string) (*observation, error) {

@@ -70,7 +70,7 @@ func TestOnlyProviderConfigsAreDeniedLocalServers(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, err := tc.options.readServer(objects, "team", tc.ref)
+			s, _, err := tc.options.readServer(objects, role("team"), tc.ref)
 			if err != nil || s.DenyLocal != tc.denied {
 				t.Errorf("got %v, %v", s.DenyLocal, err)
 			}

@@ -67,11 +67,15 @@ func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked b
 		Timeout:    maxCallTime,
 		Caps:       func() external.Caps { return external.Caps{Naming: external.CallerAssigned, Marked: marked} },
 		Connect: func(_ context.Context, objects managed.Objects, m M) (managed.Client[M], error) {
-			s, err := servers.options.readServer(objects, m.GetNamespace(), k.spec(m).ProviderConfigRef)
+			s, shared, err := servers.options.readServer(objects, m, k.spec(m).ProviderConfigRef)
 			if err != nil {
 				return nil, err
 			}
-			return &client[M]{kind: k, session: &session{server: s, servers: servers, objects: objects}}, nil
+			c := &client[M]{kind: k, session: &session{server: s, servers: servers, objects: objects, sharing: shared}}
+			if m.GetDeletionTimestamp() == nil {
+				err = c.checkNames(k.needs(c.session, m)) // before a name is reserved
+			}
+			return c, err
 		},
 	})
 }

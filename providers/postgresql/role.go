@@ -19,7 +19,9 @@ var roles = kind[*v1alpha1.Role]{
 	locate: func(m *v1alpha1.Role) (string, string, error) {
 		return "", externalName(m), checkName("the role's name", externalName(m))
 	},
-	observe: observeRole,
+	needs:    func(_ *session, m *v1alpha1.Role) []need { return roleNeeds(m.Spec.ForProvider) },
+	adoption: func(m *v1alpha1.Role) []need { return []need{roleNeed("the external name", externalName(m))} },
+	observe:  observeRole,
 }
 
 // ownUserMark is the mark of the role that this program logs in as, whatever its comment is. It
@@ -49,8 +51,10 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 	mark := "ROLE " + ident(name)
 	obs := &observation{presence: external.Absent, create: request{SQL: createRole(name, initial), Mark: mark}}
 	if state == nil {
+		obs.needs = roleNeeds(initial)
 		return obs, nil
 	}
+	obs.needs = state.resetNeeds(m.Spec.ForProvider)
 	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
 	if state.IsOwnUser {
 		obs.comment = formatMark(ownUserMark)
@@ -58,8 +62,11 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 	obs.update.Mark = mark
 	obs.update.SQL, obs.diff = state.changes(m.Spec.ForProvider)
 	obs.deletion = state.deletion(m.Spec.ForProvider.ReassignOwnedTo)
-	if m.DeletionTimestamp != nil || state.IsOwnUser {
-		return obs, nil
+	if state.IsOwnUser {
+		obs.update, obs.diff = request{}, nil // also if it is shared, and not adopted
+	}
+	if m.DeletionTimestamp != nil || state.IsOwnUser || sess.isForeign {
+		return obs, nil // of a role of others, no password is verified
 	}
 	return obs, obs.credentials(sess, m, state, sess.passwordCheck(ctx, state))
 }

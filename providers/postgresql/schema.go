@@ -18,6 +18,12 @@ var schemas = kind[*v1alpha1.Schema]{
 	locate: func(m *v1alpha1.Schema) (string, string, error) {
 		return inDatabase(m.Spec.ForProvider.Database, externalName(m))
 	},
+	needs: func(sess *session, m *v1alpha1.Schema) []need {
+		return needsOfSchema(externalName(m), m.Spec.ForProvider, sess.server.User)
+	},
+	adoption: func(m *v1alpha1.Schema) []need {
+		return needsOfSchema(externalName(m), v1alpha1.SchemaParameters{Database: m.Spec.ForProvider.Database}, "")
+	},
 	observe: observeSchema,
 }
 
@@ -62,6 +68,8 @@ func observeSchema(ctx context.Context, sess *session, m *v1alpha1.Schema, name 
 	mark := "SCHEMA " + ident(name)
 	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: []string{create}, Mark: mark}}
 	if state == nil {
+		initial.Database = p.Database
+		obs.needs = needsOfSchema(name, initial, sess.server.User)
 		return obs, nil
 	}
 	obs.presence, obs.comment = external.Present, state.Comment

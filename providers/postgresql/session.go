@@ -17,6 +17,10 @@ type session struct {
 	servers *pools
 	pool    *pool // nil until the first query
 	objects managed.Objects
+	sharing sharing
+	// isForeign reports whether the observed resource may not be adopted, and is not the
+	// managed resource's own.
+	isForeign bool
 }
 
 // acquirePool returns the connection pool of the server, which close releases.

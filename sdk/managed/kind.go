@@ -48,7 +48,9 @@ type Reference = port.Reference
 // and its Secret. Objects that were read are watched, so that a change brings another
 // reconcile. Get returns nil for an object that does not exist. Connect has to return an
 // error of Get as it is, or wrapped: while a cache is not synced yet, the runtime reports no
-// failure.
+// failure. Owner returns the managed resource that an external resource belongs to, nil if
+// there is none in this cluster, by the Binding and not by a mark on the external resource,
+// which others may be able to write. The same holds for its errors and for changes.
 type Objects = port.Objects
 
 // For returns the kind of a definition.

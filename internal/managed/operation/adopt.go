@@ -19,7 +19,30 @@ func (s State) adopt() Step {
 		// Another owner's resource has the name, so the open creation had no effect.
 		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved })
 	}
+	return s.refuse(conflict)
+}
+
+// refuse ends the reconcile since the observed external resource does not belong to the
+// managed resource.
+func (s State) refuse(conflict string) Step {
+	if conflict == s.Observed.AdoptionDenied {
+		return finish(resource.NotAllowed, conflict, recheckNotAllowed)
+	}
 	return finish(resource.Conflict, conflict, s.recheckInterval())
+}
+
+// Owner returns the managed resource that the external resource of a binding belongs to; nil
+// if it belongs to none: it is only shared, reserved and not bound yet, or left.
+func Owner(b binding.BindingSpec) *external.Owner {
+	if b.Shared || b.Ref == "" {
+		return nil
+	}
+	switch b.Phase {
+	case binding.BindingBound, binding.BindingUpdating, binding.BindingDeleting:
+		return &external.Owner{APIVersion: b.Owner.APIVersion, Kind: b.Owner.Kind, Namespace: b.Owner.Namespace, Name: b.Owner.Name}
+	default:
+	}
+	return nil
 }
 
 // observedRef is the identity of the observed external resource.
@@ -33,15 +56,21 @@ func (s State) observedRef() external.Ref {
 // checkOwnership returns the mark by which the observed external resource belongs to the
 // managed resource, or why it does not.
 func (s State) checkOwnership() (mark, conflict string) {
-	b, seen := s.Binding, s.Observed.Mark
+	b, seen, denied := s.Binding, s.Observed.Mark, s.Observed.AdoptionDenied
 	switch {
+	case b.Shared && denied != "":
+		return "", denied
 	case b.Shared, s.mark().Is(seen):
 		return b.Mark, ""
 	case seen != nil && seen.Owner == s.MarkOwner:
 		return seen.ID, "" // the binding with this mark was lost
 	case seen != nil:
 		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s; it is not changed", s.observedRef(), seen.Owner)
-	case b.Explicit, s.Resource.AdoptUnmarked, s.appearedSinceFirstAttempt():
+	case s.appearedSinceFirstAttempt():
+		return b.Mark, ""
+	case denied != "":
+		return "", denied
+	case b.Explicit, s.Resource.AdoptUnmarked:
 		return b.Mark, ""
 	}
 	return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. To adopt it, set the annotation %s to its identity, or %s to %s",

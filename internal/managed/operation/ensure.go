@@ -98,6 +98,8 @@ func (s State) handlePresent() Step {
 	switch {
 	case b.Phase == binding.BindingReserved || b.Ref == "":
 		return s.adopt()
+	case b.Shared && s.Observed.AdoptionDenied != "":
+		return s.refuse(s.Observed.AdoptionDenied)
 	case s.isForeign():
 		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s; it is not changed", b.Ref, s.Observed.Mark.Owner), s.recheckInterval())
 	case s.ReservationMissing && !s.IdentityReserved && s.IdentityReservedBy != nil:

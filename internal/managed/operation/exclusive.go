@@ -3,7 +3,6 @@ package operation
 import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
-	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // makeExclusive turns a shared binding into an exclusive one, since the policies now allow
@@ -24,7 +23,7 @@ func (s State) makeExclusive() Step {
 			exclusive.Binding.Shared = false
 			var conflict string
 			if mark, conflict = exclusive.checkOwnership(); conflict != "" {
-				return finish(resource.Conflict, conflict, s.recheckInterval()).with(s.readyCondition())
+				return s.refuse(conflict).with(s.readyCondition())
 			}
 		}
 	}

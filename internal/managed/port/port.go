@@ -28,6 +28,7 @@ type Kind struct {
 // Objects reads objects from the API server; see managed.Objects.
 type Objects interface {
 	Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Owner(key external.Key) (*external.Owner, error)
 }
 
 // ErrNotSynced is returned for an object of a kind whose cache is not synced yet. It is no

@@ -31,8 +31,8 @@ type ProviderConfigList struct {
 }
 
 // ClusterProviderConfig is the address of a PostgreSQL server and the credentials for
-// it, for managed resources of all namespaces. A providerConfigRef without a kind refers
-// to one.
+// it, for managed resources of all namespaces, or of those that it allows. A
+// providerConfigRef without a kind refers to one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -44,8 +44,8 @@ type ClusterProviderConfig struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ProviderConfigSpec   `json:"spec"`
-	Status ProviderConfigStatus `json:"status,omitempty"`
+	Spec   ClusterProviderConfigSpec `json:"spec"`
+	Status ProviderConfigStatus      `json:"status,omitempty"`
 }
 
 // ClusterProviderConfigList is a list of ClusterProviderConfig.
@@ -56,6 +56,74 @@ type ClusterProviderConfigList struct {
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []ClusterProviderConfig `json:"items"`
 }
+
+// ClusterProviderConfigSpec is the address of a server and the credentials for it, and what
+// the namespaces that share it may do with it.
+type ClusterProviderConfigSpec struct {
+	ProviderConfigSpec `json:",inline"`
+
+	// AllowedNamespaces are the namespaces whose managed resources may use the
+	// configuration. Without it, all may; if it is empty, none.
+	//
+	// +optional
+	AllowedNamespaces *AllowedNamespaces `json:"allowedNamespaces,omitempty"`
+	// Allow lists what managed resources may do beside managing roles, databases and what
+	// is in them for their own namespace. "*" allows everything that the user of the
+	// configuration may do.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Allow []Allowance `json:"allow,omitempty"`
+}
+
+// AllowedNamespaces are namespaces that are named or selected.
+type AllowedNamespaces struct {
+	// Names are names of namespaces.
+	//
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	Names []string `json:"names,omitempty"`
+	// Selector selects namespaces by their labels; an empty one selects all.
+	//
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// Allowance is something that a shared configuration refuses unless it is allowed.
+//
+// +kubebuilder:validation:Enum=Superuser;CreateRole;CreateDB;Replication;BypassRLS;ForeignRoles;ForeignDatabases;SystemSchemas;SuperuserParameters;UntrustedExtensions;Tablespaces;*
+type Allowance string
+
+// Allowances.
+const (
+	// AllowEverything stands for all others.
+	AllowEverything Allowance = "*"
+	// AllowSuperuser and the next four are attributes of a Role.
+	AllowSuperuser   Allowance = "Superuser"
+	AllowCreateRole  Allowance = "CreateRole"
+	AllowCreateDB    Allowance = "CreateDB"
+	AllowReplication Allowance = "Replication"
+	AllowBypassRLS   Allowance = "BypassRLS"
+	// AllowForeignRoles is the use of a role that no Role of the namespace manages: its
+	// adoption, membership in it, making it an owner, and granting it privileges.
+	AllowForeignRoles Allowance = "ForeignRoles"
+	// AllowForeignDatabases is the use of a database that no Database of the namespace
+	// manages: its adoption, copying it, and managing schemas, extensions and privileges.
+	AllowForeignDatabases Allowance = "ForeignDatabases"
+	// AllowSystemSchemas is the use of information_schema and of schemas that begin with pg_.
+	AllowSystemSchemas Allowance = "SystemSchemas"
+	// AllowSuperuserParameters is setting or resetting a parameter of a role that a user may
+	// not set for a session.
+	AllowSuperuserParameters Allowance = "SuperuserParameters"
+	// AllowUntrustedExtensions is an extension that only a superuser may create.
+	AllowUntrustedExtensions Allowance = "UntrustedExtensions"
+	// AllowTablespaces is a tablespace other than pg_default.
+	AllowTablespaces Allowance = "Tablespaces"
+)
 
 // ProviderConfigSpec is the address of a server and the credentials for it.
 type ProviderConfigSpec struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // runner runs a suite. It has the suite's fields without its Go type.
@@ -148,6 +149,9 @@ func objectKey(kind schema.GroupVersionKind, namespace, name string) string {
 func (o objects) Get(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	return o[objectKey(kind, namespace, name)].DeepCopy(), nil
 }
+
+// Owner returns nil: a scenario has no other managed resources.
+func (o objects) Owner(external.Key) (*external.Owner, error) { return nil, nil }
 
 func readObjects(all []runtime.Object) (objects, error) {
 	out := objects{}

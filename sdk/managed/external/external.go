@@ -201,4 +201,18 @@ type Observation struct {
 	LateInit map[string]any
 	// Connection holds the connection details for the connection secret.
 	Connection map[string][]byte
+	// AdoptionDenied is why an external resource that is not the managed resource's own may
+	// be neither adopted nor shared with its owner; empty if it may.
+	AdoptionDenied string
 }
+
+// Owner is the managed resource that an external resource belongs to.
+type Owner struct{ APIVersion, Kind, Namespace, Name string }
+
+// NotAllowedError is returned by Connect or Observe if the provider configuration does not
+// allow what the managed resource specifies. It becomes the message of the condition Synced,
+// with the reason NotAllowed: it names the configuration, the field, and what to do.
+type NotAllowedError struct{ Message string }
+
+// Error returns the message.
+func (e *NotAllowedError) Error() string { return e.Message }

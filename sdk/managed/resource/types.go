@@ -126,6 +126,9 @@ const (
 	// Disagreement: the external API contradicts itself about whether the external resource
 	// exists, so it is not created again.
 	Disagreement = "Disagreement"
+	// NotAllowed: the provider configuration does not allow what the object specifies. The
+	// external resource is not changed.
+	NotAllowed = "NotAllowed"
 	// InUse: the object is being deleted, and a Usage protects the external resource.
 	InUse = "InUse"
 )

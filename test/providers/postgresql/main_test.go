@@ -72,7 +72,7 @@ func newTestDatabase(t *testing.T) testDatabase {
 }
 
 // createProviderConfig makes a ClusterProviderConfig of a server, without TLS, and the Secret
-// that it names.
+// that it names. It allows everything: sharing_test.go is about what it could refuse.
 func (c testDatabase) createProviderConfig(t *testing.T, s *postgrestest.Server, name, namespace string) {
 	t.Helper()
 	c.Apply(t, fmt.Sprintf(`
@@ -89,6 +89,7 @@ spec:
   port: %[5]d
   credentials: {secretRef: {name: %[1]s-login, namespace: %[2]s}}
   tls: {mode: disable}
+  allow: ["*"]
 `, name, namespace, postgrestest.Superuser, postgrestest.Password, s.Port))
 }
 

@@ -14,7 +14,7 @@ func TestTheConnectingRoleCannotBeAdopted(t *testing.T) {
 apiVersion: postgresql.espalier.dev/v1alpha1
 kind: ClusterProviderConfig
 metadata: {name: %q}
-spec: {credentials: {secretRef: {name: admin, namespace: $NS}}, tls: {mode: disable}}
+spec: {credentials: {secretRef: {name: admin, namespace: $NS}}, tls: {mode: disable}, allow: [ForeignRoles]}
 `, admin))
 	by := ", providerConfigRef: {name: " + admin + "}"
 	c.create(t, role, "thief", "espalier.dev/adopt: IfUnmarked, crossplane.io/external-name: "+admin, "forProvider: {login: true}, writeConnectionSecretToRef: {name: loot}"+by)
@@ -28,6 +28,14 @@ spec: {credentials: {secretRef: {name: admin, namespace: $NS}}, tls: {mode: disa
 	t.Log("it can be observed, and stays after the deletion of the managed resource")
 	c.create(t, role, "thief", "espalier.dev/adopt: IfUnmarked, crossplane.io/external-name: "+admin, "forProvider: {login: true}, managementPolicies: [Observe]"+by)
 	c.awaitReady(t, role, "thief")
+	c.awaitGone(t, role, "thief")
+
+	t.Log("an object that may update and not delete does not change it either")
+	c.create(t, role, "thief", "crossplane.io/external-name: "+admin, "forProvider: {login: true, connectionLimit: 1}, managementPolicies: [Observe, Update]"+by)
+	c.awaitReady(t, role, "thief")
+	if got := c.query(t, "postgres", "SELECT rolconnlimit FROM pg_roles WHERE rolname = $1", admin); got != "-1" {
+		t.Errorf("its connection limit was changed to %s", got)
+	}
 	c.awaitGone(t, role, "thief")
 	if !c.logsIn(t, admin, "of the admin") {
 		t.Error("its password was changed")
