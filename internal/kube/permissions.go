@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -152,6 +154,42 @@ func (c *Client) reviewAccess(ctx context.Context, attributes map[string]any) (b
 	}
 	allowed, _, _ := unstructured.NestedBool(answer.Object, "status", "allowed")
 	return allowed, nil
+}
+
+var userReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
+
+// MayDelete says whether a user may delete an object.
+func (c *Client) MayDelete(ctx context.Context, user authenticationv1.UserInfo, o *unstructured.Unstructured) (bool, error) {
+	r, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
+	if err != nil {
+		return false, err
+	}
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&authorizationv1.SubjectAccessReviewSpec{
+		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extraOf(user),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "delete", Group: r.GVR.Group, Version: r.GVR.Version, Resource: r.GVR.Resource, Namespace: o.GetNamespace(), Name: o.GetName(),
+		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("encode SubjectAccessReview: %w", err)
+	}
+	answer, err := c.createReview(ctx, userReviews, "SubjectAccessReview", spec)
+	if err != nil {
+		return false, err
+	}
+	allowed, _, _ := unstructured.NestedBool(answer.Object, "status", "allowed")
+	return allowed, nil
+}
+
+func extraOf(user authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
+	var out map[string]authorizationv1.ExtraValue
+	for key, values := range user.Extra {
+		if out == nil {
+			out = map[string]authorizationv1.ExtraValue{}
+		}
+		out[key] = authorizationv1.ExtraValue(values)
+	}
+	return out
 }
 
 func (c *Client) createReview(ctx context.Context, gvr schema.GroupVersionResource, kind string, spec map[string]any) (*unstructured.Unstructured, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
@@ -25,6 +26,16 @@ type Writer interface {
 type Deleter interface {
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
 	DeleteWithPolicy(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+}
+
+// Refusals read the records of refused deletions; *RefusedDeletions implements it.
+type Refusals interface {
+	// Find returns the record of an object, nil if there is none.
+	Find(ctx context.Context, key object.Key) (*RefusedDeletion, error)
+	// Forget deletes a record. One that is gone is no error.
+	Forget(ctx context.Context, r *RefusedDeletion) error
+	// MayDelete reports whether the user who requested the deletion may delete the object now.
+	MayDelete(ctx context.Context, r *RefusedDeletion, o *unstructured.Unstructured) (bool, error)
 }
 
 // Kinds finds how kinds are served; *kube.Kinds implements it.

@@ -2,13 +2,16 @@ package protection
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -21,16 +24,8 @@ import (
 func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Facts {
 	f := lifecycle.Facts{Usage: s.usage.Unstructured, Replayed: s.replayed}
 	f.Use, _ = usage.Read(s.usage.Unstructured)
-	if of := f.Use.Of; of.Name != "" {
-		f.Of = r.find(ctx, s, of.Ref)
-	} else if of.Selector != nil && !f.Use.Deleting {
-		f.OfSelected = r.findSelected(ctx, s, of)
-	}
-	if by := f.Use.By; by != nil && by.Name != "" {
-		f.By = r.find(ctx, s, by.Ref)
-	} else if by != nil && by.Selector != nil && !f.Use.Deleting {
-		f.BySelected = r.findSelected(ctx, s, *by)
-	}
+	r.gatherUsed(ctx, s, &f)
+	r.gatherUser(ctx, s, &f)
 	read := func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 		o, _ := s.lease.Object(kind, namespace, name)
 		return o
@@ -39,7 +34,7 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 	if f.Of.Object != nil && f.By.Object != nil {
 		r.Index.SetRelation(f.Use, f.Use.Relation)
 	}
-	if f.Use.Deleting {
+	if f.Use.Deleting && !f.IsOutsideNamespace() {
 		f.DeletedWithOwner = isDeletedWithOwner(s.usage.Unstructured, read)
 		f.Circular = f.DeletedWithOwner && r.Index.Circular(f.Use)
 		if f.Of.Object != nil && !f.WaitsForUser() {
@@ -47,6 +42,93 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 		}
 	}
 	return f
+}
+
+// gatherUsed looks up the used object. In another namespace it is looked up only to remove what a
+// former release has written, which has a finalizer.
+func (r *Reconciler) gatherUsed(ctx context.Context, s *reconcileState, f *lifecycle.Facts) {
+	of := f.Use.Of
+	f.OfClusterScoped = r.isOutOfScope(ctx, s, of.Ref)
+	switch {
+	case f.IsOutsideNamespace():
+		if of.Name != "" && slices.Contains(s.usage.GetFinalizers(), v1beta1.Finalizer) {
+			f.Of = r.find(ctx, s, of.Ref)
+			r.gatherOtherUsages(s, f)
+		} else {
+			r.Index.Forget(s.key)
+		}
+	case of.Name != "":
+		f.Of = r.find(ctx, s, of.Ref)
+	case of.Selector != nil && !f.Use.Deleting:
+		f.OfSelected = r.findSelected(ctx, s, of)
+	}
+}
+
+// gatherOtherUsages looks up the usages of an object that the usage protects no longer. A change
+// enqueues the usage.
+func (r *Reconciler) gatherOtherUsages(s *reconcileState, f *lifecycle.Facts) {
+	if f.Of.Object == nil {
+		return
+	}
+	key := object.KeyOf(f.Of.Object)
+	uses, unreadable := r.Index.Subscribe(s.key, []object.Key{key})
+	switch {
+	case unreadable == nil:
+		f.LastUsage = !slices.ContainsFunc(uses[key], func(u usage.Usage) bool { return !u.Released })
+	case unreadable.Reason == plan.Syncing:
+		f.Of = lifecycle.Lookup{Unreadable: lifecycle.Syncing}
+	default:
+		f.Of = lifecycle.Lookup{Unreadable: unreadable.Message}
+	}
+}
+
+// gatherUser looks up the using object.
+func (r *Reconciler) gatherUser(ctx context.Context, s *reconcileState, f *lifecycle.Facts) {
+	by := f.Use.By
+	if by == nil || f.IsOutsideNamespace() {
+		return
+	}
+	f.ByClusterScoped = r.isOutOfScope(ctx, s, by.Ref)
+	switch {
+	case f.ByClusterScoped:
+	case by.Name != "":
+		f.By = r.find(ctx, s, by.Ref)
+	case by.Selector != nil && !f.Use.Deleting:
+		f.BySelected = r.findSelected(ctx, s, *by)
+	}
+}
+
+// gatherRefused reads the record of a refused deletion of the used object, once, when the last
+// usage of the object ends.
+func (r *Reconciler) gatherRefused(ctx context.Context, s *reconcileState, f *lifecycle.Facts) error {
+	isLast := f.LastUsage || f.Of.Object == nil && f.Of.Unreadable == ""
+	if !f.Use.Deleting || f.IsOutsideNamespace() || f.Use.Of.Name == "" || !isLast || f.WaitsForUser() {
+		return nil
+	}
+	if !s.foundRefused {
+		var err error
+		if s.refused, err = r.Refusals.Find(ctx, f.Use.Of.Key()); err != nil {
+			return err
+		}
+		f.Refused = s.refused.facts()
+		if f.Requested() {
+			if s.mayDelete, err = r.Refusals.MayDelete(ctx, s.refused, f.Of.Object); err != nil {
+				return err
+			}
+		}
+		s.foundRefused = true
+	}
+	f.Refused, f.MayDelete = s.refused.facts(), s.mayDelete
+	return nil
+}
+
+// isOutOfScope reports whether a kind is cluster-scoped, though the usage is in a namespace.
+func (r *Reconciler) isOutOfScope(ctx context.Context, s *reconcileState, p usage.Ref) bool {
+	if s.key.Namespace == "" {
+		return false
+	}
+	_, namespace, unreadable := r.resolve(ctx, p)
+	return unreadable == "" && namespace == ""
 }
 
 // compositeLabel is on objects that Crossplane has composed.

@@ -44,31 +44,23 @@ type Index struct {
 	// watched are the kinds that are watched.
 	watched map[schema.GroupVersionKind]bool
 	uses    map[object.Key]usage.Usage
-	// byUsedName are the usages by the used object, and subscribers those that track it;
+	// byUsed are the usages by the used object, and subscribers those that track it;
 	// tracked is the inverse of subscribers.
-	byUsedName  map[usedName]map[object.Key]struct{}
-	subscribers map[usedName]map[object.Key]struct{}
-	tracked     map[object.Key][]usedName
+	byUsed      map[object.Key]map[object.Key]struct{}
+	subscribers map[object.Key]map[object.Key]struct{}
+	tracked     map[object.Key][]object.Key
 	// relations are how the used and the using object are related, by the UID of the usage, and
 	// released are usages that are about to be removed and block nothing any more.
 	relations map[types.UID]usage.Relation
 	released  map[types.UID]bool
 }
 
-// usedName is the index key of the used object. It has no namespace, since a usage may not
-// know whether the kind is namespaced; namespaces are compared afterwards.
-type usedName struct{ group, kind, name string }
-
-func usedNameOf(k object.Key) usedName { return usedName{k.Group, k.Kind, k.Name} }
-
-func usedNameOfRef(r usage.Ref) usedName { return usedName{r.Kind.Group, r.Kind.Kind, r.Name} }
-
 // NewIndex returns an index that watches no kind yet.
 func NewIndex(watches Watches, crds CRDs, enqueue func(object.Key)) *Index {
 	return &Index{
 		watches: watches, crds: crds, enqueue: enqueue,
 		watched: map[schema.GroupVersionKind]bool{}, uses: map[object.Key]usage.Usage{},
-		byUsedName: map[usedName]map[object.Key]struct{}{}, subscribers: map[usedName]map[object.Key]struct{}{}, tracked: map[object.Key][]usedName{},
+		byUsed: map[object.Key]map[object.Key]struct{}{}, subscribers: map[object.Key]map[object.Key]struct{}{}, tracked: map[object.Key][]object.Key{},
 		relations: map[types.UID]usage.Relation{}, released: map[types.UID]bool{},
 	}
 }
@@ -101,7 +93,7 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	if exists {
 		if after, exists = usage.Read(o); exists {
 			i.uses[key] = after
-			addKey(i.byUsedName, usedNameOfRef(after.Of.Ref), key)
+			addKey(i.byUsed, after.Of.Key(), key)
 		}
 	}
 	if was && (!exists || after.UID != before.UID) {
@@ -110,7 +102,7 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	}
 	var keys []object.Key
 	for _, u := range []usage.Usage{before, after} {
-		keys = slices.AppendSeq(keys, maps.Keys(i.subscribers[usedNameOfRef(u.Of.Ref)]))
+		keys = slices.AppendSeq(keys, maps.Keys(i.subscribers[u.Of.Key()]))
 	}
 	i.mu.Unlock()
 	i.enqueueKeys(keys)
@@ -119,17 +111,17 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 // remove removes a usage from the index. The caller holds the lock.
 func (i *Index) remove(u usage.Usage) {
 	delete(i.uses, u.Key)
-	removeKey(i.byUsedName, usedNameOfRef(u.Of.Ref), u.Key)
+	removeKey(i.byUsed, u.Of.Key(), u.Key)
 }
 
-func addKey(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
+func addKey(in map[object.Key]map[object.Key]struct{}, under object.Key, key object.Key) {
 	if in[under] == nil {
 		in[under] = map[object.Key]struct{}{}
 	}
 	in[under][key] = struct{}{}
 }
 
-func removeKey(in map[usedName]map[object.Key]struct{}, under usedName, key object.Key) {
+func removeKey(in map[object.Key]map[object.Key]struct{}, under object.Key, key object.Key) {
 	delete(in[under], key)
 	if len(in[under]) == 0 {
 		delete(in, under)
@@ -159,9 +151,8 @@ func (i *Index) Subscribe(subscriber object.Key, objects []object.Key) (map[obje
 	i.untrack(subscriber)
 	var out map[object.Key][]usage.Usage
 	for _, key := range objects {
-		name := usedNameOf(key)
-		addKey(i.subscribers, name, subscriber)
-		i.tracked[subscriber] = append(i.tracked[subscriber], name)
+		addKey(i.subscribers, key, subscriber)
+		i.tracked[subscriber] = append(i.tracked[subscriber], key)
 		if found := i.usesOf(key); len(found) > 0 {
 			if out == nil {
 				out = map[object.Key][]usage.Usage{}
@@ -194,17 +185,13 @@ func (i *Index) UsesOf(key object.Key) ([]usage.Usage, *plan.Unreadable) {
 	return i.usesOf(key), unreadable
 }
 
+// usesOf returns the usages of an object, sorted. The caller holds the lock.
 func (i *Index) usesOf(key object.Key) []usage.Usage {
-	return i.findUses(usedNameOf(key), func(u usage.Usage) bool { return u.Of.Is(key) })
-}
-
-// findUses returns the usages of a name that match, sorted. The caller holds the lock.
-func (i *Index) findUses(at usedName, matches func(usage.Usage) bool) []usage.Usage {
 	var out []usage.Usage
-	for key := range i.byUsedName[at] {
-		u := i.uses[key]
+	for at := range i.byUsed[key] {
+		u := i.uses[at]
 		u.Relation, u.Released = i.relations[u.UID], i.released[u.UID]
-		if matches(u) {
+		if u.Uses(key) {
 			out = append(out, u)
 		}
 	}
@@ -217,11 +204,7 @@ func (i *Index) findUses(at usedName, matches func(usage.Usage) bool) []usage.Us
 func (i *Index) Circular(u usage.Usage) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return usage.IsCircular(u, func(r usage.Ref) []usage.Usage {
-		return i.findUses(usedNameOfRef(r), func(other usage.Usage) bool {
-			return other.Of.Namespace == r.Namespace || other.Of.Namespace == "" || r.Namespace == ""
-		})
-	})
+	return usage.IsCircular(u, func(r usage.Ref) []usage.Usage { return i.usesOf(r.Key()) })
 }
 
 // SetRelation records how the used and the using object of a usage are related.
@@ -233,7 +216,7 @@ func (i *Index) SetRelation(u usage.Usage, relation usage.Relation) {
 		if relation == usage.Unrelated {
 			delete(i.relations, u.UID)
 		}
-		keys = slices.Collect(maps.Keys(i.subscribers[usedNameOfRef(u.Of.Ref)]))
+		keys = slices.Collect(maps.Keys(i.subscribers[u.Of.Key()]))
 	}
 	i.mu.Unlock()
 	i.enqueueKeys(keys)
@@ -245,10 +228,7 @@ func (i *Index) SetReleased(u usage.Usage, of object.Key) (last bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.released[u.UID] = true
-	others := i.findUses(usedNameOf(of), func(other usage.Usage) bool {
-		return other.UID != u.UID && !i.released[other.UID] && other.Of.Is(of)
-	})
-	return len(others) == 0
+	return !slices.ContainsFunc(i.usesOf(of), func(other usage.Usage) bool { return other.UID != u.UID && !other.Released })
 }
 
 // unavailable returns why usages cannot be read now; nil if they can. A kind that does not

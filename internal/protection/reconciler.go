@@ -28,8 +28,10 @@ type Reconciler struct {
 	Index   *Index
 	Writer  Writer
 	Deleter Deleter
-	Kinds   Kinds
-	Cache   Cache
+	// Refusals are the records of refused deletions.
+	Refusals Refusals
+	Kinds    Kinds
+	Cache    Cache
 	// Watch opens a lease on what a reconcile reads.
 	Watch  func(watch.Subscriber) Lease
 	Events telemetry.Recorder
@@ -42,6 +44,10 @@ type reconcileState struct {
 	usage    *writer.Object
 	lease    Lease
 	replayed bool
+	// refused is the record of the refused deletion of the used object, once it is read: nil if
+	// there is none. mayDelete reports whether its user may delete the object.
+	refused                 *RefusedDeletion
+	foundRefused, mayDelete bool
 }
 
 // maxSteps bounds the steps of a reconcile. A new usage takes five.
@@ -53,12 +59,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	o, ok := r.Cache.GetCached(r.Kind, key.Namespace, key.Name)
 	if !ok {
 		r.Cache.Forget(watch.Subscriber{Key: key})
+		r.Index.Forget(key)
 		return reconcile.Done()
 	}
 	s := &reconcileState{key: key, usage: &writer.Object{Unstructured: o}, lease: r.Watch(watch.Subscriber{Key: key})}
 	defer s.lease.Commit()
 	for range maxSteps {
 		facts := r.gather(ctx, s)
+		if err := r.gatherRefused(ctx, s, &facts); err != nil {
+			return reconcile.Fail(err)
+		}
 		step := lifecycle.Next(facts)
 		if step.Do == lifecycle.Finish {
 			return r.report(ctx, s, step)
@@ -85,11 +95,18 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 		_, err = r.Cache.Write(of, watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
 			return r.Writer.PatchMetadata(ctx, of, step.Change, FieldManager)
 		})
+		if why := facts.NotReplayed(); err == nil && why != "" {
+			r.Events.Event(s.usage.Unstructured, telemetry.Warning, "DeletionNotReplayed", "did not replay the deletion of "+object.KeyOf(of).String()+": "+why)
+		}
 	case lifecycle.Replay:
 		s.replayed = true
 		err = r.Deleter.DeleteWithPolicy(ctx, of, step.Policy)
 		if err == nil {
-			r.Events.Event(s.usage.Unstructured, telemetry.Normal, "ReplayDeletion", "replayed the deletion that was requested while the object was in use: "+object.KeyOf(of).String())
+			r.Events.Event(s.usage.Unstructured, telemetry.Normal, "ReplayDeletion", "replayed the deletion that user "+facts.Refused.User+" requested while the object was in use: "+object.KeyOf(of).String())
+		}
+	case lifecycle.ForgetRefused:
+		if err = r.Refusals.Forget(ctx, s.refused); err == nil {
+			s.refused = nil
 		}
 	case lifecycle.DeleteUsage:
 		if err = r.Deleter.Delete(ctx, s.usage.Unstructured); err == nil {
@@ -104,7 +121,7 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 		err = fmt.Errorf("%s: %w", step.Do, kube.Redacted(err))
 		logr.FromContextOrDiscard(ctx).Info("cannot reconcile a usage", "usage", s.key.String(), "step", step.Do, "error", err.Error())
 		return reconcile.Fail(err)
-	case step.Do == lifecycle.RemoveFinalizer:
+	case step.Do == lifecycle.RemoveFinalizer && facts.Use.Deleting:
 		return reconcile.Done()
 	}
 	return reconcile.Result{}
@@ -128,6 +145,7 @@ func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifec
 	gone, err := r.writer().Release(ctx, s.usage, facts.Finalizers()...)
 	if gone {
 		r.Cache.Forget(watch.Subscriber{Key: s.key})
+		r.Index.Forget(s.key)
 	}
 	r.Index.Refresh(r.Kind, s.key)
 	return err

@@ -44,11 +44,24 @@ func TestReconcile(t *testing.T) {
 		mark   = "patch ConfigMap prod/used"
 		status = "update-status Usage prod/u"
 		remove = "delete Usage prod/u"
+
+		usageOfOther = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: u, namespace: prod, uid: usage-1, generation: 2}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used, namespace: dev}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: user}}
+  replayDeletion: true`
+		usedByOther    = `{apiVersion: v1, kind: ConfigMap, metadata: {name: used, namespace: dev, uid: used-2, labels: {crossplane.io/in-use: "true"}, annotations: {usage.crossplane.io/deletion-attempt-with-policy: Background}}}`
+		otherNamespace = "spec.of is in namespace dev: a Usage protects objects of its own namespace only; create a Usage in that namespace"
 	)
+	forget := "delete RefusedDeletion " + refusedName(usedKey)
 	cases := map[string]struct {
 		reason  string
 		objects []string
 		given   func(*world)
+		refused string // the user whose deletion of the used object was refused
 		writes  []string
 		ready   string
 		events  []string
@@ -171,12 +184,46 @@ func TestReconcile(t *testing.T) {
 			events:  []string{"Normal UsageConfigured: the used object is protected from deletion"},
 		},
 		"The kind is of cluster scope": {
-			reason:  "it is found without the usage's namespace",
+			reason:  "whoever may create usages in a namespace has no say on it",
 			objects: []string{strings.Replace(usageForReason, "{apiVersion: v1, kind: ConfigMap", "{apiVersion: example.org/v1, kind: App", 1), "{apiVersion: example.org/v1, kind: App, metadata: {name: used, uid: app-1}}"},
 			given:   func(w *world) { w.Kinds[appKind.GroupKind()] = fakekube.Kind{ClusterScoped: true} },
-			writes:  []string{claim, "patch App used", status},
-			ready:   "True Available: ",
-			events:  []string{"Normal UsageConfigured: the used object is protected from deletion"},
+			writes:  []string{status},
+			ready:   "False OutsideNamespace: spec.of has the kind App, which is cluster-scoped: a Usage protects objects of its own namespace only; create a ClusterUsage",
+			events:  []string{"Warning OutsideNamespace: spec.of has the kind App, which is cluster-scoped: a Usage protects objects of its own namespace only; create a ClusterUsage"},
+		},
+		"The object is in another namespace": {
+			reason:  "nothing is read or written there",
+			objects: []string{usageOfOther, usedByOther},
+			writes:  []string{status},
+			ready:   "False OutsideNamespace: " + otherNamespace,
+			events:  []string{"Warning OutsideNamespace: " + otherNamespace},
+		},
+		"A former release has marked it": {
+			reason:  "it would stay marked for good",
+			objects: []string{usageOfOther, usedByOther},
+			given: func(w *world) {
+				w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{v1beta1.Finalizer}) })
+			},
+			writes: []string{"patch ConfigMap dev/used", claim, status},
+			ready:  "False OutsideNamespace: " + otherNamespace,
+			events: []string{"Warning OutsideNamespace: " + otherNamespace},
+		},
+		"A former release has marked it, and a usage of its namespace needs that": {
+			reason:  "only the finalizer goes",
+			objects: []string{usageOfOther, usedByOther, strings.NewReplacer("name: u, namespace: prod", "name: v, namespace: dev", "usage-1", "usage-2").Replace(usageForReason)},
+			given: func(w *world) {
+				w.Change(usageKey, func(o *unstructured.Unstructured) { o.SetFinalizers([]string{v1beta1.Finalizer}) })
+			},
+			writes: []string{claim, status},
+			ready:  "False OutsideNamespace: " + otherNamespace,
+			events: []string{"Warning OutsideNamespace: " + otherNamespace},
+		},
+		"A usage of an object in another namespace is deleted": {
+			reason:  "the mark of a former release goes, and a deletion is not replayed",
+			objects: []string{usageOfOther, usedByOther},
+			given:   func(w *world) { w.Change(usageKey, deleted(v1beta1.Finalizer)) },
+			writes:  []string{"patch ConfigMap dev/used", claim},
+			ready:   "gone",
 		},
 		"The last usage is deleted": {
 			reason:  "the mark goes before the finalizer",
@@ -195,9 +242,10 @@ func TestReconcile(t *testing.T) {
 				w.Change(usageKey, deleted(v1beta1.Finalizer))
 				w.Change(usedKey, refusedDeletion)
 			},
-			writes: []string{mark, "delete ConfigMap prod/used", claim},
-			ready:  "gone",
-			events: []string{"Normal ReplayDeletion: replayed the deletion that was requested while the object was in use: ConfigMap prod/used"},
+			refused: "alice",
+			writes:  []string{mark, "delete ConfigMap prod/used", forget, claim},
+			ready:   "gone",
+			events:  []string{"Normal ReplayDeletion: replayed the deletion that user alice requested while the object was in use: ConfigMap prod/used"},
 		},
 		"A refused deletion isn't replayed": {
 			reason:  "nobody has asked for that; its trace goes with the mark",
@@ -206,8 +254,45 @@ func TestReconcile(t *testing.T) {
 				w.Change(usageKey, deleted(v1beta1.Finalizer))
 				w.Change(usedKey, refusedDeletion)
 			},
+			refused: "alice",
+			writes:  []string{mark, forget, claim},
+			ready:   "gone",
+		},
+		"Only the annotation says that a deletion was refused": {
+			reason:  "who may change the object may not delete it",
+			objects: []string{used, usageForReason},
+			given: func(w *world) {
+				w.Change(usageKey, deleted(v1beta1.Finalizer))
+				w.Change(usedKey, refusedDeletion)
+			},
 			writes: []string{mark, claim},
 			ready:  "gone",
+			events: []string{"Warning DeletionNotReplayed: did not replay the deletion of ConfigMap prod/used: the annotation usage.crossplane.io/deletion-attempt-with-policy is no proof, and no refused deletion is recorded"},
+		},
+		"Who asked for the deletion may do so no more": {
+			reason:  "it is done for nobody else",
+			objects: []string{used, usageForReason},
+			given: func(w *world) {
+				w.Change(usageKey, deleted(v1beta1.Finalizer))
+				w.Change(usedKey, refusedDeletion)
+				w.revoked = map[string]bool{"alice": true}
+			},
+			refused: "alice",
+			writes:  []string{mark, forget, claim},
+			ready:   "gone",
+			events:  []string{"Warning DeletionNotReplayed: did not replay the deletion of ConfigMap prod/used: user alice, who requested it, may not delete the object any more"},
+		},
+		"The object whose deletion was refused is gone": {
+			reason:  "its record goes with the usage",
+			objects: []string{used, usageForReason},
+			given: func(w *world) {
+				w.Change(usageKey, deleted(v1beta1.Finalizer))
+				w.Change(usedKey, refusedDeletion)
+				w.removeUsed = true
+			},
+			refused: "alice",
+			writes:  []string{forget, claim},
+			ready:   "gone",
 		},
 		"One of two usages is deleted": {
 			reason:  "the mark stays for the other",
@@ -266,6 +351,12 @@ spec:
 				tc.given(w)
 				w.refreshIndex()
 			}
+			if tc.refused != "" {
+				w.refuse(t, usedKey, tc.refused)
+			}
+			if w.removeUsed {
+				w.Remove(usedKey)
+			}
 			out, writes := w.reconcile(t)
 			if out.Err != nil {
 				t.Errorf("%s: %v", tc.reason, out.Err)
@@ -305,6 +396,7 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 		},
 		"unmark":  {ends, "patch ConfigMap prod/used", denied, "RemoveLabel: "},
 		"replay":  {ends, "delete ConfigMap prod/used", denied, "Replay: "},
+		"forget":  {ends, "delete RefusedDeletion " + refusedName(usedKey), denied, "ForgetRefused: "},
 		"release": {ends, "patch Usage prod/u", denied, "RemoveFinalizer: "},
 		"removal": {
 			func(w *world) {
@@ -322,6 +414,9 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 			if tc.given != nil {
 				tc.given(w)
 				w.refreshIndex()
+				if w.Object(usedKey).GetAnnotations() != nil {
+					w.refuse(t, usedKey, "alice")
+				}
 			}
 			w.Before = func(request string) error {
 				if request != tc.fails {

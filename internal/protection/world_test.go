@@ -5,11 +5,14 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -57,16 +60,40 @@ type world struct {
 	*fakekube.Cluster
 	r        *Reconciler
 	enqueued []object.Key
+	// revoked are users who may delete nothing.
+	revoked map[string]bool
+	// removeUsed removes the used object after its refused deletion is recorded.
+	removeUsed bool
+}
+
+// refusals answers the reviews of access itself.
+type refusals struct {
+	*kube.Client
+	world *world
+}
+
+func (r refusals) MayDelete(_ context.Context, user authenticationv1.UserInfo, _ *unstructured.Unstructured) (bool, error) {
+	return !r.world.revoked[user.Username], nil
+}
+
+// refuse records a deletion that was refused.
+func (w *world) refuse(t *testing.T, key object.Key, user string) {
+	t.Helper()
+	err := RefusedDeletions{Cluster: w.Client()}.Record(t.Context(), w.Object(key), "Foreground", authenticationv1.UserInfo{Username: user})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func newWorld(t *testing.T, objects ...string) *world {
 	t.Helper()
 	w := &world{Cluster: fakekube.New(objects...)}
+	w.Kinds[refusedKind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
 	w.Kinds[usageKind.GroupKind()] = fakekube.Kind{CRD: &apiextensionsv1.CustomResourceDefinition{}}
 	client := w.Client()
 	index := NewIndex(w, w, func(key object.Key) { w.enqueued = append(w.enqueued, key) })
 	w.r = &Reconciler{
-		Kind: usageKind, Index: index, Writer: client, Deleter: client, Kinds: w, Cache: w, Events: w,
+		Kind: usageKind, Index: index, Writer: client, Deleter: client, Refusals: RefusedDeletions{Cluster: refusals{client, w}}, Kinds: w, Cache: w, Events: w,
 		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) },
 		Now:   func() time.Time { return time.Unix(1000, 0) },
 	}

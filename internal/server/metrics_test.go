@@ -27,6 +27,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	collectors := append(c.Collectors(), c.WatchCollector(), c.Engine.Collector())
 	collectors = append(collectors, telemetry.NewMetrics().Collectors()...)
 	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
+	collectors = append(collectors, telemetry.NewWebhooks().Collectors()...)
 	var want []string
 	for _, collector := range collectors {
 		descs := make(chan *prometheus.Desc)

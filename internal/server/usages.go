@@ -33,7 +33,7 @@ func newUsages(k *cluster.Cluster, o Options, servesForeign func() bool) *usages
 	start := func(kind schema.GroupVersionKind) {
 		index.Watch(kind)
 		k.Serve(kind, &protection.Reconciler{
-			Kind: kind, Index: index, Writer: k.Client, Deleter: k.Client, Kinds: k.Kinds, Cache: k.Hub,
+			Kind: kind, Index: index, Writer: k.Client, Deleter: k.Client, Refusals: protection.RefusedDeletions{Cluster: k.Client}, Kinds: k.Kinds, Cache: k.Hub,
 			Watch:  func(s watch.Subscriber) protection.Lease { return k.Hub.Begin(s) },
 			Events: o.Events, Now: o.Now,
 		})

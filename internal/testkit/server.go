@@ -185,3 +185,14 @@ func start() (config *rest.Config, stop func() error, err error) {
 		return errors.Join(plane.Stop(ctx), os.RemoveAll(dir))
 	}, nil
 }
+
+// ClientCA returns a file with the certificate authority of the server's client certificates. The
+// server presents one with the common name embedded.WebhookClientName to admission webhooks.
+func ClientCA(tb testing.TB, config *rest.Config) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, config.CAData, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return file
+}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -23,13 +25,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Limits of a conversion. The API server sends one object per request, except for lists in
-// another version than the stored one.
-const (
-	maxConversionRequest = 16 << 20        // bytes of a request
-	conversionLimit      = 8 * time.Second // within what an answer may take
-	maxFailure           = 4 << 10         // bytes of what a failure says
-)
+// maxFailure bounds the bytes of what a failure says.
+const maxFailure = 4 << 10
 
 // Converters know how the objects of kinds are converted.
 type Converters interface {
@@ -62,18 +59,19 @@ func (c Conversions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	review, err := readReview(http.MaxBytesReader(w, r.Body, maxConversionRequest))
-	var tooLarge *http.MaxBytesError
+	var exceeded *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
+	case errors.As(err, &exceeded):
+		tooLarge(w, exceeded.Limit)
+		return
+	case errors.Is(err, errTooManyObjects):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), conversionLimit)
-	defer cancel()
-	answer := &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: c.answer(ctx, name, digest, review.Request)}
+	answer := &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Response: c.answer(r.Context(), name, digest, review.Request)}
 	answer.Response.UID = review.Request.UID
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -89,14 +87,57 @@ func readReview(body io.Reader) (*apiextensionsv1.ConversionReview, error) {
 	if err != nil {
 		return nil, err
 	}
-	var review apiextensionsv1.ConversionReview
-	if err := json.Unmarshal(raw, &review); err != nil {
+	var review struct {
+		metav1.TypeMeta `json:",inline"`
+
+		Request *struct {
+			UID               types.UID        `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           objectsToConvert `json:"objects"`
+		} `json:"request"`
+	}
+	switch err := json.Unmarshal(raw, &review); {
+	case errors.Is(err, errTooManyObjects):
+		return nil, err
+	case err != nil:
 		return nil, errors.New("the body is not a ConversionReview")
 	}
 	if review.Kind != "ConversionReview" || review.APIVersion != apiextensionsv1.SchemeGroupVersion.String() || review.Request == nil {
 		return nil, fmt.Errorf("the body is not a ConversionReview of %s with a request", apiextensionsv1.SchemeGroupVersion)
 	}
-	return &review, nil
+	return &apiextensionsv1.ConversionReview{TypeMeta: review.TypeMeta, Request: &apiextensionsv1.ConversionRequest{
+		UID: review.Request.UID, DesiredAPIVersion: review.Request.DesiredAPIVersion, Objects: review.Request.Objects,
+	}}, nil
+}
+
+var errTooManyObjects = fmt.Errorf("the request has more than %d objects; list fewer at a time", maxConversionObjects)
+
+// objectsToConvert are the objects of a conversion review. Millions of small ones fit into the bytes
+// of one, so they are counted while they are decoded.
+type objectsToConvert []runtime.RawExtension
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *objectsToConvert) UnmarshalJSON(raw []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	switch first, err := decoder.Token(); {
+	case err != nil:
+		return err
+	case first == nil: // null
+		return nil
+	case first != json.Delim('['):
+		return errors.New("objects is not a list")
+	}
+	for decoder.More() {
+		if len(*o) == maxConversionObjects {
+			return errTooManyObjects
+		}
+		var object json.RawMessage
+		if err := decoder.Decode(&object); err != nil {
+			return err
+		}
+		*o = append(*o, runtime.RawExtension{Raw: object})
+	}
+	return nil
 }
 
 // answer converts all objects of a request, or none if one cannot be converted.
@@ -131,7 +172,7 @@ func convertAll(ctx context.Context, converter *conversion.Converter, wanted sch
 	out := make([]runtime.RawExtension, len(objects))
 	for i := range objects {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%d of %d objects were converted within %s; list fewer at a time", i, len(objects), conversionLimit)
+			return nil, fmt.Errorf("%d of %d objects were converted within the timeout of the request; list fewer at a time", i, len(objects))
 		}
 		var o map[string]any
 		if err := utiljson.Unmarshal(objects[i].Raw, &o); err != nil || o == nil {

@@ -30,8 +30,23 @@ type library struct {
 	mu    sync.Mutex
 	kinds map[string]*apiextensionsv1.CustomResourceDefinition
 	reads int
+	lists int
 	err   error
 	panic bool
+}
+
+// ResourceVersions returns the digests, which change when the others' resource versions do.
+func (l *library) ResourceVersions(context.Context) (map[string]string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists++
+	out := map[string]string{}
+	for name, c := range l.kinds {
+		if c.Labels[v1alpha1.OwnedLabel] == "true" {
+			out[name] = install.ConversionDigest(c)
+		}
+	}
+	return out, l.err
 }
 
 func (l *library) Get(_ context.Context, _ schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
@@ -49,7 +64,9 @@ func (l *library) Get(_ context.Context, _ schema.GroupVersionKind, _, name stri
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, name)
 	}
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
-	return &unstructured.Unstructured{Object: raw}, err
+	o := &unstructured.Unstructured{Object: raw}
+	o.SetResourceVersion(install.ConversionDigest(c))
+	return o, err
 }
 
 // apps is a kind of two versions, of which the old one's field is what it is called.
@@ -115,12 +132,13 @@ func TestConversionsAreAnswered(t *testing.T) {
 		"No JSON":                                    {"it is told", "", path, "{", nil, false, 400, "", 0, ""},
 		"No digest":                                  {"nobody asks so", "", install.ConversionPath + kind.Name, conversionOf("kro.run/v1", one), nil, false, 404, "", 0, ""},
 		"Too much":                                   {"memory is bounded", "", path, strings.Repeat(" ", maxConversionRequest+1), nil, false, 413, "", 0, ""},
+		"Too many objects":                           {"millions of small ones are few bytes", "", path, conversionOf("kro.run/v1", strings.Repeat("0,", maxConversionObjects)+"0"), nil, false, 413, "", 0, ""},
 		"A mistake in the program is one of its own": {"others go on", "", install.ConversionPath + kind.Name + "/new", conversionOf("kro.run/v1", one), nil, true, 500, "", 0, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := &library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind, other.Name: other}, err: tc.err}
-			var converters Converters = &ConverterCache{Reader: l}
+			var converters Converters = NewConverterCache(l)
 			if tc.panic {
 				converters = panics{}
 			}
@@ -163,7 +181,7 @@ func (panics) ConverterFor(context.Context, string, string) (*conversion.Convert
 func TestAConverterIsCompiledOncePerChange(t *testing.T) {
 	kind := apps(t, "count")
 	l := &library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind}}
-	c := &ConverterCache{Reader: l}
+	c := NewConverterCache(l)
 	ask := func(kind *apiextensionsv1.CustomResourceDefinition) *conversion.Converter {
 		t.Helper()
 		converter, err := c.ConverterFor(t.Context(), kind.Name, install.ConversionDigest(kind))
@@ -196,7 +214,7 @@ func TestAConverterIsCompiledOncePerChange(t *testing.T) {
 	if _, err := c.ConverterFor(t.Context(), kind.Name, "another"); !errors.Is(err, ErrNoConversion) {
 		t.Errorf("it says %v", err)
 	}
-	if len(c.converters) != 0 {
-		t.Errorf("it still knows %v", c.converters)
+	if len(c.kinds) != 0 {
+		t.Errorf("it still knows %v", c.kinds)
 	}
 }

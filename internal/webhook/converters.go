@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
@@ -17,25 +18,47 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// Reader reads objects from the API server.
-type Reader interface {
+// CustomResourceDefinitions reads CustomResourceDefinitions from the API server.
+type CustomResourceDefinitions interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	// ResourceVersions returns the resource versions of those that definitions own, by name.
+	ResourceVersions(context.Context) (map[string]string, error)
 }
 
 // ConverterCache compiles converters from CustomResourceDefinitions, once per change of one.
 // It needs no watch, no definition and no leader: the request has the digest of the
-// CustomResourceDefinition that the API server uses, and one that is not cached is read.
+// CustomResourceDefinition that the API server uses.
+//
+// Anyone who reaches the webhook can send any name and digest. So one that is not cached causes
+// no more than a part of a shared list of metadata; only a CustomResourceDefinition that is in the
+// list, and has changed since it was read, is read.
 type ConverterCache struct {
-	Reader Reader
+	reader   CustomResourceDefinitions
+	versions sharedRead[map[string]string]
+	rate     flowcontrol.RateLimiter // of single reads
 
-	reads      singleflight.Group
-	mu         sync.Mutex
-	converters map[string]compiledKind
+	reads singleflight.Group
+	mu    sync.Mutex
+	kinds map[string]compiledKind
 }
 
+// compiledKind is what is known of a CustomResourceDefinition at a resource version: its converter,
+// or why it has none.
 type compiledKind struct {
-	digest    string
-	converter *conversion.Converter
+	resourceVersion string
+	digest          string
+	// formerDigest is that of before: an API server that has not seen the change yet sends it.
+	formerDigest string
+	converter    *conversion.Converter
+	err          error
+}
+
+// NewConverterCache returns a cache that is empty.
+func NewConverterCache(reader CustomResourceDefinitions) *ConverterCache {
+	return &ConverterCache{
+		reader: reader, versions: sharedRead[map[string]string]{read: reader.ResourceVersions},
+		rate: flowcontrol.NewTokenBucketRateLimiter(maxSingleReads, maxSingleReadBurst), kinds: map[string]compiledKind{},
+	}
 }
 
 // ConverterFor implements Converters.
@@ -43,37 +66,41 @@ func (c *ConverterCache) ConverterFor(ctx context.Context, name, digest string) 
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return nil, ErrNoConversion
 	}
-	var found compiledKind
-	// A read that another request has started may return the state before the change.
-	for range 2 {
-		c.mu.Lock()
-		known, ok := c.converters[name]
-		c.mu.Unlock()
-		if ok && known.digest == digest {
-			return known.converter, nil
-		}
-		answer := c.reads.DoChan(name, func() (any, error) { return c.read(context.WithoutCancel(ctx), name) })
-		select {
-		case result := <-answer:
-			if result.Err != nil {
-				return nil, result.Err
-			}
-			found, _ = result.Val.(compiledKind)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		if found.digest == digest {
-			break
-		}
+	known, ok := c.cached(name)
+	if ok && known.err == nil && (known.digest == digest || known.formerDigest == digest) {
+		return known.converter, nil
 	}
-	// If the digest still differs, the API server's state is older: the current one counts.
-	return found.converter, nil
+	versions, err := c.versions.get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	version, exists := versions[name]
+	if !exists {
+		c.forget(name)
+		return nil, ErrNoConversion
+	}
+	if known, ok = c.cached(name); ok && known.resourceVersion == version {
+		// If the digest differs, the API server's state is older: the current one counts.
+		return known.converter, known.err
+	}
+	answer := c.reads.DoChan(name+"@"+version, func() (any, error) { return c.read(name) })
+	select {
+	case result := <-answer:
+		found, _ := result.Val.(compiledKind)
+		return found.converter, result.Err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
-func (c *ConverterCache) read(ctx context.Context, name string) (compiledKind, error) {
-	ctx, cancel := context.WithTimeout(ctx, conversionLimit)
+// read reads and compiles a CustomResourceDefinition, for all requests that wait for it.
+func (c *ConverterCache) read(name string) (compiledKind, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	o, err := c.Reader.Get(ctx, crd.Kind, "", name)
+	if err := c.rate.Wait(ctx); err != nil {
+		return compiledKind{}, fmt.Errorf("read CustomResourceDefinition %s: more than %d reads a second: %w", name, maxSingleReads, err)
+	}
+	o, err := c.reader.Get(ctx, crd.Kind, "", name)
 	if kube.IsObjectNotFound(err, name) {
 		c.forget(name)
 		return compiledKind{}, ErrNoConversion
@@ -81,30 +108,46 @@ func (c *ConverterCache) read(ctx context.Context, name string) (compiledKind, e
 	if err != nil {
 		return compiledKind{}, fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 	}
-	current, err := crd.Decode(o)
-	if err != nil {
-		return compiledKind{}, err
-	}
-	if _, ours := crd.Owner(current); !ours || !kind.Converts(current) {
-		c.forget(name)
-		return compiledKind{}, ErrNoConversion
-	}
-	converter, err := kind.Converter(current)
-	if err != nil {
-		return compiledKind{}, err
-	}
-	found := compiledKind{digest: install.ConversionDigest(current), converter: converter}
+	former, _ := c.cached(name)
+	found := compile(o, former)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.converters == nil {
-		c.converters = map[string]compiledKind{}
+	c.kinds[name] = found
+	return found, found.err
+}
+
+// compile compiles the converter of a CustomResourceDefinition, unless its conversions are those of
+// before.
+func compile(o *unstructured.Unstructured, former compiledKind) compiledKind {
+	found := compiledKind{resourceVersion: o.GetResourceVersion()}
+	current, err := crd.Decode(o)
+	if err != nil {
+		found.err = err
+		return found
 	}
-	c.converters[name] = found
-	return found, nil
+	if _, ours := crd.Owner(current); !ours || !kind.Converts(current) {
+		found.err = ErrNoConversion
+		return found
+	}
+	found.digest = install.ConversionDigest(current)
+	if former.converter != nil && former.digest == found.digest {
+		found.formerDigest, found.converter = former.formerDigest, former.converter
+		return found
+	}
+	found.formerDigest = former.digest
+	found.converter, found.err = kind.Converter(current)
+	return found
+}
+
+func (c *ConverterCache) cached(name string) (compiledKind, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.kinds[name]
+	return known, ok
 }
 
 func (c *ConverterCache) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.converters, name)
+	delete(c.kinds, name)
 }

@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -23,20 +25,26 @@ import (
 // Path is the path of the admission webhook.
 const Path = "/usages"
 
-// maxRequest bounds a request in bytes: the largest object that the API server stores, with
-// its AdmissionReview.
-const maxRequest = 8 << 20
-
 // Usages knows the usages of an object, and records attempts to delete it.
 type Usages interface {
 	UsesOf(ctx context.Context, o *unstructured.Unstructured) ([]usage.Usage, error)
-	RecordDeletionAttempt(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+	// RecordDeletionAttempt records a deletion that is refused for the usages.
+	RecordDeletionAttempt(ctx context.Context, o *unstructured.Unstructured, attempt Attempt, uses []usage.Usage) error
+}
+
+// Attempt is a request to delete an object.
+type Attempt struct {
+	Policy metav1.DeletionPropagation
+	User   authenticationv1.UserInfo
 }
 
 // Handler is the admission webhook for deletions. It answers any request, also an invalid one.
 type Handler struct {
 	Usages Usages
-	Log    logr.Logger
+	// Authenticated says that all requests are those of the API server. Only then attempts to
+	// delete an object are recorded: a recorded one deletes the object when its last usage goes.
+	Authenticated bool
+	Log           logr.Logger
 }
 
 // ServeHTTP answers an AdmissionReview with one.
@@ -47,10 +55,10 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	review, err := read(http.MaxBytesReader(w, r.Body, maxRequest))
-	var tooLarge *http.MaxBytesError
+	var exceeded *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
+	case errors.As(err, &exceeded):
+		tooLarge(w, exceeded.Limit)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -108,13 +116,21 @@ func (h Handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) *a
 	case len(uses) == 0:
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
-	if r.DryRun == nil || !*r.DryRun {
-		if err := h.Usages.RecordDeletionAttempt(ctx, o, propagationPolicy(r)); err != nil { // the deletion is denied anyway
+	message := object.KeyOf(o).String() + " is " + usage.Message(uses)
+	switch {
+	case r.DryRun != nil && *r.DryRun:
+	case h.Authenticated:
+		if err := h.Usages.RecordDeletionAttempt(ctx, o, Attempt{Policy: propagationPolicy(r), User: r.UserInfo}, uses); err != nil { // the deletion is denied anyway
 			h.Log.Error(err, "cannot record the attempt to delete an object", "object", object.KeyOf(o).String())
 		}
+	case slices.ContainsFunc(uses, func(u usage.Usage) bool { return u.Replay }):
+		message += notReplayed
 	}
-	return deny(http.StatusConflict, inUse, object.KeyOf(o).String()+" is "+usage.Message(uses))
+	return deny(http.StatusConflict, inUse, message)
 }
+
+// notReplayed says why a usage's replayDeletion has no effect.
+const notReplayed = "; this deletion will not be replayed: without --webhook-client-ca the webhook cannot tell who sends it requests"
 
 // inUse is the reason of a denial. It is not Conflict, which means that the object has
 // changed.

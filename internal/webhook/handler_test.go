@@ -35,8 +35,8 @@ func (u *told) UsesOf(context.Context, *unstructured.Unstructured) ([]usage.Usag
 	return u.uses, u.err
 }
 
-func (u *told) RecordDeletionAttempt(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
-	u.tried = append(u.tried, o.GetName()+" "+string(policy))
+func (u *told) RecordDeletionAttempt(_ context.Context, o *unstructured.Unstructured, attempt Attempt, _ []usage.Usage) error {
+	u.tried = append(u.tried, o.GetName()+" "+string(attempt.Policy)+" "+attempt.User.Username)
 	return errors.New("can't be written")
 }
 
@@ -46,7 +46,7 @@ func review(with string) string {
 
 const (
 	old   = `"oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"used","namespace":"prod"}}`
-	asked = `"operation":"DELETE",` + old
+	asked = `"operation":"DELETE","userInfo":{"username":"alice"},` + old
 )
 
 func TestHandlerAnswers(t *testing.T) {
@@ -61,17 +61,26 @@ func TestHandlerAnswers(t *testing.T) {
 		code    int32
 		says    string
 		tried   []string
+		// anonymous says that anyone may have sent the request.
+		anonymous bool
 	}{
 		"What is in use stays": {
 			reason: "somebody uses it", body: review(asked), uses: told{uses: ledger}, status: 200, code: 409,
-			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it is deleted once the usage is gone", tried: []string{"used Background"},
+			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it is deleted once the usage is gone", tried: []string{"used Background alice"},
 		},
 		"How it was to go is noted": {
 			reason: "that is how it goes later", body: review(asked + `,"options":{"propagationPolicy":"Foreground"}`), uses: told{uses: ledger}, status: 200, code: 409,
-			says: "the ledger", tried: []string{"used Foreground"},
+			says: "the ledger", tried: []string{"used Foreground alice"},
 		},
 		"unless nothing is meant by it": {
 			reason: "a dry run leaves no trace", body: review(asked + `,"dryRun":true`), uses: told{uses: ledger}, status: 200, code: 409, says: "the ledger",
+		},
+		"An attempt that anyone may have sent is not recorded": {
+			reason: "it would delete the object later", body: review(asked), uses: told{uses: ledger}, status: 200, code: 409, says: "the ledger", anonymous: true,
+		},
+		"and the answer says so if a usage replays deletions": {
+			reason: "it has no effect", body: review(asked), uses: told{uses: []usage.Usage{{Key: ledger[0].Key, Replay: true}}}, status: 200, code: 409,
+			says: "this deletion will not be replayed: without --webhook-client-ca", anonymous: true,
 		},
 		"What isn't in use goes": {
 			reason: "its label is old", body: review(asked), status: 200, allowed: true,
@@ -96,7 +105,7 @@ func TestHandlerAnswers(t *testing.T) {
 				tc.method = http.MethodPost
 			}
 			w := httptest.NewRecorder()
-			Handler{Usages: &tc.uses, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, Path, strings.NewReader(tc.body)))
+			Handler{Usages: &tc.uses, Authenticated: !tc.anonymous, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, Path, strings.NewReader(tc.body)))
 			if w.Code != tc.status {
 				t.Fatalf("%s: it answers %d: %s", tc.reason, w.Code, w.Body)
 			}
@@ -130,7 +139,7 @@ func FuzzHandler(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := httptest.NewRecorder()
-		Handler{Usages: &told{}, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
+		Handler{Usages: &told{}, Authenticated: true, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(body)))
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("it answers %d", w.Code)
 		}

@@ -39,6 +39,11 @@ type Options struct {
 	// Store stores the certificate; nil for a Secret in Namespace.
 	Store     Store
 	Namespace string
+	// ClientCA is a file with the certificate authorities, in PEM, of the client certificate that the
+	// API server presents to admission webhooks; empty if it presents none. ClientNames are the
+	// allowed common names of the certificate; empty for any.
+	ClientCA    string
+	ClientNames []string
 	// ReplaceForeign deletes Crossplane's webhook configuration once this one is written.
 	ReplaceForeign bool
 }
@@ -69,7 +74,7 @@ type Server struct {
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// Limits of a request.
+// Limits of a connection. Those of a request are in limits.go.
 const (
 	headerLimit = 5 * time.Second
 	bodyLimit   = 10 * time.Second
@@ -80,17 +85,16 @@ const (
 // Run serves the webhooks until the context ends. It writes the webhook configuration, and
 // renews the certificate in time.
 func (s *Server) Run(ctx context.Context) error {
+	clients, err := s.clients()
+	if err != nil {
+		return err
+	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Options.Address)
 	if err != nil {
 		return fmt.Errorf("listen for webhook requests: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle(Path, Handler{Usages: s.Usages, Log: s.Log})
-	if s.Converters != nil {
-		mux.Handle(install.ConversionPath, Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: s.Log})
-	}
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: headerLimit, ReadTimeout: bodyLimit, WriteTimeout: bodyLimit, IdleTimeout: idleLimit,
+		Handler: s.handler(clients), ReadHeaderTimeout: headerLimit, ReadTimeout: bodyLimit, WriteTimeout: bodyLimit, IdleTimeout: idleLimit,
 		MaxHeaderBytes: 64 << 10,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if certificate := s.serving.Load(); certificate != nil {
@@ -100,8 +104,14 @@ func (s *Server) Run(ctx context.Context) error {
 		}},
 		ErrorLog: log.New(logWriter{s.Log}, "", 0),
 	}
+	if clients != nil {
+		server.TLSConfig = clients.config(server.TLSConfig)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go clients.loadLoop(ctx)
+	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(listener, "", "") }()
+	go func() { ended <- server.ServeTLS(limitConnections(listener, maxConnections), "", "") }()
 	port := listener.Addr().(*net.TCPAddr).Port
 	keeping := make(chan struct{})
 	go func() {
@@ -119,6 +129,33 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	_ = server.Shutdown(draining) // requests that take longer are cut off, and may be retried
 	return nil
+}
+
+// clients returns the authorities of the API server's client certificate; nil if there are none.
+func (s *Server) clients() (*clientAuthorities, error) {
+	if s.Options.ClientCA == "" {
+		s.Log.Info("the webhooks serve requests of anyone who reaches them, and so record no deletions for replayDeletion; see --webhook-client-ca")
+		return nil, nil
+	}
+	c := &clientAuthorities{file: s.Options.ClientCA, names: s.Options.ClientNames, log: s.Log, now: s.Now}
+	return c, c.load()
+}
+
+// handler serves both webhooks within their limits. The API server presents a client certificate
+// to admission webhooks only; a conversion has no effect but its answer.
+func (s *Server) handler(clients *clientAuthorities) http.Handler {
+	metrics, log := telemetry.NewWebhooks(), limitLog(s.Log)
+	mux := http.NewServeMux()
+	var admission http.Handler = newLimiter("admission", maxRequest, admissionLimit, metrics, Handler{Usages: s.Usages, Authenticated: clients != nil, Log: log})
+	if clients != nil {
+		admission = clients.require("admission", metrics, admission)
+	}
+	mux.Handle(Path, admission)
+	if s.Converters != nil {
+		conversions := Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: log}
+		mux.Handle(install.ConversionPath, newLimiter("conversion", maxConversionRequest, conversionLimit, metrics, conversions))
+	}
+	return mux
 }
 
 // logWriter writes the HTTP server's errors to the log, at level 1 since most are about

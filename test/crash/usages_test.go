@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
@@ -43,7 +45,6 @@ kind: Usage
 metadata: {name: held, namespace: $NS}
 spec: {reason: the ledger, of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: x-c}}}
 `
-	tried      = `{"metadata":{"annotations":{"usage.crossplane.io/deletion-attempt-with-policy":"Background"}}}`
 	replaying  = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: used, namespace: $NS}\n"
 	replayedBy = `
 apiVersion: protection.crossplane.io/v1beta1
@@ -70,6 +71,25 @@ func deleteUsage(name string) steps.Step {
 	return func(t *testing.T, w *testkit.Cluster, ns string) { w.Delete(t, usage.Kinds[0], ns, name) }
 }
 
+// refuse records a deletion as the webhook does when it refuses one.
+func refuse(name string) steps.Step {
+	return func(t *testing.T, w *testkit.Cluster, ns string) {
+		t.Helper()
+		o := w.Get(t, suite.ConfigMap, ns, name)
+		refused := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"object":            map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": ns, "name": name, "uid": string(o.GetUID())},
+			"propagationPolicy": "Background",
+			"user":              map[string]any{"username": "admin", "groups": []any{"system:masters"}},
+		}}}
+		refused.SetGroupVersionKind(espalier.GroupVersion.WithKind(espalier.RefusedDeletionKind))
+		refused.SetName(object.Digest(object.KeyOf(o)))
+		if _, err := w.TryApply(t, refused); err != nil {
+			t.Fatal(err)
+		}
+		w.Patch(t, suite.ConfigMap, ns, name, `{"metadata":{"annotations":{"usage.crossplane.io/deletion-attempt-with-policy":"Background"}}}`)
+	}
+}
+
 var usageScenarios = []scenario{
 	{sparse: true, name: "create with usages", act: steps.Apply(usedInstance), settled: awaitUsed},
 	{
@@ -83,7 +103,7 @@ var usageScenarios = []scenario{
 		settled: steps.AwaitGone(steps.Kind("Used")),
 	},
 	{
-		name: "replay a deletion", before: steps.All(steps.Apply(replaying), steps.Apply(replayedBy), steps.All(awaitUsage("x"), steps.Patch(suite.ConfigMap, "used", tried))),
+		name: "replay a deletion", before: steps.All(steps.Apply(replaying), steps.Apply(replayedBy), steps.All(awaitUsage("x"), refuse("used"))),
 		act: deleteUsage("x"), settled: steps.All(steps.AwaitAbsent(suite.ConfigMap, "used"), steps.AwaitGone(usage.Kinds[0])),
 	},
 }

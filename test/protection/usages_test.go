@@ -156,29 +156,70 @@ func configMap(name string) *unstructured.Unstructured {
 	return o
 }
 
-// TestAUsageCanProtectAnObjectInAnotherNamespace creates the Usage before the used object, and
-// that before the using one.
-func TestAUsageCanProtectAnObjectInAnotherNamespace(t *testing.T) {
+// TestAUsageProtectsNothingOutsideOfItsNamespace expects a condition that says what to do. Attacks
+// by such Usages are in test/security.
+func TestAUsageProtectsNothingOutsideOfItsNamespace(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, `
+	s.Apply(t, two+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: $ID-used, namespace: default}
+---
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: uses, namespace: $NS}
 spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: $ID-used, namespace: default}}
   by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses-namespace, namespace: $NS}
+spec: {reason: because, of: {apiVersion: v1, kind: Namespace, resourceRef: {name: $NS}}}
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: used-by-namespace, namespace: $NS}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
+  by: {apiVersion: v1, kind: Namespace, resourceRef: {name: $NS}}
 `)
-	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "the used object ConfigMap "+s.Name("used")+" does not exist"))
-	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $ID-used, namespace: default}\n")
-	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "Unavailable", "the using object ConfigMap using does not exist"))
-	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(true)) // it is kept already
-	s.Apply(t, two)
-	u := awaitReady(t, s, "uses")
-	if got, want := u.GetAnnotations()["crossplane.io/usage-details"], "ConfigMap/using uses ConfigMap/"+s.Name("used")+" in namespace default"; got != want {
-		t.Errorf("its details: %q", got)
-	}
-	s.Delete(t, usageKind, s.NS, "uses")
+	s.Await(t, usageKind, s.NS, "uses", readyIs("False", "OutsideNamespace", "spec.of is in namespace default", "create a Usage in that namespace"))
+	s.Await(t, usageKind, s.NS, "uses-namespace", readyIs("False", "OutsideNamespace", "spec.of has the kind Namespace, which is cluster-scoped", "create a ClusterUsage"))
+	s.Await(t, usageKind, s.NS, "used-by-namespace", readyIs("False", "OutsideNamespace", "spec.by has the kind Namespace, which is cluster-scoped"))
 	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(false))
+	s.Await(t, namespaceKind, "", s.NS, isMarked(false))
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(true))
+	for _, name := range []string{"uses", "uses-namespace", "used-by-namespace"} {
+		s.Delete(t, usageKind, s.NS, name)
+		s.AwaitGone(t, usageKind, s.NS, name)
+	}
+	s.Await(t, suite.ConfigMap, s.NS, "used", isMarked(false))
+	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
+}
+
+// TestTheLabelOfAFormerReleaseIsRemoved has a Usage with a finalizer, which former releases added
+// before they labelled an object of another namespace.
+func TestTheLabelOfAFormerReleaseIsRemoved(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: $ID-used, namespace: default, labels: {crossplane.io/in-use: "true"}}
+---
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata: {name: uses, namespace: $NS, finalizers: [usage.apiextensions.crossplane.io]}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: $ID-used, namespace: default}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: using}}
+`)
+	s.Await(t, suite.ConfigMap, "default", s.Name("used"), isMarked(false))
+	u := s.Await(t, usageKind, s.NS, "uses", readyIs("False", "OutsideNamespace"))
+	if len(u.GetFinalizers()) > 0 {
+		t.Errorf("its finalizers: %v", u.GetFinalizers())
+	}
 	s.Delete(t, suite.ConfigMap, "default", s.Name("used"))
 }
 

@@ -339,7 +339,9 @@ func TestVersions(t *testing.T) {
 	t.Run("A process that doesn't work answers as well", func(t *testing.T) {
 		k, err := cluster.New(cluster.Options{Config: w.config, Workers: 1, Log: logr.Discard()})
 		noError(t, err)
-		compiled := webhook.ConverterCache{Reader: k.Client}
+		definitions, err := webhook.NewClusterCRDs(k.Client, w.config)
+		noError(t, err)
+		compiled := webhook.NewConverterCache(definitions)
 		converter, err := compiled.ConverterFor(t.Context(), "apps."+w.group, "whatever the API server goes by")
 		noError(t, err)
 		o, err := converter.Convert(w.in(t, "v1", "a").Object, "v1alpha1")

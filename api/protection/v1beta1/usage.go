@@ -66,7 +66,7 @@ type ClusterUsageList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)",message="\"spec.by\" must be specified with \"spec.of.resourceRef.namespace\": a reason alone does not protect an object in another namespace."
 // +kubebuilder:validation:XValidation:rule="has(self.by) || !has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__)",message="\"spec.by\" must be specified with \"spec.of.resourceSelector.namespace\": a reason alone does not protect an object in another namespace."
 type UsageSpec struct {
-	// Of is the object that is used and protected. It may be in another namespace.
+	// Of is the object that is used and protected. It is in the usage's namespace.
 	//
 	// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) || has(self.resourceSelector)",message="either a resource reference or a resource selector should be set."
 	Of NamespacedResource `json:"of"`
@@ -84,7 +84,7 @@ type UsageSpec struct {
 	Reason *string `json:"reason,omitempty"`
 
 	// ReplayDeletion makes the controllers delete the protected object once the usage is gone,
-	// if a deletion of it was refused before.
+	// if a deletion of it was refused before, and the user who requested that may still delete it.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
@@ -112,7 +112,7 @@ type ClusterUsageSpec struct {
 	Reason *string `json:"reason,omitempty"`
 
 	// ReplayDeletion makes the controllers delete the protected object once the usage is gone,
-	// if a deletion of it was refused before.
+	// if a deletion of it was refused before, and the user who requested that may still delete it.
 	//
 	// +optional
 	ReplayDeletion *bool `json:"replayDeletion,omitempty"`
@@ -158,7 +158,7 @@ type ResourceSelector struct {
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
 }
 
-// NamespacedResource is an object that may be in another namespace than the usage.
+// NamespacedResource is an object in the namespace of the usage.
 type NamespacedResource struct {
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
@@ -177,7 +177,8 @@ type NamespacedResource struct {
 // NamespacedResourceRef names an object.
 type NamespacedResourceRef struct {
 	Name string `json:"name"`
-	// Namespace defaults to the usage's namespace.
+	// Namespace is the usage's namespace, which is the default: an object of another one is not
+	// protected.
 	//
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`
@@ -190,7 +191,8 @@ type NamespacedResourceSelector struct {
 	// MatchControllerRef selects only objects with the same controller owner reference as the
 	// usage's.
 	MatchControllerRef *bool `json:"matchControllerRef,omitempty"`
-	// Namespace defaults to the usage's namespace.
+	// Namespace is the usage's namespace, which is the default: an object of another one is not
+	// protected.
 	//
 	// +optional
 	Namespace *string `json:"namespace,omitempty"`

@@ -15,6 +15,10 @@ import (
 // webhookFlags configure the admission webhook for Usages and the conversion webhook.
 type webhookFlags struct {
 	address, service, url, namespace string
+	// clientCA is a file with the authorities of the API server's client certificate, and clientNames
+	// are its allowed common names.
+	clientCA    string
+	clientNames []string
 	// replace deletes the webhook configuration that Crossplane has left behind.
 	replace bool
 }
@@ -24,21 +28,29 @@ func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.address, "webhook-bind-address", "0", "address of the admission webhook for Usages and ClusterUsages and of the conversion webhook, over TLS; 0 for none")
 	flags.StringVar(&f.service, "webhook-service", "", "the Service by which the API server reaches the webhooks: namespace/name, or namespace/name:port")
 	flags.StringVar(&f.url, "webhook-url", "", "the URL by which the API server reaches the webhooks, if this program runs outside the cluster")
-	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "namespace of the Secret espalier-webhook with the certificate; by default the pod's namespace, or default")
+	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "namespace of the Secret espalier-webhook with the certificate; by default the pod's namespace")
+	flags.StringVar(&f.clientCA, "webhook-client-ca", "", "file with the certificate authorities of the client certificate that the API server presents to admission webhooks (kubeConfigFile of its AdmissionConfiguration); the admission webhook then refuses all other clients. Without it, no refused deletion is replayed")
+	flags.StringSliceVar(&f.clientNames, "webhook-client-allowed-names", nil, "allowed common names of that client certificate; by default any")
 	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which blocks deletions of objects in use when Crossplane is stopped")
 }
 
 // options returns nil if no webhook is served.
 func (f *webhookFlags) options() (*webhook.Options, error) {
 	if f.address == "0" || f.address == "" {
-		if f.service != "" || f.url != "" {
-			return nil, &usageError{errors.New("--webhook-service and --webhook-url require --webhook-bind-address")}
+		if f.service != "" || f.url != "" || f.clientCA != "" {
+			return nil, &usageError{errors.New("--webhook-service, --webhook-url and --webhook-client-ca require --webhook-bind-address")}
 		}
 		return nil, nil
 	}
-	o := &webhook.Options{Address: f.address, URL: f.url, Namespace: f.namespace}
+	if len(f.clientNames) > 0 && f.clientCA == "" {
+		return nil, &usageError{errors.New("--webhook-client-allowed-names requires --webhook-client-ca")}
+	}
+	o := &webhook.Options{Address: f.address, URL: f.url, Namespace: f.namespace, ClientCA: f.clientCA, ClientNames: f.clientNames}
 	if o.Namespace == "" {
 		o.Namespace = manager.PodNamespace()
+	}
+	if o.Namespace == "" {
+		return nil, &usageError{errors.New("--webhook-secret-namespace is required outside of a pod")}
 	}
 	if (f.service == "") == (f.url == "") {
 		return nil, &usageError{errors.New("--webhook-bind-address requires one of --webhook-service and --webhook-url")}

@@ -1,6 +1,6 @@
 // Package pki manages the keys and certificates of one control plane in a directory: its own
-// certificate authority, a certificate for the server, one for the administrator, and the key that signs
-// service account tokens.
+// certificate authority, certificates for the server, for the administrator and for the server's requests to
+// admission webhooks, and the key that signs service account tokens.
 package pki
 
 import (
@@ -21,6 +21,7 @@ type Set struct {
 	Authority          Pair
 	Server             Pair
 	Admin              Pair
+	Webhooks           Pair
 	ServiceAccountFile string
 }
 
@@ -32,6 +33,7 @@ func LoadOrCreate(dir string, now time.Time) (Set, error) {
 		Authority:          pairIn(dir, "ca"),
 		Server:             pairIn(dir, "server"),
 		Admin:              pairIn(dir, "admin"),
+		Webhooks:           pairIn(dir, "webhooks"),
 		ServiceAccountFile: filepath.Join(dir, "service-account.key"),
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -46,6 +48,9 @@ func LoadOrCreate(dir string, now time.Time) (Set, error) {
 	}
 	if err := authority.ensure(set.Admin, adminRequest(), now); err != nil {
 		return Set{}, fmt.Errorf("administrator's certificate: %w", err)
+	}
+	if err := authority.ensure(set.Webhooks, webhooksRequest(), now); err != nil {
+		return Set{}, fmt.Errorf("certificate for webhooks: %w", err)
 	}
 	if err := ensureKey(set.ServiceAccountFile); err != nil {
 		return Set{}, fmt.Errorf("service account key: %w", err)

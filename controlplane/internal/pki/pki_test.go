@@ -22,12 +22,12 @@ func TestLoadOrCreate(t *testing.T) {
 		"everything is kept across a restart": {
 			reason: "a kubeconfig must outlive the process that wrote it",
 			later:  24 * time.Hour,
-			kept:   []string{"ca.crt", "ca.key", "server.crt", "admin.crt", "admin.key", "service-account.key"},
+			kept:   []string{"ca.crt", "ca.key", "server.crt", "admin.crt", "admin.key", "webhooks.crt", "webhooks.key", "service-account.key"},
 		},
 		"a certificate about to expire is renewed": {
 			reason:  "a process may run for weeks, and must not end with an expired certificate",
 			later:   leafValidity - renewBefore + time.Hour,
-			renewed: []string{"server.crt", "admin.crt"},
+			renewed: []string{"server.crt", "admin.crt", "webhooks.crt"},
 			kept:    []string{"ca.crt", "service-account.key"},
 		},
 		"a key that does not fit its certificate is replaced with it": {
@@ -45,7 +45,7 @@ func TestLoadOrCreate(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			renewed: []string{"ca.crt", "server.crt", "admin.crt"},
+			renewed: []string{"ca.crt", "server.crt", "admin.crt", "webhooks.crt"},
 			kept:    []string{"service-account.key"},
 		},
 	}
@@ -98,6 +98,7 @@ func TestCertificatesAreTrustedForTheirPurpose(t *testing.T) {
 	}
 	verify(set.Server, "127.0.0.1", x509.ExtKeyUsageServerAuth)
 	verify(set.Server, "localhost", x509.ExtKeyUsageServerAuth)
+	verify(set.Webhooks, "", x509.ExtKeyUsageClientAuth)
 	admin := verify(set.Admin, "", x509.ExtKeyUsageClientAuth)
 	if got := admin.Subject.Organization; len(got) != 1 || got[0] != "system:masters" {
 		t.Errorf("the administrator is in the groups %v", got)
@@ -111,6 +112,7 @@ func TestPrivateKeysAreForTheirOwnerOnly(t *testing.T) {
 		set.Authority.KeyFile:           0o600,
 		set.Server.KeyFile:              0o600,
 		set.Admin.KeyFile:               0o600,
+		set.Webhooks.KeyFile:            0o600,
 		set.ServiceAccountFile:          0o600,
 	} {
 		info, err := os.Stat(file)

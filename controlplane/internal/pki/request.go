@@ -29,6 +29,17 @@ func adminRequest() *x509.Certificate {
 	}
 }
 
+// webhooksRequest is the template of the client certificate that the API server presents to admission
+// webhooks; embedded.WebhookClientName is its name. As a client of the API server it is a user without
+// groups, who may do nothing.
+func webhooksRequest() *x509.Certificate {
+	return &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "espalier-controlplane-webhooks"},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+}
+
 // covers reports whether cert has the subject, usages and names of request.
 func covers(cert, request *x509.Certificate) bool {
 	return cert.Subject.String() == request.Subject.String() &&

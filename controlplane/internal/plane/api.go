@@ -30,6 +30,10 @@ func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, err
 	if err != nil {
 		return nil, err
 	}
+	admission, err := writeAdmission(h, keys)
+	if err != nil {
+		return nil, err
+	}
 	// The server's own clients read deprecated kinds as well; their warnings would fill the log.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 
@@ -38,7 +42,7 @@ func startAPI(h *home, s *store, keys pki.Set, listener net.Listener) (*api, err
 	for _, set := range o.Flags().FlagSets {
 		flags.AddFlagSet(set)
 	}
-	if err := flags.Parse(apiFlags(s.endpoint, anonymous, keys, listener.Addr())); err != nil {
+	if err := flags.Parse(apiFlags(s.endpoint, anonymous, admission, keys, listener.Addr())); err != nil {
 		return nil, err
 	}
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {

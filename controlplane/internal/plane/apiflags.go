@@ -18,7 +18,7 @@ var withoutController = []string{
 }
 
 // apiFlags are the command line of the API server.
-func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string {
+func apiFlags(etcd, authentication, admission string, keys pki.Set, addr net.Addr) []string {
 	return []string{
 		"--etcd-servers=" + etcd,
 
@@ -38,6 +38,7 @@ func apiFlags(etcd, authentication string, keys pki.Set, addr net.Addr) []string
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + keys.ServiceAccountFile,
 		"--service-account-signing-key-file=" + keys.ServiceAccountFile,
+		"--admission-control-config-file=" + admission,
 		"--disable-admission-plugins=" + strings.Join(withoutController, ","),
 
 		"--service-cluster-ip-range=10.96.0.0/16",

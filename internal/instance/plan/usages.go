@@ -251,7 +251,7 @@ func (r Remaining) terminatingUsageBlocker(c target) (blocker *report.Blocker, k
 	if !ok || u.By == nil {
 		return nil, false
 	}
-	if r.endsWithRemoval(u) || slices.ContainsFunc(r.deleting, u.Of.Is) {
+	if r.endsWithRemoval(u) || slices.ContainsFunc(r.deleting, u.Uses) {
 		return nil, true // the used object reports it
 	}
 	return r.newBlocker(c, report.Protected, "keeps "+u.Of.String()+" for "+u.By.String()+"; it is deleted once that is gone", r.Now), true

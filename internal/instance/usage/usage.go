@@ -37,8 +37,8 @@ func IsKind(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(Kinds, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == gk })
 }
 
-// Ref identifies an object as a usage does: without a namespace, that of the usage, also if the
-// object's kind is cluster-scoped.
+// Ref identifies an object as a usage does. Without a namespace in the reference, it is that of
+// the usage.
 type Ref struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
@@ -46,8 +46,11 @@ type Ref struct {
 }
 
 // Is says whether the Ref identifies the object of this key.
-func (r Ref) Is(k object.Key) bool {
-	return r.Name != "" && k.Name == r.Name && k.GroupKind() == r.Kind.GroupKind() && (k.Namespace == "" || k.Namespace == r.Namespace)
+func (r Ref) Is(k object.Key) bool { return r.Name != "" && k == r.Key() }
+
+// Key is the key of the object.
+func (r Ref) Key() object.Key {
+	return object.Key{Group: r.Kind.Group, Kind: r.Kind.Kind, Namespace: r.Namespace, Name: r.Name}
 }
 
 // String is how messages name it.
@@ -177,6 +180,16 @@ func parseBy(r v1beta1.Resource, namespace string) Resource {
 // Blocks says whether the usage blocks the deletion of the used object.
 func (u Usage) Blocks() bool { return u.Relation != UserIsDescendant }
 
+// Uses says whether the usage is about the object of this key, and may be: whoever may create a
+// Usage in a namespace has no say on the objects of others.
+func (u Usage) Uses(k object.Key) bool { return !u.IsOfOtherNamespace() && u.Of.Is(k) }
+
+// IsOfOtherNamespace says whether a namespaced usage names an object of another namespace. It
+// protects nothing.
+func (u Usage) IsOfOtherNamespace() bool {
+	return u.Key.Namespace != "" && u.Of.Namespace != u.Key.Namespace
+}
+
 // UsedBy says whether the object of this key is the user.
 func (u Usage) UsedBy(k object.Key) bool { return u.By != nil && u.By.Is(k) }
 
@@ -231,9 +244,5 @@ func (u Usage) Details() string {
 	case u.By == nil:
 		return "undefined"
 	}
-	text := fmt.Sprintf("%s/%s uses %s/%s", u.By.Kind.Kind, u.By.Name, u.Of.Kind.Kind, u.Of.Name)
-	if u.Of.Namespace != u.Key.Namespace {
-		text += " in namespace " + u.Of.Namespace
-	}
-	return text
+	return fmt.Sprintf("%s/%s uses %s/%s", u.By.Kind.Kind, u.By.Name, u.Of.Kind.Kind, u.Of.Name)
 }

@@ -43,17 +43,30 @@ func TestAMalformedUsageProtectsNothing(t *testing.T) {
 	}
 }
 
-func TestARefMatchesNamespacedAndClusterScopedKinds(t *testing.T) {
-	u, _ := usage.Read(read(t, named))
-	for key, want := range map[object.Key]bool{
-		{Kind: "ConfigMap", Namespace: "prod", Name: "used"}:             true,
-		{Kind: "ConfigMap", Name: "used"}:                                true,
-		{Kind: "ConfigMap", Namespace: "dev", Name: "used"}:              false,
-		{Kind: "ConfigMap", Namespace: "prod", Name: "other"}:            false,
-		{Group: "x", Kind: "ConfigMap", Namespace: "prod", Name: "used"}: false,
+func TestAUsageIsOfObjectsOfItsScope(t *testing.T) {
+	const cluster = "{apiVersion: protection.crossplane.io/v1beta1, kind: ClusterUsage, metadata: {name: u}, spec: {of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}}}"
+	const other = "{apiVersion: protection.crossplane.io/v1beta1, kind: Usage, metadata: {name: u, namespace: prod}, spec: {of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used, namespace: dev}}}}"
+	own := object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "used"}
+	clusterScoped := object.Key{Kind: "ConfigMap", Name: "used"}
+	foreign := object.Key{Kind: "ConfigMap", Namespace: "dev", Name: "used"}
+	for _, tc := range []struct {
+		reason, text string
+		key          object.Key
+		want         bool
+	}{
+		{"it is in the namespace", named, own, true},
+		{"a cluster-scoped object needs a ClusterUsage", named, clusterScoped, false},
+		{"it is in another namespace", named, foreign, false},
+		{"it has another name", named, object.Key{Kind: "ConfigMap", Namespace: "prod", Name: "other"}, false},
+		{"it is of another group", named, object.Key{Group: "x", Kind: "ConfigMap", Namespace: "prod", Name: "used"}, false},
+		{"the usage names another namespace", other, foreign, false},
+		{"the usage names another namespace than its own", other, own, false},
+		{"a ClusterUsage is of cluster-scoped objects", cluster, clusterScoped, true},
+		{"and of no others", cluster, own, false},
 	} {
-		if got := u.Of.Is(key); got != want {
-			t.Errorf("%s: %t", key, got)
+		u, _ := usage.Read(read(t, tc.text))
+		if got := u.Uses(tc.key); got != tc.want {
+			t.Errorf("%s: Uses(%s) is %t", tc.reason, tc.key, got)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 // ControlPlane is a running control plane process, a child of this one.
 type ControlPlane struct {
 	kubeconfig string
+	clientCA   string
 	config     *rest.Config
 	cmd        *exec.Cmd
 	stdin      io.Closer     // kept open: the child stops when it closes
@@ -26,6 +27,14 @@ func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 
 // Config returns a copy of the administrator's configuration, without client-side throttling.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// WebhookClientName is the common name of the client certificate that the API server presents to
+// admission webhooks.
+const WebhookClientName = "espalier-controlplane-webhooks"
+
+// ClientCA is the file with the certificate authority of all client certificates of the control
+// plane, also of that for admission webhooks.
+func (c *ControlPlane) ClientCA() string { return c.clientCA }
 
 // PID is the child's process id.
 func (c *ControlPlane) PID() int { return c.cmd.Process.Pid }

@@ -58,7 +58,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{kubeconfig: o.kubeconfig(), cmd: cmd, stdin: stdin, done: make(chan struct{})}
+	c := &ControlPlane{kubeconfig: o.kubeconfig(), clientCA: filepath.Join(o.DataDir, "pki", "ca.crt"), cmd: cmd, stdin: stdin, done: make(chan struct{})}
 	ready := make(chan bool, 1)
 	go func() {
 		ready <- readReady(stdout)

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -26,6 +27,10 @@ const (
 	Unavailable = "Unavailable"
 	Deleting    = "Deleting"
 )
+
+// OutsideNamespace is the reason of a Usage's condition if it names an object of another namespace,
+// or a cluster-scoped one.
+const OutsideNamespace = "OutsideNamespace"
 
 // Lookup is the result of looking up an object: the object, nil if there is none, or why it
 // cannot be read.
@@ -52,14 +57,30 @@ type Facts struct {
 	Of, By Lookup
 	// OfSelected and BySelected are the matches of selectors that are not resolved yet.
 	OfSelected, BySelected Selected
+	// OfClusterScoped and ByClusterScoped report whether the kinds are cluster-scoped, though the
+	// usage is in a namespace. Such objects are not looked up.
+	OfClusterScoped, ByClusterScoped bool
 	// DeletedWithOwner reports whether the instance that has composed the usage is being
 	// deleted, too, and Circular whether the usage would wait for itself.
 	DeletedWithOwner, Circular bool
 	// LastUsage reports, for a usage that is about to be removed, whether no other one is left
 	// for the used object.
 	LastUsage bool
+	// Refused is the refused deletion that is recorded for the used object, nil if none is, and
+	// MayDelete whether the user who requested it may still delete the object.
+	Refused   *Refused
+	MayDelete bool
 	// Replayed reports whether this reconcile has replayed the refused deletion.
 	Replayed bool
+}
+
+// Refused is a deletion that was refused because the object was in use.
+type Refused struct {
+	// UID is the incarnation of the object.
+	UID types.UID
+	// Policy is the requested propagation policy, and User the user who requested it.
+	Policy metav1.DeletionPropagation
+	User   string
 }
 
 // Do is what a step does.
@@ -75,8 +96,10 @@ const (
 	// change names.
 	AddLabel    Do = "AddLabel"
 	RemoveLabel Do = "RemoveLabel"
-	// Replay deletes the used object, as a denied request has asked for before.
-	Replay Do = "Replay"
+	// Replay deletes the used object, as the refused deletion has requested. ForgetRefused deletes
+	// the record of that.
+	Replay        Do = "Replay"
+	ForgetRefused Do = "ForgetRefused"
 	// RemoveFinalizer removes the finalizer of the usage.
 	RemoveFinalizer Do = "RemoveFinalizer"
 	// DeleteUsage deletes the usage, since the using object is gone.
@@ -100,6 +123,9 @@ func Next(f Facts) Step {
 	if f.Use.Deleting {
 		return f.nextForDeletion()
 	}
+	if message := f.ofOutsideNamespace(); message != "" {
+		return f.withdraw(f.finishWith(condition.False, OutsideNamespace, message))
+	}
 	if step, done := f.resolveSelectors(); done {
 		return step
 	}
@@ -110,20 +136,58 @@ func Next(f Facts) Step {
 		return Step{Do: PatchUsage, Change: map[string]any{"metadata": change}}
 	}
 	if of := f.Of.Object; of != nil && of.GetLabels()[v1beta1.InUseLabel] != "true" {
-		return Step{Do: AddLabel, Change: labelPatch(v1beta1.InUseLabel, "true", nil)}
+		return Step{Do: AddLabel, Change: inUsePatch("true", nil)}
 	}
 	switch {
 	case f.Of.Object == nil:
 		return f.missing("the used object", f.Use.Of.Ref, f.Of.Unreadable)
+	case f.ByClusterScoped:
+		return f.finishWith(condition.False, OutsideNamespace, "spec.by has the kind "+f.Use.By.Kind.Kind+", which is cluster-scoped: a Usage names objects of its own "+
+			"namespace only; the used object stays protected until the Usage is deleted")
 	case f.Use.By != nil && f.By.Object == nil:
 		return f.missing("the using object", f.Use.By.Ref, f.By.Unreadable)
 	}
 	return f.finishWith(condition.True, Available, "")
 }
 
-// labelPatch is a merge patch of an object's metadata.
-func labelPatch(label string, value any, annotations map[string]any) map[string]any {
-	metadata := map[string]any{"labels": map[string]any{label: value}}
+// ofOutsideNamespace is why a Usage protects nothing: the used object is not in its namespace. Empty
+// if that is so. Whoever may create Usages in a namespace may not even know of other objects.
+func (f Facts) ofOutsideNamespace() string {
+	const rule = ": a Usage protects objects of its own namespace only; create a "
+	switch of := f.Use.Of; {
+	case f.OfClusterScoped:
+		return "spec.of has the kind " + of.Kind.Kind + ", which is cluster-scoped" + rule + "ClusterUsage"
+	case f.Use.IsOfOtherNamespace():
+		return "spec.of is in namespace " + of.Namespace + rule + "Usage in that namespace"
+	}
+	return ""
+}
+
+// IsOutsideNamespace reports whether the used object is not in the namespace of the usage.
+func (f Facts) IsOutsideNamespace() bool { return f.ofOutsideNamespace() != "" }
+
+// withdraw removes what a former release has written for a usage that protects nothing: the in-use
+// label, unless another usage needs it, and the finalizer. Without the finalizer nothing was
+// written.
+func (f Facts) withdraw(done Step) Step {
+	of := f.Of.Object
+	switch {
+	case !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer):
+		return done
+	case f.Of.Unreadable == Syncing:
+		return await()
+	case f.Of.Unreadable != "":
+		done.Ready.Message += "; cannot remove the in-use label, which a former release has set: " + f.Of.Unreadable
+		return done
+	case of != nil && f.LastUsage && of.GetLabels()[v1beta1.InUseLabel] != "":
+		return Step{Do: RemoveLabel, Change: inUsePatch(nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
+	}
+	return Step{Do: RemoveFinalizer}
+}
+
+// inUsePatch is a merge patch of an object's metadata: of its in-use label, and of annotations.
+func inUsePatch(value any, annotations map[string]any) map[string]any {
+	metadata := map[string]any{"labels": map[string]any{v1beta1.InUseLabel: value}}
 	if annotations != nil {
 		metadata["annotations"] = annotations
 	}
@@ -163,7 +227,7 @@ func (f Facts) resolveSelectors() (step Step, done bool) {
 		}
 		return setReference("of", ref), true
 	}
-	if by := f.Use.By; by != nil && by.Name == "" {
+	if by := f.Use.By; by != nil && by.Name == "" && !f.ByClusterScoped {
 		found, step := f.resolveSelector(*by, f.BySelected, "spec.by.resourceSelector")
 		if found == nil {
 			return step, true
@@ -209,7 +273,7 @@ func areSiblings(a, b *unstructured.Unstructured) bool {
 // isUserGone reports whether the using object is gone, or contains the used one, which is then
 // deleted with it.
 func (f Facts) isUserGone() bool {
-	if f.Use.By == nil || f.By.Unreadable != "" {
+	if f.Use.By == nil || f.ByClusterScoped || f.By.Unreadable != "" {
 		return false
 	}
 	by := f.By.Object
@@ -249,7 +313,7 @@ func (f Facts) missingMetadata() map[string]any {
 // gone. That is so if it is deleted with its instance, to enforce the order of deletion.
 func (f Facts) WaitsForUser() bool {
 	switch {
-	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", !f.DeletedWithOwner, f.Circular, f.Use.Relation == usage.UserIsAncestor:
+	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", f.ByClusterScoped, !f.DeletedWithOwner, f.Circular, f.Use.Relation == usage.UserIsAncestor:
 		return false
 	}
 	return f.By.Unreadable != "" || f.By.Object != nil
@@ -263,6 +327,9 @@ func (f Facts) nextForDeletion() Step {
 	if !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer) {
 		return Step{Do: Finish}
 	}
+	if message := f.ofOutsideNamespace(); message != "" {
+		return f.withdraw(f.finishWith(condition.False, Deleting, message))
+	}
 	if f.Of.Unreadable == Syncing || f.By.Unreadable == Syncing {
 		return await()
 	}
@@ -273,26 +340,61 @@ func (f Facts) nextForDeletion() Step {
 		return f.finishWith(condition.False, Deleting, "cannot remove the in-use label of "+f.Use.Of.String()+", which cannot be read: "+f.Of.Unreadable)
 	}
 	of := f.Of.Object
-	if of == nil || !f.LastUsage {
+	switch {
+	case of == nil && f.Refused != nil:
+		return Step{Do: ForgetRefused}
+	case of == nil || !f.LastUsage:
 		return Step{Do: RemoveFinalizer}
 	}
-	policy, tried := of.GetAnnotations()[v1beta1.DeletionAttemptAnnotation]
-	replay := tried && f.Use.Replay && of.GetDeletionTimestamp() == nil
 	_, marked := of.GetLabels()[v1beta1.InUseLabel]
-	switch {
-	case tried && !f.Use.Replay: // a later usage must not replay this attempt
-		return Step{Do: RemoveLabel, Change: labelPatch(v1beta1.InUseLabel, nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
-	case marked:
-		return Step{Do: RemoveLabel, Change: labelPatch(v1beta1.InUseLabel, nil, nil)}
+	switch replay := f.replays(); {
+	case replay && marked: // the webhook would refuse the deletion again
+		return Step{Do: RemoveLabel, Change: inUsePatch(nil, nil)}
 	case replay && !f.Replayed:
-		return Step{Do: Replay, Policy: propagation(policy)}
+		return Step{Do: Replay, Policy: propagation(f.Refused.Policy)}
+	case marked, f.isAttempted() && !f.Replayed: // a later usage must not replay this attempt
+		return Step{Do: RemoveLabel, Change: inUsePatch(nil, map[string]any{v1beta1.DeletionAttemptAnnotation: nil})}
+	case f.Refused != nil:
+		return Step{Do: ForgetRefused}
 	}
 	return Step{Do: RemoveFinalizer}
 }
 
-// propagation is the recorded propagation policy of a refused deletion.
-func propagation(text string) metav1.DeletionPropagation {
-	switch p := metav1.DeletionPropagation(text); p {
+// isAttempted reports whether the used object has the annotation of a refused deletion, and is not
+// being deleted. Whoever may write the object can set the annotation, so it proves nothing; who
+// removes it cancels the replay.
+func (f Facts) isAttempted() bool {
+	of := f.Of.Object
+	if of == nil || of.GetDeletionTimestamp() != nil {
+		return false
+	}
+	_, attempted := of.GetAnnotations()[v1beta1.DeletionAttemptAnnotation]
+	return attempted
+}
+
+// Requested reports whether the usage asks for the replay of a deletion that is recorded for this
+// incarnation of the used object. Then it depends on MayDelete.
+func (f Facts) Requested() bool {
+	return f.Use.Replay && f.isAttempted() && f.Refused != nil && f.Refused.UID == f.Of.Object.GetUID()
+}
+
+func (f Facts) replays() bool { return f.Requested() && f.MayDelete }
+
+// NotReplayed is why the deletion that the used object's annotation shows is not replayed, though
+// the usage asks for that; empty if there is nothing to say.
+func (f Facts) NotReplayed() string {
+	switch {
+	case !f.Use.Replay || !f.isAttempted() || !f.LastUsage || f.IsOutsideNamespace() || f.replays():
+		return ""
+	case !f.Requested():
+		return "the annotation " + v1beta1.DeletionAttemptAnnotation + " is no proof, and no refused deletion is recorded"
+	}
+	return "user " + f.Refused.User + ", who requested it, may not delete the object any more"
+}
+
+// propagation is the policy of a replayed deletion.
+func propagation(p metav1.DeletionPropagation) metav1.DeletionPropagation {
+	switch p {
 	case metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 		return p
 	default:

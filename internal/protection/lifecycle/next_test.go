@@ -60,6 +60,10 @@ func ofNamed(o *unstructured.Unstructured) {
 	_ = unstructured.SetNestedField(o.Object, "used", "spec", "of", "resourceRef", "name")
 }
 
+func ofOther(o *unstructured.Unstructured) {
+	_ = unstructured.SetNestedField(o.Object, "data", "spec", "of", "resourceRef", "namespace")
+}
+
 func controlled(by types.UID) change {
 	return func(o *unstructured.Unstructured) {
 		yes := true
@@ -103,11 +107,11 @@ apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
 metadata: {name: u, namespace: prod}
 spec:
-  of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {namespace: data, matchLabels: {a: b}}}
+  of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {a: b}}}
   by: {apiVersion: apps/v1, kind: Deployment, resourceSelector: {matchControllerRef: true}}
 `
-	elsewhere := object1("ConfigMap", "used", "of-1")
-	elsewhere.SetNamespace("data")
+	refused := &lifecycle.Refused{UID: "of-1", Policy: "Foreground", User: "alice"}
+	const others = "spec.of is in namespace data: a Usage protects objects of its own namespace only; create a Usage in that namespace"
 	changes := func(path ...string) func(lifecycle.Step) any {
 		return func(s lifecycle.Step) any {
 			v, _, _ := unstructured.NestedFieldNoCopy(s.Change, path...)
@@ -127,8 +131,47 @@ spec:
 		want   any
 	}{
 		"A selector is resolved": {
-			reason: "once, to what it finds first", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{elsewhere}}},
-			do: lifecycle.PatchUsage, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used", "namespace": "data"},
+			reason: "once, to what it finds first", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("ConfigMap", "used", "of-1")}}},
+			do: lifecycle.PatchUsage, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used"},
+		},
+		"A selector of another namespace selects nothing": {
+			reason: "it would tell the names of objects there", text: selecting, with: []change{func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(o.Object, "data", "spec", "of", "resourceSelector", "namespace")
+			}}, do: lifecycle.Finish, look: message, want: "OutsideNamespace: " + others,
+		},
+		"An object of another namespace is not protected": {
+			reason: "who may create usages here has no say there", text: named, with: []change{ofOther}, do: lifecycle.Finish, look: message, want: "OutsideNamespace: " + others,
+		},
+		"nor is a cluster-scoped one": {
+			reason: "the same", text: named, facts: lifecycle.Facts{OfClusterScoped: true}, do: lifecycle.Finish, look: message,
+			want: "OutsideNamespace: spec.of has the kind ConfigMap, which is cluster-scoped: a Usage protects objects of its own namespace only; create a ClusterUsage",
+		},
+		"The mark of a former release goes": {
+			reason: "nobody else would take it off", text: named, with: []change{claimed, ofOther}, facts: lifecycle.Facts{Of: used(marked, tried), LastUsage: true},
+			do: lifecycle.RemoveLabel, look: changes("metadata", "labels"), want: map[string]any{v1beta1.InUseLabel: nil},
+		},
+		"unless another usage needs it": {
+			reason: "that of its own namespace", text: named, with: []change{claimed, ofOther}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.RemoveFinalizer,
+		},
+		"and then the finalizer": {
+			reason: "nothing is left to do", text: named, with: []change{claimed, ofOther}, facts: lifecycle.Facts{Of: used()}, do: lifecycle.RemoveFinalizer,
+		},
+		"but not while usages are being read": {
+			reason: "one may need the mark", text: named, with: []change{claimed, ofOther}, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: lifecycle.Syncing}}, do: lifecycle.Finish, look: nothing, want: "",
+		},
+		"nor while the object can't be read": {
+			reason: "it is retried, and said", text: named, with: []change{claimed, ofOther}, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: "forbidden"}}, do: lifecycle.Finish, look: message,
+			want: "OutsideNamespace: " + others + "; cannot remove the in-use label, which a former release has set: forbidden",
+		},
+		"A deletion there is never replayed": {
+			reason: "not even one that was refused", text: named, with: []change{claimed, deleting, replaying, ofOther}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.RemoveFinalizer,
+		},
+		"A cluster-scoped user is not looked up": {
+			reason: "whether it exists is none of the namespace's business", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), ByClusterScoped: true}, do: lifecycle.Finish, look: message,
+			want: "OutsideNamespace: spec.by has the kind Deployment, which is cluster-scoped: a Usage names objects of its own namespace only; the used object stays protected until the Usage is deleted",
+		},
+		"and not waited for": {
+			reason: "nobody would know its end", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), ByClusterScoped: true, DeletedWithOwner: true}, do: lifecycle.RemoveFinalizer,
 		},
 		"One for siblings takes those of the same controller": {
 			reason: "others have the labels as well", text: selecting, with: []change{ofNamed, controlled("app-1")},
@@ -209,15 +252,18 @@ spec:
 			reason: "each would wait for the other", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), By: using(), DeletedWithOwner: true, Circular: true}, do: lifecycle.RemoveFinalizer,
 		},
 		"A deletion that was refused is forgotten": {
-			reason: "much later somebody else's usage may want it replayed", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true}, do: lifecycle.RemoveLabel,
+			reason: "much later somebody else's usage may want it replayed", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
 		},
+		"with its record": {
+			reason: "the same", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(), LastUsage: true, Refused: refused}, do: lifecycle.ForgetRefused,
+		},
 		"or made again, after the mark is off": {
-			reason: "the webhook would refuse it again", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried), LastUsage: true}, do: lifecycle.RemoveLabel,
+			reason: "the webhook would refuse it again", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "annotations"), want: nil,
 		},
 		"with the policy that was asked for": {
-			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
+			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
 		},
 		"but not while others use it": {
 			reason: "it would be refused", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried)}, do: lifecycle.RemoveFinalizer,
@@ -225,8 +271,29 @@ spec:
 		"and not if nobody has tried": {
 			reason: "nobody wants it gone", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(), LastUsage: true}, do: lifecycle.RemoveFinalizer,
 		},
+		"nor if only the annotation says so": {
+			reason: "who may write the object can write that", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, MayDelete: true}, do: lifecycle.RemoveLabel,
+			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
+		},
+		"nor if another incarnation was meant": {
+			reason: "this one was created since", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: &lifecycle.Refused{UID: "of-0"}, MayDelete: true}, do: lifecycle.RemoveLabel,
+			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
+		},
+		"nor if the user may no longer delete it": {
+			reason: "it is the user's deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused}, do: lifecycle.RemoveLabel,
+			look: changes("metadata", "annotations"), want: map[string]any{v1beta1.DeletionAttemptAnnotation: nil},
+		},
+		"nor if the annotation was removed": {
+			reason: "that cancels it", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.ForgetRefused,
+		},
 		"and once": {
 			reason: "it was made", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Replayed: true}, do: lifecycle.RemoveFinalizer,
+		},
+		"The record goes after the deletion": {
+			reason: "a crash repeats the deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused, MayDelete: true, Replayed: true}, do: lifecycle.ForgetRefused,
+		},
+		"also if the object has gone": {
+			reason: "nothing is left to delete", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Refused: refused}, do: lifecycle.ForgetRefused,
 		},
 	}
 	for name, tc := range cases {

@@ -50,6 +50,7 @@ var builtin = map[schema.GroupVersionKind]bool{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}:   false,
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectRulesReview"}:                 false,
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"}:                false,
+	{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"}:                    false,
 	{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"}:                     false,
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}:               false,
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,11 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
+	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/protection"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
@@ -38,6 +42,7 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 var (
 	configMap     = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	usageKind     = usage.Kinds[0]
+	refusedKind   = espalier.GroupVersion.WithKind(espalier.RefusedDeletionKind)
 	configuration = schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
 	rgd           = schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"}
 )
@@ -116,7 +121,11 @@ func TestProgram(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
 	dir := webhook.Directory(t.TempDir() + "/webhook")
-	stop := start(t, config, &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir})
+	options := &webhook.Options{
+		Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir,
+		ClientCA: testkit.ClientCA(t, config), ClientNames: []string{embedded.WebhookClientName},
+	}
+	stop := start(t, config, options)
 	defer func() { stop() }()
 
 	t.Run("What is in use isn't deleted, and then it is", func(t *testing.T) {
@@ -139,6 +148,9 @@ func TestProgram(t *testing.T) {
 		}
 		if got := attempt(w.Get(t, configMap, ns, "used")); got != "Background" {
 			t.Errorf("it is noted as %q", got)
+		}
+		if w.Get(t, refusedKind, "", object.Digest(object.KeyOf(w.Get(t, configMap, ns, "used")))) != nil {
+			t.Error("it is recorded for a replay that no usage asks for")
 		}
 		w.Delete(t, configMap, ns, "using")
 		w.AwaitGone(t, usageKind, ns, "uses")
@@ -168,9 +180,29 @@ func TestProgram(t *testing.T) {
 		if err := remove(t, w, ns, "used", metav1.DeleteOptions{PropagationPolicy: &orphan}); err == nil {
 			t.Fatal("it is not refused")
 		}
+		record := object.Digest(object.KeyOf(used))
+		refused := w.Get(t, refusedKind, "", record)
+		if refused == nil {
+			t.Fatal("the refused deletion isn't recorded")
+		}
+		if uid, _, _ := unstructured.NestedString(refused.Object, "spec", "object", "uid"); uid != string(used.GetUID()) {
+			t.Errorf("it is recorded for the incarnation %q", uid)
+		}
+		who, _, _ := unstructured.NestedString(refused.Object, "spec", "user", "username")
+		if who == "" {
+			t.Error("nobody is recorded as its user")
+		}
 		w.Delete(t, configMap, ns, "using")
 		w.AwaitGone(t, configMap, ns, "used")
 		w.AwaitGone(t, usageKind, ns, "uses")
+		w.AwaitGone(t, refusedKind, "", record)
+		testkit.Poll(t, "an event names the user", func() bool {
+			events, err := w.Resource(t, schema.GroupVersionKind{Group: "events.k8s.io", Version: "v1", Kind: "Event"}, ns).List(t.Context(), metav1.ListOptions{})
+			return err == nil && slices.ContainsFunc(events.Items, func(e unstructured.Unstructured) bool {
+				note, _, _ := unstructured.NestedString(e.Object, "note")
+				return e.Object["reason"] == "ReplayDeletion" && strings.Contains(note, "user "+who)
+			})
+		})
 		w.Await(t, configMap, ns, "part", func(o *unstructured.Unstructured) error {
 			if o == nil || len(o.GetOwnerReferences()) > 0 {
 				return errors.New("it isn't an orphan")
@@ -221,7 +253,7 @@ spec:
 		if err != nil {
 			t.Fatal(err)
 		}
-		known := webhook.ClusterUsages{Index: knowsNothing{}, Cluster: k.Client}
+		known := webhook.NewClusterUsages(knowsNothing{}, k.Client, protection.RefusedDeletions{Cluster: k.Client})
 		for name, want := range map[string]int{"used": 1, "using": 0} {
 			uses, err := known.UsesOf(t.Context(), w.Get(t, configMap, ns, name))
 			if err != nil || len(uses) != want {
@@ -242,7 +274,7 @@ spec:
 		if err := remove(t, w, ns, "used", metav1.DeleteOptions{}); err == nil {
 			t.Error("nobody answers, and it is deleted")
 		}
-		stop = start(t, config, &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: dir})
+		stop = start(t, config, options)
 		testkit.Poll(t, "it is refused for its usage", func() bool {
 			err := remove(t, w, ns, "used", metav1.DeleteOptions{})
 			return err != nil && strings.HasPrefix(err.Error(), `admission webhook "nousages.protection.crossplane.io" denied the request: `) &&
@@ -280,7 +312,7 @@ func TestASecretIsSharedByProcesses(t *testing.T) {
 		}
 		s := &webhook.Server{
 			Options: webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Namespace: ns},
-			Cluster: k.Client, Usages: webhook.ClusterUsages{Index: knowsNothing{}, Cluster: k.Client}, Now: time.Now, Log: logr.Discard(),
+			Cluster: k.Client, Usages: webhook.NewClusterUsages(knowsNothing{}, k.Client, protection.RefusedDeletions{Cluster: k.Client}), Now: time.Now, Log: logr.Discard(),
 		}
 		all.Go(func() { _ = s.Run(ctx) })
 	}
