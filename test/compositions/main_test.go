@@ -32,7 +32,6 @@ func TestMain(m *testing.M) {
 		function.Main(scriptedFunction)
 		return
 	}
-	_ = os.Setenv(life, "1") // for the program, which is started by the controllers
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)
@@ -40,8 +39,9 @@ func TestMain(m *testing.M) {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() { _ = function.Serve(ctx, listener, countingFunction, function.Insecure()) }()
 	code := suite.Main(m, server.Options{Functions: catalog.Options{
-		Local:  map[string]catalog.LocalFunction{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
-		Limits: pipeline.CallLimits{Timeout: 2 * time.Second, MaxBytes: 1 << 20},
+		Environment: []string{life + "=1"}, // for the program
+		Local:       map[string]catalog.LocalFunction{"program": {Program: os.Args[0]}, "counted": {Address: listener.Addr().String()}},
+		Limits:      pipeline.CallLimits{Timeout: 2 * time.Second, MaxBytes: 1 << 20},
 	}, WrapRunner: withTestFunctions}, nil)
 	stop()
 	os.Exit(code)

@@ -38,7 +38,7 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newTestCatalog(t, catalog.Options{CertificatesSecret: catalog.SecretName{Namespace: "default", Name: "function-client"}})
+	w := newTestCatalog(t, catalog.Options{AllowDevelopment: true, CertificatesSecret: catalog.SecretName{Namespace: "default", Name: "function-client"}})
 
 	w.expectAnswer(t, "f", `there is no function "f"`)
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: f}, spec: {package: example.org/f:v1}}")
@@ -109,21 +109,28 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	w.expectAnswer(t, "f", `there is no function "f"`)
 }
 
-// TestBuiltInFunctionsYieldToPackages to a Function of its name that is served.
+// TestBuiltInFunctionsYieldToPackages serves a package of a built-in function's name; one that is
+// only developed replaces neither.
 func TestBuiltInFunctionsYieldToPackages(t *testing.T) {
 	const name = "function-auto-ready"
-	w := newTestCatalog(t, catalog.Options{})
-	builtIn := func() bool { return w.Functions.Route(name).Backend == catalog.BackendBuiltIn }
-	w.await(t, "it is built in", builtIn)
+	const annotations = `annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: "127.0.0.1:1"}`
+	w := newTestCatalog(t, catalog.Options{AllowDevelopment: true, PreferBuiltIn: catalog.PreferBuiltInNever})
+	backend := func(want catalog.Backend) func() bool {
+		return func() bool { return w.Functions.Route(name).Backend == want }
+	}
+	w.await(t, "it is built in", backend(catalog.BackendBuiltIn))
 	if got := w.call(t, name); got != "" {
 		t.Errorf("got %s", got)
 	}
-	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+"}, spec: {package: example.org/ready:v1}}")
+	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+", "+annotations+"}, spec: {package: example.org/ready:v1}}")
 	w.awaitConditions(t, name, "True ActivePackageRevision", "True HealthyPackageRevision")
-	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: "+name+", annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: '"+rpc.Serve(t, answering("mine"), function.Insecure())+"'}}, spec: {package: example.org/ready:v1}}")
-	w.expectAnswer(t, name, "mine")
+	w.await(t, "it is built in still", backend(catalog.BackendBuiltIn))
+	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: FunctionRevision, metadata: {name: ready-1, labels: {pkg.crossplane.io/package: "+name+"}}, spec: {desiredState: Active, image: example.org/ready:v1, revision: 1}}")
+	w.SetStatus(t, catalog.RevisionKind, "", "ready-1", map[string]any{"endpoint": "127.0.0.1:1"})
+	w.expectAnswer(t, name, "calls to 127.0.0.1:1 need a client certificate")
+	w.Delete(t, catalog.RevisionKind, "", "ready-1")
+	w.await(t, "it is built in again", backend(catalog.BackendBuiltIn))
 	w.Delete(t, catalog.FunctionKind, "", name)
-	w.await(t, "it is built in again", builtIn)
 }
 
 // TestAPackageIsIdentifiedByItsImage however its Function is called: people install one package

@@ -14,8 +14,7 @@ import (
 // TestAKilledProgramIsRestarted and what its predecessor has answered is not
 // repeated.
 func TestAKilledProgramIsRestarted(t *testing.T) {
-	t.Setenv(life, "1")
-	w := newTestCatalog(t, catalog.Options{Local: map[string]catalog.LocalFunction{
+	w := newTestCatalog(t, catalog.Options{Environment: []string{life + "=1"}, Local: map[string]catalog.LocalFunction{
 		"program": {Program: os.Args[0]}, "address": {Address: rpc.Serve(t, answering("here"), function.Insecure())},
 	}})
 	w.Apply(t, "{apiVersion: pkg.crossplane.io/v1, kind: Function, metadata: {name: program}, spec: {package: example.org/program:v1}}")

@@ -24,10 +24,14 @@ type functionFlags struct {
 	certificates string
 	secret       string
 	preferBuilt  string
+	development  bool
+	environment  []string
 }
 
-func (f *functionFlags) add(cmd *cobra.Command) {
+func (f *functionFlags) add(cmd *cobra.Command, development bool) {
 	flags := cmd.Flags()
+	flags.BoolVar(&f.development, "functions-development", development, "let the annotations of a Function name a port of the loopback interface that serves it without TLS, if the function is neither installed nor built in")
+	flags.StringArrayVar(&f.environment, "function-env", nil, "an environment variable of the programs of functions, which get no others: NAME=VALUE, or NAME for the value that it has here; repeatable")
 	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
 	flags.StringVar(&f.certificates, "function-certificates", "", "the directory with ca.crt, tls.crt and tls.key for calls of packaged functions")
 	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto), "whether built-in functions are called instead of packages of the same name: "+
@@ -38,7 +42,7 @@ func (f *functionFlags) add(cmd *cobra.Command) {
 
 // options validates the flags. The programs of functions write to output.
 func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
-	o := packages.Options{Local: map[string]packages.LocalFunction{}, PreferBuiltIn: packages.PreferBuiltIn(f.preferBuilt)}
+	o := packages.Options{Local: map[string]packages.LocalFunction{}, PreferBuiltIn: packages.PreferBuiltIn(f.preferBuilt), AllowDevelopment: f.development}
 	switch o.PreferBuiltIn {
 	case "", packages.PreferBuiltInAuto, packages.PreferBuiltInAlways, packages.PreferBuiltInNever:
 	default:
@@ -53,6 +57,20 @@ func (f *functionFlags) options(output io.Writer) (packages.Options, error) {
 			return o, &usageError{fmt.Errorf("--function %s: %s is given twice", text, name)}
 		}
 		o.Local[name] = given
+	}
+	for _, variable := range f.environment {
+		name, _, hasValue := strings.Cut(variable, "=")
+		if name == "" {
+			return o, &usageError{fmt.Errorf("--function-env must be NAME=VALUE or NAME, not %s", variable)}
+		}
+		if !hasValue {
+			value, set := os.LookupEnv(name)
+			if !set {
+				continue
+			}
+			variable = name + "=" + value
+		}
+		o.Environment = append(o.Environment, variable)
 	}
 	namespace, name, named := strings.Cut(f.secret, "/")
 	switch {
@@ -85,8 +103,7 @@ func parseFunction(text string) (string, packages.LocalFunction, error) {
 	if isAddress(value) {
 		if !pipeline.IsLoopback(value) {
 			return "", packages.LocalFunction{}, fmt.Errorf("%s is not on this machine, and calls of it are not encrypted. "+
-				"Run the program here (--function %s=./program), or forward a port of this machine to it and name that; "+
-				"or let the Function's annotations say that it is for development", value, name)
+				"Run the program here (--function %s=./program), or forward a port of this machine to it and name that", value, name)
 		}
 		return name, packages.LocalFunction{Address: value}, nil
 	}

@@ -131,7 +131,7 @@ func TestUpRunsFunctions(t *testing.T) {
 	var failed calm
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Main(ctx, []string{"up", "--data-dir", filepath.Join(dir, "data"), "--write-kubeconfig", kubeconfig, "--function", "mine=" + os.Args[0]}, out, &failed)
+		ended <- Main(ctx, []string{"up", "--data-dir", filepath.Join(dir, "data"), "--write-kubeconfig", kubeconfig, "--function", "mine=" + os.Args[0], "--function-env", functionEnv}, out, &failed)
 	}()
 	for line := ""; line != "ready"; {
 		select {

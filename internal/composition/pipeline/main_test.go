@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	case "dying":
 		fmt.Fprintln(os.Stderr, "there is no configuration")
 		os.Exit(3)
+	case "environment":
+		fmt.Fprintln(os.Stderr, os.Environ())
+		os.Exit(3)
 	case "deaf":
 		select {}
 	case "stubborn":
@@ -69,8 +72,7 @@ func parent() {
 
 // starter runs a function program and says where it is, until it is killed.
 func starter() {
-	os.Setenv(life, "good")
-	processes := pipeline.NewProcesses(pipeline.ProcessOptions{})
+	processes := pipeline.NewProcesses(pipeline.ProcessOptions{Environment: []string{life + "=good"}})
 	processes.Start("f", os.Args[0])
 	endpoint, err := processes.Endpoint(context.Background(), "f")
 	if err != nil {

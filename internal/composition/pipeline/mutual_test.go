@@ -87,16 +87,15 @@ func TestInterceptableEndpointsAreRefused(t *testing.T) {
 		endpoint pipeline.Endpoint
 		refused  bool
 	}{
-		"No TLS to this machine":                    {pipeline.Endpoint{Target: "127.0.0.1:1", Insecure: true}, false},
-		"No TLS to this machine by its other name":  {pipeline.Endpoint{Target: "dns:///localhost:1", Insecure: true}, false},
-		"No TLS to this machine by its newer name":  {pipeline.Endpoint{Target: "[::1]:1", Insecure: true}, false},
-		"No TLS to another machine":                 {pipeline.Endpoint{Target: "192.0.2.1:1", Insecure: true}, true},
-		"No TLS to a machine of a misleading name":  {pipeline.Endpoint{Target: "localhost.example.org:1", Insecure: true}, true},
-		"No TLS to a machine that poses as this":    {pipeline.Endpoint{Target: "127.0.0.1.example.org:1", Insecure: true}, true},
-		"TLS without certificates":                  {pipeline.Endpoint{Target: "127.0.0.1:1"}, true},
-		"No target":                                 {pipeline.Endpoint{Insecure: true}, true},
-		"No TLS to a unix socket":                   {pipeline.Endpoint{Target: "unix:/nowhere/at/all", Insecure: true}, false},
-		"No TLS to another machine for development": {pipeline.Endpoint{Target: "127.0.0.1:1", Insecure: true, Development: true}, false},
+		"No TLS to this machine":                   {pipeline.Endpoint{Target: "127.0.0.1:1", Insecure: true}, false},
+		"No TLS to this machine by its other name": {pipeline.Endpoint{Target: "dns:///localhost:1", Insecure: true}, false},
+		"No TLS to this machine by its newer name": {pipeline.Endpoint{Target: "[::1]:1", Insecure: true}, false},
+		"No TLS to another machine":                {pipeline.Endpoint{Target: "192.0.2.1:1", Insecure: true}, true},
+		"No TLS to a machine of a misleading name": {pipeline.Endpoint{Target: "localhost.example.org:1", Insecure: true}, true},
+		"No TLS to a machine that poses as this":   {pipeline.Endpoint{Target: "127.0.0.1.example.org:1", Insecure: true}, true},
+		"TLS without certificates":                 {pipeline.Endpoint{Target: "127.0.0.1:1"}, true},
+		"No target":                                {pipeline.Endpoint{Insecure: true}, true},
+		"No TLS to a unix socket":                  {pipeline.Endpoint{Target: "unix:/nowhere/at/all", Insecure: true}, false},
 	}
 	for name, tc := range cases {
 		runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: &atlas{at: map[string]pipeline.Endpoint{"f": tc.endpoint}}})

@@ -28,6 +28,9 @@ type ProcessOptions struct {
 	// Output returns the writer for the output of a function's program. The default discards
 	// it. The writer must be safe for concurrent use.
 	Output func(name string) io.Writer
+	// Environment are the environment variables of the programs, as NAME=VALUE. They get no
+	// others: the environment of this process may have credentials.
+	Environment []string
 	// MinBackoff and MaxBackoff bound the delay before a program is restarted. The defaults
 	// are 200 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration

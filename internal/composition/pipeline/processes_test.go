@@ -35,7 +35,7 @@ func (p *printed) Write(data []byte) (int, error) {
 // started starts the test's program as a function of that sort.
 func started(t *testing.T, sort string, o pipeline.ProcessOptions) (pipeline.Runner, *pipeline.Processes) {
 	t.Helper()
-	t.Setenv(life, sort)
+	o.Environment = append(o.Environment, life+"="+sort)
 	if o.MinBackoff == 0 {
 		o.MinBackoff, o.MaxBackoff = time.Millisecond, time.Second
 	}
@@ -122,6 +122,18 @@ func TestAnErrorHasTheProgramsOutput(t *testing.T) {
 	processes.Close()
 	if got := out.String(); got != "there is no configuration\n" {
 		t.Errorf("want what it printed, got %q", got)
+	}
+}
+
+// TestAProgramGetsTheConfiguredEnvironmentOnly starts a program beside credentials in the
+// environment of this process.
+func TestAProgramGetsTheConfiguredEnvironmentOnly(t *testing.T) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "canary")
+	_, processes := started(t, "environment", pipeline.ProcessOptions{MinBackoff: time.Hour, Environment: []string{"REGION=eu-central-1"}})
+	_, err := processes.Endpoint(t.Context(), "f")
+	var stopped *pipeline.NotRunningError
+	if !errors.As(err, &stopped) || strings.TrimSpace(stopped.Output) != "[REGION=eu-central-1 "+life+"=environment]" {
+		t.Errorf("got %v", err)
 	}
 }
 

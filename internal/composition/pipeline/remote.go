@@ -24,11 +24,8 @@ type Endpoint struct {
 	// ServerName is the name in the function's certificate, if it isn't the host.
 	ServerName string
 	// Insecure endpoints are called without TLS. They must be on the loopback interface,
-	// where traffic can't be intercepted, unless Development is set.
+	// where traffic can't be intercepted.
 	Insecure bool
-	// Development allows an insecure endpoint on another machine. Only set it where the
-	// user asked for that.
-	Development bool
 }
 
 // Endpoints resolves functions to endpoints. It returns an UnknownFunctionError for a
@@ -170,8 +167,8 @@ func (e Endpoint) check(certificates Certificates) error {
 		return errors.New("the function has no endpoint")
 	case !e.Insecure && certificates == nil:
 		return errors.New("no client certificate to call functions with")
-	case e.Insecure && !e.Development && !IsLoopback(e.Target):
-		return fmt.Errorf("%s is neither a loopback address nor for development: calls require TLS", e.Target)
+	case e.Insecure && !IsLoopback(e.Target):
+		return fmt.Errorf("%s is not a loopback address: calls require TLS", e.Target)
 	}
 	return nil
 }
@@ -179,11 +176,11 @@ func (e Endpoint) check(certificates Certificates) error {
 // IsLoopback says whether a target is on this machine, so that its traffic can't be
 // intercepted.
 func IsLoopback(target string) bool {
-	for _, scheme := range []string{"dns:///", "passthrough:///"} {
-		target = strings.TrimPrefix(target, scheme)
-	}
 	if strings.HasPrefix(target, "unix:") {
 		return true
+	}
+	for _, scheme := range []string{"dns:///", "passthrough:///"} { // dns:///unix:1 is a port of a host named unix
+		target = strings.TrimPrefix(target, scheme)
 	}
 	host, _, err := net.SplitHostPort(target)
 	if err != nil {

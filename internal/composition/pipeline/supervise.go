@@ -95,6 +95,7 @@ func (p *process) runOnce(ctx context.Context, output *tail) error {
 	}
 	command := exec.Command(p.program, append([]string{"--insecure", "--address=" + address}, p.arguments...)...)
 	command.Stdout, command.Stderr = output, output
+	command.Env = append([]string{}, p.options.Environment...) // nil would be the environment of this process
 	command.SysProcAttr = processGroup()
 	command.WaitDelay = time.Second // for descendants outside its process group that hold its output open
 	if err := command.Start(); err != nil {

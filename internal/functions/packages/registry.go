@@ -51,6 +51,12 @@ type Options struct {
 	CertificatesSecret SecretName
 	// PreferBuiltIn is PreferBuiltInAuto by default.
 	PreferBuiltIn PreferBuiltIn
+	// AllowDevelopment lets a Function's annotations name a port of this machine's loopback
+	// interface that serves it without TLS, if the function is neither installed nor built in.
+	AllowDevelopment bool
+	// Environment are the environment variables of programs, as NAME=VALUE. Programs get no
+	// others.
+	Environment []string
 	// Limits limit a call.
 	Limits pipeline.CallLimits
 	// CacheBytes bounds the cache of responses. The default is 64 MiB.
@@ -104,7 +110,7 @@ func New(hub *watch.Hub, o Options) *Registry {
 		c.builtIn[name] = true
 	}
 	builtin.Register(&c.builtInRunner)
-	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Now: o.Now, OnChange: func(name string) { c.refreshFunction(name) }})
+	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Environment: o.Environment, Now: o.Now, OnChange: func(name string) { c.refreshFunction(name) }})
 	c.remote = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: endpoints{c}, Certificates: c.certificates(), MaxBytes: o.Limits.MaxBytes, Now: o.Now})
 	c.guarded = pipeline.Guard(pipeline.FirstOf{builtInFunctions{c}, c.remote}, o.Limits)
 	c.cache = pipeline.NewCache(uncachedOnRouteChange{c}, c.Revision, o.CacheBytes, o.Now)
@@ -241,6 +247,7 @@ func (s uncachedOnRouteChange) Run(ctx context.Context, name string, request *fn
 // routeInput gathers the input of routeFor. The caller holds the lock.
 func (c *Registry) routeInput(name string) routeInput {
 	f := routeInput{name: name, builtIn: c.builtInNameFor(name), object: c.functions[name], unsynced: c.unsyncedMessage(), prefer: c.options.PreferBuiltIn}
+	f.allowDevelopment = c.options.AllowDevelopment
 	f.hasCertificates = c.options.Certificates != nil || c.options.CertificatesSecret != SecretName{}
 	for _, r := range c.revisions {
 		if r.function == name {

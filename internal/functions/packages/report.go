@@ -85,7 +85,7 @@ func notServedConditions(installed, healthy v1alpha1.Condition, problem Problem)
 	installed.Message, healthy.Message = problem.text(), problem.text()
 	healthy.Status, healthy.Reason = condition.False, unhealthyPackage
 	switch problem.Reason {
-	case NoPackageRuntime:
+	case NoPackageRuntime, DevelopmentNotAllowed:
 		installed.Status, installed.Reason, healthy.Reason = condition.False, NoPackageRuntime, NoPackageRuntime
 	case NoActiveRevision:
 		installed.Status, installed.Reason = condition.False, inactivePackage

@@ -3,6 +3,7 @@ package packages
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -19,12 +20,12 @@ const (
 	BackendProgram Backend = "Program"
 	// BackendAddress: an address on this machine, from Options.Local.
 	BackendAddress Backend = "Address"
-	// BackendDevelopment: the address in the Function's annotations of the development runtime.
-	BackendDevelopment Backend = "Development"
 	// BackendPackage: the endpoint of the active FunctionRevision.
 	BackendPackage Backend = "Package"
 	// BackendBuiltIn: in this process.
 	BackendBuiltIn Backend = "BuiltIn"
+	// BackendDevelopment: the address in the Function's annotations of the development runtime.
+	BackendDevelopment Backend = "Development"
 	// BackendNone: the function cannot be called; Route.Problem has the reason.
 	BackendNone Backend = "None"
 )
@@ -65,6 +66,8 @@ const (
 	NoEndpoint = "NoEndpoint"
 	// NoCertificates: calls need a client certificate, and none is configured.
 	NoCertificates = "NoCertificates"
+	// DevelopmentNotAllowed: its annotations name a development runtime that must not be called.
+	DevelopmentNotAllowed = "DevelopmentNotAllowed"
 	// NotForCompositions: its package doesn't have the capability composition.
 	NotForCompositions = "NotForCompositions"
 )
@@ -82,6 +85,8 @@ type routeInput struct {
 	// object is the Function, nil if there is none.
 	object    *function
 	revisions []revision
+	// allowDevelopment is Options.AllowDevelopment.
+	allowDevelopment bool
 	// hasCertificates says that a client certificate is configured.
 	hasCertificates bool
 	// prefer is the preference between the built-in function and the package. samePackage says
@@ -137,12 +142,6 @@ func routeFor(f routeInput) Route {
 		return Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: f.local.Address, Insecure: true}, Revision: f.local.Address}
 	case f.unsynced != "":
 		return noRoute(FunctionsNotKnown, "the functions of the cluster are not read yet: %s", f.unsynced)
-	case f.object != nil && f.object.development != "":
-		return Route{
-			Backend:  BackendDevelopment,
-			Endpoint: pipeline.Endpoint{Target: f.object.development, Insecure: true, Development: true},
-			Revision: f.object.uid + " " + f.object.development,
-		}
 	}
 	active, hasActive := activeRevision(f.revisions)
 	switch {
@@ -154,6 +153,8 @@ func routeFor(f routeInput) Route {
 			p.BuiltInName, p.Revision = f.builtIn, "built in as "+f.builtIn
 		}
 		return p
+	case f.object != nil && f.object.development != "":
+		return f.developmentRoute()
 	case hasActive:
 		p := noRoute(NoEndpoint, "its active FunctionRevision %s has no status.endpoint", active.name)
 		if active.problem != "" {
@@ -166,6 +167,40 @@ func routeFor(f routeInput) Route {
 		return noRoute(NoPackageRuntime, "no package manager runs its package %s. %s", f.object.image, servingHelp(f.name))
 	}
 	return noRoute(UnknownFunction, "there is no Function %s", f.name)
+}
+
+// developmentRoute is the route of a function whose annotations name a development runtime.
+// Calls of it are not encrypted and have the data of composites, so that they leave this machine
+// in no case.
+func (f routeInput) developmentRoute() Route {
+	target := f.object.development
+	address, isLocal := loopbackAddress(target)
+	switch {
+	case !f.allowDevelopment:
+		return noRoute(DevelopmentNotAllowed, "the annotation %s names %s, which is called without TLS only with --functions-development. %s",
+			v1.DevelopmentTargetAnnotation, target, servingHelp(f.name))
+	case !isLocal:
+		return noRoute(DevelopmentNotAllowed, "the annotation %s names %s, which is not a port of the loopback interface, and calls of it are not encrypted. %s",
+			v1.DevelopmentTargetAnnotation, target, servingHelp(f.name))
+	}
+	return Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///" + address, Insecure: true}, Revision: f.object.uid + " " + address}
+}
+
+// loopbackAddress is the address of a target that is host:port, of a loopback address or localhost,
+// which is not resolved. gRPC knows many other targets, of which some reach sockets or names.
+func loopbackAddress(target string) (address string, ok bool) {
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(target, "dns:///"))
+	if err != nil {
+		return "", false
+	}
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	ip := net.ParseIP(host)
+	if ip == nil || !ip.IsLoopback() {
+		return "", false
+	}
+	return net.JoinHostPort(host, port), true
 }
 
 // packageRoute is the route of a function if a package manager runs its package.
@@ -219,5 +254,5 @@ func noRoute(reason, format string, args ...any) Route {
 // servingHelp lists the ways to serve a function without a package manager.
 func servingHelp(name string) string {
 	return fmt.Sprintf("Serve it as a program (--function %s=./program) or from an address on this machine (--function %s=127.0.0.1:9443), "+
-		"or annotate it with %s=%s and %s=host:port, or let a package manager run it", name, name, v1.RuntimeAnnotation, v1.RuntimeDevelopment, v1.DevelopmentTargetAnnotation)
+		"or let a package manager run it", name, name)
 }

@@ -24,7 +24,9 @@ func parsed(t *testing.T, text string) *unstructured.Unstructured {
 func TestWhereAFunctionIs(t *testing.T) {
 	const (
 		plain     = "{metadata: {name: f, uid: u}, spec: {package: example.org/f:v1}}"
-		developed = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: 'dns:///dev.example.org:7443'}}}"
+		developed = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: 'dns:///localhost:7443'}}}"
+		remote    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: 'dns:///dev.example.org:7443'}}}"
+		socket    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development, render.crossplane.io/runtime-development-target: 'unix:///run/other.sock'}}}"
 		nearby    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development}}}"
 		docker    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Docker, render.crossplane.io/runtime-development-target: 'x:1'}}, spec: {package: p}}"
 
@@ -44,10 +46,12 @@ func TestWhereAFunctionIs(t *testing.T) {
 		function  string
 		revisions []string
 		without   bool // certificates
-		prefer    PreferBuiltIn
-		same      bool // the package is what is built in
-		want      Route
-		says      string // of the problem's message
+		// development is Options.AllowDevelopment
+		development bool
+		prefer      PreferBuiltIn
+		same        bool // the package is what is built in
+		want        Route
+		says        string // of the problem's message
 	}{
 		"A program that is given goes before all": {
 			given: &LocalFunction{Program: "/f"}, running: programState{revision: "1"}, builtIn: "f", unseen: "no", function: developed, revisions: []string{active},
@@ -66,12 +70,30 @@ func TestWhereAFunctionIs(t *testing.T) {
 			want: Route{Backend: BackendNone, Problem: Problem{Reason: FunctionsNotKnown}}, says: "the watch has only begun",
 		},
 		"A Function that is developed is called where its author says": {
-			builtIn: "f", function: developed, revisions: []string{active},
-			want: Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "dns:///dev.example.org:7443", Insecure: true, Development: true}, Revision: "u dns:///dev.example.org:7443"},
+			function: developed, development: true,
+			want: Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///127.0.0.1:7443", Insecure: true}, Revision: "u 127.0.0.1:7443"},
 		},
 		"One whose author doesn't say where is where authors run it": {
-			function: nearby,
-			want:     Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "localhost:9443", Insecure: true, Development: true}, Revision: "u localhost:9443"},
+			function: nearby, development: true,
+			want: Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///127.0.0.1:9443", Insecure: true}, Revision: "u 127.0.0.1:9443"},
+		},
+		"Without --functions-development it isn't called": {
+			function: developed,
+			want:     Route{Backend: BackendNone, Problem: Problem{Reason: DevelopmentNotAllowed}}, says: "only with --functions-development",
+		},
+		"No call without TLS leaves this machine": {
+			function: remote, development: true,
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: DevelopmentNotAllowed}}, says: "dev.example.org:7443, which is not a port of the loopback interface",
+		},
+		"Nor does it go to the socket of another program": {
+			function: socket, development: true,
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: DevelopmentNotAllowed}}, says: "unix:///run/other.sock, which is not a port",
+		},
+		"An installed function isn't replaced by one that is developed": {
+			function: developed, revisions: []string{active}, development: true, want: packaged,
+		},
+		"Nor is a built-in one": {
+			builtIn: "f", function: developed, development: true, want: Route{Backend: BackendBuiltIn, Revision: "built in"},
 		},
 		"Other runtimes are the rendering tool's": {
 			function: docker,
@@ -132,7 +154,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := routeInput{name: "f", local: tc.given, process: tc.running, builtIn: tc.builtIn, unsynced: tc.unseen, hasCertificates: !tc.without, prefer: tc.prefer, samePackage: tc.same}
+			f := routeInput{name: "f", local: tc.given, process: tc.running, builtIn: tc.builtIn, unsynced: tc.unseen, hasCertificates: !tc.without, prefer: tc.prefer, samePackage: tc.same, allowDevelopment: tc.development}
 			if tc.function != "" {
 				f.object = readFunction(parsed(t, tc.function))
 			}
@@ -204,6 +226,18 @@ func TestWhetherAPackageIsWhatIsBuiltIn(t *testing.T) {
 			if got := isSamePackage(f.image(), tc.builtIn, all); got != tc.want {
 				t.Errorf("%s: %t", name, got)
 			}
+		}
+	}
+}
+
+func TestLoopbackAddress(t *testing.T) {
+	for target, want := range map[string]string{
+		"localhost:9443": "127.0.0.1:9443", "127.0.0.1:1": "127.0.0.1:1", "[::1]:1": "[::1]:1", "dns:///localhost:1": "127.0.0.1:1",
+		"dns:///unix:9443": "", "unix:9443": "", "unix:///run/x.sock": "", "passthrough:///unix:///run/x.sock": "", "dns://server/localhost:1": "",
+		"localhost.example.org:1": "", "10.0.0.1:1": "", "127.1:1": "", "2130706433:1": "", "localhost": "", "": "",
+	} {
+		if got, ok := loopbackAddress(target); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, %t", target, got, ok)
 		}
 	}
 }
