@@ -109,7 +109,7 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 		return result{answer: answer, err: err}
 	}
 	owned := s.owner.Owns(live)
-	if !owned && (!step.AdoptUnowned || !inventory.IsUnowned(live) || live.GetDeletionTimestamp() != nil) {
+	if !owned && !step.MayAdopt(live, s.owner) {
 		return result{holder: live}
 	}
 	if live.GetDeletionTimestamp() != nil {

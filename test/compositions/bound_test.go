@@ -86,7 +86,7 @@ func TestAClaimKeepsItsCompositeIfItsReferenceIsChanged(t *testing.T) {
 	s := suite.New(t)
 	s.Apply(t, nest)
 	top, xtop := s.Kind("Top"), s.Kind("XTop")
-	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-given}, spec: {size: small}}`)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: XTop, metadata: {name: $ID-given, annotations: {espalier.dev/claimable: "true"}}, spec: {size: small}}`)
 	given := s.Get(t, xtop, "", s.Name("given"))
 	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: Top, metadata: {namespace: $NS, name: shop}, spec: {size: small, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-given}}}`)
 	s.Await(t, top, s.NS, "shop", available)

@@ -68,7 +68,7 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance
 		composite = xrd.NewInstance(observed, composite.Layout())
 	}
 	node := plan.Node{
-		ID: compositeNode, Kind: kind, AdoptUnowned: bound,
+		ID: compositeNode, Kind: kind, AdoptUnowned: bound && c.compositesAreClaimable(), AdoptClaimable: bound,
 		Object: c.compositeObject(claim, composite, name), Observed: observed,
 	}
 	if observed != nil {
@@ -90,6 +90,13 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance
 	}
 	desired.Fields = c.claimFields(claim, composite, name)
 	return desired, nil
+}
+
+// compositesAreClaimable says whether the definition's author lets claims take over any composite
+// that no claim refers to. Otherwise its existence gives the author of a claim no right to it:
+// composites are cluster-scoped, and claims are not.
+func (c *Composer) compositesAreClaimable() bool {
+	return c.Definition.Annotations[v1alpha1.ClaimableAnnotation] == v1alpha1.ClaimableTrue
 }
 
 // compositeName is the name of the claim's composite: of the composite that the claim owns,

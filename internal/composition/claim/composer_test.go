@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/claim"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -98,7 +99,7 @@ func TestACompositeHasTheNameOfItsClaimAndMore(t *testing.T) {
 		}
 	}
 	named := parse("{apiVersion: example.com/v1, kind: Store, metadata: {namespace: a, name: x, uid: u}, spec: {resourceRef: {apiVersion: example.com/v1, kind: XStore, name: mine}}}")
-	if node := compose(t, named, nil, &world{}).Nodes[0]; node.Object.GetName() != "mine" || !node.AdoptUnowned {
+	if node := compose(t, named, nil, &world{}).Nodes[0]; node.Object.GetName() != "mine" || !node.AdoptClaimable {
 		t.Errorf("it has the composite %s", node.Object.GetName())
 	}
 }
@@ -244,5 +245,27 @@ func TestAClaimGetsTheSecretOfItsCompositeOnly(t *testing.T) {
 				t.Errorf("its data are %v", got.Object.Object["data"])
 			}
 		})
+	}
+}
+
+// TestTheAuthorSaysWhichCompositesAreClaimable reads the annotations of a definition and of
+// composites.
+func TestTheAuthorSaysWhichCompositesAreClaimable(t *testing.T) {
+	named := parse("{apiVersion: example.com/v1, kind: Store, metadata: {namespace: a, name: x, uid: u}, spec: {resourceRef: {apiVersion: example.com/v1, kind: XStore, name: mine}}}")
+	for value, want := range map[string]bool{"": false, "false": false, v1alpha1.ClaimableTrue: true} {
+		d := definition()
+		d.Annotations = map[string]string{v1alpha1.ClaimableAnnotation: value}
+		desired, err := (&claim.Composer{Definition: d}).Compose(t.Context(), plan.Facts{Instance: named}, &world{})
+		if err != nil || desired.Nodes[0].AdoptUnowned != want {
+			t.Errorf("a definition annotated with %q: any composite is claimable: %t, %v", value, !want, err)
+		}
+	}
+	key := object.Key{Group: "example.com", Kind: "Store", Namespace: "a", Name: "x"}
+	for value, want := range map[string]bool{"true": true, "a/x": true, "a/y": false, "b/x": false, "": false, "false": false} {
+		composite := &unstructured.Unstructured{}
+		composite.SetAnnotations(map[string]string{v1alpha1.ClaimableAnnotation: value})
+		if inventory.IsClaimable(composite, key) != want {
+			t.Errorf("annotated with %q, it is claimable: %t", value, !want)
+		}
 	}
 }

@@ -51,6 +51,15 @@ func IsUnowned(o *unstructured.Unstructured) bool {
 	return !claimed && metav1.GetControllerOfNoCopy(o) == nil
 }
 
+// IsClaimable says whether a composite is marked as one that a claim may take over.
+func IsClaimable(composite *unstructured.Unstructured, claim object.Key) bool {
+	switch composite.GetAnnotations()[v1alpha1.ClaimableAnnotation] {
+	case v1alpha1.ClaimableTrue, claim.Namespace + "/" + claim.Name:
+		return true
+	}
+	return false
+}
+
 // DescribeOwner names the owner of an object by its metadata.
 func DescribeOwner(o *unstructured.Unstructured) string {
 	labels := o.GetLabels()

@@ -95,6 +95,9 @@ type Node struct {
 	Variable bool
 	// AdoptUnowned lets the node take over an object that has no owner.
 	AdoptUnowned bool
+	// AdoptClaimable lets it take over one that has no owner and is marked for that: see
+	// inventory.IsClaimable.
+	AdoptClaimable bool
 	// RefuseConflicts keeps the node from taking over fields that another manager has set, and
 	// Drift says what to do about fields that other managers have changed since.
 	RefuseConflicts bool

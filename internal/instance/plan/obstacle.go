@@ -80,6 +80,8 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	switch {
 	case !inventory.IsUnowned(h.Unstructured):
 		how = "Give one of the two another name, or have " + described + " release it"
+	case owner.Definition.Dialect == object.ClaimDialect:
+		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
 	case owner.Definition.Dialect == object.GraphDialect && !adopts:
 		how = "To adopt it, set adopt: IfUnowned on the resource, or label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
 	}

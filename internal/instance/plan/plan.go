@@ -49,9 +49,10 @@ type Step struct {
 	// shows whether they have. DriftMessage reports those that have.
 	InspectFields []object.Path
 	DriftMessage  string
-	// AdoptUnowned lets a Create take over an object that has no owner. RefuseConflicts keeps
-	// all writes from taking over fields that another manager has set.
-	AdoptUnowned, RefuseConflicts bool
+	// AdoptUnowned lets a Create take over an object that has no owner, and AdoptClaimable one
+	// that is marked for that as well. RefuseConflicts keeps all writes from taking over fields
+	// that another manager has set.
+	AdoptUnowned, AdoptClaimable, RefuseConflicts bool
 	// Recreate says whether the object is recreated when the API server rejects its update.
 	// Preserved says that a deletion policy or a protection keeps the object.
 	Recreate  Recreation
@@ -131,7 +132,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if len(node.Waits) > 0 {
 		return waiting(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, External: node.External}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}
@@ -146,7 +147,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	asApplied := asApplied(step.Object, node, place, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {
 		waits := deferred(node, problem)
-		waits.Object, waits.AdoptUnowned = step.Object, step.AdoptUnowned
+		waits.Object, waits.AdoptUnowned, waits.AdoptClaimable = step.Object, step.AdoptUnowned, step.AdoptClaimable
 		return waits
 	}
 	switch {
@@ -162,6 +163,11 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	}
 	deferRefused(&step, history.Refusals)
 	return step
+}
+
+// MayAdopt says whether the step may take over an object of its name that is not the instance's.
+func (s Step) MayAdopt(o *unstructured.Unstructured, owner inventory.Owner) bool {
+	return o.GetDeletionTimestamp() == nil && inventory.IsUnowned(o) && (s.AdoptUnowned || s.AdoptClaimable && inventory.IsClaimable(o, owner.Key()))
 }
 
 // asApplied is the desired object, without owner references if the object was last applied
