@@ -48,6 +48,9 @@ type Reconciler struct {
 	// LeaderUntil is until when this process is certain to be the only leader; zero without
 	// leader election. A call that changes something is canceled then.
 	LeaderUntil func() time.Time
+	// Leader returns this process and the epoch of its leadership; the holder is empty without
+	// leader election.
+	Leader func() (holder string, epoch int64)
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
 	// Installation identifies this control plane on marks.
@@ -210,6 +213,7 @@ func (r *Reconciler) forget(key object.Key) {
 func (s *reconcileState) update(r *Reconciler) {
 	s.state.Resource = execute.ReadResource(s.object, r.PollInterval)
 	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(), r.Random()
+	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader()
 	s.state.Binding = nil
 	if s.binding != nil {
 		s.state.Binding, _ = readSpec(s.binding)

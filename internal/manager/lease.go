@@ -19,6 +19,9 @@ type lease struct {
 	resourcelock.Interface
 	duration    time.Duration
 	lastRenewal atomic.Pointer[time.Time]
+	// firstEpoch is the epoch that the lease began with, if this process has created it.
+	firstEpoch atomic.Int64
+	epoch      atomic.Int64
 }
 
 func newLease(config *rest.Config, namespace, name string, t timing) (*lease, error) {
@@ -34,8 +37,11 @@ func newLease(config *rest.Config, namespace, name string, t timing) (*lease, er
 	return &lease{Interface: lock, duration: t.lease}, nil
 }
 
-// Create acquires the lease by creating it.
+// Create acquires the lease by creating it. Its transitions begin with the minute of its
+// creation instead of 0: leaders of a lease that was deleted have had smaller epochs.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.firstEpoch.Store(time.Now().Unix() / 60)
+	record.LeaderTransitions = int(l.firstEpoch.Load())
 	return l.recordRenewal(record, func() error { return l.Interface.Create(ctx, record) })
 }
 
@@ -44,6 +50,8 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	if record.HolderIdentity != l.Identity() {
 		l.lastRenewal.Store(nil)
 	}
+	// The elector counts from what it has asked Create for.
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.firstEpoch.Load()))
 	return l.recordRenewal(record, func() error { return l.Interface.Update(ctx, record) })
 }
 
@@ -51,10 +59,15 @@ func (l *lease) recordRenewal(record resourcelock.LeaderElectionRecord, write fu
 	sent := time.Now()
 	err := write()
 	if err == nil && record.HolderIdentity == l.Identity() {
+		l.epoch.Store(int64(record.LeaderTransitions))
 		l.lastRenewal.Store(&sent)
 	}
 	return err
 }
+
+// leader returns this process and the epoch of its last leadership: the number of changes of
+// the leader before it.
+func (l *lease) leader() (holder string, epoch int64) { return l.Identity(), l.epoch.Load() }
 
 // heldUntil returns the time until which no other process can acquire the lease. While this
 // process does not hold it, that time is in the past.

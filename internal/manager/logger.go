@@ -13,14 +13,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// PodNamespace returns the namespace of the pod that this program runs in, or "default"
-// outside of a pod or without a service account.
+// PodNamespace returns the namespace of the pod that this program runs in; empty outside of a
+// pod or without a service account.
 func PodNamespace() string {
 	raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-	if name := strings.TrimSpace(string(raw)); err == nil && name != "" {
-		return name
+	if err != nil {
+		return ""
 	}
-	return "default"
+	return strings.TrimSpace(string(raw))
 }
 
 var setLibraryLoggers sync.Once

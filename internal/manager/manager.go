@@ -59,6 +59,11 @@ type Environment struct {
 	// LeaderUntil returns the time until which no other process can become the leader; zero
 	// without leader election.
 	LeaderUntil func() time.Time
+	// Leader returns this process, as its lease names it, and the epoch of its leadership: a
+	// later leader has a larger one. The holder is empty without leader election.
+	Leader func() (holder string, epoch int64)
+	// Lease is the lease of the leader election; empty without leader election.
+	Lease cluster.Lease
 }
 
 // Controllers run on a cluster while this process is the leader.
@@ -75,7 +80,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = -1, -1 // the API server's priority and fairness limits requests
 	config.UserAgent = o.Name + "/" + o.Version
-	settings, leaderUntil, err := o.settings(config)
+	settings, lock, err := o.settings(config)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +89,16 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	metrics := telemetry.NewMetrics()
-	controllers, err := build(Environment{
-		Config: config, Observe: metrics.Observe, ObservePropagation: metrics.ObservePropagation, LeaderUntil: leaderUntil,
-		Events: telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
-	})
+	env := Environment{
+		Config: config, Observe: metrics.Observe, ObservePropagation: metrics.ObservePropagation,
+		Events:      telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
+		LeaderUntil: func() time.Time { return time.Time{} }, Leader: func() (string, int64) { return "", 0 },
+	}
+	if lock != nil {
+		env.LeaderUntil, env.Leader = lock.heldUntil, lock.leader
+		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
+	}
+	controllers, err := build(env)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +145,9 @@ func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
 	return m.Add(server)
 }
 
-// settings returns the options of controller-runtime's manager, and the function for
-// Environment.LeaderUntil.
-func (o Options) settings(config *rest.Config) (manager.Options, func() time.Time, error) {
+// settings returns the options of controller-runtime's manager, and the lease; nil without leader
+// election.
+func (o Options) settings(config *rest.Config) (manager.Options, *lease, error) {
 	drain := 20 * time.Second
 	settings := manager.Options{
 		Scheme:                  runtime.NewScheme(),
@@ -146,7 +157,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 		GracefulShutdownTimeout: &drain,
 	}
 	if !o.LeaderElection {
-		return settings, func() time.Time { return time.Time{} }, nil
+		return settings, nil, nil
 	}
 	t := timingFor(o.LeaseDuration)
 	lock, err := newLease(config, o.LeaderElectionNamespace, LeaseName(o.Name), t)
@@ -157,7 +168,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, func() time.Tim
 	settings.LeaderElectionResourceLockInterface = lock
 	settings.LeaderElectionReleaseOnCancel = true
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &t.lease, &t.renew, &t.retry
-	return settings, lock.heldUntil, nil
+	return settings, lock, nil
 }
 
 // LeaseName is the name of the lease of a program of the given name.

@@ -36,6 +36,7 @@ func (l *log) String() string {
 func TestAProviderRunsAsASeparateProgram(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	l := lifecycle{cluster: testkit.NewCluster(t, config), config: config, cloud: newCloud(cloud.Behaviour{}), policies: []string{"*"}}
+	l.cluster.FreeLeases(t)
 	ns := testkit.Namespace(t, config)
 	args := []string{
 		"--kubeconfig", testkit.Kubeconfig(t, config), "--leader-election-namespace", ns, "--leader-elect-lease-duration", "2s",

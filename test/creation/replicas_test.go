@@ -185,6 +185,7 @@ func TestSweepTheLeaderIsSuspended(t *testing.T) {
 // runReplicas runs a process that is frozen, and then another.
 func runReplicas(t *testing.T, config *rest.Config, fakeCloud *cloud.Faulty, f *freeze) (stop func()) {
 	t.Helper()
+	testkit.NewCluster(t, config).FreeLeases(t)
 	namespace := testkit.Namespace(t, config)
 	first := launch(t, f.wrap(config), fakeCloud, namespace, f.hasFrozen)
 	over := make(chan struct{})

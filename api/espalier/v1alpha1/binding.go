@@ -115,11 +115,25 @@ type BindingSpec struct {
 	// +optional
 	Until *metav1.MicroTime `json:"until,omitempty"`
 
+	// Leader is the leader that last wrote the Binding, if the controllers elect one. Another
+	// process may continue only if it became the leader later.
+	//
+	// +optional
+	Leader *BindingLeader `json:"leader,omitempty"`
+
 	// Retried is the value of the annotation that last requested a retry of an unresolved
 	// creation.
 	//
 	// +optional
 	Retried string `json:"retried,omitempty"`
+}
+
+// BindingLeader is one leadership of one process.
+type BindingLeader struct {
+	// Holder is the process, as the Lease names its holder.
+	Holder string `json:"holder"`
+	// Epoch is the number of the leadership, as the Lease counts its transitions.
+	Epoch int64 `json:"epoch"`
 }
 
 // BindingKey identifies the external resource among all others.

@@ -15,6 +15,9 @@ const BindingKind = "Binding"
 // HoldKind is the kind of Holds.
 const HoldKind = "Hold"
 
+// RefusedDeletionKind is the kind of RefusedDeletions.
+const RefusedDeletionKind = "RefusedDeletion"
+
 // CRDs holds the generated CustomResourceDefinitions of this package's kinds, one
 // YAML document a file.
 //

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -44,5 +45,55 @@ func TestNoCallBeginsAfterLeadership(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestASupersededLeaderChangesNothing has two processes that each take themselves for the leader.
+func TestASupersededLeaderChangesNothing(t *testing.T) {
+	at := metav1.NewMicroTime(start)
+	spec := &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingReserved, AbsentBefore: &at}
+	state := func(recorded *binding.BindingLeader, leader binding.BindingLeader) operation.State {
+		known := spec.DeepCopy()
+		known.Leader = recorded
+		return operation.State{
+			DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"}, Now: start, Resource: operation.Resource{HasFinalizer: true, Policies: policies("OCUD")},
+			Binding: known, Observed: &external.Observation{Presence: external.Absent}, Requests: map[external.Verb]external.Request{external.Create: nil}, Leader: leader,
+		}
+	}
+	former, own := &binding.BindingLeader{Holder: "former", Epoch: 3}, binding.BindingLeader{Holder: "own", Epoch: 4}
+	cases := map[string]struct {
+		recorded *binding.BindingLeader
+		leader   binding.BindingLeader
+		want     operation.Do
+	}{
+		"Nobody has written it as the leader":      {nil, own, operation.UpdateBinding},
+		"A former leader has":                      {former, own, operation.UpdateBinding},
+		"This process has":                         {&own, own, operation.UpdateBinding},
+		"This process has, as leader before":       {&binding.BindingLeader{Holder: "own", Epoch: 2}, own, operation.UpdateBinding},
+		"A later leader has":                       {&binding.BindingLeader{Holder: "later", Epoch: 5}, own, operation.Finish},
+		"Another process has, of the same epoch":   {&binding.BindingLeader{Holder: "other", Epoch: 4}, own, operation.Finish},
+		"The controllers elect no leader any more": {former, binding.BindingLeader{}, operation.UpdateBinding},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step := operation.Next(state(tc.recorded, tc.leader))
+			if step.Do != tc.want || step.Do == operation.Finish && (step.After == 0 || !strings.Contains(step.Synced.Message, tc.recorded.Holder)) {
+				t.Fatalf("got %+v", step)
+			}
+			if step.Do == operation.UpdateBinding && tc.leader.Holder != "" && *step.Binding.Leader != tc.leader {
+				t.Errorf("the Binding records %+v", step.Binding.Leader)
+			}
+		})
+	}
+	later := &binding.BindingLeader{Holder: "later", Epoch: 5}
+	unrecorded := state(later, own)
+	unrecorded.Binding.AbsentBefore = nil // the next write would open no operation
+	if got := operation.Next(unrecorded); got.Do != operation.Finish {
+		t.Errorf("it writes the Binding of a later leader: %+v", got)
+	}
+	unobserved := state(later, own)
+	unobserved.Observed = nil
+	if got := operation.Next(unobserved); got.Do != operation.Observe {
+		t.Errorf("it does not observe: %+v", got)
 	}
 }

@@ -17,8 +17,15 @@ import (
 // Next decides on the next step. It is deterministic: equal states give equal steps.
 func Next(s State) Step {
 	step := s.next()
-	if !s.LeaderUntil.IsZero() && s.LeaderUntil.Sub(s.Now) < minCallTime && s.isGuarded(step) {
+	switch {
+	case s.isGuarded(step) && !s.LeaderUntil.IsZero() && s.LeaderUntil.Sub(s.Now) < minCallTime:
 		return Step{Do: Finish, After: minCallTime} // the next leader may be about to do it
+	case s.isSuperseded() && !step.onlyReads():
+		return finish(resource.ReconcileError, supersededMessage(*s.Binding.Leader), supersededRetry).bounded()
+	}
+	if step.Binding != nil && s.Leader.Holder != "" {
+		leader := s.Leader
+		step.Binding.Leader = &leader
 	}
 	if step.Do == Finish && s.Resource.Deleting && step.Synced.Reason != resource.ReconcilePaused {
 		step.Ready = deletingCondition(s)
@@ -28,6 +35,23 @@ func Next(s State) Step {
 
 // minCallTime is how long leadership must still last when a call is started.
 const minCallTime = 100 * time.Millisecond
+
+// supersededRetry is the delay before a process checks again whether it is superseded.
+const supersededRetry = time.Minute
+
+// isSuperseded reports whether a later leader has written the Binding: this process is not the
+// leader that it takes itself for.
+func (s State) isSuperseded() bool {
+	if s.Binding == nil || s.Binding.Leader == nil || s.Leader.Holder == "" {
+		return false
+	}
+	recorded := *s.Binding.Leader
+	return recorded.Epoch > s.Leader.Epoch || recorded.Epoch == s.Leader.Epoch && recorded.Holder != s.Leader.Holder
+}
+
+func supersededMessage(by binding.BindingLeader) string {
+	return fmt.Sprintf("nothing is changed: %s leads the controllers with epoch %d, later than this process. Two installations may serve this cluster; stop one", by.Holder, by.Epoch)
+}
 
 // isGuarded reports whether a step needs leadership: it makes a call that changes something,
 // or opens an operation for one, or reserves the key. The API server refuses updates of what

@@ -61,6 +61,8 @@ type State struct {
 	// LeaderUntil is until when this process is certain to be the only leader; zero without
 	// leader election.
 	LeaderUntil time.Time
+	// Leader is this process and its epoch; its holder is empty without leader election.
+	Leader binding.BindingLeader
 	// Random is a fresh random text for a token or a mark.
 	Random string
 

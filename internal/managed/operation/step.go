@@ -68,6 +68,17 @@ type Step struct {
 	Event Event
 }
 
+// onlyReads says whether the step changes nothing, neither at the external API nor in the
+// cluster.
+func (s Step) onlyReads() bool {
+	switch s.Do {
+	case Finish, Observe, FindByMark, FindByOwner, Prepare, Poll:
+		return true
+	default:
+		return false
+	}
+}
+
 // Condition is the content of a condition. Without a reason, the condition stays as it is.
 type Condition struct {
 	Status  metav1.ConditionStatus
@@ -88,8 +99,13 @@ func finish(reason, message string, after time.Duration) Step {
 }
 
 // Failure ends the reconcile with an error, so that it is repeated with backoff, but not
-// before the external API's RetryAfter.
+// before the external API's RetryAfter. What the configuration does not allow is no failure:
+// backoff does not help.
 func Failure(err error) Step {
+	var denied *external.NotAllowedError
+	if errors.As(err, &denied) {
+		return finish(resource.NotAllowed, denied.Message, recheckNotAllowed).bounded()
+	}
 	step := Step{Do: Finish, Synced: syncedCondition(metav1.ConditionFalse, resource.ReconcileError, err.Error()), Err: err}
 	var opErr *external.OpError
 	if errors.As(err, &opErr) {
@@ -97,6 +113,10 @@ func Failure(err error) Step {
 	}
 	return step.bounded()
 }
+
+// recheckNotAllowed is how often to check again what the configuration does not allow. A
+// change of the configuration is an event; what is observed on the external API is not.
+const recheckNotAllowed = time.Minute
 
 // with sets the Ready condition.
 func (s Step) with(ready Condition) Step {

@@ -31,6 +31,8 @@ type Options struct {
 	// LeaderUntil is until when this process is certain to be the only leader. It is optional,
 	// and returns zero without leader election.
 	LeaderUntil func() time.Time
+	// Leader returns this process and the epoch of its leadership. It is optional.
+	Leader func() (holder string, epoch int64)
 	// Usages knows which managed resources are in use; optional.
 	Usages managed.Usages
 }
@@ -61,6 +63,9 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	if o.LeaderUntil == nil {
 		o.LeaderUntil = func() time.Time { return time.Time{} }
 	}
+	if o.Leader == nil {
+		o.Leader = func() (string, int64) { return "", 0 }
+	}
 	begin := func(s watch.Subscriber) managed.Lease { return k.Hub.Begin(s) }
 	served := map[schema.GroupKind]struct{}{}
 	for _, p := range o.Providers {
@@ -69,7 +74,7 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 			served[kind.Port().GVK.GroupKind()] = struct{}{}
 			k.Serve(kind.Port().GVK, &managed.Reconciler{
 				Port: kind.Port(), Bindings: k.Client, Resources: k.Client, Secrets: k.Client, Cache: k.Hub, Watch: begin,
-				Events: o.Events, Now: o.Now, LeaderUntil: o.LeaderUntil,
+				Events: o.Events, Now: o.Now, LeaderUntil: o.LeaderUntil, Leader: o.Leader,
 				Random: rand.Text, Installation: installation, PollInterval: cmp.Or(o.PollInterval, DefaultPollInterval), Enqueue: k.Enqueue,
 				Usages: o.Usages,
 			})

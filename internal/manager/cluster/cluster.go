@@ -46,6 +46,8 @@ type Options struct {
 	// they were requested before; an empty name is this program. It is optional, is called
 	// concurrently and must not block.
 	OnPermissionsChange func(user string)
+	// Lease is the lease of the leader election; empty without leader election.
+	Lease Lease
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
@@ -190,6 +192,9 @@ func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) er
 // a Hold.
 func (k *Cluster) installAndStart(ctx context.Context, start func(context.Context) error) error {
 	if err := k.install(ctx); err != nil {
+		return err
+	}
+	if err := k.recordLease(ctx); err != nil {
 		return err
 	}
 	select {

@@ -67,7 +67,7 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity of the log: 0 to 3")
 	flags.DurationVar(&s.poll, "poll", provider.DefaultPollInterval, "how often external resources are observed without an event")
 	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that only one of several processes runs the controllers")
-	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
+	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
@@ -100,6 +100,10 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	}
 	if s.namespace == "" {
 		s.namespace = manager.PodNamespace()
+	}
+	if s.elect && s.namespace == "" {
+		fmt.Fprintf(out, "%s: --leader-election-namespace is required outside of a pod: all processes must elect their leader in the same namespace. --leader-elect=false elects none\n", p.Name)
+		return errUsage
 	}
 	format, err := manager.ParseLogFormat(s.logFormat)
 	if err != nil {
@@ -136,12 +140,12 @@ type controllers struct {
 func newControllers(p managed.Provider, s settings, log logr.Logger, env manager.Environment) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
-		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)),
+		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: env.Events, Now: time.Now, LeaderUntil: env.LeaderUntil}}, nil
+	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: env.Events, Now: time.Now, LeaderUntil: env.LeaderUntil, Leader: env.Leader}}, nil
 }
 
 // Run runs the controllers until the context ends.
