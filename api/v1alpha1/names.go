@@ -94,6 +94,11 @@ const (
 	// DeletionPolicyAnnotation overrides the deletion policies of one instance's children: a
 	// DeletionPolicy for all, or "node=Policy" for single ones, separated by commas.
 	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
+	// ClaimableAnnotation is on a composite that no claim refers to, or on its
+	// CompositeResourceDefinition for all of them: a claim that names the composite takes it
+	// over. Its value is ClaimableTrue or, on a composite, the claim as namespace/name.
+	ClaimableAnnotation = "espalier.dev/claimable"
+	ClaimableTrue       = "true"
 	// OwnerReferencesAnnotation, with the value OwnerReferencesNone, removes the owner
 	// references from the children of one instance.
 	OwnerReferencesAnnotation = "espalier.dev/owner-references"

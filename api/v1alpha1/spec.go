@@ -41,8 +41,9 @@ type DefinitionSpec struct {
 	Deletion *Deletion `json:"deletion,omitempty"`
 
 	// ServiceAccount is the account that the controllers impersonate to read and
-	// write the children of instances. By default they use their own permissions. It is an
-	// addition of Espalier's.
+	// write the children of instances. By default a definition in a namespace uses the
+	// service account "espalier" of its namespace, and a cluster-scoped one the controllers'
+	// own permissions. It is an addition of Espalier's.
 	//
 	// +optional
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`

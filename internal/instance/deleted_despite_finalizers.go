@@ -59,6 +59,13 @@ func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key o
 	return requeue(removal.Retry)
 }
 
+// Release drops what is remembered of an instance, and the watches of its children: another
+// Reconciler reconciles it from now on. None of its reconciles may run.
+func (r *Reconciler) Release(key object.Key) {
+	r.memories.forget(key)
+	r.Children.Forget(watch.Subscriber{Key: key})
+}
+
 // forget forgets an instance that is gone.
 func (r *Reconciler) forget(key object.Key) reconcile.Result {
 	r.memories.forget(key)

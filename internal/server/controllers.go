@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/admission"
 	"github.com/espalier-dev/espalier/internal/composition"
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
@@ -42,6 +44,10 @@ type Options struct {
 	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
 	// definition without instances.
 	AllowCRDDeletion bool
+	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
+	RequireServiceAccount bool
+	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
+	AdmissionPolicies bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	AdditionalPrinterColumns bool
 	// Version is this program's version.
@@ -72,6 +78,10 @@ type Options struct {
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
 	LeaderUntil func() time.Time
+	// Lease is the lease of the leader election; empty without leader election.
+	Lease cluster.Lease
+	// Leader returns this process and the epoch of its leadership; optional.
+	Leader func() (holder string, epoch int64)
 	// Needs are the permissions that the controllers need in every cluster; by default those
 	// that follow from these options.
 	Needs []rbac.Permission
@@ -115,7 +125,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
-		ExtraCRDs: c.crdsToInstall,
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease,
 	})
 	if err != nil {
 		return nil, err
@@ -173,18 +183,40 @@ func (c *Controllers) Run(ctx context.Context) error {
 			c.startComposites(ctx)
 		}
 		if c.dialects.serves(Graph) {
-			c.startGraphs()
+			c.startGraphs(ctx)
 		}
 		return nil
 	})
 }
 
 // startGraphs serves the graph dialect's definitions, and the kinds that they define.
-func (c *Controllers) startGraphs() {
+func (c *Controllers) startGraphs(ctx context.Context) {
+	if c.options.AdmissionPolicies {
+		go c.installPolicies(ctx)
+	}
 	c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
 	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 		gvk := v1alpha1.GroupVersion.WithKind(kind)
 		c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
+	}
+}
+
+// installPolicies installs the admission policies, and retries until that succeeds. A forbidden
+// request is among the missing permissions that Notes and metrics report.
+func (c *Controllers) installPolicies(ctx context.Context) {
+	log := c.options.Log.WithName("admission")
+	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 8, Cap: 5 * time.Minute}
+	for {
+		err := admission.Install(ctx, c.Client)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Error(err, "anyone who may write definitions can name any service account until the policies are installed; retrying")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Step()):
+		}
 	}
 }
 
@@ -203,7 +235,7 @@ func (c *Controllers) Notes() []string { return append(c.dialects.notes(), c.per
 func (c *Controllers) startProviders(ctx context.Context) error {
 	return provider.Start(ctx, c.Cluster, provider.Options{
 		Providers: c.options.Providers, Events: c.options.Events, PollInterval: c.options.Poll, Now: c.options.Now,
-		LeaderUntil: c.options.LeaderUntil, Usages: c.usages.index,
+		LeaderUntil: c.options.LeaderUntil, Leader: c.options.Leader, Usages: c.usages.index,
 	})
 }
 
@@ -237,7 +269,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
-		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion,
+		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
 		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/protection"
 	"github.com/espalier-dev/espalier/internal/webhook"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -17,6 +18,10 @@ type ManagerOptions struct {
 	// Workers is how many objects are reconciled concurrently.
 	Workers          int
 	AllowCRDDeletion bool
+	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
+	RequireServiceAccount bool
+	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
+	AdmissionPolicies bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	AdditionalPrinterColumns bool
 	// Dialects are served even if another program has installed their definitions. Without
@@ -48,8 +53,9 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Environment) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease,
+			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, AdmissionPolicies: o.AdmissionPolicies,
+			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {
@@ -78,10 +84,14 @@ func runInEveryReplica(ctx context.Context, c *Controllers, o ManagerOptions) er
 	}
 	options := *o.Webhook
 	options.ReplaceForeign = o.ReplaceCrossplaneWebhook
+	definitions, err := webhook.NewClusterCRDs(c.Client, c.options.Config)
+	if err != nil {
+		return err
+	}
 	s := &webhook.Server{
 		Options: options, Cluster: c.Client, Now: c.options.Now, Log: log,
-		Usages:     webhook.ClusterUsages{Index: c.usages.index, Cluster: c.Client},
-		Converters: &webhook.ConverterCache{Reader: c.Client},
+		Usages:     webhook.NewClusterUsages(c.usages.index, c.Client, protection.RefusedDeletions{Cluster: c.Client}),
+		Converters: webhook.NewConverterCache(definitions),
 		OnEndpoint: c.conversions.setEndpoint,
 		IsLeader:   func() bool { return c.CheckStarted() == nil },
 	}

@@ -8,6 +8,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/admission"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -36,6 +37,13 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 			return nil, fmt.Errorf("provider %s: %w", provider.Name, err)
 		}
 		p.Managed = append(p.Managed, served...)
+	}
+	if o.AdmissionPolicies {
+		policies, err := admission.Permissions()
+		if err != nil {
+			return nil, err
+		}
+		p.More = policies
 	}
 	return rbac.ControllerPermissions(p), nil
 }

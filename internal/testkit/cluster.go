@@ -258,6 +258,23 @@ func (c *Cluster) AwaitGone(tb testing.TB, gvk schema.GroupVersionKind, namespac
 	})
 }
 
+// FreeLeases lets the programs of this test elect their leader in another namespace than those of
+// the tests before, which are recorded on the CustomResourceDefinition of Bindings. None of them
+// may still run.
+func (c *Cluster) FreeLeases(tb testing.TB) {
+	tb.Helper()
+	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	bindings := c.Get(tb, kind, "", "bindings.espalier.dev")
+	if bindings == nil {
+		return
+	}
+	for name := range bindings.GetAnnotations() {
+		if strings.HasPrefix(name, "lease.espalier.dev/") {
+			c.Patch(tb, kind, "", bindings.GetName(), fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, name))
+		}
+	}
+}
+
 // DeleteCRD deletes a CustomResourceDefinition, which must exist, once the API server can list its
 // objects. If the deletion begins before that, the API server may leave it with its cleanup
 // finalizer for minutes: "could not list instances: storage is (re)initializing".

@@ -76,8 +76,8 @@ subjects: [{kind: ServiceAccount, namespace: %[2]s, name: builder}]
 }
 
 // TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart names a service account, then an
-// invalid one, and restarts the controllers: they use the former account, and not their own
-// permissions.
+// invalid one, empties the status, and restarts the controllers: they use the former account, and
+// not their own permissions.
 func TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart(t *testing.T) {
 	config := testkit.ExclusiveServer(t)
 	w := testkit.NewCluster(t, config)
@@ -87,6 +87,7 @@ func TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart(t *testing.T) {
 		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: x, namespace: %s}\nspec: {a: %s}\n", group, ns, a))
 	}
 	w.Apply(t, role(group, ns, `"*"`))
+	w.Apply(t, fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: builder, namespace: %s}\n", ns))
 	stop := steps.Run(t, config)
 	w.Apply(t, boxDefinition(group, "one", fmt.Sprintf("serviceAccount: {namespace: %s, name: builder}", ns)))
 	w.AwaitReady(t, suite.RGD, "", group)
@@ -100,6 +101,7 @@ func TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart(t *testing.T) {
 		return nil
 	})
 	stop()
+	w.SetStatus(t, suite.RGD, "", group, map[string]any{})
 
 	w.Apply(t, role(group, ns, `get, list, watch`))
 	as := rest.CopyConfig(config)

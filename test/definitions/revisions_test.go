@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -111,6 +112,7 @@ func TestEachContentIsARevision(t *testing.T) {
 
 func TestRevisionsOfAResourceGroupAreItsOwn(t *testing.T) {
 	s := suite.New(t)
+	s.Account(t, rbac.DefaultServiceAccount)
 	group := strings.Replace(strings.Replace(boxDefinition("one", ""), "ResourceGraphDefinition", "ResourceGroup", 1), "metadata: {name: $ID-box}", "metadata: {name: $ID-box, namespace: $NS}", 1)
 	s.Apply(t, group)
 	s.Apply(t, strings.ReplaceAll(boxDefinition("two", ""), "kind: Box", "kind: Bin"))
@@ -130,6 +132,7 @@ func TestRevisionsOfAResourceGroupAreItsOwn(t *testing.T) {
 
 func TestNoRevisionContainsSecretValuesOfAResourceGroup(t *testing.T) {
 	s := suite.New(t)
+	s.Account(t, rbac.DefaultServiceAccount)
 	s.Apply(t, `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGroup

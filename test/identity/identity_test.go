@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -87,6 +88,7 @@ func TestAFinalizerOfAFormerIncarnationIsRemoved(t *testing.T) {
 
 func TestAResourceGroupServesItsKindUnderItsOwnFinalizer(t *testing.T) {
 	s := suite.New(t)
+	s.Account(t, rbac.DefaultServiceAccount)
 	group := strings.Replace(strings.Replace(suite.Box, "ResourceGraphDefinition", "ResourceGroup", 1), "metadata: {name: $ID-box}", "metadata: {name: box, namespace: $NS}", 1)
 	s.Apply(t, group)
 	s.Apply(t, suite.BoxInstance)

@@ -20,7 +20,7 @@ var layers = [][]string{
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
 	},
 	{"internal/kube"},
-	{"internal/telemetry"},
+	{"internal/telemetry", "internal/admission"},
 	{"internal/writer"},
 	{"internal/instance"},
 	{"internal/serving"},

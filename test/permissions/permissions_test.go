@@ -28,6 +28,10 @@ func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
 // definition composes two kinds, and reads one object by its name and others by their
 // labels.
 const definition = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: builder, namespace: $NS}
+---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: $ID-site}
@@ -148,6 +152,10 @@ func TestRevokedPermissionsAreReported(t *testing.T) {
 func TestAResourceGroupCannotUseServiceAccountsOfOtherNamespaces(t *testing.T) {
 	s := suite.New(t)
 	const group = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: builder, namespace: $NS}
+---
 apiVersion: kro.run/v1alpha1
 kind: ResourceGroup
 metadata: {name: site, namespace: $NS}

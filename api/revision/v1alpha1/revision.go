@@ -59,7 +59,21 @@ type GraphRevisionSpec struct {
 	//
 	// +kubebuilder:validation:Required
 	Snapshot Snapshot `json:"snapshot"`
+
+	// Account is the user that reconciles the instances of this revision: the service account
+	// that the definition named when the revision was created, or "controllers" if it named
+	// none. Another account makes another revision, so that no content is reconciled with
+	// permissions that it was not written for. Revisions of earlier releases have no account;
+	// that of the definition applies to them. kro does not have this field.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Account string `json:"account,omitempty"`
 }
+
+// ControllersAccount is the account of revisions that the controllers reconcile with their own
+// permissions.
+const ControllersAccount = "controllers"
 
 // Snapshot is a definition as it was at one generation.
 type Snapshot struct {

@@ -64,7 +64,7 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, manager.LogText, 0),
 			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
 		},
-		Workers: 16, AdditionalPrinterColumns: true, Providers: []managed.Provider{sandbox.Provider(s.cloud)},
+		Workers: 16, AdditionalPrinterColumns: true, AdmissionPolicies: true, Providers: []managed.Provider{sandbox.Provider(s.cloud)},
 	})
 	if err != nil {
 		return "", err

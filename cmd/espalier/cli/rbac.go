@@ -250,6 +250,9 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kind
 func rolesFor(d *v1alpha1.ResourceGraphDefinition, permissions graph.Permissions, controllers []rbacv1.Subject) []any {
 	instances := rbac.Grant{Name: rbac.RoleName(d.Namespace, d.Name), Permissions: permissions.Instances}
 	account := d.Spec.ServiceAccount
+	if account == nil && d.Namespace != "" {
+		account = &v1alpha1.ServiceAccount{Name: rbac.DefaultServiceAccount}
+	}
 	if account == nil {
 		instances.Permissions, instances.Subjects = append(instances.Permissions, permissions.Controllers...), controllers
 		return instances.Objects()
@@ -258,7 +261,7 @@ func rolesFor(d *v1alpha1.ResourceGraphDefinition, permissions graph.Permissions
 	instances.Subjects = []rbacv1.Subject{rbac.ServiceAccount(namespace, account.Name)}
 	controllersGrant := rbac.Grant{
 		Name:        rbac.ControllersRoleName(d.Namespace, d.Name),
-		Permissions: append(permissions.Controllers, rbac.Impersonate(namespace, account.Name)),
+		Permissions: append(permissions.Controllers, rbac.Impersonate(namespace, account.Name)...),
 		Subjects:    controllers,
 	}
 	return append(instances.Objects(), controllersGrant.Objects()...)

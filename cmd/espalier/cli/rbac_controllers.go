@@ -21,6 +21,7 @@ type programFlags struct {
 	secret         string
 	certificates   string
 	postgresql     bool
+	policies       bool
 	dialects       dialectFlag
 }
 
@@ -33,6 +34,7 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
+	flags.BoolVar(&f.policies, "admission-policies", true, with+"they install the ValidatingAdmissionPolicies")
 	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
 }
 
@@ -51,7 +53,7 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	providers := controllerFlags{postgresql: f.postgresql}
 	o := server.ManagerOptions{
 		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace)},
-		Providers: providers.providers(), Dialects: f.dialects.all,
+		Providers: providers.providers(), Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {
 		o.Webhook = &webhook.Options{Namespace: at(f.secret)}

@@ -90,6 +90,7 @@ func TestSubjectsOfADefinitionsRoles(t *testing.T) {
 		{"the controllers", "", nil, controllers},
 		{"controllers that aren't known", "", nil, nil},
 		{"an account", "", &v1alpha1.ServiceAccount{Namespace: "platform", Name: "builder"}, controllers},
+		{"the default account of the definition's namespace", "team", nil, controllers},
 		{"an account of the definition's namespace", "team", &v1alpha1.ServiceAccount{Name: "builder"}, controllers},
 	} {
 		d := &v1alpha1.ResourceGraphDefinition{ObjectMeta: metav1.ObjectMeta{Namespace: of.namespace, Name: "sites"}}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,8 @@ type controllerFlags struct {
 	workers          int
 	poll             time.Duration
 	allowCRDDeletion bool
+	requireAccount   bool
+	policies         bool
 	verbosity        int
 	postgresql       bool
 	localServers     bool
@@ -38,6 +41,7 @@ type controllerFlags struct {
 type controllerDefaults struct {
 	health, metrics string
 	moreColumns     bool
+	development     bool
 }
 
 func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
@@ -48,9 +52,11 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.IntVar(&f.workers, "workers", 16, "number of concurrent reconciles")
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
+	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
+	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
-	f.functions.add(cmd)
+	f.functions.add(cmd, defaults.development)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
 	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
 	flags.StringVar(&f.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
@@ -67,7 +73,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies,
 		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}
 }
@@ -150,6 +156,9 @@ func newRun() *cobra.Command {
 			if leaderElect && leaseNamespace == "" {
 				options.LeaderElectionNamespace = manager.PodNamespace()
 			}
+			if leaderElect && options.LeaderElectionNamespace == "" {
+				return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must elect their leader in the same namespace. --leader-elect=false elects none")}
+			}
 			m, err := server.NewManager(options)
 			if err != nil {
 				return err
@@ -164,7 +173,7 @@ func newRun() *cobra.Command {
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
 	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
-	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the lease; by default the pod's namespace, or default")
+	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	return cmd
 }
 

@@ -62,7 +62,7 @@ func newTakeover() *cobra.Command {
 		},
 	}
 	flags.where.add(cmd)
-	flags.functions.add(cmd)
+	flags.functions.add(cmd, false)
 	cmd.Flags().BoolVar(&flags.plan, "plan", false, "show what would change, and write nothing")
 	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
 	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are taken over; by default those whose definitions are installed")

@@ -49,7 +49,7 @@ func newUp() *cobra.Command {
 			return up(cmd, flags, options, withSandbox, withWebhook, served)
 		},
 	}
-	flags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true})
+	flags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true, development: true})
 	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
 	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
 	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
@@ -98,7 +98,10 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 	managed := flags.options(plane.Config(), flags.logger(cmd), served)
 	managed.Ready = ready
 	if withWebhook {
-		managed.Webhook = &webhook.Options{Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook"))}
+		managed.Webhook = &webhook.Options{
+			Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook")),
+			ClientCA: plane.ClientCA(), ClientNames: []string{embedded.WebhookClientName},
+		}
 	}
 	if withSandbox {
 		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})

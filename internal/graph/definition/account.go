@@ -1,17 +1,23 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// Account is the account that reconciles the instances of a definition.
+// Account is the account that reconciles instances.
 type Account struct {
 	// User is the impersonated user; empty for the controllers themselves.
 	User    string
@@ -20,12 +26,28 @@ type Account struct {
 	Hub     *watch.Hub
 }
 
-// accountOf returns the service account that a definition names, or what is wrong with it;
-// the rest of the definition may be invalid. A namespaced definition cannot name an account
-// of another namespace: its authors have no permissions there.
-func accountOf(owner object.Definition, definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
-	value, is, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
-	if !is || value == nil {
+// recorded is how a revision names the account.
+func (a Account) recorded() string { return cmp.Or(a.User, rev.ControllersAccount) }
+
+// accountRules say which accounts a definition can have.
+type accountRules struct {
+	owner object.Definition
+	// required says that a cluster-scoped definition must name a service account.
+	required bool
+}
+
+// specified returns the service account that a definition's spec names, or what is wrong with
+// it; the rest of the spec may be invalid. A definition in a namespace never has the
+// controllers' permissions: its authors may have permissions in their namespace only.
+func (a accountRules) specified(definition *unstructured.Unstructured) (named v1alpha1.ServiceAccount, problem string) {
+	value, exists, _ := unstructured.NestedFieldNoCopy(definition.Object, "spec", "serviceAccount")
+	if !exists || value == nil {
+		switch {
+		case a.owner.Namespace != "":
+			return v1alpha1.ServiceAccount{Namespace: a.owner.Namespace, Name: rbac.DefaultServiceAccount}, ""
+		case a.required:
+			return named, "is required (--require-service-account): name the service account whose permissions apply to the instances"
+		}
 		return named, ""
 	}
 	fields, ok := value.(map[string]any)
@@ -37,22 +59,63 @@ func accountOf(owner object.Definition, definition *unstructured.Unstructured) (
 	switch {
 	case named.Name == "":
 		return v1alpha1.ServiceAccount{}, "name is required"
-	case owner.Namespace == "" && named.Namespace == "":
+	case a.owner.Namespace == "" && named.Namespace == "":
 		return v1alpha1.ServiceAccount{}, "namespace is required in a cluster-scoped definition"
-	case owner.Namespace != "" && named.Namespace != "" && named.Namespace != owner.Namespace:
-		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in namespace %s can only use service accounts of that namespace", named.Namespace, owner.Namespace)
+	case a.owner.Namespace != "" && named.Namespace != "" && named.Namespace != a.owner.Namespace:
+		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in namespace %s can only use service accounts of that namespace", named.Namespace, a.owner.Namespace)
 	case named.Namespace == "":
-		named.Namespace = owner.Namespace
+		named.Namespace = a.owner.Namespace
 	}
 	return named, ""
 }
 
-// resolveAccount sets the account that reconciles the instances: the one that the definition
-// names, even if the rest of the definition is invalid. While the name is invalid the
-// previous account stays, as known in memory or from the status. Without a previous account
-// there is none: a mistake must not widen permissions.
+// recorded returns the service account that a revision records, or why the revision cannot be
+// reconciled as that. Without a name it is the controllers' own.
+func (a accountRules) recorded(account string) (named v1alpha1.ServiceAccount, problem string) {
+	if account == rev.ControllersAccount {
+		switch {
+		case a.owner.Namespace != "":
+			return named, "it was reconciled with the controllers' permissions, which no definition in a namespace has"
+		case a.required:
+			return named, "it was reconciled with the controllers' permissions, and service accounts are required (--require-service-account)"
+		}
+		return named, ""
+	}
+	namespace, name, err := serviceaccount.SplitUsername(account)
+	switch {
+	case err != nil:
+		return named, fmt.Sprintf("its account %q is not a service account", account)
+	case a.owner.Namespace != "" && namespace != a.owner.Namespace:
+		return named, fmt.Sprintf("its service account is in namespace %s, and the definition in namespace %s", namespace, a.owner.Namespace)
+	}
+	return v1alpha1.ServiceAccount{Namespace: namespace, Name: name}, ""
+}
+
+// recordedBy is how a revision would record the account of an accepted spec; a value that is no
+// account if that is invalid.
+func (a accountRules) recordedBy(spec *v1alpha1.DefinitionSpec) string {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if s := spec.ServiceAccount; s != nil {
+		o.Object["spec"] = map[string]any{"serviceAccount": map[string]any{"namespace": s.Namespace, "name": s.Name}}
+	}
+	named, problem := a.specified(o)
+	switch {
+	case problem != "":
+		return "invalid"
+	case named.Name == "":
+		return rev.ControllersAccount
+	}
+	return serviceaccount.MakeUsername(named.Namespace, named.Name)
+}
+
+func (v *session) accountRules() accountRules {
+	return accountRules{owner: v.owner, required: v.r.RequireServiceAccount}
+}
+
+// resolveAccount sets the account that the definition names. While what it names is invalid
+// there is none, and revisions are reconciled as the accounts that they record.
 func (r *Dialect) resolveAccount(v *session) {
-	named, problem := accountOf(v.owner, v.Unstructured)
+	named, problem := v.accountRules().specified(v.Unstructured)
 	if problem == "" {
 		var err error
 		if v.account, err = r.As(named); err == nil {
@@ -61,16 +124,104 @@ func (r *Dialect) resolveAccount(v *session) {
 		problem = err.Error()
 	}
 	v.result.problems.Addf("spec.serviceAccount", "%s", problem)
-	if v.account = v.memory.account; v.account.Cluster == nil && v.status.ServingRevision != 0 {
-		var was v1alpha1.ServiceAccount // empty for the controllers themselves
-		if reported := v.status.ServiceAccount; reported != nil {
-			was = *reported
-		}
-		if was.Name != "" && v.owner.Namespace != "" && was.Namespace != v.owner.Namespace {
-			return // its author has no permissions for accounts of other namespaces
-		}
-		if account, err := r.As(was); err == nil {
-			v.account = account
+}
+
+// accountFor returns the account that reconciles the instances of a revision: the one that the
+// revision records. For a revision of an earlier release, and for a definition without
+// revisions (number 0), it is the one that the definition names; for what its kind was last
+// published for, it is the one that was named then. problem says why there is none.
+func (r *Dialect) accountFor(v *session, number int64) (account Account, problem string) {
+	if number == 0 && v.servesPublished {
+		return r.recordedAccount(v, v.memory.compiled.publishedAccount)
+	}
+	one := revision.FindNumber(v.history.revisions, number)
+	if one == nil && number != 0 && v.memory.composers != nil {
+		if account, composes := v.memory.composers.accounts[number]; composes {
+			return account, "" // the revision is deleted and still composes instances
 		}
 	}
+	if one == nil || one.Spec.Account == "" {
+		if v.account.Cluster == nil {
+			return Account{}, "spec.serviceAccount is invalid"
+		}
+		return v.account, ""
+	}
+	if v.restored && one.Spec.Account != v.account.recorded() {
+		return Account{}, fmt.Sprintf("its account is %s, and the definition, which was created again, names another", one.Spec.Account)
+	}
+	return r.recordedAccount(v, one.Spec.Account)
+}
+
+func (r *Dialect) recordedAccount(v *session, recorded string) (account Account, problem string) {
+	named, problem := v.accountRules().recorded(recorded)
+	if problem != "" {
+		return Account{}, problem
+	}
+	account, err := r.As(named)
+	if err != nil {
+		return Account{}, err.Error()
+	}
+	return account, ""
+}
+
+// requestProblem says why a definition or an instance cannot request a revision because of its
+// account: a request must not select another account than the definition names, which the
+// admission policy checks, or than serves already.
+func (r *Dialect) requestProblem(v *session, number int64) (problem string) {
+	requested, problem := r.accountFor(v, number)
+	if problem != "" || v.account.Cluster != nil && requested.User == v.account.User {
+		return problem
+	}
+	for _, n := range revision.StateOf(v.status).Revisions() {
+		if serving, problem := r.accountFor(v, n); problem == "" && serving.User == requested.User {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it is reconciled as %s; name that in spec.serviceAccount to use it", requested.recorded())
+}
+
+// fallbackAccount is the account that deletes instances that no graph composes: the one that
+// the definition names or, while that is invalid, the one of the serving revision, or of the
+// newest one if the status is lost. Its Cluster is nil if there is none.
+func (r *Dialect) fallbackAccount(v *session) Account {
+	switch newest := revision.Newest(v.history.revisions); {
+	case v.account.Cluster != nil:
+		return v.account
+	case v.status.ServingRevision != 0:
+		account, _ := r.accountFor(v, v.status.ServingRevision)
+		return account
+	case newest != nil:
+		account, _ := r.accountFor(v, newest.Spec.Revision)
+		return account
+	}
+	return Account{}
+}
+
+var serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
+
+// missingAccounts says, by user, which of the accounts have no ServiceAccount, and watches them.
+// It is pending while one is being looked up. One that the controllers may not read counts as
+// existing: the permissions of its name apply anyway.
+func (v *session) missingAccounts(accounts map[int64]Account) (missing map[string]string, pending bool) {
+	missing = map[string]string{}
+	for user, account := range distinctAccounts(accounts) {
+		if user == "" {
+			continue
+		}
+		o, state := v.lease.Object(serviceAccountKind, account.Named.Namespace, account.Named.Name)
+		switch {
+		case o != nil || state.Phase == watch.Unavailable:
+		case state.Phase == watch.Synced:
+			missing[user] = missingAccountMessage(v.Key, account.Named)
+		default:
+			pending = true
+		}
+	}
+	return missing, pending
+}
+
+// missingAccountMessage says how to create a service account.
+func missingAccountMessage(key object.Key, named v1alpha1.ServiceAccount) string {
+	return fmt.Sprintf("service account %s does not exist in namespace %s; create it with 'kubectl create serviceaccount %s --namespace %s', and grant its permissions with 'espalier rbac %s | kubectl apply -f -'",
+		named.Name, named.Namespace, named.Name, named.Namespace, commandArguments(key))
 }

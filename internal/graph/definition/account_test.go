@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-func TestAccountOf(t *testing.T) {
+func TestSpecifiedAccount(t *testing.T) {
 	in := func(namespace string) object.Definition {
 		return object.Definition{Name: "d", Namespace: namespace}
 	}
@@ -25,6 +25,7 @@ func TestAccountOf(t *testing.T) {
 		problem string
 	}{
 		"None":                 {in(""), nil, v1alpha1.ServiceAccount{}, ""},
+		"In a namespace, none": {in("a"), nil, v1alpha1.ServiceAccount{Namespace: "a", Name: "espalier"}, ""},
 		"One of any namespace": {in(""), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
 		"One without a namespace in a cluster-scoped definition": {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "namespace is required"},
 		"One that is a string":                {in(""), "x", v1alpha1.ServiceAccount{}, "must be an object with a namespace and a name"},
@@ -34,7 +35,44 @@ func TestAccountOf(t *testing.T) {
 		"In a namespace, none of another":     {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "can only use service accounts of that namespace"},
 	}
 	for name, tc := range cases {
-		got, problem := accountOf(tc.owner, &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccount": tc.named, "schema": "nonsense"}}})
+		got, problem := accountRules{owner: tc.owner}.specified(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccount": tc.named, "schema": "nonsense"}}})
+		if got != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
+			t.Errorf("%s: %+v, %q", name, got, problem)
+		}
+	}
+}
+
+func TestServiceAccountsCanBeRequired(t *testing.T) {
+	none := &unstructured.Unstructured{}
+	if _, problem := (accountRules{required: true}).specified(none); !strings.Contains(problem, "--require-service-account") {
+		t.Errorf("got %q", problem)
+	}
+	if named, problem := (accountRules{owner: object.Definition{Namespace: "a"}, required: true}).specified(none); named.Name == "" || problem != "" {
+		t.Errorf("got %+v, %q", named, problem)
+	}
+}
+
+func TestRecordedAccount(t *testing.T) {
+	const builder = "system:serviceaccount:a:builder"
+	named := v1alpha1.ServiceAccount{Namespace: "a", Name: "builder"}
+	cases := map[string]struct {
+		namespace string
+		required  bool
+		account   string
+		want      v1alpha1.ServiceAccount
+		problem   string
+	}{
+		"A service account": {"", false, builder, named, ""},
+		"The controllers":   {"", false, "controllers", v1alpha1.ServiceAccount{}, ""},
+		"The controllers, where service accounts are required":   {"", true, "controllers", v1alpha1.ServiceAccount{}, "service accounts are required"},
+		"The controllers, for a definition in a namespace":       {"a", false, "controllers", v1alpha1.ServiceAccount{}, "no definition in a namespace"},
+		"A service account of the definition's namespace":        {"a", true, builder, named, ""},
+		"A service account of another namespace":                 {"b", false, builder, v1alpha1.ServiceAccount{}, "its service account is in namespace a"},
+		"A user that is not a service account":                   {"", false, "system:admin", v1alpha1.ServiceAccount{}, "is not a service account"},
+		"A group of service accounts, which is not one of these": {"", false, "system:serviceaccounts", v1alpha1.ServiceAccount{}, "is not a service account"},
+	}
+	for name, tc := range cases {
+		got, problem := accountRules{owner: object.Definition{Namespace: tc.namespace}, required: tc.required}.recorded(tc.account)
 		if got != tc.want || (problem == "") != (tc.problem == "") || !strings.Contains(problem, tc.problem) {
 			t.Errorf("%s: %+v, %q", name, got, problem)
 		}

@@ -63,6 +63,17 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 		v.choice.candidate = candidate{}
 		return
 	}
+	_, problem := r.accountFor(v, v.choice.candidate.number)
+	if problem == "" && t.Reason != revision.Latest {
+		problem = r.requestProblem(v, v.choice.candidate.number)
+	}
+	if problem != "" {
+		if v.account.Cluster != nil { // otherwise the condition of the graph says why
+			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", v.choice.candidate.number, problem)}
+		}
+		v.choice.candidate = candidate{}
+		return
+	}
 	if v.choice.candidate.last.graph == nil {
 		if v.choice.candidate.number != 0 && v.choice.candidate.number != v.history.current {
 			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", v.choice.candidate.number, messageOf(v.choice.candidate.last.problems.Sorted().Err()))}
@@ -114,6 +125,9 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 	}
 	if r.lastGood(ctx, c.compilation) == nil {
 		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(c.last.problems.Sorted().Err()))
+	}
+	if _, problem := r.accountFor(v, number); problem != "" {
+		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, problem)
 	}
 	if current != nil {
 		wanted := kind.For(c.good, c.spec.Schema, v.owner, kind.Options{Version: r.Version, AdditionalPrinterColumns: r.AdditionalPrinterColumns})

@@ -40,7 +40,7 @@ func (r *Dialect) compile(ctx context.Context, v *session) {
 		return
 	}
 	c := v.memory.compiled.own
-	if one := revision.Current(v.history.revisions, v.memory.cache.hash(v.Unstructured, v.source.spec), v.memory.cache.hashOf); one != nil {
+	if one := revision.Current(v.history.revisions, v.memory.cache.hash(v.Unstructured, v.source.spec), v.account.recorded(), v.memory.cache.hashOf); one != nil {
 		v.history.current = one.Spec.Revision
 		c = r.compilationOf(v, one)
 	} else {

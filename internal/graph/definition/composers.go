@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,10 @@ type composers struct {
 	instance.Composer // of the serving revision
 	state             revision.State
 	graphs            map[int64]*graph.Graph
+	// accounts reconcile the instances of each revision that has a graph. unavailable says, by
+	// user, why instances are left as they are.
+	accounts    map[int64]Account
+	unavailable map[string]string
 	// refused says, by revision, why it cannot compose the instances that request it.
 	refused map[int64]string
 	// digest is equal for composers with equal results.
@@ -33,19 +38,51 @@ type composers struct {
 
 var _ instance.Chooser = (*composers)(nil)
 
-// newComposers returns composers. The serving revision must have a graph.
-func newComposers(state revision.State, graphs map[int64]*graph.Graph, refused map[int64]string, requested func(int64)) *composers {
-	out := &composers{Composer: composerOf(graphs[state.Serving]), state: state, graphs: graphs, refused: refused, requested: requested}
-	content := []any{state.Serving, refused}
-	if s := state.Rollout; s != nil {
+// newComposers returns composers with the state, the graphs, their accounts and what is refused
+// or unavailable. The serving revision must have a graph, and each graph an account.
+func newComposers(c composers) *composers {
+	c.Composer = composerOf(c.graphs[c.state.Serving])
+	content := []any{c.state.Serving, c.refused, c.unavailable}
+	if s := c.state.Rollout; s != nil {
 		content = append(content, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
 	}
-	for _, n := range slices.Sorted(maps.Keys(graphs)) {
-		content = append(content, n, fmt.Sprintf("%p", graphs[n]))
+	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
+		content = append(content, n, fmt.Sprintf("%p", c.graphs[n]), c.accounts[n].User)
 	}
-	out.digest = object.Digest(content)
-	return out
+	c.digest = object.Digest(content)
+	return &c
 }
+
+// composersOf are the composers for the reconciler of one user. The instance, or the composers,
+// may have changed since that reconciler was chosen: no revision composes as another account.
+type composersOf struct {
+	*composers
+	user string
+}
+
+// Choose is the composer of an instance; one that changes nothing if its revision has another
+// account.
+func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
+	if c.accountOf(o).User != c.user {
+		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: plan.WaitingForRevision, Message: "the account of the instance has changed; the next reconcile uses it"}}
+	}
+	return c.composers.Choose(o)
+}
+
+// number is the revision that composes an instance, if there is a graph of it.
+func (c *composers) number(o *unstructured.Unstructured) int64 {
+	n := c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())
+	if pin, asks := revision.PinOf(o); asks {
+		n = pin.Number
+	}
+	if c.graphs[n] == nil {
+		return c.state.Serving
+	}
+	return n
+}
+
+// accountOf is the account that reconciles an instance.
+func (c *composers) accountOf(o *unstructured.Unstructured) Account { return c.accounts[c.number(o)] }
 
 // Choose is the composer of an instance.
 func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
@@ -59,12 +96,15 @@ func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
 // find finds the composer of an instance; unknown is the requested revision, if it has neither a graph nor
 // a reason why it has none.
 func (c *composers) find(o *unstructured.Unstructured) (composer instance.Composer, unknown int64) {
+	frozen := func(reason plan.Reason, message string) instance.Composer {
+		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + "; the instance is not changed until then"}}
+	}
+	if why := c.unavailable[c.accountOf(o).User]; why != "" {
+		return frozen(plan.ServiceAccountNotFound, why), 0
+	}
 	pin, asks := revision.PinOf(o)
 	if !asks {
 		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
-	}
-	frozen := func(reason plan.Reason, message string) instance.Composer {
-		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: reason, Message: message + "; the instance is not changed until then"}}
 	}
 	if pin.Malformed != "" {
 		return frozen(plan.RevisionMissing, pin.Malformed), 0
@@ -76,6 +116,22 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 		return frozen(plan.RevisionMissing, "the requested revision is not available: "+why), 0
 	}
 	return frozen(plan.WaitingForRevision, fmt.Sprintf("the requested revision %d is being compiled", pin.Number)), pin.Number
+}
+
+// unavailableMessage says why instances are left as they are.
+func (c *composers) unavailableMessage() string {
+	var all []string
+	for _, user := range slices.Sorted(maps.Keys(c.unavailable)) {
+		all = append(all, c.unavailable[user])
+	}
+	return strings.Join(all, "; ")
+}
+
+// composesAs says whether other composers compose an instance as these do, with the same account.
+func (c *composers) composesAs(o *unstructured.Unstructured, other *composers) bool {
+	before, _ := c.find(o)
+	after, _ := other.find(o)
+	return before == after && c.accountOf(o).User == other.accountOf(o).User
 }
 
 func (c *composers) of(number int64) instance.Composer {
@@ -99,6 +155,21 @@ func (c *composers) revisionOf(by instance.Composer) int64 {
 func (c *composers) ChildKinds() []schema.GroupVersionKind {
 	out := c.Composer.ChildKinds()
 	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
+		for _, gvk := range c.graphs[n].ChildKinds() {
+			if !slices.Contains(out, gvk) {
+				out = append(out, gvk)
+			}
+		}
+	}
+	return out
+}
+
+// childKindsOf lists the kinds that the revisions of an account write.
+func (c *composers) childKindsOf(user string) (out []schema.GroupVersionKind) {
+	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
+		if c.accounts[n].User != user {
+			continue
+		}
 		for _, gvk := range c.graphs[n].ChildKinds() {
 			if !slices.Contains(out, gvk) {
 				out = append(out, gvk)

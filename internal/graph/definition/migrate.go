@@ -62,10 +62,11 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 	if wait := m.since.Add(migrationDelay).Sub(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
-	if v.account.Cluster == nil {
+	account := r.fallbackAccount(v)
+	if account.Cluster == nil {
 		return out // its conditions say why
 	}
-	if err := rewriteBatch(ctx, v.account.Cluster, m, current); err != nil {
+	if err := rewriteBatch(ctx, account.Cluster, m, current); err != nil {
 		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.storageVersion, kube.Redacted(err)))
 	}
 	if len(m.pending) > 0 {

@@ -3,6 +3,7 @@ package definition
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,11 +26,17 @@ import (
 )
 
 // permissions are the permissions that reconciling a definition's instances needs: those of
-// the account that it names, and those of the controllers themselves. Without an account
-// all are the controllers'.
-type permissions struct{ account, controllers []rbac.Permission }
+// the impersonated accounts, by user, and those of the controllers themselves. Without
+// accounts all are the controllers'. No list of an account is empty.
+type permissions struct {
+	accounts    map[string][]rbac.Permission
+	controllers []rbac.Permission
+}
 
-func (p permissions) isEmpty() bool { return len(p.account)+len(p.controllers) == 0 }
+func (p permissions) isEmpty() bool { return len(p.accounts)+len(p.controllers) == 0 }
+
+// users are the users whose permissions they are, without the controllers.
+func (p permissions) users() []string { return slices.Sorted(maps.Keys(p.accounts)) }
 
 // remembered is how long the result of an access review is reused: definitions that compile
 // at the same time, after a start, send the same request once.
@@ -38,19 +45,22 @@ const remembered = 10 * time.Second
 // reviewPermissions checks whether all permissions that instances need are granted, and
 // records changes. A change of roles or bindings triggers it again.
 func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
-	needs := r.needs(ctx, v)
-	if needs.isEmpty() || v.account.Cluster == nil {
+	needs, accounts := r.needs(ctx, v)
+	v.review.users = needs.users()
+	if needs.isEmpty() {
 		return
 	}
 	before := v.memory.review.missing
-	r.reviewNeeds(ctx, v, needs)
+	r.reviewNeeds(ctx, v, needs, accounts)
 	if v.review.err != nil {
 		return
 	}
 	lacks := v.memory.review.missing
-	r.Registry.setPermissions(v.memory, v.account.User, lacks)
+	r.Registry.setPermissions(v.memory, v.review.users, lacks)
 	r.recordPermissionEvents(ctx, v)
-	r.recheckWatches(v.account.Hub, lacks.account, before.account)
+	for user, account := range accounts {
+		r.recheckWatches(account.Hub, lacks.accounts[user], before.accounts[user])
+	}
 	r.recheckWatches(r.Hub, lacks.controllers, before.controllers)
 	if regained := before.without(lacks); !regained.isEmpty() && v.memory.running.Controller != nil {
 		for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
@@ -80,7 +90,7 @@ func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 		e.review.message = ""
 		return
 	}
-	text := e.review.missing.message(v.account.User, r.Cluster.Username(ctx), v.Key)
+	text := e.review.missing.message(r.Cluster.Username(ctx), v.Key)
 	was, _ := condition.Read(v.Unstructured).Get(v1alpha1.DefinitionPermissionsGranted)
 	if text != e.review.message && (e.review.message != "" || was.Message != text) { // otherwise a former process has recorded it
 		r.Events.Event(v.Unstructured, telemetry.Warning, "PermissionsMissing", text)
@@ -90,7 +100,13 @@ func (r *Dialect) recordPermissionEvents(ctx context.Context, v *session) {
 }
 
 func (p permissions) without(o permissions) permissions {
-	return permissions{without(p.account, o.account), without(p.controllers, o.controllers)}
+	out := permissions{accounts: map[string][]rbac.Permission{}, controllers: without(p.controllers, o.controllers)}
+	for user, all := range p.accounts {
+		if rest := without(all, o.accounts[user]); len(rest) > 0 {
+			out.accounts[user] = rest
+		}
+	}
+	return out
 }
 
 // without returns the needs that are not among others.
@@ -98,48 +114,58 @@ func without(needs, others []rbac.Permission) []rbac.Permission {
 	return slices.DeleteFunc(slices.Clone(needs), func(n rbac.Permission) bool { return slices.Contains(others, n) })
 }
 
-// needs are the permissions that reconciling instances needs: for the definition, for the
-// chosen revision and for the serving one, since the instances of an invalid definition
-// continue.
-func (r *Dialect) needs(ctx context.Context, v *session) (all permissions) {
-	var specs []*v1alpha1.DefinitionSpec
-	if v.result.graph != nil {
-		specs = append(specs, v.source.spec)
-	}
-	if v.choice.candidate.compilation != nil && v.choice.candidate.spec != nil {
-		specs = append(specs, v.choice.candidate.spec)
-	}
-	for _, n := range revision.StateOf(v.status).Revisions() {
-		if one := revision.FindNumber(v.history.revisions, n); one != nil {
-			specs = append(specs, &one.Spec.Snapshot.Spec)
+// needs are the permissions that reconciling instances needs, with the accounts by user: for the
+// definition, for the chosen revision and for the serving ones, since the instances of an invalid
+// definition continue.
+func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accounts map[string]Account) {
+	all, accounts = permissions{accounts: map[string][]rbac.Permission{}}, map[string]Account{}
+	add := func(spec *v1alpha1.DefinitionSpec, account Account) {
+		if account.Cluster == nil {
+			return
 		}
-	}
-	for _, spec := range specs {
 		needs := graph.RequiredPermissions(spec, func(gvk schema.GroupVersionKind) (string, bool) {
 			served, err := r.Kinds.Resolve(ctx, gvk)
 			return served.GVR.Resource, err == nil
 		})
-		all.account = append(all.account, needs.Instances...)
 		all.controllers = append(all.controllers, needs.Controllers...)
+		if account.User == "" {
+			all.controllers = append(all.controllers, needs.Instances...)
+			return
+		}
+		accounts[account.User] = account
+		all.accounts[account.User] = append(all.accounts[account.User], needs.Instances...)
+		all.controllers = append(all.controllers, rbac.Impersonate(account.Named.Namespace, account.Named.Name)...)
 	}
-	switch named := v.account.Named; {
-	case named.Name == "":
-		all = permissions{controllers: append(all.controllers, all.account...)}
-	case len(specs) > 0:
-		all.controllers = append(all.controllers, rbac.Impersonate(named.Namespace, named.Name))
+	if v.result.graph != nil {
+		add(v.source.spec, v.account)
 	}
-	return permissions{rbac.Distinct(all.account), rbac.Distinct(all.controllers)}
+	if v.choice.candidate.compilation != nil && v.choice.candidate.spec != nil {
+		account, _ := r.accountFor(v, v.choice.candidate.number)
+		add(v.choice.candidate.spec, account)
+	}
+	for _, n := range revision.StateOf(v.status).Revisions() {
+		if one := revision.FindNumber(v.history.revisions, n); one != nil {
+			account, _ := r.accountFor(v, n)
+			add(&one.Spec.Snapshot.Spec, account)
+		}
+	}
+	for user, needs := range all.accounts {
+		all.accounts[user] = rbac.Distinct(needs)
+	}
+	all.controllers = rbac.Distinct(all.controllers)
+	return all, accounts
 }
 
 // reviewNeeds sends access reviews: when the needs change, when roles or bindings may have
 // changed, and as long as a permission is missing.
-func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions) {
+func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions, accounts map[string]Account) {
 	e, now := v.memory, r.Now()
-	grants := r.impersonationState(v)
-	asked := object.Digest([]any{
-		v.account.User, needs.account, needs.controllers,
-		v.account.Cluster.PermissionsEpoch(), r.Cluster.PermissionsEpoch(), grants, // read before the review, so that a later change triggers another one
-	})
+	grants := r.impersonationState(v, accounts)
+	epochs := []any{r.Cluster.PermissionsEpoch()} // read before the review, so that a later change triggers another one
+	for _, user := range needs.users() {
+		epochs = append(epochs, user, accounts[user].Cluster.PermissionsEpoch())
+	}
+	asked := object.Digest([]any{needs.accounts, needs.controllers, epochs, grants})
 	if e.review.grants != grants {
 		e.review.grants, e.review.confirmAt = grants, now.Add(confirmed)
 	}
@@ -155,7 +181,7 @@ func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions
 	if e.review.needs == asked {
 		since = now
 	}
-	lacks, err := r.findMissing(ctx, v, needs, since)
+	lacks, err := r.findMissing(ctx, needs, accounts, since)
 	if err != nil {
 		v.review.err = err
 		e.review.needs = ""
@@ -181,33 +207,41 @@ func (v *session) confirmAt(at, now time.Time) {
 }
 
 // impersonationState identifies the state of the roles and bindings that let the controllers
-// impersonate the account, if they are those that 'espalier rbac' prints. Reviews of cluster
+// impersonate the accounts, if they are those that 'espalier rbac' prints. Reviews of cluster
 // permissions do not cover permissions in one namespace.
-func (r *Dialect) impersonationState(v *session) string {
-	if v.account.Named.Name == "" {
-		return ""
-	}
+func (r *Dialect) impersonationState(v *session, accounts map[string]Account) string {
 	var states []string
-	for _, gvk := range inNamespaces {
-		o, _ := v.lease.Object(gvk, v.account.Named.Namespace, rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name))
-		if o != nil {
-			states = append(states, o.GetResourceVersion())
+	for _, user := range slices.Sorted(maps.Keys(accounts)) {
+		for _, gvk := range inNamespaces {
+			o, _ := v.lease.Object(gvk, accounts[user].Named.Namespace, rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name))
+			if o != nil {
+				states = append(states, o.GetResourceVersion())
+			}
 		}
 	}
 	return strings.Join(states, ",")
 }
 
 // findMissing returns the needs that are not granted. If the controllers may not impersonate
-// the account, its permissions are unknown, and impersonation is the missing permission.
-func (r *Dialect) findMissing(ctx context.Context, v *session, needs permissions, since time.Time) (lacks permissions, err error) {
+// an account, its permissions are unknown, and impersonation is the missing permission.
+func (r *Dialect) findMissing(ctx context.Context, needs permissions, accounts map[string]Account, since time.Time) (lacks permissions, err error) {
 	if lacks.controllers, err = r.Cluster.MissingPermissions(ctx, needs.controllers, since); err != nil {
 		return permissions{}, err
 	}
-	if slices.ContainsFunc(lacks.controllers, func(n rbac.Permission) bool { return n.Verb == rbac.VerbImpersonate }) {
-		return lacks, nil
+	lacks.accounts = map[string][]rbac.Permission{}
+	for user, account := range accounts {
+		if slices.ContainsFunc(lacks.controllers, func(n rbac.Permission) bool { return n.IsImpersonation(account.Named.Namespace, account.Named.Name) }) {
+			continue
+		}
+		missing, err := account.Cluster.MissingPermissions(ctx, needs.accounts[user], since)
+		if err != nil {
+			return permissions{}, err
+		}
+		if len(missing) > 0 {
+			lacks.accounts[user] = missing
+		}
 	}
-	lacks.account, err = v.account.Cluster.MissingPermissions(ctx, needs.account, since)
-	return lacks, err
+	return lacks, nil
 }
 
 // reviewBackoff counts reviews that found permissions missing. The controllers observe that
@@ -247,10 +281,10 @@ var inNamespaces = []schema.GroupVersionKind{
 func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alpha1.Condition, bool) {
 	e := v.memory
 	_, hadCondition := before.Get(v1alpha1.DefinitionPermissionsGranted)
-	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && v.account.User == "" && e.review.missing.isEmpty() && !hadCondition {
+	if e.review.needs == "" && v.review.err == nil || v.review.err == nil && len(v.review.users) == 0 && e.review.missing.isEmpty() && !hadCondition {
 		return v1alpha1.Condition{}, false
 	}
-	who := cmp.Or(v.account.User, "the controllers' account")
+	who := cmp.Or(strings.Join(v.review.users, " and "), "the controllers' account")
 	c := v1alpha1.Condition{Type: v1alpha1.DefinitionPermissionsGranted, Status: condition.True, Reason: "Granted", Message: who + " has all required permissions"}
 	switch {
 	case v.review.err != nil:
@@ -264,7 +298,7 @@ func (r *Dialect) permissionsCondition(v *session, before condition.Set) (v1alph
 
 // message says which permissions are missing, for which account, and how to grant them. The
 // controllers' own name is empty while it is unknown.
-func (p permissions) message(account, controllers string, key object.Key) string {
+func (p permissions) message(controllers string, key object.Key) string {
 	command := "espalier rbac " + commandArguments(key)
 	if len(p.controllers) > 0 && controllers != "" {
 		command += " " + rbac.SubjectFlag(rbac.UserSubject(controllers))
@@ -278,7 +312,9 @@ func (p permissions) message(account, controllers string, key object.Key) string
 			texts = append(texts, who+" "+verb+": "+strings.Join(rbac.Describe(needs), "; "))
 		}
 	}
-	tell(account, "lacks", p.account)
+	for _, user := range p.users() {
+		tell(user, "lacks", p.accounts[user])
+	}
 	tell(controllers, "lack", p.controllers)
 	return "missing permissions; grant them with the roles and bindings that '" + command + "' prints. " + strings.Join(texts, ". ")
 }

@@ -32,13 +32,13 @@ func NewRegistry() *Registry {
 }
 
 // memory is the state of one definition between reconciles. Only the reconciles of the definition access it, except
-// for review.user and review.reported, which the registry guards.
+// for review.users and review.reported, which the registry guards.
 type memory struct {
-	// running is the controller of the instances, with its reconciler, its start time and its account.
-	running   serving.Running
-	instances *instance.Reconciler
-	startedAt time.Time
-	account   Account
+	// running is the controller of the instances, with its reconcilers, its start time, and how each instance was.
+	running     serving.Running
+	reconcilers *reconcilers
+	readiness   *instance.ReadinessCache
+	startedAt   time.Time
 	// composers compose the instances; nil while there is no good graph.
 	composers *composers
 
@@ -58,14 +58,16 @@ type compilations struct {
 	// own is that of the definition if no revision has its content, and revisions are those of the needed revisions.
 	own       *compilation
 	revisions map[int64]*compilation
-	// published is the one that the kind was last published for, if no revision of it is kept.
-	published compilation
+	// published is the one that the kind was last published for, if no revision of it is kept, and publishedAccount
+	// its account, as revisions record it.
+	published        compilation
+	publishedAccount string
 }
 
 // reviewMemory is the state of the permission reviews.
 type reviewMemory struct {
-	// user is the impersonated user, and reported the missing permissions that were reported last.
-	user     string
+	// users are the impersonated users, and reported the missing permissions that were reported last.
+	users    []string
 	reported permissions
 	// needs is the digest of the last reviewed permissions, and missing those that are not granted.
 	needs   string
@@ -102,16 +104,18 @@ func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	g.SetUses(e, uses)
 }
 
-// setPermissions records the user that reconciles the definition's instances, and the
-// missing permissions.
-func (g *Registry) setPermissions(m *memory, user string, unmet permissions) {
-	g.Update(func() { m.review.user, m.review.reported = user, unmet })
+// setPermissions records the impersonated users that reconcile the definition's instances, and
+// the missing permissions.
+func (g *Registry) setPermissions(m *memory, users []string, missing permissions) {
+	g.Update(func() { m.review.users, m.review.reported = users, missing })
 }
 
 // ActingAs lists, sorted, the definitions with instances that a user reconciles. For an
 // empty name it lists all definitions: each needs permissions of the controllers.
 func (g *Registry) ActingAs(user string) []object.Key {
-	return g.Where(func(_ object.Key, e *serving.Entry[*memory]) bool { return user == "" || e.Memory.review.user == user })
+	return g.Where(func(_ object.Key, e *serving.Entry[*memory]) bool {
+		return user == "" || slices.Contains(e.Memory.review.users, user)
+	})
 }
 
 // Missing are permissions that a user needs for a definition and that are not granted.
@@ -126,11 +130,12 @@ type Missing struct {
 func (g *Registry) Missing() []Missing {
 	var out []Missing
 	g.Where(func(key object.Key, entry *serving.Entry[*memory]) bool {
-		e := entry.Memory
-		for _, m := range []Missing{{key, e.review.user, e.review.reported.account}, {key, "", e.review.reported.controllers}} {
-			if len(m.Permissions) > 0 {
-				out = append(out, m)
-			}
+		reported := entry.Memory.review.reported
+		for user, needs := range reported.accounts {
+			out = append(out, Missing{key, user, needs})
+		}
+		if len(reported.controllers) > 0 {
+			out = append(out, Missing{key, "", reported.controllers})
 		}
 		return false
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
@@ -37,7 +38,7 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 		status.TopologicalOrder, status.Resources = g.TopologicalOrder(), resourceInformation(g)
 	}
 	status.LastIssuedRevision = revision.Next(v.history.revisions, v.status.LastIssuedRevision) - 1
-	if named := v.account.Named; named.Name != "" {
+	if named := r.fallbackAccount(v).Named; named.Name != "" {
 		status.ServiceAccount = &named
 	}
 	wait := r.statusDelay(v)
@@ -105,6 +106,8 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
 	case v.memory.composers == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "no accepted graph: the controller only deletes the children of deleted instances")
+	case len(v.memory.composers.unavailable) > 0:
+		mark(v1alpha1.DefinitionControllerReady, condition.False, string(plan.ServiceAccountNotFound), v.memory.composers.unavailableMessage())
 	case v.memory.running.State().Phase == watch.Unavailable:
 		state := v.memory.running.State()
 		mark(v1alpha1.DefinitionControllerReady, condition.False, string(state.Reason), "cannot read instances: "+state.Message)

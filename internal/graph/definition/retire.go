@@ -49,36 +49,45 @@ func (r *Dialect) unestablishedCRD(v *session) *apiextensionsv1.CustomResourceDe
 
 // serveRemaining keeps serving the instances that a deleted definition waits for.
 func (r *Dialect) serveRemaining(ctx context.Context, v *session, e *serving.Ending) {
+	if v.memory.running.Is(e.Kind, v.owner) && v.memory.composers != nil {
+		return
+	}
 	if v.account.Cluster != nil {
 		r.ensureController(v, e.Kind)
+		r.setComposers(v, nil, v.account)
 	}
-	if v.memory.running.Controller != nil && v.memory.composers == nil {
-		r.resumeComposers(ctx, v, e.CRD)
-	}
-}
-
-// resumeComposers restores, if possible, the composers that served before a restart: the
-// deletion of instances needs no graph.
-func (r *Dialect) resumeComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition) {
 	v.lease = r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	defer func() {
 		v.lease.Discard() // only the remaining instances are watched
 		v.lease = nil
 	}()
 	if r.loadRevisions(ctx, v).IsFinal() {
+		v.lease.Commit() // it enqueues the definition
 		return
 	}
+	fallback := r.fallbackAccount(v)
+	if fallback.Cluster == nil {
+		return
+	}
+	r.ensureController(v, e.Kind)
+	r.setComposers(v, r.lastComposers(ctx, v, e.CRD), fallback)
+}
+
+// lastComposers are the composers that served before a restart, if they can be restored: the
+// deletion of instances needs no graph.
+func (r *Dialect) lastComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition) *composers {
 	v.rollout.step = revision.Step{Now: revision.StateOf(v.status)}
 	graphs := map[int64]*graph.Graph{}
 	if r.fallBack(ctx, v, current, graphs) != nil {
-		return
+		return nil
 	}
 	serving := v.rollout.step.Now.Serving
 	if graphs[serving] == nil {
 		graphs[serving], _ = r.graphOf(ctx, v, serving, current)
 	}
-	if graphs[serving] != nil {
-		v.rollout.step.Now.Rollout = nil
-		r.setComposers(v, r.assembleComposers(ctx, v, current, graphs))
+	if graphs[serving] == nil {
+		return nil
 	}
+	v.rollout.step.Now.Rollout = nil
+	return r.assembleComposers(ctx, v, current, graphs)
 }

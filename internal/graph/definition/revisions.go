@@ -107,7 +107,7 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
-	one := revision.New(v.owner, v.source.spec, v.GetGeneration(), number, r.Version)
+	one := revision.New(v.owner, v.source.spec, v.account.recorded(), v.GetGeneration(), number, r.Version)
 	o, err := r.revisions().Encode(one)
 	if err != nil {
 		return reconcile.Fail(err)

@@ -29,7 +29,8 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	if !ok {
 		return nil
 	}
-	if v.account.Cluster == nil {
+	fallback := r.fallbackAccount(v)
+	if fallback.Cluster == nil {
 		return nil // its conditions say why
 	}
 	r.ensureController(v, kind)
@@ -38,7 +39,7 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 		graphs[v.choice.candidate.number] = v.choice.candidate.last.graph
 		r.stepRollout(v)
 		if v.choice.candidate.number == 0 {
-			v.memory.compiled.published = *v.choice.candidate.compilation
+			v.memory.compiled.published, v.memory.compiled.publishedAccount = *v.choice.candidate.compilation, v.account.recorded()
 		}
 	} else if err := r.fallBack(ctx, v, current, graphs); err != nil {
 		return err
@@ -54,9 +55,11 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 		}
 		graphs[n] = g
 	}
+	next := v.memory.composers
 	if graphs[v.rollout.step.Now.Serving] != nil {
-		r.setComposers(v, r.assembleComposers(ctx, v, current, graphs))
+		next = r.assembleComposers(ctx, v, current, graphs)
 	}
+	r.setComposers(v, next, fallback)
 	if v.memory.composers != nil {
 		r.warmWatches(v)
 	}
@@ -172,7 +175,11 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 		if !ok {
 			return nil
 		}
-		c.spec = spec
+		c.spec, v.memory.compiled.publishedAccount = spec, v.accountRules().recordedBy(spec)
+	}
+	v.servesPublished = true
+	if _, problem := r.accountFor(v, 0); problem != "" {
+		return nil // its conditions say why
 	}
 	if err := r.recompile(ctx, v, c); err != nil {
 		return err
@@ -196,6 +203,10 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 			if graphs[n] != nil {
 				continue
 			}
+			if problem := r.requestProblem(v, n); problem != "" {
+				refused[n] = problem
+				continue
+			}
 			if g, problem := r.graphOf(ctx, v, n, current); g != nil {
 				graphs[n] = g
 			} else {
@@ -204,28 +215,47 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 		}
 	}
 	key, memory := v.Key, v.memory
-	return newComposers(v.rollout.step.Now, graphs, refused, func(number int64) {
-		if memory.pins.add(number) {
-			r.EnqueueDefinition(key)
+	accounts := make(map[int64]Account, len(graphs))
+	for n := range graphs {
+		account, problem := r.accountFor(v, n)
+		if problem != "" {
+			delete(graphs, n)
+			refused[n] = problem
+			continue
 		}
+		accounts[n] = account
+	}
+	if graphs[v.rollout.step.Now.Serving] == nil {
+		return memory.composers
+	}
+	missing, pending := v.missingAccounts(accounts)
+	if pending {
+		return memory.composers // the lease enqueues the definition
+	}
+	return newComposers(composers{
+		state: v.rollout.step.Now, graphs: graphs, accounts: accounts, unavailable: missing, refused: refused,
+		requested: func(number int64) {
+			if memory.pins.add(number) {
+				r.EnqueueDefinition(key)
+			}
+		},
 	})
 }
 
-// setComposers sets the composers of the instances, and enqueues the instances that get another
-// graph.
-func (r *Dialect) setComposers(v *session, next *composers) {
+// setComposers sets the composers of the instances, with the account for instances that they do
+// not compose, and enqueues the instances that get another graph or account.
+func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
 	was := v.memory.composers
 	if was != nil && was.digest == next.digest {
-		return
+		next = was
 	}
 	v.memory.composers = next
-	v.memory.instances.SetComposer(next)
+	if changed := v.memory.reconcilers.set(next, fallback); !changed {
+		return
+	}
 	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-		if was != nil {
-			before, _ := was.find(o)
-			if after, _ := next.find(o); after == before {
-				continue
-			}
+		if was != nil && was.composesAs(o, next) {
+			continue
 		}
 		v.memory.running.Enqueue(object.KeyOf(o), watch.Background)
 	}
@@ -256,7 +286,7 @@ func (r *Dialect) members(v *session) []revision.Member {
 	for i, o := range all {
 		_, pinned := revision.PinOf(o)
 		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
-		if readiness, known := v.memory.instances.Readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
+		if readiness, known := v.memory.readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
 			m.Revision = v.memory.composers.revisionOf(readiness.By)
 			m.Ready, m.Reason, m.Message = readiness.Ready, readiness.Reason, readiness.Message
 		}
@@ -270,46 +300,34 @@ func (r *Dialect) members(v *session) []revision.Member {
 // instance need not wait for one: the first watch of a new kind takes the API server about a
 // second. It also enqueues the definition when such a kind is installed.
 func (r *Dialect) warmWatches(v *session) {
-	lease := v.lease
-	if hub := v.memory.account.Hub; hub != r.Hub {
-		lease = hub.Begin(watch.Subscriber{Key: v.Key})
-		defer lease.Commit()
-	}
-	for _, gvk := range v.memory.composers.ChildKinds() {
-		lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object enqueues it
+	for user, account := range distinctAccounts(v.memory.composers.accounts) {
+		lease := v.lease
+		if account.Hub != r.Hub {
+			lease = account.Hub.Begin(watch.Subscriber{Key: v.Key})
+		}
+		for _, gvk := range v.memory.composers.childKindsOf(user) {
+			lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object enqueues it
+		}
+		if account.Hub != r.Hub {
+			lease.Commit()
+		}
 	}
 }
 
-// servedAs identifies what the controller of the instances serves.
-type servedAs struct {
-	owner   object.Definition
-	account Account
-}
-
-// ensureController ensures that a controller runs for the kind, for the UID of its definition
-// and with its account.
+// ensureController ensures that a controller runs for the kind, for the UID of its definition.
 func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
-	m, account, key := v.memory, v.account, v.Key
-	if m.running.Is(kind, servedAs{v.owner, account}) {
+	m, key := v.memory, v.Key
+	if m.running.Is(kind, v.owner) {
 		return
 	}
-	m.running.Replace(servedAs{v.owner, account}, func() *queue.Controller {
-		m.account = account
-		m.instances = &instance.Reconciler{
-			Kind: kind, Definition: v.owner, Dialect: instance.Graphs{},
-			Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
-			Version: r.Version, Now: r.Now, Usages: r.Usages, Layers: r.Layers,
-			EnqueueDefinition: func() { r.EnqueueDefinition(key) },
-			Readiness:         &instance.ReadinessCache{Changed: func() { r.instanceChanged(key, m) }},
-		}
+	m.running.Replace(v.owner, func() *queue.Controller {
+		m.readiness = &instance.ReadinessCache{Changed: func() { r.instanceChanged(key, m) }}
+		m.reconcilers = r.newReconcilers(v, kind)
 		m.startedAt = r.Now()
-		return r.Engine.Start(kind, r.Held(kind, m.instances), func() { r.EnqueueDefinition(key) })
+		return r.Engine.Start(kind, r.Held(kind, m.reconcilers), func() { r.EnqueueDefinition(key) })
 	}, func() {
-		if account.Hub != r.Hub {
-			account.Hub.ForgetKind(kind.GroupKind())
-			account.Hub.Forget(watch.Subscriber{Key: key})
-		}
-		m.instances, m.composers = nil, nil
+		m.reconcilers.stop()
+		m.reconcilers, m.readiness, m.composers = nil, nil, nil
 	})
 }
 

@@ -38,6 +38,9 @@ type Config struct {
 	AllowCRDDeletion bool
 	// Usages knows which objects are in use.
 	Usages instance.Usages
+	// RequireServiceAccount refuses cluster-scoped definitions that name no service account, which
+	// would be reconciled with the controllers' own permissions.
+	RequireServiceAccount bool
 	// As returns the account that impersonates a service account, or, without a name, the
 	// controllers' own account.
 	As func(v1alpha1.ServiceAccount) (Account, error)
@@ -66,8 +69,13 @@ type session struct {
 	memory     *memory
 	// status is what was written last.
 	status v1alpha1.DefinitionStatus
-	// account is the account that reconciles the instances.
+	// account is the account that the definition names; its Cluster is nil if that is invalid.
 	account Account
+
+	// restored says that the status is from an annotation: the definition was created again.
+	restored bool
+	// servesPublished says that number 0 is what the kind was last published for, and not the definition as it is.
+	servesPublished bool
 
 	// source is the spec of the definition.
 	source source
@@ -125,6 +133,8 @@ type choice struct {
 
 // review is the result of a permission review.
 type review struct {
+	// users are the impersonated users whose permissions were reviewed.
+	users []string
 	// err says why the granted permissions are unknown.
 	err error
 	// requeueAfter is the delay of the next review; 0 to wait for a change.
@@ -157,6 +167,8 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 		registered: r.Registry.Entry(d.Key),
 	}
 	v.memory = v.registered.Memory
+	recorded, _, _ := unstructured.NestedMap(d.Unstructured.Object, "status")
+	v.restored = len(recorded) == 0
 	spec, problems := specOf(d.Unstructured)
 	v.result.problems, v.source.readable = problems, spec
 	if len(problems) > 0 {

@@ -7,6 +7,7 @@ package kind
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gobuffalo/flect"
@@ -79,6 +80,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 		maps.Copy(out.Labels, s.Metadata.Labels)
 		maps.DeleteFunc(out.Labels, isReservedLabel)
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
+		maps.DeleteFunc(out.Annotations, isReservedAnnotation)
 	}
 	maps.Copy(out.Labels, crd.Labels(owner, o.Version))
 	out.Annotations[crd.DefinitionAnnotation] = owner.Name
@@ -104,6 +106,13 @@ func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) 
 // instance.
 func isReservedLabel(label, _ string) bool {
 	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
+}
+
+// isReservedAnnotation says whether an annotation is one of this program's or of the dialect's: an
+// author could otherwise set the definition that the kind was last published for, and its account.
+func isReservedAnnotation(annotation, _ string) bool {
+	domain, _, _ := strings.Cut(annotation, "/")
+	return slices.ContainsFunc([]string{"espalier.dev", "kro.run"}, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
 func rootSchema(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {

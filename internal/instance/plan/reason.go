@@ -58,6 +58,9 @@ const (
 	// RevisionMissing: the revision of its definition that the instance requests doesn't exist,
 	// or can't compose it.
 	RevisionMissing Reason = "RevisionMissing"
+	// ServiceAccountNotFound: the service account whose permissions apply to the instance doesn't
+	// exist.
+	ServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// PipelineFailed: a step of the composition's pipeline has failed.
 	PipelineFailed Reason = "PipelineFailed"
 	// Unavailable: a kind can't be watched, or a request failed and a retry may succeed.
@@ -68,7 +71,7 @@ const (
 // than in progress.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
 		return true
 	default:
 		return false

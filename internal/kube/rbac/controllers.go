@@ -25,6 +25,8 @@ var base = slices.Concat(
 	PermissionsFor("rbac.authorization.k8s.io", "rolebindings", "list", "watch"),
 	PermissionsFor("espalier.dev", "holds", read...),
 	PermissionsFor("espalier.dev", "holds/status", "update"),
+	PermissionsFor("espalier.dev", "refuseddeletions", "create", "delete", "get", "patch"),
+	PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create"), // to replay a refused deletion only for a user who may still delete the object
 	PermissionsFor("apiextensions.crossplane.io", "usages", usages...),
 	PermissionsFor("apiextensions.crossplane.io", "usages/status", "update"),
 	PermissionsFor("protection.crossplane.io", "usages", usages...),
@@ -88,6 +90,8 @@ type ControllerOptions struct {
 	Certificates Object
 	// Managed are the kinds of the running providers.
 	Managed []Resource
+	// More are further permissions.
+	More []Permission
 }
 
 // Resource is the resource that serves a kind.
@@ -105,28 +109,28 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		permissions = append(permissions, compositions...)
 	}
 	if p.Lease.Name != "" {
-		permissions = append(permissions, p.Lease.permissions("coordination.k8s.io", leases, "get", "update")...)
+		permissions = append(permissions, p.Lease.Permissions("coordination.k8s.io", leases, "get", "update")...)
 		namespaced := Object{Namespace: p.Lease.Namespace}
-		permissions = append(permissions, namespaced.permissions("coordination.k8s.io", leases, "create")...)
-		permissions = append(permissions, namespaced.permissions("", "events", "create", "patch")...) // leader election events
+		permissions = append(permissions, namespaced.Permissions("coordination.k8s.io", leases, "create")...)
+		permissions = append(permissions, namespaced.Permissions("", "events", "create", "patch")...) // leader election events
 	}
-	permissions = append(permissions, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
+	permissions = append(permissions, p.Configuration.Permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
 	if p.Webhook {
-		permissions = append(permissions, p.Configuration.permissions("admissionregistration.k8s.io", hooks, "patch")...)
+		permissions = append(permissions, p.Configuration.Permissions("admissionregistration.k8s.io", hooks, "patch")...)
 		permissions = append(permissions, PermissionsFor("admissionregistration.k8s.io", hooks, "create")...)
 	}
 	if p.Foreign.Name != "" {
-		permissions = append(permissions, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "get")...)
+		permissions = append(permissions, p.Foreign.Permissions("admissionregistration.k8s.io", hooks, "get")...)
 		if p.Replace {
-			permissions = append(permissions, p.Foreign.permissions("admissionregistration.k8s.io", hooks, "delete")...)
+			permissions = append(permissions, p.Foreign.Permissions("admissionregistration.k8s.io", hooks, "delete")...)
 		}
 	}
 	if p.Secret.Name != "" {
-		permissions = append(permissions, p.Secret.permissions("", secrets, "get", "patch", "update")...)
-		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.permissions("", secrets, "create")...)
+		permissions = append(permissions, p.Secret.Permissions("", secrets, "get", "patch", "update")...)
+		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.Permissions("", secrets, "create")...)
 	}
 	if p.Certificates.Name != "" {
-		permissions = append(permissions, p.Certificates.permissions("", secrets, "list", "watch")...)
+		permissions = append(permissions, p.Certificates.Permissions("", secrets, "list", "watch")...)
 	}
 	for _, r := range p.Managed {
 		permissions = append(permissions, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
@@ -137,10 +141,11 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		permissions = append(permissions, PermissionsFor("espalier.dev", "bindings", replace...)...)
 		permissions = append(permissions, PermissionsFor("", secrets, manage...)...) // credentials and connection details
 	}
-	return normalize(permissions)
+	return normalize(append(permissions, p.More...))
 }
 
-func (o Object) permissions(group, resource string, verbs ...string) []Permission {
+// Permissions are permissions on the object.
+func (o Object) Permissions(group, resource string, verbs ...string) []Permission {
 	all := PermissionsFor(group, resource, verbs...)
 	for i := range all {
 		all[i].Namespace, all[i].Name = o.Namespace, o.Name
@@ -151,7 +156,16 @@ func (o Object) permissions(group, resource string, verbs ...string) []Permissio
 // VerbImpersonate is the verb that permits impersonation.
 const VerbImpersonate = "impersonate"
 
-// Impersonate is the permission to impersonate a service account.
-func Impersonate(namespace, name string) Permission {
-	return Permission{Verb: VerbImpersonate, Resource: "serviceaccounts", Namespace: namespace, Name: name}
+// DefaultServiceAccount is the service account that definitions in a namespace use by default.
+const DefaultServiceAccount = "espalier"
+
+// Impersonate are the permissions to impersonate a service account, and to see whether it
+// exists.
+func Impersonate(namespace, name string) []Permission {
+	return Object{Namespace: namespace, Name: name}.Permissions("", "serviceaccounts", VerbImpersonate, "list", "watch")
+}
+
+// IsImpersonation says whether it is the permission to impersonate a service account.
+func (p Permission) IsImpersonation(namespace, name string) bool {
+	return p.Verb == VerbImpersonate && p.Namespace == namespace && p.Name == name
 }

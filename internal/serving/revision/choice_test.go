@@ -121,7 +121,7 @@ func TestPrunable(t *testing.T) {
 func TestBelongsTo(t *testing.T) {
 	cluster, inside := object.Definition{Name: "box", UID: "1"}, object.Definition{Name: "box", Namespace: "team", UID: "2"}
 	for _, d := range []object.Definition{cluster, inside} {
-		r := revision.New(d, spec(func(s *v1alpha1.DefinitionSpec) { n := int64(1); s.Revision = &n }), 4, 2, "test")
+		r := revision.New(d, spec(func(s *v1alpha1.DefinitionSpec) { n := int64(1); s.Revision = &n }), "builder", 4, 2, "test")
 		if !revision.BelongsTo(r, d) || revision.BelongsTo(r, object.Definition{Name: "box", Namespace: "other"}) || r.Spec.Snapshot.Spec.Revision != nil || r.Spec.Snapshot.Generation != 4 {
 			t.Errorf("got %+v", r)
 		}
@@ -129,8 +129,15 @@ func TestBelongsTo(t *testing.T) {
 			t.Errorf("what is in no namespace can't be controlled by what is in one: %v", r.OwnerReferences)
 		}
 		hashOf := func(r *rev.GraphRevision) string { return revision.Hash(&r.Spec.Snapshot.Spec) }
-		if revision.Current([]*rev.GraphRevision{r}, revision.Hash(spec(nil)), hashOf) != r {
+		if revision.Current([]*rev.GraphRevision{r}, revision.Hash(spec(nil)), "builder", hashOf) != r {
 			t.Error("it isn't what it was made of")
+		}
+		if revision.Current([]*rev.GraphRevision{r}, revision.Hash(spec(nil)), "controllers", hashOf) != nil {
+			t.Error("another account is not another revision")
+		}
+		r.Spec.Account = "" // of an earlier release
+		if revision.Current([]*rev.GraphRevision{r}, revision.Hash(spec(nil)), "controllers", hashOf) != r {
+			t.Error("a revision without an account is replaced")
 		}
 		if r.Labels[rev.HashLabel] != hashOf(r) {
 			t.Errorf("its label is %s", r.Labels[rev.HashLabel])

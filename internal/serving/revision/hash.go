@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Content is what a revision keeps of a definition: all but the fields about the use of
-// revisions, and the service account. These may change without a new revision, and a rollback
-// must not restore them.
+// Content is what a revision keeps of a definition's spec: all but the fields about the use of
+// revisions, which may change without a new revision, and which a rollback must not restore. The
+// account is kept beside it, as resolved.
 func Content(spec *v1alpha1.DefinitionSpec) *v1alpha1.DefinitionSpec {
 	out := spec.DeepCopy()
 	out.Revision, out.RevisionHistoryLimit, out.Rollout, out.ServiceAccount = nil, nil, nil, nil

@@ -43,14 +43,16 @@ func FindNumber(all []*rev.GraphRevision, number int64) *rev.GraphRevision {
 	return all[at]
 }
 
-// Current returns the newest revision if its content has the definition's hash; otherwise nil.
-// The hash is computed from the content of the revision: the label is for people, and another
+// Current returns the newest revision if its content has the definition's hash and its account
+// is the definition's; otherwise nil. A revision without an account is one of an earlier release,
+// which did not record it. The hash is computed from the content of the revision: the label is for people, and another
 // implementation of the dialect writes another value.
-func Current(all []*rev.GraphRevision, hash string, hashOf func(*rev.GraphRevision) string) *rev.GraphRevision {
-	if newest := Newest(all); newest != nil && hashOf(newest) == hash {
-		return newest
+func Current(all []*rev.GraphRevision, hash, account string, hashOf func(*rev.GraphRevision) string) *rev.GraphRevision {
+	newest := Newest(all)
+	if newest == nil || hashOf(newest) != hash || newest.Spec.Account != "" && newest.Spec.Account != account {
+		return nil
 	}
-	return nil
+	return newest
 }
 
 // Next is the number of the next revision. Issued is the last number that is known to have been
@@ -62,9 +64,9 @@ func Next(all []*rev.GraphRevision, issued int64) int64 {
 	return issued + 1
 }
 
-// New returns the revision of a definition. A cluster-scoped definition controls it, so that the
+// New returns the revision of a definition whose instances an account reconciles. A cluster-scoped definition controls it, so that the
 // garbage collector deletes both; a namespaced one can't control a cluster-scoped object.
-func New(d object.Definition, spec *v1alpha1.DefinitionSpec, generation, number int64, version string) *rev.GraphRevision {
+func New(d object.Definition, spec *v1alpha1.DefinitionSpec, account string, generation, number int64, version string) *rev.GraphRevision {
 	labels := map[string]string{
 		v1alpha1.OwnedLabel:          "true",
 		v1alpha1.VersionLabel:        object.LabelValue(version),
@@ -79,7 +81,7 @@ func New(d object.Definition, spec *v1alpha1.DefinitionSpec, generation, number 
 		ObjectMeta: metav1.ObjectMeta{Name: Name(d, number), Labels: labels, Finalizers: []string{v1alpha1.Finalizer}},
 		Spec: rev.GraphRevisionSpec{Revision: number, Snapshot: rev.Snapshot{
 			Name: d.Name, Namespace: d.Namespace, Generation: generation, Spec: *Content(spec),
-		}},
+		}, Account: account},
 	}
 	if owner, controls := OwnerReference(d); controls {
 		out.OwnerReferences = []metav1.OwnerReference{owner}

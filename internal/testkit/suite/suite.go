@@ -159,6 +159,22 @@ func (s Suite) Apply(t *testing.T, yaml string) []*unstructured.Unstructured {
 	return s.Cluster.Apply(t, s.Expand(yaml))
 }
 
+// Account creates a service account in the test's namespace, with all permissions.
+func (s Suite) Account(t *testing.T, name string) {
+	t.Helper()
+	s.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: `+name+`, namespace: $NS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-`+name+`}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
+`)
+}
+
 // Kind is one of the test's own kinds.
 func (s Suite) Kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.Group, Version: "v1alpha1", Kind: name}

@@ -161,7 +161,7 @@ func TestMissingPermissionsAreNamed(t *testing.T) {
 
 	t.Log("the right to act as the account")
 	w.Delete(t, rbacKind("RoleBinding"), w.NS, "espalier-controllers:"+w.Name("blog"))
-	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("The controllers ("+who+") lack: impersonate serviceaccounts named builder in namespace "+w.NS))
+	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("The controllers ("+who+") lack: impersonate, list and watch serviceaccounts named builder in namespace "+w.NS))
 	w.Apply(t, printed)
 	w.Await(t, suite.RGD, "", w.Name("blog"), granted)
 	w.end(t)

@@ -93,6 +93,7 @@ func begin(t *testing.T) *world {
 	t.Helper()
 	config := testkit.ExclusiveServer(t)
 	w := &world{log: &lines{}, Suite: suite.Suite{Cluster: testkit.NewCluster(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}}
+	w.FreeLeases(t)
 	w.Apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: "+account+", namespace: $NS}\n")
 	as := rest.AnonymousClientConfig(config)
 	as.BearerToken = w.token(t)
@@ -227,8 +228,8 @@ var site = suite.Graph("Site", `spec: {text: string}, status: {text: "${page.dat
     - {id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-site"}, data: {text: "${schema.spec.text}"}}}
 `)
 
-// blog is the same for a service account.
-var blog = strings.NewReplacer("kind: Site", "kind: Blog", "}-site", "}-blog", "$ID-site", "$ID-blog", "spec:\n  schema", "spec:\n  serviceAccount: {namespace: $NS, name: builder}\n  schema").Replace(site)
+// blog is the same for a service account, which it creates.
+var blog = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: builder, namespace: $NS}\n---" + strings.NewReplacer("kind: Site", "kind: Blog", "}-site", "}-blog", "$ID-site", "$ID-blog", "spec:\n  schema", "spec:\n  serviceAccount: {namespace: $NS, name: builder}\n  schema").Replace(site)
 
 const instance = `
 apiVersion: $GROUP/v1alpha1
@@ -286,7 +287,7 @@ func TestThePrintedRolesSuffice(t *testing.T) {
 
 	t.Log("a definition that names an account")
 	w.Apply(t, blog)
-	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("list and watch blogs."+w.Group, "impersonate serviceaccounts named builder in namespace "+w.NS))
+	w.Await(t, suite.RGD, "", w.Name("blog"), lacking("list and watch blogs."+w.Group, "impersonate, list and watch serviceaccounts named builder in namespace "+w.NS))
 	w.Apply(t, w.printed(t, w.Name("blog")))
 	w.Await(t, suite.RGD, "", w.Name("blog"), granted)
 	w.AwaitReady(t, suite.RGD, "", w.Name("blog"))

@@ -1,0 +1,91 @@
+package definition
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/revision"
+)
+
+// cached are instances by name.
+type cached map[string]*unstructured.Unstructured
+
+func (c cached) GetCached(_ schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, bool) {
+	o, exists := c[name]
+	return o, exists
+}
+
+func (cached) DeletedDespiteFinalizers(schema.GroupVersionKind, string, string) *unstructured.Unstructured {
+	return nil
+}
+
+// pinned is an instance that requests a revision; an empty one requests none.
+func pinned(number string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if number != "" {
+		o.SetAnnotations(map[string]string{v1alpha1.RevisionAnnotation: number})
+	}
+	return o
+}
+
+func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
+	account := func(user string) Account { return Account{User: user, Cluster: &kube.Client{}} }
+	var ended []string
+	r := &reconcilers{
+		instances: cached{"plain": pinned(""), "pinned": pinned("1"), "unknown": pinned("7")},
+		create:    func(Account) *instance.Reconciler { return &instance.Reconciler{} },
+		ended:     func(a Account) { ended = append(ended, a.User) },
+		byUser:    map[string]*accountReconciler{},
+	}
+	expect := func(name, user string, others int) {
+		t.Helper()
+		chosen, rest := r.choose(object.Key{Name: name})
+		if chosen == nil || chosen.account.User != user || len(rest) != others {
+			t.Errorf("%s: got %+v and %d others", name, chosen, len(rest))
+		}
+		if chosen != nil {
+			chosen.inFlight.Done()
+		}
+	}
+	one, two := &graph.Graph{}, &graph.Graph{}
+	both := newComposers(composers{
+		state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: account("a"), 2: account("b")},
+	})
+
+	if chosen, others := r.choose(object.Key{Name: "plain"}); chosen != nil || len(others) > 0 {
+		t.Error("an instance is reconciled without an account")
+	}
+	if !r.set(nil, account("c")) || r.set(nil, account("c")) {
+		t.Error("set does not say whether the account has changed")
+	}
+	expect("plain", "c", 0)
+	if !r.set(both, account("b")) || r.set(both, account("b")) {
+		t.Error("set does not say whether the composers have changed")
+	}
+	if !slices.Equal(ended, []string{"c"}) {
+		t.Errorf("ended: %v", ended)
+	}
+	expect("plain", "b", 1)
+	expect("pinned", "a", 1)
+	expect("unknown", "b", 1) // the instance stays as it is, and its status says so
+	expect("gone", "b", 1)
+
+	r.set(newComposers(composers{state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{2: two}, accounts: map[int64]Account{2: account("b")}}), Account{})
+	if !slices.Equal(ended, []string{"c", "a"}) {
+		t.Errorf("ended: %v", ended)
+	}
+	expect("pinned", "b", 0)
+	expect("gone", "b", 0) // any account forgets it
+	r.stop()
+	if !slices.Equal(ended, []string{"c", "a", "b"}) {
+		t.Errorf("ended: %v", ended)
+	}
+}

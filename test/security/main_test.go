@@ -1,0 +1,55 @@
+// Package security attacks a running Espalier as the users that docs/security.md names, on a
+// real API server with RBAC: each test is one way past the permissions of the cluster.
+package security
+
+import (
+	"os"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(suite.Main(m, server.Options{AdmissionPolicies: true, RequireServiceAccount: true, Usages: true}, nil))
+}
+
+// user is a client with a token and with the rules of a ClusterRole in one namespace, or in all
+// if that is empty.
+func user(t *testing.T, s suite.Suite, name, namespace, rules string) *testkit.Cluster {
+	t.Helper()
+	scope, where := "ClusterRole", ""
+	if namespace != "" {
+		scope, where = "Role", ", namespace: "+namespace
+	}
+	s.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: `+name+`, namespace: $NS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: `+scope+`
+metadata: {name: $ID-`+name+where+`}
+rules: `+rules+`
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: `+scope+`Binding
+metadata: {name: $ID-`+name+where+`}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: `+scope+`, name: $ID-`+name+`}
+subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
+`)
+	tokens := kubernetes.NewForConfigOrDie(s.Config).CoreV1().ServiceAccounts(s.NS)
+	token, err := tokens.CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := rest.AnonymousClientConfig(s.Config)
+	as.BearerToken = token.Status.Token
+	return testkit.NewCluster(t, as)
+}
