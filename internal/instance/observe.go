@@ -24,7 +24,7 @@ import (
 // read; it is repeated until it names no new one.
 func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	s.facts.Instance = s.instance
-	s.facts.Now = r.Now()
+	s.facts.Now, s.facts.Limits = r.Now(), r.Limits.Limits
 	s.facts.Owned = map[string][]*unstructured.Unstructured{}
 	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
 	s.facts.External = map[plan.Need]plan.Lookup{}
@@ -44,6 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 			break
 		}
 	}
+	r.countExceeded(s.desired)
 	s.forgetObstacles()
 	if s.desired.Failure != nil {
 		s.errs = append(s.errs, s.desired.Failure)
