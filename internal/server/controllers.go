@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -48,8 +49,9 @@ type Options struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
-	// Limits bound each instance.
-	Limits plan.Limits
+	// Limits bound each instance, and WatchLimits the watches for instances.
+	Limits      plan.Limits
+	WatchLimits watch.Limits
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
@@ -131,7 +133,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease,
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits,
 	})
 	if err != nil {
 		return nil, err
@@ -231,7 +233,7 @@ func (c *Controllers) Collectors() []prometheus.Collector {
 	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
 		return c.Hub.Select(gvk, "", labels.Everything())
 	}
-	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
 }
 
 // Notes are remarks on the state of the controllers, each in one line.

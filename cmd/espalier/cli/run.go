@@ -75,7 +75,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies, Limits: f.limits.Limits,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}
 }
