@@ -241,7 +241,7 @@ func TestADeletionPastItsTimeoutIsStalled(t *testing.T) {
 func TestAForcedDeletionLeavesBehindWhatBlocksIt(t *testing.T) {
 	for name, force := range map[string]func(*fixture){
 		"For as long as the instance says":   func(f *fixture) { f.annotate(shop, v1alpha1.ForceAfterAnnotation, "1m") },
-		"For as long as the definition says": func(f *fixture) { f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m0s") },
+		"For as long as the definition says": func(f *fixture) { f.nodes.defaults.ForceAfter = time.Minute },
 		"By name":                            func(f *fixture) { f.annotate(shop, v1alpha1.ForceDeleteAnnotation, "ConfigMap/b") },
 	} {
 		t.Run(name, func(t *testing.T) {

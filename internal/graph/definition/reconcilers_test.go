@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
@@ -58,6 +59,7 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	one, two := &graph.Graph{}, &graph.Graph{}
 	both := newComposers(composers{
 		state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: account("a"), 2: account("b")},
+		overrides: inventory.Overrides{Revision: v1alpha1.OverrideAllow},
 	})
 
 	if chosen, others := r.choose(object.Key{Name: "plain"}); chosen != nil || len(others) > 0 {
