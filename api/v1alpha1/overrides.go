@@ -4,7 +4,7 @@ package v1alpha1
 // Others are ignored, and the instance's condition OverridesIgnored names them.
 type InstanceOverrides struct {
 	// DeletionPolicy is which values of the annotation espalier.dev/deletion-policy apply:
-	// None; Preserve, the default, those that keep an object as it is at least as well as the
+	// None; Preserve, the default, those that preserve an object at least as well as the
 	// deletionPolicy of its node, in the order Delete, Orphan, Retain; or All.
 	//
 	// +optional
@@ -34,7 +34,7 @@ type DeletionPolicyOverride string
 const (
 	// OverrideNone ignores them all.
 	OverrideNone DeletionPolicyOverride = "None"
-	// OverridePreserve applies those that keep an object at least as well as the
+	// OverridePreserve applies those that preserve an object at least as well as the
 	// definition's.
 	OverridePreserve DeletionPolicyOverride = "Preserve"
 	// OverrideAll applies them all: an instance can delete what its definition preserves.

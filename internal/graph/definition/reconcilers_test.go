@@ -91,3 +91,43 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 		t.Errorf("ended: %v", ended)
 	}
 }
+
+// TestAnInstanceSelectsARevisionOnlyIfItMay has an instance request a revision of another account.
+func TestAnInstanceSelectsARevisionOnlyIfItMay(t *testing.T) {
+	one, two := &graph.Graph{}, &graph.Graph{}
+	composed := func(access v1alpha1.OverrideAccess) *composers {
+		return newComposers(composers{
+			state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: {User: "a"}, 2: {User: "b"}},
+			overrides: inventory.OverridesOf(&v1alpha1.InstanceOverrides{Revision: access}), requested: func(int64) {},
+		})
+	}
+	cases := map[string]struct {
+		access  v1alpha1.OverrideAccess
+		request string
+		want    int64
+		user    string
+	}{
+		"By default it may not":              {"", "1", 2, "b"},
+		"If it is denied":                    {v1alpha1.OverrideDeny, "1", 2, "b"},
+		"An invalid one is ignored then too": {"", "latest", 2, "b"},
+		"If it is allowed":                   {v1alpha1.OverrideAllow, "1", 1, "a"},
+		"An invalid one freezes it then":     {v1alpha1.OverrideAllow, "latest", 0, "b"},
+		"One that requests none":             {v1alpha1.OverrideAllow, "", 2, "b"},
+	}
+	for name, tc := range cases {
+		c := composed(tc.access)
+		if got := c.revisionOf(c.Choose(pinned(tc.request))); got != tc.want {
+			t.Errorf("%s: it is composed by revision %d", name, got)
+		}
+		if got := c.accountOf(pinned(tc.request)).User; got != tc.user {
+			t.Errorf("%s: it is reconciled as %s", name, got)
+		}
+	}
+	denied, allowed := composed(""), composed(v1alpha1.OverrideAllow)
+	if denied.digest == allowed.digest || denied.composesAs(pinned(""), allowed) {
+		t.Error("composers that allow more replace none that allow less")
+	}
+	if !denied.composesAs(pinned("1"), composed(v1alpha1.OverrideDeny)) {
+		t.Error("composers that allow the same replace each other")
+	}
+}
