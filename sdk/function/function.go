@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -97,6 +98,10 @@ func MutualTLS(directory string) (*tls.Config, error) {
 	}, nil
 }
 
+// maxLogged bounds the value of a panic in the log, in bytes. The error has its type only: the
+// value may quote a Secret.
+const maxLogged = 64 << 10
+
 // service is the gRPC service of a function.
 type service struct {
 	fnv1.UnimplementedFunctionRunnerServiceServer
@@ -106,8 +111,8 @@ type service struct {
 func (s service) RunFunction(ctx context.Context, request *fnv1.RunFunctionRequest) (response *fnv1.RunFunctionResponse, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			fmt.Fprintf(os.Stderr, "function panicked: %v\n%s", value, debug.Stack())
-			err = status.Errorf(codes.Internal, "the function panicked: %v", value)
+			fmt.Fprintf(os.Stderr, "function panicked: %s\n%s", diag.TruncateLines(fmt.Sprint(value), maxLogged), debug.Stack())
+			err = status.Error(codes.Internal, "the function failed with a "+diag.Panic(value))
 		}
 	}()
 	return s.run(ctx, request)
