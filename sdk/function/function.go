@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
@@ -21,7 +22,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -98,10 +98,6 @@ func MutualTLS(directory string) (*tls.Config, error) {
 	}, nil
 }
 
-// maxLogged bounds the value of a panic in the log, in bytes. The error has its type only: the
-// value may quote a Secret.
-const maxLogged = 64 << 10
-
 // service is the gRPC service of a function.
 type service struct {
 	fnv1.UnimplementedFunctionRunnerServiceServer
@@ -111,9 +107,18 @@ type service struct {
 func (s service) RunFunction(ctx context.Context, request *fnv1.RunFunctionRequest) (response *fnv1.RunFunctionResponse, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			fmt.Fprintf(os.Stderr, "function panicked: %s\n%s", diag.TruncateLines(fmt.Sprint(value), maxLogged), debug.Stack())
-			err = status.Error(codes.Internal, "the function failed with a "+diag.Panic(value))
+			fmt.Fprintf(os.Stderr, "function panicked: %.4096q\n%s", fmt.Sprint(value), debug.Stack())
+			err = status.Error(codes.Internal, "the function failed with a "+panicText(value))
 		}
 	}()
 	return s.run(ctx, request)
+}
+
+// panicText describes the value of a panic in an error: the text of a mistake in the program, and
+// of anything else its type alone, since the value may quote a Secret.
+func panicText(value any) string {
+	if mistake, ok := value.(runtime.Error); ok {
+		return "panic: " + mistake.Error()
+	}
+	return fmt.Sprintf("panic with a %T", value)
 }
