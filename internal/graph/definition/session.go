@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -34,6 +35,8 @@ type Config struct {
 	serving.Config
 	Registry *Registry
 	Version  string
+	// Keys prove which objects are children of instances.
+	Keys inventory.Keys
 	// AllowCRDDeletion says that the CustomResourceDefinition is deleted with the definition once no instance remains.
 	AllowCRDDeletion bool
 	// Usages knows which objects are in use.

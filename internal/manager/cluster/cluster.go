@@ -48,6 +48,9 @@ type Options struct {
 	OnPermissionsChange func(user string)
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease Lease
+	// SigningKeyNamespace is where the signing key is created, unless the cluster records another
+	// namespace; empty for controllers that need no key.
+	SigningKeyNamespace string
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
@@ -66,6 +69,8 @@ type Cluster struct {
 	CRDs   *kube.CRDs
 	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
+	// Keys are the signing keys of the installation, once controllers start.
+	Keys inventory.Keys
 
 	options     Options
 	accounts    accounts
@@ -195,6 +200,9 @@ func (k *Cluster) installAndStart(ctx context.Context, start func(context.Contex
 		return err
 	}
 	if err := k.recordLease(ctx); err != nil {
+		return err
+	}
+	if err := k.loadSigningKeys(ctx); err != nil {
 		return err
 	}
 	select {
