@@ -78,6 +78,10 @@ func TestAnUpgradeSignsWhatIsThere(t *testing.T) {
 	w.Patch(t, spread, ns, "suspended", `{"metadata": {"annotations": {"kro.run/reconcile": "suspended"}}}`)
 	w.Delete(t, spread, ns, "dying")
 	forgetKey(t, w)
+	testkit.Poll(t, "the new key is younger by a second", func() bool {
+		last := w.Get(t, suite.ConfigMap, elsewhere, "dying-far").GetCreationTimestamp()
+		return time.Since(last.Time) > 2*time.Second
+	})
 
 	stop = steps.Run(t, config)
 	defer func() { stop() }()
@@ -133,7 +137,7 @@ func TestALostSigningKeyIsNotReplaced(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	t.Cleanup(restore)
+	defer restore()
 	refuses := func(want ...string) {
 		t.Helper()
 		c, err := server.NewControllers(server.Options{Config: config, Workers: 1, Log: logr.Discard(), Events: suite.DiscardEvents{}, Version: "test"})

@@ -140,24 +140,24 @@ func TestACopiedLabelTakesNoPlace(t *testing.T) {
 	s.Apply(t, shelf)
 	s.Apply(t, shelfInstance)
 	s.AwaitReady(t, s.Kind("Shelf"), s.NS, "x")
-	attack := copyOf(s.Get(t, suite.ConfigMap, s.NS, "x-first"), s.NS, "y-first", true)
-	id := applySetID(s, "y")
-	attack.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": id, "kro.run/node-id": "first", "kro.run/instance-name": "y"})
+	attack := copyOf(s.Get(t, suite.ConfigMap, s.NS, "x-first"), s.NS, "other-first", true)
+	id := applySetID(s, "other")
+	attack.SetLabels(map[string]string{"applyset.kubernetes.io/part-of": id, "kro.run/node-id": "first", "kro.run/instance-name": "other"})
 	if _, err := labeller(t, s, "here", s.NS).TryApply(t, attack); err != nil {
 		t.Fatal(err)
 	}
-	s.Apply(t, strings.ReplaceAll(shelfInstance, "name: x", "name: y"))
-	s.Await(t, s.Kind("Shelf"), s.NS, "y", suite.HasCondition("Ready", "False", "NotOwned", "nothing proves that the instance has created it", "adopt: IfUnowned"))
-	if _, read, _ := unstructured.NestedString(s.Get(t, s.Kind("Shelf"), s.NS, "y").Object, "status", "read"); read {
+	s.Apply(t, strings.ReplaceAll(shelfInstance, "name: x", "name: other"))
+	s.Await(t, s.Kind("Shelf"), s.NS, "other", suite.HasCondition("Ready", "False", "NotOwned", "nothing proves that the instance has created it", "adopt: IfUnowned"))
+	if _, read, _ := unstructured.NestedString(s.Get(t, s.Kind("Shelf"), s.NS, "other").Object, "status", "read"); read {
 		t.Error("the object was read as a node")
 	}
 
 	t.Log("its author lets it be adopted")
 	s.Apply(t, strings.Replace(shelf, "- id: first\n", "- id: first\n      adopt: IfUnowned\n", 1))
-	s.AwaitReady(t, s.Kind("Shelf"), s.NS, "y")
-	s.Patch(t, suite.ConfigMap, s.NS, "y-first", `{"metadata": {"finalizers": null}}`)
-	s.Delete(t, s.Kind("Shelf"), s.NS, "y")
-	s.AwaitGone(t, suite.ConfigMap, s.NS, "y-first")
+	s.AwaitReady(t, s.Kind("Shelf"), s.NS, "other")
+	s.Patch(t, suite.ConfigMap, s.NS, "other-first", `{"metadata": {"finalizers": null}}`)
+	s.Delete(t, s.Kind("Shelf"), s.NS, "other")
+	s.AwaitGone(t, suite.ConfigMap, s.NS, "other-first")
 }
 
 // TestATenantWritesNoInventory changes the inventory of an instance, so that the engine looks

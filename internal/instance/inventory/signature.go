@@ -70,7 +70,7 @@ func (o Owner) Recognizing(keys Keys, instance *unstructured.Unstructured, taken
 	if keys.IsZero() {
 		return o
 	}
-	if before := latest(keys.unsignedBefore, takenOver); createdBy(instance, before) {
+	if before := latest(keys.unsignedBefore, takenOver); isOlder(instance, before) {
 		o.unsignedBefore = before
 	}
 	o.namespaces = o.Recorded(instance).Namespaces
@@ -94,10 +94,11 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// createdBy says whether an object was created at a time or before; API servers count seconds.
-func createdBy(o *unstructured.Unstructured, at time.Time) bool {
+// isOlder says whether an object was created before a time. API servers count seconds: in the
+// second of the signing key's creation, an instance is one of a release that signs.
+func isOlder(o *unstructured.Unstructured, than time.Time) bool {
 	created := o.GetCreationTimestamp().Time
-	return !created.IsZero() && !at.IsZero() && !created.After(at)
+	return !created.IsZero() && created.Before(than)
 }
 
 // Owns says whether an object is one of the instance's children. Its label says whose it may be:
@@ -145,7 +146,7 @@ func (o Owner) refersToThis(child *unstructured.Unstructured) bool {
 // signing key, in a namespace of the instance's inventory. Owner references don't reach other
 // namespaces, and some children have none.
 func (o Owner) isOfOldInventory(child *unstructured.Unstructured) bool {
-	if !createdBy(child, o.unsignedBefore) {
+	if !isOlder(child, o.unsignedBefore) {
 		return false
 	}
 	_, recorded := o.namespaces[child.GetNamespace()]

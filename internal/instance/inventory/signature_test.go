@@ -132,6 +132,7 @@ func TestOwns(t *testing.T) {
 		"An owner reference to a former incarnation":    {"the garbage collector deletes it", young, marked(young, "prod", unsigned, ownedBy("i-0")), false},
 		"An owner reference from another namespace":     {"Kubernetes knows none", young, marked(young, "team", unsigned, ownedBy("i-1")), false},
 		"An owner reference without label":              {"an owner is no definition", young, marked(young, "prod", unsigned, ownedBy("i-1"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
+		"A child of the second of the key":              {"a release that signs has made it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, aged(signing.Created)), false},
 		"A child that is older than the key":            {"an earlier release has made it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, aged(beforeKey)), true},
 		"An old child in a recorded namespace":          {"the inventory is as old", ownerOf(old, signing.Keys()), marked(young, "recorded", unsigned, aged(beforeKey)), true},
 		"An old child that is cluster-scoped":           {"the same", ownerOf(old, signing.Keys()), marked(young, "", unsigned, aged(beforeKey)), true},
@@ -156,7 +157,7 @@ func TestOwns(t *testing.T) {
 // TestATakenOverKindVouchesForItsInstances has a kind that another engine served until after the key
 // was created.
 func TestATakenOverKindVouchesForItsInstances(t *testing.T) {
-	takenOver := inventory.TakenOver(map[string]string{v1alpha1.TakenOverAnnotation: afterKey.Format(time.RFC3339)})
+	takenOver := inventory.TakenOver(map[string]string{v1alpha1.TakenOverAnnotation: afterKey.Add(time.Second).Format(time.RFC3339)})
 	of := func(at time.Time) inventory.Owner {
 		return inventory.OwnerOf(createdAt(at), object.Definition{}, "v1").Recognizing(signing.Keys(), createdAt(at), takenOver)
 	}

@@ -305,12 +305,12 @@ func TestObject(t *testing.T) {
 		name string
 		want *unstructured.Unstructured
 	}{
-		"A node's object is found by kind and name":                                     {"a", configMap, "x", mine},
-		"An object of another kind is another object":                                   {"a", secretKind, "x", secret},
-		"An object of another version is converted to the node's":                       {"a", older, "x", asOlder},
-		"Another node's object isn't the node's":                                        {"a", configMap, "z", nil},
-		"A node without a name has the only object of the kind":                         {"a", configMap, "", mine},
-		"A node without a name has none of several objects":                             {"c", configMap, "", nil},
+		"A node's object is found by kind and name":               {"a", configMap, "x", mine},
+		"An object of another kind is another object":             {"a", secretKind, "x", secret},
+		"An object of another version is converted to the node's": {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                  {"a", configMap, "z", nil},
+		"A node without a name has the only object of the kind":   {"a", configMap, "", mine},
+		"A node without a name has none of several objects":       {"c", configMap, "", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

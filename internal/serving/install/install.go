@@ -83,7 +83,7 @@ func RecordTakeover(wanted, current *apiextensionsv1.CustomResourceDefinition, n
 	}
 	at := current.Annotations[v1alpha1.TakenOverAnnotation]
 	if IsForeign(current) {
-		at = now.UTC().Format(time.RFC3339)
+		at = now.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339) // what it made in this second counts
 	}
 	if at != "" {
 		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.TakenOverAnnotation, at)
