@@ -18,6 +18,7 @@ import (
 func (i *Import) sign(ctx context.Context, o *unstructured.Unstructured) error {
 	set := o.GetLabels()[v1alpha1.ApplySetPartOfLabel]
 	parent, isChild := i.instanceOfSet(set)
+	isChild = isChild && inventory.Node(o) != ""
 	if !isChild && !inventory.IsInstance(o) {
 		return nil
 	}
@@ -31,7 +32,7 @@ func (i *Import) sign(ctx context.Context, o *unstructured.Unstructured) error {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	if isChild && inventory.Node(o) != "" {
+	if isChild {
 		annotations[v1alpha1.SignatureAnnotation] = i.keys.SignatureOf(string(i.hold.GetUID()), parent, object.KeyOf(o), inventory.Node(o))
 	}
 	if inventory.IsInstance(o) {
@@ -62,7 +63,7 @@ func (i *Import) signingKeys(ctx context.Context) (inventory.Keys, error) {
 		return inventory.Keys{}, err
 	}
 	if bindings == nil || bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation] == "" {
-		return inventory.Keys{}, errors.New("the cluster records no signing key; start the controllers, which create one, with 'espalier run'")
+		return inventory.Keys{}, errors.New("the cluster records no signing key; start the controllers, which create one, with 'espalier run', and run the import again")
 	}
 	namespace := bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation]
 	secret, err := i.get(ctx, secretKind, namespace, v1alpha1.SigningKeySecret)
