@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -183,5 +184,22 @@ func TestWithoutAKeyNothingIsReconciled(t *testing.T) {
 	f.Keys = inventory.Keys{}
 	if out := f.reconcile(); out.Err == nil || len(f.calls) > 0 {
 		t.Errorf("it was reconciled: %v", f.calls)
+	}
+}
+
+func TestDefinitionsReadNoSigningKey(t *testing.T) {
+	f := newFixture(t)
+	for _, name := range []string{v1alpha1.SigningKeySecret, "other"} {
+		f.put(named(inventory.SecretKind, "kube-system", name))
+	}
+	lease := f.openLease(shop)
+	if found, _ := lease.Object(inventory.SecretKind, "kube-system", v1alpha1.SigningKeySecret); found != nil {
+		t.Error("it is read by its name")
+	}
+	if found, _ := lease.Object(inventory.SecretKind, "kube-system", "other"); found == nil {
+		t.Error("another Secret isn't read")
+	}
+	if found, _ := lease.Matching(inventory.SecretKind, "", labels.Everything()); len(found) != 1 || found[0].GetName() != "other" {
+		t.Errorf("Secrets by labels: %v", found)
 	}
 }

@@ -205,7 +205,7 @@ func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
 	if s.memory.composer != s.composer {
 		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
 	}
-	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	s.lease = r.openLease(s.key)
 	s.facts.Waits = reportedWaits(s.instance)
 	maps.Copy(s.facts.Waits, s.memory.waitingSince)
 	return reconcile.Result{}

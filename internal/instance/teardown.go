@@ -89,7 +89,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	if err != nil {
 		return plan.Remaining{}, err
 	}
-	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	s.lease = r.openLease(s.key)
 	defer s.lease.Commit()
 	remains := plan.Remaining{
 		Instance: s.instance, Policy: policy, Reported: s.reportedStatus(),
