@@ -124,7 +124,8 @@ func KeysOf(secret *unstructured.Unstructured) (Keys, error) {
 		before = time.Time{}
 	default:
 		if before, err = time.Parse(time.RFC3339, text); err != nil {
-			return Keys{}, fmt.Errorf("its annotation %s is neither %q nor a time such as 2026-08-01T12:00:00Z", v1alpha1.UnsignedBeforeAnnotation, v1alpha1.UnsignedNever)
+			return Keys{}, fmt.Errorf("its annotation %s is neither %q nor a time such as 2026-08-01T12:00:00Z",
+				v1alpha1.UnsignedBeforeAnnotation, v1alpha1.UnsignedNever)
 		}
 	}
 	return NewKeys(current, byID, before)

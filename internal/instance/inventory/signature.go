@@ -45,7 +45,8 @@ func (k Keys) SignatureOf(uid string, instance, child object.Key, node string) s
 // child for the node. Any incarnation counts: the next one finds what the former has left.
 func (k Keys) Verifies(signature string, instance, child object.Key, node string) bool {
 	parts := strings.Split(signature, ":")
-	return len(parts) == 4 && parts[0] == signatureVersion && k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
+	return len(parts) == 4 && parts[0] == signatureVersion &&
+		k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
 }
 
 // sign sets the signature of a child. Without keys it removes one that a template has.
@@ -101,8 +102,8 @@ func isOlder(o *unstructured.Unstructured, than time.Time) bool {
 	return !created.IsZero() && created.Before(than)
 }
 
-// Owns says whether an object is one of the instance's children. Its label says whose it may be:
-// whoever may write labels can copy one. A signature proves it, or, for an object without:
+// Owns says whether an object is one of the instance's children. Its label only names the instance:
+// whoever may write labels can copy it. A signature proves it, or, for an object without:
 //   - an owner reference to this incarnation of the instance, where Kubernetes allows one: the
 //     garbage collector deletes the object with the instance anyway;
 //   - the claim's reference of a composite;
@@ -158,7 +159,8 @@ func (o Owner) isOfOldInventory(child *unstructured.Unstructured) bool {
 const inventoryPrefix = "hmac-sha256:"
 
 func inventoryMessage(instance object.Key, kinds, namespaces string) []byte {
-	return message("espalier inventory "+signatureVersion, instance.Group, instance.Kind, instance.Namespace, instance.Name, kinds, namespaces)
+	return message("espalier inventory "+signatureVersion,
+		instance.Group, instance.Kind, instance.Namespace, instance.Name, kinds, namespaces)
 }
 
 // SignatureOfInventory is the value of ApplySetHashAnnotation. It is the same for each
@@ -171,7 +173,8 @@ func (k Keys) SignatureOfInventory(instance object.Key, kinds, namespaces string
 func (k Keys) verifiesInventory(signature string, instance object.Key, kinds, namespaces string) bool {
 	text, signed := strings.CutPrefix(signature, inventoryPrefix)
 	parts := strings.Split(text, ":")
-	return signed && len(parts) == 3 && parts[0] == signatureVersion && k.verifies(inventoryMessage(instance, kinds, namespaces), parts[1], parts[2])
+	return signed && len(parts) == 3 && parts[0] == signatureVersion &&
+		k.verifies(inventoryMessage(instance, kinds, namespaces), parts[1], parts[2])
 }
 
 // recordedState says how far the inventory on an instance is to be believed.
@@ -186,7 +189,8 @@ const (
 
 func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
 	annotations := instance.GetAnnotations()
-	hash, kinds, namespaces := annotations[v1alpha1.ApplySetHashAnnotation], annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation]
+	hash := annotations[v1alpha1.ApplySetHashAnnotation]
+	kinds, namespaces := annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation]
 	switch {
 	case strings.HasPrefix(hash, inventoryPrefix):
 		if o.Keys.verifiesInventory(hash, o.Key(), kinds, namespaces) {
