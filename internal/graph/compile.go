@@ -51,11 +51,11 @@ var compilerPasses = []compilerPass{
 
 // compilation is the state between passes.
 type compilation struct {
-	spec     *v1alpha1.DefinitionSpec
-	kinds    Kinds
+	spec  *v1alpha1.DefinitionSpec
+	kinds Kinds
 	// secretOutputsRule is what happens to outputs with data of Secrets.
 	secretOutputsRule SecretOutputs
-	problems diag.List
+	problems          diag.List
 
 	graph *Graph
 	// drafts has one for each entry of spec.resources, in its order.

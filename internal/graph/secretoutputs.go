@@ -21,6 +21,14 @@ const (
 	WarnOfSecretOutputs SecretOutputs = "Warn"
 )
 
+// ParseSecretOutputs returns the rule of a name. The error names the flag --secret-outputs.
+func ParseSecretOutputs(name string) (SecretOutputs, error) {
+	if rule := SecretOutputs(name); rule == RefuseSecretOutputs || rule == WarnOfSecretOutputs {
+		return rule, nil
+	}
+	return "", fmt.Errorf("--secret-outputs must be %s or %s, not %q", RefuseSecretOutputs, WarnOfSecretOutputs, name)
+}
+
 // MaxAllowedSecretOutputs bounds the fields that a definition allows data of Secrets in.
 const MaxAllowedSecretOutputs = 64
 

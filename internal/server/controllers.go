@@ -24,6 +24,7 @@ import (
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
@@ -46,6 +47,9 @@ type Options struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
+	// outputs; by default they are refused.
+	SecretOutputs graph.SecretOutputs
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
@@ -269,7 +273,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
-		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
+		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
