@@ -112,6 +112,8 @@ type Node struct {
 	namespaceUnset bool
 	// mayHoldSecret says that the object may contain the data of a Secret.
 	mayHoldSecret bool
+	// secretFields says that names of the object's fields may come from a Secret.
+	secretFields bool
 	// readsSecret says that it may because its template reads a Secret.
 	readsSecret bool
 	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that

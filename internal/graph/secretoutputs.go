@@ -149,6 +149,7 @@ func (f *secretFlow) node(n *Node, document object.Path) {
 			delete(f.values, d.iterator)
 		}
 	}
+	value.Visit(func(_ []string, part *expr.Secrecy) { n.secretFields = n.secretFields || part.Keys() })
 	if n.Kind.GroupKind() == secretKind {
 		value = secretObject(n.ID, value)
 	}

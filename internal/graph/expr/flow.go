@@ -28,8 +28,33 @@ func (l *locals) with(name string, secrecy *Secrecy) *locals {
 	return &locals{outer: l, name: name, secrecy: secrecy}
 }
 
-// of is the secrecy of the value of an expression.
+// of is the secrecy of the value of an expression. A computed value may have secret keys if it is
+// no scalar.
 func (f *flow) of(e ast.Expr, l *locals) *Secrecy {
+	s := f.ofParts(e, l)
+	switch e.Kind() {
+	case ast.CallKind, ast.ComprehensionKind, ast.MapKind:
+		if !isScalar(f.tree.GetType(e.ID())) {
+			return s.withKeys()
+		}
+	default: // the keys of a part are those of the value that it is a part of
+	}
+	return s
+}
+
+func isScalar(t *cel.Type) bool {
+	if inner, ok := unwrapped(t); ok {
+		t = inner
+	}
+	switch t.Kind() {
+	case cel.StringKind, cel.BytesKind, cel.BoolKind, cel.IntKind, cel.UintKind, cel.DoubleKind, cel.TimestampKind, cel.DurationKind, cel.NullTypeKind:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *flow) ofParts(e ast.Expr, l *locals) *Secrecy {
 	switch e.Kind() {
 	case ast.IdentKind:
 		for ; l != nil; l = l.outer {

@@ -13,6 +13,8 @@ type Secrecy struct {
 	// whole says that the value itself comes from there. Otherwise only some of its parts do,
 	// and its size and its keys say nothing about them.
 	whole bool
+	// keys says that the value may have keys that come from there.
+	keys bool
 	// fields are the parts by name, each those of all items or entries. keyed says that these
 	// are entries of a map.
 	fields map[string]*Secrecy
@@ -54,7 +56,7 @@ func newSecrecy(s Secrecy) *Secrecy {
 	case s.source == "":
 		return nil
 	case s.parts > maxSecretParts:
-		return Secret(s.source)
+		return Secret(s.source).withKeys()
 	}
 	s.parts++
 	return &s
@@ -66,6 +68,20 @@ func firstSource(a, b string) string {
 	}
 	return a
 }
+
+// Keys says whether a value that comes from a Secret as a whole may have keys that do.
+func (s *Secrecy) Keys() bool { return s.keys }
+
+// withKeys is the secrecy of a value of which the keys are secret too, if it is whole.
+func (s *Secrecy) withKeys() *Secrecy {
+	if s == nil || !s.whole || s.keys {
+		return s
+	}
+	out := *s
+	out.keys = true
+	return &out
+}
+
 
 // Source is the path of data that the value contains, or was computed from.
 func (s *Secrecy) Source() string { return s.source }
@@ -132,7 +148,11 @@ func (s *Secrecy) Join(other *Secrecy) *Secrecy {
 	case s == nil:
 		return other
 	case s.whole || other.whole || s.parts+other.parts > maxSecretParts:
-		return Secret(firstSource(s.source, other.source))
+		out := Secret(firstSource(s.source, other.source))
+		if !s.whole || !other.whole || s.keys || other.keys {
+			return out.withKeys()
+		}
+		return out
 	}
 	fields := maps.Clone(s.fields)
 	if fields == nil {
