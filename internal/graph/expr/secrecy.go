@@ -82,7 +82,6 @@ func (s *Secrecy) withKeys() *Secrecy {
 	return &out
 }
 
-
 // Source is the path of data that the value contains, or was computed from.
 func (s *Secrecy) Source() string { return s.source }
 
