@@ -244,7 +244,7 @@ func TestAPlanListsMissingObjects(t *testing.T) {
 	c.Add(fakekube.Parse("{apiVersion: espalier.dev/v1alpha1, kind: Hold, metadata: {name: mine}, spec: {reason: maintenance}}"))
 	i, p := newImport(c, file)
 	steps, err := i.Plan(context.Background())
-	if err != nil || steps[0].String() != "create   Namespace dev" || steps[1].String() != "keep     Namespace prod" || len(steps) != len(file.Objects()) {
+	if err != nil || steps[0].String() != "create Namespace dev" || steps[1].String() != "keep   Namespace prod" || len(steps) != len(file.Objects()) {
 		t.Errorf("got %v, %q", err, steps)
 	}
 	if writes := without(c.Writes(), "dry-run "); len(writes) > 0 || !slices.Contains(p.messages, "Hold mine exists, too: the controllers stay paused until it is deleted") {

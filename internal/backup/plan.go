@@ -47,7 +47,7 @@ type Step struct {
 
 // String is the step as a line of a plan.
 func (s Step) String() string {
-	text := fmt.Sprintf("%-8s %s", s.Verb, s.Key)
+	text := fmt.Sprintf("%-6s %s", s.Verb, s.Key)
 	if s.Detail != "" {
 		text += ", " + s.Detail
 	}
