@@ -24,6 +24,12 @@ func TestMain(m *testing.M) {
 // if that is empty.
 func user(t *testing.T, s suite.Suite, name, namespace, rules string) *testkit.Cluster {
 	t.Helper()
+	return testkit.NewCluster(t, userConfig(t, s, name, namespace, rules))
+}
+
+// userConfig is the connection of a user.
+func userConfig(t *testing.T, s suite.Suite, name, namespace, rules string) *rest.Config {
+	t.Helper()
 	scope, where := "ClusterRole", ""
 	if namespace != "" {
 		scope, where = "Role", ", namespace: "+namespace
@@ -51,5 +57,5 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
 	}
 	as := rest.AnonymousClientConfig(s.Config)
 	as.BearerToken = token.Status.Token
-	return testkit.NewCluster(t, as)
+	return as
 }

@@ -42,7 +42,7 @@ func newImport() *cobra.Command {
 			"  0  everything is restored\n" +
 			"  1  it failed; run it again\n" +
 			"  2  the arguments are invalid\n" +
-			"  3  existing objects are in the way; nothing was written\n" +
+			"  3  existing objects are in the way, or FILE is not acceptable; nothing was written\n" +
 			"  4  kinds were not served in time; the controllers stay suspended; run it again",
 		Example: "  espalier import --dry-run control-plane.yaml\n" +
 			"  espalier import control-plane.yaml\n" +
