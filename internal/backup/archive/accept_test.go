@@ -253,7 +253,7 @@ func TestAnArchiveIsBounded(t *testing.T) {
 		"a large archive":   {top + "---\na: " + strings.Repeat("x", 1<<20) + "\n", "the export is larger than 1000000 bytes; if you trust it, raise --max-bytes"},
 	}
 	for name, tc := range cases {
-		limit := int64(DefaultMaxBytes)
+		limit := int64(MaxBytes)
 		if name == "a large archive" {
 			limit = 1_000_000
 		}

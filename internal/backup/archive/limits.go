@@ -18,8 +18,8 @@ import (
 // Limits of what an import reads. An archive may be written by somebody else, and all of it is
 // read into memory before anything is written.
 const (
-	// DefaultMaxBytes is the default limit of a whole archive; --max-bytes changes it.
-	DefaultMaxBytes = 512 << 20
+	// MaxBytes is the default limit of a whole archive; --max-bytes changes it.
+	MaxBytes = 512 << 20
 	// maxDocument limits one document. The API server's limit of a request is 3 MiB.
 	maxDocument = 4 << 20
 	// maxObjects limits the documents.
