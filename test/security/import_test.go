@@ -276,10 +276,12 @@ spec: {credentials: {secretRef: {name: mine}}, more: {secretRef: {name: $ID-thei
 		}
 		var out bytes.Buffer
 		e := backup.Export{Cluster: from, Selection: selection, Secrets: true, Version: "test", ID: "x" + s.NS, Now: time.Now(), Progress: t.Logf}
-		header, err := e.Run(t.Context(), &out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var header archive.Header
+		testkit.Poll(t, "discovery has the kinds of the controllers, and the export is written", func() bool {
+			out.Reset()
+			header, err = e.Run(t.Context(), &out)
+			return err == nil
+		})
 		return out.String(), header
 	}
 	const allowed, canary = "YWxsb3dlZC12YWx1ZQ", "Y2FuYXJ5LXZhbHVl"
