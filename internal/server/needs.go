@@ -48,6 +48,16 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 	return rbac.ControllerPermissions(p), nil
 }
 
+// ProviderNeeds returns the permissions that a provider needs that runs as a program of its own, with
+// its lease in the given namespace.
+func ProviderNeeds(p managed.Provider, namespace string) ([]rbac.Permission, error) {
+	served, err := servedBy(p)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+	}
+	return rbac.ProviderPermissions(rbac.Object{Namespace: namespace, Name: manager.LeaseName(p.Name)}, served), nil
+}
+
 // servedBy returns the kinds of a provider, with those of its configurations.
 func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
