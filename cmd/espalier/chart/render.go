@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -127,15 +128,20 @@ func (o Options) values() (map[string]any, error) {
 func parse(text string) (out []*unstructured.Unstructured, err error) {
 	documents := yamlutil.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
-		o := &unstructured.Unstructured{}
-		switch err := documents.Decode(&o.Object); {
+		var raw json.RawMessage
+		switch err := documents.Decode(&raw); {
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:
 			return nil, err
-		case len(o.Object) > 0:
-			out = append(out, o)
+		case len(raw) == 0 || string(raw) == "null":
+			continue
 		}
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(raw); err != nil {
+			return nil, err
+		}
+		out = append(out, o)
 	}
 }
 
