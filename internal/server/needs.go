@@ -50,13 +50,15 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 }
 
 // ProviderNeeds returns the permissions that a provider needs that runs as a program of its own, with
-// its lease in the given namespace.
-func ProviderNeeds(p managed.Provider, namespace string) ([]rbac.Permission, error) {
+// the given options.
+func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, error) {
 	served, err := servedBy(p)
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
-	return rbac.ProviderPermissions(rbac.Object{Namespace: namespace, Name: manager.LeaseName(p.Name)}, served), nil
+	return rbac.ProviderPermissions(rbac.ControllerOptions{
+		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Managed: served, MetricsSecure: o.MetricsSecure,
+	}), nil
 }
 
 // servedBy returns the kinds of a provider, with those of its configurations.

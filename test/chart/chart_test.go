@@ -49,7 +49,7 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 var matrix = map[string][]string{
 	"Defaults":               nil,
 	"One replica":            {"replicas=1"},
-	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
+	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
 	"As little as possible":  {"webhook.enabled=false", "metrics.enabled=false", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false", "rbac.users.enabled=false", "admissionPolicies.enabled=false"},
 	"Graphs only":            {"controllers.dialects={graph}"},
 	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
@@ -166,7 +166,7 @@ func TestEveryValueIsDescribed(t *testing.T) {
 // verifies at its start.
 func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 	options := func(change func(*server.ManagerOptions)) server.ManagerOptions {
-		o := server.ManagerOptions{Options: manager.Options{Name: "espalier", LeaderElection: true, LeaderElectionNamespace: namespace}, Webhook: &webhook.Options{Namespace: namespace}}
+		o := server.ManagerOptions{Options: manager.Options{Name: "espalier", LeaderElection: true, LeaderElectionNamespace: namespace, MetricsSecure: true}, Webhook: &webhook.Options{Namespace: namespace}}
 		change(&o)
 		return o
 	}
@@ -179,6 +179,7 @@ func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 		"With cert-manager": {[]string{"webhook.certManager.enabled=true"}, options(func(o *server.ManagerOptions) { o.Webhook.Store = webhook.Mounted("") })},
 		"Graphs":            {[]string{"controllers.dialects={graph}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Graph} })},
 		"Compositions":      {[]string{"controllers.dialects={composition}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Composition} })},
+		"Open metrics":      {[]string{"metrics.secure=false"}, options(func(o *server.ManagerOptions) { o.MetricsSecure = false })},
 		"After Crossplane":  {[]string{"webhook.replaceCrossplane=true"}, options(func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true })},
 	}
 	for name, tc := range cases {
@@ -239,7 +240,7 @@ func TestUsersGetNoMoreThanTheirOwn(t *testing.T) {
 	count := 0
 	for _, o := range render(t, matrix["Everything"]...) {
 		name := strings.TrimPrefix(o.GetName(), "espalier-")
-		if o.GetKind() != "ClusterRole" || slices.Contains([]string{"controllers", "composed", "provider-postgresql"}, name) {
+		if o.GetKind() != "ClusterRole" || slices.Contains([]string{"controllers", "composed", "provider-postgresql", "metrics-reader"}, name) {
 			continue
 		}
 		count++

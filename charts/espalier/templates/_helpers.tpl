@@ -44,6 +44,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if not .Values.webhook.certManager.enabled -}}{{- $parts = append $parts "webhookSecret" -}}{{- end -}}
 {{- $parts = append $parts "webhook" -}}
 {{- end -}}
+{{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
 {{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}
@@ -105,6 +106,23 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* The arguments for metrics. */}}
+{{- define "espalier.metricsArgs" -}}
+{{- with .Values.metrics -}}
+{{- if .enabled -}}
+- --metrics-bind-address=:{{ .port }}
+{{- if .secure }}
+- --metrics-secure
+{{- if .certificateSecret }}
+- --metrics-cert-path=/certificates/metrics
+{{- end }}
+{{- end }}
+{{- else -}}
+- --metrics-bind-address=0
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The probes of all containers. */}}

@@ -74,6 +74,7 @@ func permissions() (map[string]grants, error) {
 	out := map[string]grants{"controllers": rules(base), "graph": rules(beside(graph, base)), "composition": rules(beside(composition, base))}
 	for part, add := range map[string]func(*server.ManagerOptions){
 		"webhook":           func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} },
+		"metricsSecure":     func(o *server.ManagerOptions) { o.MetricsSecure = true },
 		"replaceCrossplane": func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true },
 	} {
 		needs, err := with(minimal, add)
@@ -91,11 +92,18 @@ func permissions() (map[string]grants, error) {
 		return nil, err
 	}
 	out["webhookSecret"] = rules(beside(stored, mounted))
-	needs, err := server.ProviderNeeds(postgresql.Provider(postgresql.Options{}), namespace)
+	provider := minimal.Options
+	needs, err := server.ProviderNeeds(postgresql.Provider(postgresql.Options{}), provider)
 	if err != nil {
 		return nil, err
 	}
 	out["postgresql"] = rules(needs)
+	provider.MetricsSecure = true
+	secure, err := server.ProviderNeeds(postgresql.Provider(postgresql.Options{}), provider)
+	if err != nil {
+		return nil, err
+	}
+	out["postgresqlMetricsSecure"] = rules(beside(secure, needs))
 	return out, nil
 }
 

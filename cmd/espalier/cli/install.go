@@ -81,8 +81,8 @@ func printInstallation(cmd *cobra.Command, flags installFlags) error {
 // options returns how the chart is rendered.
 func (f installFlags) options(stdin io.Reader) (chart.Options, error) {
 	o := chart.Options{Namespace: f.namespace, Version: f.version, ManagedBy: programName}
-	if o.Version == "" && strings.HasPrefix(Version(), "v") {
-		o.Version = strings.TrimPrefix(Version(), "v")
+	if o.Version == "" {
+		o.Version = version
 	}
 	for _, path := range f.values {
 		text, err := readValues(stdin, path)

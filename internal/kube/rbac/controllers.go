@@ -78,6 +78,12 @@ var provider = slices.Concat(
 	PermissionsFor("espalier.dev", "holds/status", "update"),
 )
 
+// metricsSecure is what authenticating users of metrics needs.
+var metricsSecure = slices.Concat(
+	PermissionsFor("authentication.k8s.io", "tokenreviews", "create"),
+	PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create"),
+)
+
 // Object names one object. Namespace is empty for cluster-scoped objects.
 type Object struct{ Namespace, Name string }
 
@@ -140,8 +146,7 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.Permissions("", secrets, "create")...)
 	}
 	if p.MetricsSecure {
-		permissions = append(permissions, PermissionsFor("authentication.k8s.io", "tokenreviews", "create")...)
-		permissions = append(permissions, PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create")...)
+		permissions = append(permissions, metricsSecure...)
 	}
 	if p.Certificates.Name != "" {
 		permissions = append(permissions, p.Certificates.Permissions("", secrets, "list", "watch")...)
@@ -152,8 +157,12 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 
 // ProviderPermissions are the permissions of a provider that is a program of its own: they do not
 // include definitions, nor the resources of instances.
-func ProviderPermissions(lease Object, kinds []Resource) []Permission {
-	return normalize(slices.Concat(provider, election(lease), managed(kinds)))
+func ProviderPermissions(p ControllerOptions) []Permission {
+	permissions := slices.Concat(provider, election(p.Lease), managed(p.Managed))
+	if p.MetricsSecure {
+		permissions = append(permissions, metricsSecure...)
+	}
+	return normalize(permissions)
 }
 
 // election is what electing a leader needs; nothing without a lease.

@@ -5,6 +5,7 @@ package program
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +38,8 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 // release is an installation of the chart.
 type release struct {
 	suite.Suite
-	settings []string
-	objects  []*unstructured.Unstructured
+	objects []*unstructured.Unstructured
+	scraper string // the token of what reads the metrics
 
 	mu      sync.Mutex
 	refused []string
@@ -112,8 +113,8 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 			t.Fatalf("%s: %s\n%s", deployment, end, log)
 		default:
 		}
-		return strings.Contains(get(t, "http://"+metrics+"/metrics"), `leader_election_master_status{name="`+map[bool]string{true: "espalier", false: "postgresql"}[deployment == "espalier"]+`.espalier.dev"} 1`) &&
-			get(t, "http://"+health+"/readyz") == "ok"
+		return strings.Contains(r.metrics(t, metrics), `leader_election_master_status{name="`+map[bool]string{true: "espalier", false: "postgresql"}[deployment == "espalier"]+`.espalier.dev"} 1`) &&
+			get(t, "http://"+health+"/readyz", "") == "ok"
 	})
 	return metrics, stop
 }
@@ -122,12 +123,8 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 // recorded, but not those that it makes for another one.
 func (r *release) kubeconfig(t *testing.T, account string) string {
 	t.Helper()
-	token, err := kubernetes.NewForConfigOrDie(r.Config).CoreV1().ServiceAccounts(r.NS).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	as := rest.AnonymousClientConfig(r.Config)
-	as.BearerToken = token.Status.Token
+	as.BearerToken = r.token(t, account)
 	transport, err := rest.TransportFor(as)
 	if err != nil {
 		t.Fatal(err)
@@ -152,6 +149,15 @@ func (r *release) kubeconfig(t *testing.T, account string) string {
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.CloseClientConnections)
 	return testkit.Kubeconfig(t, &rest.Config{Host: server.URL})
+}
+
+func (r *release) token(t *testing.T, account string) string {
+	t.Helper()
+	token, err := kubernetes.NewForConfigOrDie(r.Config).CoreV1().ServiceAccounts(r.NS).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
 }
 
 // nothingRefused checks that the program was allowed all that it tried since the last check.
@@ -193,18 +199,45 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// get returns the body of a response; empty if there is none.
-func get(t *testing.T, from string) string {
+// metrics reads the metrics as a service account with the rendered ClusterRole for that.
+func (r *release) metrics(t *testing.T, address string) string {
+	t.Helper()
+	if r.scraper == "" {
+		r.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: prometheus, namespace: $NS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-prometheus}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: espalier-metrics-reader}
+subjects: [{kind: ServiceAccount, namespace: $NS, name: prometheus}]
+`)
+		r.scraper = r.token(t, "prometheus")
+	}
+	return get(t, "https://"+address+"/metrics", r.scraper)
+}
+
+// get returns the body of a successful response; empty if there is none.
+func get(t *testing.T, from, token string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} //nolint:gosec // the certificate is self-signed
+	answer, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return ""
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return ""
+	}
 	body, _ := io.ReadAll(answer.Body)
 	return string(body)
 }
@@ -325,7 +358,7 @@ func TestTheControllersRunAsTheRenderedAccount(t *testing.T) {
 
 	t.Log("what alerts and the dashboard read")
 	for _, name := range []string{"leader_election_master_status", "process_cpu_seconds_total", "process_resident_memory_bytes", "rest_client_requests_total"} {
-		if !regexp.MustCompile("(?m)^" + name + `[ {]`).MatchString(get(t, "http://"+metrics+"/metrics")) {
+		if !regexp.MustCompile("(?m)^" + name + `[ {]`).MatchString(r.metrics(t, metrics)) {
 			t.Errorf("the program has no metric %s", name)
 		}
 	}
