@@ -40,6 +40,7 @@ type release struct {
 	suite.Suite
 	objects []*unstructured.Unstructured
 	scraper string // the token of what reads the metrics
+	mounted string // the directory with the certificate of the webhook, if it is mounted
 
 	mu      sync.Mutex
 	refused []string
@@ -47,10 +48,16 @@ type release struct {
 
 func newRelease(t *testing.T, settings ...string) *release {
 	t.Helper()
+	r := connect(t)
+	r.install(t, settings...)
+	return r
+}
+
+func connect(t *testing.T) *release {
+	t.Helper()
 	config := testkit.ExclusiveServer(t)
 	r := &release{Suite: suite.Suite{Cluster: testkit.NewCluster(t, config), Config: config, Group: testkit.Group(t), NS: testkit.Namespace(t, config)}}
 	r.FreeLeases(t)
-	r.install(t, settings...)
 	return r
 }
 
@@ -62,6 +69,9 @@ func (r *release) install(t *testing.T, settings ...string) {
 		t.Fatal(err)
 	}
 	for _, o := range r.objects {
+		if o.GroupVersionKind().Group == "cert-manager.io" {
+			continue // it does not run here
+		}
 		if _, err := r.TryApply(t, o); err != nil {
 			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
@@ -84,6 +94,9 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--webhook-service=") })
 	metrics, health := free(t), free(t)
 	args = append(args, "--kubeconfig="+r.kubeconfig(t, account), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
+	for i := range args {
+		args[i] = strings.Replace(args[i], "=/certificates/webhook", "="+r.mounted, 1)
+	}
 	if serves {
 		args = append(args, "--webhook-bind-address=127.0.0.1:0", "--webhook-url=https://127.0.0.1")
 	}
