@@ -77,10 +77,14 @@ type administrator struct {
 	client  dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	to      []rbacv1.Subject
-	granted map[string]string // by definition, what it was granted for
+	granted map[string]string // by definition, the generation that it was granted for
+	// needs are the permissions for all generations of a definition: revisions keep their accounts.
+	needs map[string][]rbac.Permission
 }
 
-func newAdministrator(config *rest.Config, as *rest.Config) *administrator {
+func newAdministrator(config, as *rest.Config) *administrator {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // it lists often
 	username := kubernetes.NewForConfigOrDie(as).AuthenticationV1().SelfSubjectReviews()
 	review, err := username.Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
@@ -90,7 +94,7 @@ func newAdministrator(config *rest.Config, as *rest.Config) *administrator {
 		client:  dynamic.NewForConfigOrDie(config),
 		mapper:  restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(config))),
 		to:      []rbacv1.Subject{rbac.UserSubject(review.Status.UserInfo.Username)},
-		granted: map[string]string{},
+		granted: map[string]string{}, needs: map[string][]rbac.Permission{},
 	}
 }
 
@@ -121,9 +125,10 @@ func (a *administrator) each(ctx context.Context, resource schema.GroupVersionRe
 			continue
 		}
 		permissions, complete := needs(o)
+		a.needs[id] = rbac.Distinct(append(a.needs[id], permissions...))
 		name := strings.ReplaceAll("installation:"+o.GetNamespace()+":"+o.GetName(), "::", ":")
 		ok := true
-		for _, role := range (rbac.Grant{Name: name, Permissions: permissions, Subjects: a.to}).Objects() {
+		for _, role := range (rbac.Grant{Name: name, Permissions: a.needs[id], Subjects: a.to}).Objects() {
 			ok = a.apply(ctx, role) == nil && ok
 		}
 		if ok && complete {
@@ -161,11 +166,12 @@ func (a *administrator) graph(o *unstructured.Unstructured) (permissions []rbac.
 	return append(needs.Controllers, rbac.Impersonate(cmp.Or(account.Namespace, d.Namespace), account.Name)...), true
 }
 
-// composite returns what the controllers need for composites and their claims. Tests compose ConfigMaps.
+// composite returns what the controllers need for composites and their claims. Tests compose
+// ConfigMaps; claims have connection details in Secrets.
 func (a *administrator) composite(o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
 	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 	verbs := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
-	permissions = rbac.PermissionsFor("", "configmaps", verbs...)
+	permissions = append(rbac.PermissionsFor("", "configmaps", verbs...), rbac.PermissionsFor("", "secrets", verbs...)...)
 	for _, names := range []string{"names", "claimNames"} {
 		if plural, _, _ := unstructured.NestedString(o.Object, "spec", names, "plural"); plural != "" {
 			permissions = append(permissions, rbac.PermissionsFor(group, plural, verbs...)...)
