@@ -40,7 +40,7 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 	o = o.DeepCopy()
 	at := inventory.PlaceOf(o)
 	node := plan.Node{
-		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: true,
+		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: o.GroupVersionKind().GroupKind() != crdKind,
 		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
 	}
 	node.Sensitive, node.SecretFields = s.secrets.areIn(o.Object)
@@ -78,6 +78,10 @@ func (s *compositeState) cycleProblem(name string, o *unstructured.Unstructured)
 	}
 	return ""
 }
+
+// crdKind is the kind of CustomResourceDefinitions. A composite does not take over one that exists:
+// it would be deleted with the composite, and all its objects with it.
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
 // maxLayers bounds the layer that a function may set for the order of deletion.
 const maxLayers = 1000

@@ -131,6 +131,9 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if node.Refusal.Reason != "" {
 		return deferred(node, node.Refusal)
 	}
+	if problem := recordProblem(node.Kind); problem.Reason != "" && !node.External && !node.Variable {
+		return deferred(node, problem)
+	}
 	if len(node.Waits) > 0 {
 		return waiting(node, facts)
 	}

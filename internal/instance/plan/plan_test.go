@@ -36,6 +36,16 @@ func TestCompute(t *testing.T) {
 			nodes:  []plan.Node{wants("a", 0, "x")},
 			want:   []string{"a: Create"},
 		},
+		"A record of the controllers is refused": {
+			reason: "a revision names the account of its content",
+			nodes: []plan.Node{func() plan.Node {
+				n := wants("a", 0, "x")
+				n.Kind = schema.GroupVersionKind{Group: "internal.kro.run", Version: "v1alpha1", Kind: "GraphRevision"}
+				n.Object.SetGroupVersionKind(n.Kind)
+				return n
+			}()},
+			want: []string{"a: Wait Rejected: GraphRevision objects of internal.kro.run are records of the controllers, which no instance can consist of"},
+		},
 		"An unchanged object is kept": {
 			reason: "nothing changed, so nothing is written",
 			nodes:  []plan.Node{has(wants("a", 0, "x"))},
