@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -147,18 +146,17 @@ func (p *process) waitUntilListening(ctx context.Context, address string, exited
 	}
 }
 
-// terminate stops the program's process group, with SIGTERM and after the grace period with
-// SIGKILL, and returns the given reason.
+// terminate stops the program's process group, kills it after the grace period, and returns the
+// given reason.
 func (p *process) terminate(command *exec.Cmd, exited <-chan error, reason error) error {
-	group := -command.Process.Pid
-	_ = syscall.Kill(group, syscall.SIGTERM) // an error means that the group has exited
+	stopGroup(command.Process)
 	grace := time.NewTimer(p.options.GracePeriod)
 	defer grace.Stop()
 	select {
 	case <-exited:
-		_ = syscall.Kill(group, syscall.SIGKILL) // descendants that are left
+		killGroup(command.Process) // descendants that are left
 	case <-grace.C:
-		_ = syscall.Kill(group, syscall.SIGKILL)
+		killGroup(command.Process)
 		<-exited
 	}
 	return reason

@@ -116,11 +116,11 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	retry := time.NewTicker(lockRetry)
 	defer retry.Stop()
 	for {
-		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
+		locked, err := tryLock(d)
+		if locked {
 			return unlock, nil
 		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
+		if err != nil {
 			unlock()
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}

@@ -1,0 +1,9 @@
+package embedded
+
+import "syscall"
+
+// separateProcessGroup puts the child in its own process group: Ctrl-C in the console reaches only
+// the parent, which may still have something to write before it stops the child.
+func separateProcessGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
