@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	repository = "github.com/espalier-dev/espalier"
+	program    = "espalier"
+	license    = "Apache-2.0"
+)
+
+// built is the program for one platform.
+type built struct {
+	platform
+	binary  []byte
+	modules []module // that it contains
+}
+
+// file is the name of the program's file.
+func (p platform) file() string {
+	if p.os == "windows" {
+		return program + ".exe"
+	}
+	return program
+}
+
+// settings are those of the Go tool that do not change what is built: where modules and compiled packages
+// come from. They may be in the file that go env -w writes.
+func settings(ctx context.Context) ([]string, error) {
+	names := []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOVCS", "GOMODCACHE", "GOCACHE", "GOTOOLCHAIN"}
+	out, err := output(ctx, ".", nil, "go", append([]string{"env"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	var set []string
+	for i, value := range strings.Split(out, "\n") {
+		set = append(set, names[i]+"="+value)
+	}
+	return set, nil
+}
+
+// environment is that of the Go tool, beside its settings: no other variable of the caller changes what
+// is built.
+func (o *options) environment(p platform) []string {
+	return append(slices.Clone(o.settings),
+		"GOENV=off", "GOWORK=off", "GOFLAGS=", "GOEXPERIMENT=", "GODEBUG=", "GOFIPS140=off",
+		"CGO_ENABLED=0", // a static program
+		"GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0")
+}
+
+// build builds the program for one platform into a directory.
+func build(ctx context.Context, o *options, p platform, directory string) (*built, error) {
+	begin := time.Now()
+	source := filepath.Join(o.root, "cmd", program)
+	path := filepath.Join(directory, p.os+"-"+p.arch, p.file())
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-mod=readonly",
+		// Images and Windows have no time zone database, which the CEL functions of timestamps need.
+		"-tags=timetzdata",
+		"-gcflags=all=-dwarf=false", // the linker would omit it anyway
+		"-ldflags=-s -w -X " + repository + "/cmd/espalier/cli.version=" + o.version,
+		"-o", path, ".",
+	}
+	if _, err := output(ctx, source, o.environment(p), "go", args...); err != nil {
+		return nil, err
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &built{platform: p, binary: binary}
+	if b.modules, err = modulesOf(ctx, o, p, source); err != nil {
+		return nil, err
+	}
+	fmt.Printf("built %s for %s: %d MiB, %d s\n", p.file(), p, len(binary)>>20, int(time.Since(begin).Seconds()))
+	return b, nil
+}
+
+// buildAll builds the program for all platforms.
+func buildAll(ctx context.Context, o *options) ([]*built, error) {
+	directory, err := os.MkdirTemp("", "espalier-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(directory)
+	var all []*built
+	for _, p := range o.platforms {
+		b, err := build(ctx, o, p, directory)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p, err)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// completions are the completion scripts by file name. They are the same on all platforms, so the
+// program of this one prints them.
+func completions(ctx context.Context, all []*built) (map[string][]byte, error) {
+	var here *built
+	for _, b := range all {
+		if b.os == runtime.GOOS && b.arch == runtime.GOARCH {
+			here = b
+		}
+	}
+	if here == nil {
+		return nil, fmt.Errorf("--platforms must have %s/%s, on which the program prints its completion scripts", runtime.GOOS, runtime.GOARCH)
+	}
+	directory, err := os.MkdirTemp("", "espalier-release-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(directory)
+	path := filepath.Join(directory, here.file())
+	if err := os.WriteFile(path, here.binary, 0o700); err != nil {
+		return nil, err
+	}
+	scripts := map[string][]byte{}
+	for shell, name := range map[string]string{"bash": program + ".bash", "zsh": "_" + program, "fish": program + ".fish"} {
+		text, err := output(ctx, directory, nil, path, "completion", shell)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.Contains(text, program) {
+			return nil, fmt.Errorf("the completion script for %s is empty", shell)
+		}
+		scripts[name] = []byte(text + "\n")
+	}
+	return scripts, nil
+}
