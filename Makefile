@@ -40,8 +40,29 @@ generate: ## regenerate generated files
 	$(call in-modules,$(GO) generate ./...)
 
 .PHONY: clean
-clean: ## remove the built programs
-	rm -rf bin
+clean: ## remove what was built
+	rm -rf bin dist
+
+##@ Release
+
+# The version of a release, like v1.2.3; an image has the commit by default.
+VERSION ?=
+# Where the archives will be downloaded from, and the home page, for the krew manifest.
+BASE_URL ?=
+HOMEPAGE ?=
+release = cd hack/release && GOWORK=off $(GO) run .
+
+.PHONY: image
+image: ## build the container image for amd64 and arm64 as an OCI layout, in dist/image
+	$(release) image $(if $(VERSION),--version=$(VERSION)) $(ARGS)
+
+.PHONY: release
+release: ## build the archives, checksums, image and krew manifest of VERSION, in dist
+	$(release) release --version=$(VERSION) $(if $(BASE_URL),--base-url=$(BASE_URL)) $(if $(HOMEPAGE),--homepage=$(HOMEPAGE)) $(ARGS)
+
+.PHONY: release-verify
+release-verify: ## build the release of VERSION twice, and compare; takes a quarter of an hour
+	VERSION=$(VERSION) BASE_URL=$(BASE_URL) hack/release-verify.sh
 
 ##@ Test
 

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
-# All modules but the control plane are tested as one workspace; "work" stands for its packages.
+# All modules but the control plane and the release are tested as one workspace; "work" stands for its packages.
 export GOWORK=$PWD/go.work
 race=-race
 if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null; then
@@ -29,7 +29,7 @@ run() {
 }
 
 # The slowest packages start first, so that none of them runs alone at the end.
-slow=(./test/watches ./test/deletion ./test/backup ./test/crash ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
+slow=(./test/image ./test/watches ./test/deletion ./test/backup ./test/crash ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
 if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	run ${race:+"$race"} -p=3 -parallel=6 -skip='^TestSweep' "$@" "${slow[@]}" work || status=1
 	# Sweeps repeat what the other tests do once. The race detector finds nothing more in them, and triples their time.
@@ -40,7 +40,9 @@ else
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
 # The control plane is tested without the race detector: compiling its dependencies for it takes longer than all tests.
-(cd controlplane && GOWORK=off run "$@" ./...) || status=1
+for module in controlplane hack/release; do
+	(cd "$module" && GOWORK=off run "$@" ./...) || status=1
+done
 
 count() { grep -cE "$1" "$out"; }
 echo
