@@ -60,35 +60,42 @@ func writeImage(o *options, all []*built, directory string) (v1.Hash, error) {
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	var subjects []v1.Descriptor
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Annotations: o.annotations()}
 	for _, b := range all {
 		image, err := imageOf(o, b)
 		if err != nil {
 			return v1.Hash{}, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: b.os, Architecture: b.arch}},
-		})
-		subject, err := partial.Descriptor(image)
+		if err := to.WriteImage(image); err != nil {
+			return v1.Hash{}, err
+		}
+		d, err := partial.Descriptor(image)
 		if err != nil {
 			return v1.Hash{}, err
 		}
-		subjects = append(subjects, v1.Descriptor{MediaType: subject.MediaType, Size: subject.Size, Digest: subject.Digest})
+		// The library adds an artifactType, with which some tools refuse to copy an index.
+		index.Manifests = append(index.Manifests, v1.Descriptor{
+			MediaType: d.MediaType, Size: d.Size, Digest: d.Digest, Platform: &v1.Platform{OS: b.os, Architecture: b.arch},
+		})
 	}
-	annotated, ok := mutate.Annotations(index, o.annotations()).(v1.ImageIndex)
-	if !ok {
-		return v1.Hash{}, errors.New("the index has lost its type")
+	raw, err := json.Marshal(index)
+	if err != nil {
+		return v1.Hash{}, err
 	}
-	if err := to.AppendIndex(annotated, layout.WithAnnotations(map[string]string{refName: o.version})); err != nil {
+	described, err := add(to, string(types.OCIImageIndex), raw)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	described.Annotations = map[string]string{refName: o.version}
+	if err := to.AppendDescriptor(described); err != nil {
 		return v1.Hash{}, err
 	}
 	for i, b := range all {
-		if err := attach(o, to, subjects[i], b); err != nil {
+		if err := attach(o, to, index.Manifests[i], b); err != nil {
 			return v1.Hash{}, err
 		}
 	}
-	return annotated.Digest()
+	return described.Digest, nil
 }
 
 // checkReplaceable fails for a directory that has something else than an OCI layout.
@@ -199,6 +206,7 @@ func layerOf(o *options, files []file) (v1.Layer, error) {
 // attach adds the SBOM to the layout, as an artifact that refers to the manifest of its platform:
 // what the referrers API of a registry lists for the image.
 func attach(o *options, to layout.Path, subject v1.Descriptor, b *built) error {
+	subject.Platform = nil
 	config, err := add(to, emptyMediaType, []byte("{}"))
 	if err != nil {
 		return err
