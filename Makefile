@@ -61,7 +61,7 @@ release: ## build the archives, checksums, image and krew manifest of VERSION, i
 	$(release) release --version=$(VERSION) $(if $(BASE_URL),--base-url=$(BASE_URL)) $(if $(HOMEPAGE),--homepage=$(HOMEPAGE)) $(ARGS)
 
 .PHONY: release-verify
-release-verify: ## build the release of VERSION twice, and compare; takes a quarter of an hour
+release-verify: ## build the release of VERSION twice, and compare; the second from an empty cache
 	VERSION=$(VERSION) BASE_URL=$(BASE_URL) hack/release-verify.sh
 
 ##@ Test
