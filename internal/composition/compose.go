@@ -27,6 +27,8 @@ type Options struct {
 	SubscribeToFunctions func(notify func(name string)) (stop func())
 	// Usages knows which objects are in use by others.
 	Usages instance.Usages
+	// Limits bound each composite and claim.
+	Limits instance.Limits
 	// Layers measures how long status values take to reach the composite.
 	Layers *telemetry.StatusPropagation
 	// Version is this program's version.

@@ -123,6 +123,9 @@ func (c *composition) findItems(n *Node) (found []item, waits []plan.Wait, refus
 		}
 		found = append(found, it)
 	}
+	if refused = c.countItems(n, len(found)); refused.Reason != "" {
+		return nil, nil, refused
+	}
 	return found, nil, c.findDuplicates(n, found)
 }
 
@@ -190,7 +193,7 @@ func (c *composition) tooManyItems(n *Node, lists [][]any) plan.Problem {
 // evaluateList evaluates the list of an iterator. An absent optional value is an empty
 // list.
 func (c *composition) evaluateList(n *Node, d dimension, vars map[string]any) ([]any, []plan.Wait) {
-	value, err := d.list.Eval(vars)
+	value, err := d.list.EvalWithin(c.budget, vars)
 	if err != nil {
 		return nil, c.graph.waitsForError(n, err)
 	}
@@ -213,7 +216,7 @@ func (c *composition) evaluateList(n *Node, d dimension, vars map[string]any) ([
 // condition that cannot be evaluated yet is included and waits.
 func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
 	for _, p := range n.forEach.includeWhen {
-		value, err := p.Eval(vars)
+		value, err := p.EvalWithin(c.budget, vars)
 		if err == nil && value != true {
 			return false
 		}
@@ -226,7 +229,7 @@ func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
 
 // resolveIdentity renders the name and the namespace of an item's object.
 func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) {
-	value, err := n.forEach.identity.Render(vars)
+	value, err := n.forEach.identity.RenderWithin(c.budget, vars)
 	if err != nil {
 		it.waits = c.graph.waitsForError(n, err)
 		return

@@ -43,6 +43,7 @@ var compilerPasses = []compilerPass{
 	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connectDependencies},
+	{"instances of the definition's own kind", checkRecursion},
 	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},

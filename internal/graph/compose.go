@@ -3,14 +3,24 @@ package graph
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Compose computes the desired objects of an instance, as far as the facts let its
-// expressions resolve. It is pure; more facts resolve more expressions.
+// Compose is ComposeWithin without a time limit.
 func (g *Graph) Compose(facts plan.Facts) plan.Desired {
+	desired, _ := g.ComposeWithin(func() error { return nil }, facts) // there is no other error
+	return desired
+}
+
+// ComposeWithin computes the desired objects of an instance, as far as the facts let its
+// expressions resolve, and within their limits. It is pure; more facts resolve more expressions.
+// Once ended returns an error, such as that of a context, it returns this error.
+func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desired, error) {
+	facts.Limits = facts.Limits.WithDefaults()
 	c := &composition{
+		budget:         expr.NewBudget(ended, facts.Limits.Cost, facts.Limits.Bytes),
 		graph:          g,
 		facts:          facts,
 		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
@@ -28,7 +38,8 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 	if g.conditions != nil {
 		c.desired.AuthorConditions = c.evaluateConditions
 	}
-	return c.desired
+	c.desired.Exceeded = c.exceededLimits()
+	return c.desired, ended()
 }
 
 // composition is the state of one Compose, which visits the nodes in topological order.
@@ -38,6 +49,11 @@ type composition struct {
 	// nodes are the results by node id; a collection has one for all its items.
 	nodes map[string]*plan.Node
 	vars  map[string]any
+	// budget bounds all evaluations together, and objects counts the nodes with an object.
+	budget  *expr.Budget
+	objects int
+	// tooManyObjects says that a collection was refused because of the limit.
+	tooManyObjects bool
 	// variableBudget is how many bytes the remaining variables may have together.
 	variableBudget int
 	desired        plan.Desired
@@ -81,6 +97,7 @@ func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 // id first, so that other nodes can read it even while the template cannot be rendered.
 func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	if !n.External {
+		c.objects++
 		out.Observed = c.facts.SoleObject(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
@@ -104,7 +121,7 @@ func (c *composition) waitsBeforeRender(n *Node) []plan.Wait {
 // render evaluates the node's template with the given variables. It sets out.Object, or
 // out.Waits if something is missing or invalid.
 func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
-	document, err := n.template.Render(vars)
+	document, err := n.template.RenderWithin(c.budget, vars)
 	if err != nil {
 		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 		return

@@ -54,7 +54,7 @@ func (c *composition) evaluateConditions(own condition.Set) plan.AuthorCondition
 	instance := instanceView(c.facts.Instance)
 	instance["status"] = map[string]any{report.ConditionsField: own.Unstructured()}
 	vars[instanceVariable] = instance
-	found, missing := c.graph.conditions.Eval(vars)
+	found, missing := c.graph.conditions.Eval(c.budget, vars)
 	for _, err := range missing {
 		var pending *expr.Pending
 		if out.Partial = true; errors.As(err, &pending) {

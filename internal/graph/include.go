@@ -29,7 +29,7 @@ func (c *composition) evaluateIncludeWhen(n *Node, out *plan.Node) {
 	for _, p := range n.includeWhen {
 		missing := c.waitsForDependencies(n, p.Refs())
 		if len(missing) == 0 {
-			value, err := p.Eval(c.vars)
+			value, err := p.EvalWithin(c.budget, c.vars)
 			if err == nil && value != true {
 				out.SkipCause = &plan.SkipCause{By: n.ID, Condition: p.Source(), Inputs: c.describeInputs(p)}
 				out.SkipMessage = out.SkipCause.String()

@@ -33,7 +33,7 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 	}
 	if len(n.readyWhen) > 0 {
 		for _, p := range n.readyWhen {
-			if why := conditionProblem(p, map[string]any{n.readyWhenVariable(): o.Object}, n.mayHoldSecret); why != "" {
+			if why := conditionProblem(c.budget, p, map[string]any{n.readyWhenVariable(): o.Object}, n.mayHoldSecret); why != "" {
 				return unready("%s", why)
 			}
 		}
@@ -86,8 +86,8 @@ func (c *composition) addWaitDetails(waits []plan.Wait) {
 const maxReportedProblem = 300
 
 // conditionProblem says why a condition is not true; empty if it is.
-func conditionProblem(p *expr.Program, vars map[string]any, hide bool) string {
-	value, err := p.Eval(vars)
+func conditionProblem(b *expr.Budget, p *expr.Program, vars map[string]any, hide bool) string {
+	value, err := p.EvalWithin(b, vars)
 	var pending *expr.Pending
 	switch {
 	case err != nil && hide && !errors.As(err, &pending):
@@ -152,7 +152,7 @@ func (c *composition) waitsForFields(n *Node) []plan.Wait {
 	var waits []plan.Wait
 	for _, f := range n.waitFor {
 		w := plan.Wait{Node: n.ID, Reason: plan.WaitingForField, On: f.ref.String(), Timeout: f.timeout, Retries: f.retries}
-		value, err := f.value.Eval(c.vars)
+		value, err := f.value.EvalWithin(c.budget, c.vars)
 		switch {
 		case err != nil || value == nil || value == "":
 			waits = append(waits, w)
@@ -160,7 +160,7 @@ func (c *composition) waitsForFields(n *Node) []plan.Wait {
 			w.Detail = fmt.Sprintf("%v does not match %s", c.displayValue(f, value), f.pattern)
 			waits = append(waits, w)
 		case f.rule != nil:
-			if why := conditionProblem(f.rule, map[string]any{"self": value}, c.graph.mayReadSecret([]expr.Ref{f.ref})); why != "" {
+			if why := conditionProblem(c.budget, f.rule, map[string]any{"self": value}, c.graph.mayReadSecret([]expr.Ref{f.ref})); why != "" {
 				w.Detail = fmt.Sprintf("%v: %s", c.displayValue(f, value), why)
 				waits = append(waits, w)
 			}

@@ -88,7 +88,7 @@ func (c *composition) composeSelection(n *Node, out *plan.Node) {
 		c.addWaitDetails(out.Waits)
 		return
 	}
-	document, err := n.template.Render(c.vars)
+	document, err := n.template.RenderWithin(c.budget, c.vars)
 	if err != nil {
 		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 		return

@@ -131,7 +131,7 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 		return
 	}
 	unready := c.waitsForDependencies(n, n.refs)
-	value, used, err := n.template.RenderWithLimit(c.vars, c.variableBudget)
+	value, used, err := n.template.RenderWithLimit(c.budget, c.vars, c.variableBudget)
 	var large *expr.TooLarge
 	switch {
 	case errors.As(err, &large):

@@ -24,7 +24,7 @@ import (
 // read; it is repeated until it names no new one.
 func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	s.facts.Instance = s.instance
-	s.facts.Now = r.Now()
+	s.facts.Now, s.facts.Limits = r.Now(), r.Limits.Limits
 	s.facts.Owned = map[string][]*unstructured.Unstructured{}
 	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
 	s.facts.External = map[plan.Need]plan.Lookup{}
@@ -44,6 +44,7 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 			break
 		}
 	}
+	r.countExceeded(s.desired)
 	s.forgetObstacles()
 	if s.desired.Failure != nil {
 		s.errs = append(s.errs, s.desired.Failure)
@@ -166,6 +167,8 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable
 		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
 	case s.Reason == watch.WaitingForKind:
 		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
+	case s.Reason == watch.LimitExceeded:
+		problem.Reason = plan.LimitExceeded
 	case s.Reason == watch.Forbidden:
 		problem.Reason = plan.Forbidden
 	}

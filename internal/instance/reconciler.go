@@ -49,6 +49,8 @@ type Reconciler struct {
 	Usages Usages
 	// Readiness caches how each instance was after its last reconcile; it may be nil.
 	Readiness *ReadinessCache
+	// Limits bound each instance.
+	Limits Limits
 	// Layers measures how long values take from one layer of instances to the next; it may be
 	// nil.
 	Layers *telemetry.StatusPropagation
@@ -189,7 +191,7 @@ func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
 	if composer == nil {
 		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
 	}
-	s.composer = Choose(*composer, s.instance)
+	s.composer = r.withinDepth(Choose(*composer, s.instance), s.instance)
 	if s.memory.composer != s.composer {
 		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
 	}

@@ -25,7 +25,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -46,6 +49,9 @@ type Options struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// Limits bound each instance, and WatchLimits the watches for instances.
+	Limits      plan.Limits
+	WatchLimits watch.Limits
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
@@ -104,6 +110,7 @@ type Controllers struct {
 	dialects   dialects
 	usages     *usages
 	layers     *telemetry.StatusPropagation
+	limits     instance.Limits
 	// conversions has the address of the conversion webhook.
 	conversions *conversions
 	permissions *permissions
@@ -115,6 +122,7 @@ func NewControllers(o Options) (*Controllers, error) {
 		o.Now = time.Now
 	}
 	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
+	c.limits = instance.Limits{Limits: o.Limits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
 		if o.Needs, err = Needs(ManagerOptions{Dialects: o.Dialects, Providers: o.Providers, Functions: o.Functions}); err != nil {
@@ -125,7 +133,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease,
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits,
 	})
 	if err != nil {
 		return nil, err
@@ -225,7 +233,7 @@ func (c *Controllers) Collectors() []prometheus.Collector {
 	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
 		return c.Hub.Select(gvk, "", labels.Everything())
 	}
-	return []prometheus.Collector{c.Rollouts, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
 }
 
 // Notes are remarks on the state of the controllers, each in one line.
@@ -243,7 +251,7 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
-		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers,
+		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers, Limits: c.limits,
 		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
@@ -270,7 +278,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
 		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
-		Usages: c.usages.index, Layers: c.layers, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
 

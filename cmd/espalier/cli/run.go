@@ -35,6 +35,7 @@ type controllerFlags struct {
 	usages           bool
 	moreColumns      bool
 	logFormat        string
+	limits           limitFlags
 }
 
 // controllerDefaults are the defaults in which up and run differ.
@@ -56,6 +57,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
+	f.limits.add(cmd)
 	f.functions.add(cmd, defaults.development)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
 	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
@@ -73,7 +75,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}
 }
@@ -108,6 +110,9 @@ func (f *controllerFlags) check() error {
 	}
 	if _, err := manager.ParseLogFormat(f.logFormat); err != nil {
 		return &usageError{err}
+	}
+	if err := f.limits.check(); err != nil {
+		return err
 	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}

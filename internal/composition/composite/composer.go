@@ -146,6 +146,9 @@ func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 		} else {
 			desired.RequeueAfter = fatalRetryInterval
 		}
+	case result.Desired != nil && len(result.Desired.Resources) > s.facts.Limits.WithDefaults().Objects:
+		desired = s.keepLast(s.facts.Limits.TooMany(len(result.Desired.Resources), "the resources of its pipeline"))
+		desired.Exceeded, desired.RequeueAfter = []plan.Limit{plan.ObjectsLimit}, fatalRetryInterval
 	case result.Desired != nil:
 		s.memory.lastDesired = result.Desired
 		desired = plan.Desired{Nodes: s.nodes(result.Desired), RequeueAfter: requeueAfterTTL(result.TTL)}

@@ -46,6 +46,8 @@ func (s *seat) Memory() *any { return &s.memory }
 type recorder struct {
 	wants map[string]any
 	saw   [][]string
+	// copies is how many resources it wants, if not one.
+	copies int
 }
 
 func (r *recorder) Run(_ context.Context, _ string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
@@ -59,7 +61,11 @@ func (r *recorder) Run(_ context.Context, _ string, request *fnv1.RunFunctionReq
 	slices.Sort(saw)
 	r.saw = append(r.saw, saw)
 	object, err := structs.ToStruct(r.wants)
-	return &fnv1.RunFunctionResponse{Desired: &fnv1.State{Resources: map[string]*fnv1.Resource{"store": {Resource: object}}}}, err
+	resources := map[string]*fnv1.Resource{"store": {Resource: object}}
+	for n := 1; n < r.copies; n++ {
+		resources[fmt.Sprint("store-", n)] = &fnv1.Resource{Resource: object}
+	}
+	return &fnv1.RunFunctionResponse{Desired: &fnv1.State{Resources: resources}}, err
 }
 
 func composer(runner *recorder) *Composer {
@@ -212,5 +218,30 @@ func TestNamesFollowFromWhatIsKnown(t *testing.T) {
 			}
 			seen[name] = key
 		}
+	}
+}
+
+func TestAPipelineComposesWithinTheLimitOfObjects(t *testing.T) {
+	cases := map[string]struct {
+		copies  int
+		problem plan.Reason
+		nodes   int
+		exceeds []plan.Limit
+	}{
+		"As many as are allowed": {2, "", 2, nil},
+		"One more":               {3, plan.LimitExceeded, 0, []plan.Limit{plan.ObjectsLimit}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			runner := &recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}, copies: tc.copies}
+			facts := plan.Facts{Instance: instanceOf(), Limits: plan.Limits{Objects: 2}}
+			desired, err := composer(runner).Compose(t.Context(), facts, &seat{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if desired.Problem.Reason != tc.problem || len(desired.Nodes) != tc.nodes || !slices.Equal(desired.Exceeded, tc.exceeds) {
+				t.Errorf("got %d nodes, exceeded %v, problem %v", len(desired.Nodes), desired.Exceeded, desired.Problem)
+			}
+		})
 	}
 }

@@ -84,7 +84,7 @@ func (w *transform) unguardedReads(out *diag.List) {
 	vars := map[string]any{selfVariable: map[string]any{
 		"apiVersion": "", "kind": "", "metadata": map[string]any{"name": "x"}, "spec": minimalObject(orObject(w.source.Spec)),
 	}}
-	_, missing := w.template.RenderPartial(vars, nil)
+	_, missing := w.template.RenderPartial(nil, vars, nil)
 	for _, m := range missing {
 		var pending *expr.Pending
 		if w.plainPaths[m.At] || !errors.As(m.Err, &pending) || len(pending.Refs) == 0 {

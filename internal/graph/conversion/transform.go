@@ -103,7 +103,7 @@ func (w *transform) convertSpec(vars map[string]any) (map[string]any, error) {
 		out = map[string]any{}
 	}
 	if w.template != nil {
-		rendered, missing := w.template.RenderPartial(vars, nil)
+		rendered, missing := w.template.RenderPartial(nil, vars, nil)
 		for _, m := range missing {
 			var pending *expr.Pending
 			if w.plainPaths[m.At] && errors.As(m.Err, &pending) {

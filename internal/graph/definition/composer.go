@@ -15,9 +15,9 @@ func composerOf(g *graph.Graph) instance.Composer { return graphComposer{g} }
 
 type graphComposer struct{ *graph.Graph }
 
-// Compose evaluates the graph. It is pure and never fails.
-func (c graphComposer) Compose(_ context.Context, facts plan.Facts, _ instance.ClusterState) (plan.Desired, error) {
-	return c.Graph.Compose(facts), nil
+// Compose evaluates the graph. It is pure, and fails only when the context ends.
+func (c graphComposer) Compose(ctx context.Context, facts plan.Facts, _ instance.ClusterState) (plan.Desired, error) {
+	return c.ComposeWithin(ctx.Err, facts)
 }
 
 func (c graphComposer) Depth() int {

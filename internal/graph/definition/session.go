@@ -46,6 +46,8 @@ type Config struct {
 	As func(v1alpha1.ServiceAccount) (Account, error)
 	// Rollouts counts the outcomes of rollouts.
 	Rollouts *telemetry.Rollouts
+	// Limits bound each instance.
+	Limits instance.Limits
 	// Layers measures how long status values take to reach the parent.
 	Layers *telemetry.StatusPropagation
 	// Conversions has the conversion webhook for versions of kinds; nil if there is none.

@@ -34,11 +34,11 @@ func (c *Conditions) Types() []string { return c.types }
 // Refs returns the paths that the expressions read, sorted.
 func (c *Conditions) Refs() []Ref { return c.refs }
 
-// Eval evaluates the expressions in order. missing has the error of each expression without
-// a value: a *Pending, a *Failure or a *LimitExceeded.
-func (c *Conditions) Eval(vars map[string]any) (found []Condition, missing []error) {
+// Eval evaluates the expressions in order, within a budget or, if that is nil, without one.
+// missing has the error of each expression without a value, as Program.EvalWithin returns it.
+func (c *Conditions) Eval(b *Budget, vars map[string]any) (found []Condition, missing []error) {
 	for _, p := range c.entries {
-		value, err := p.Eval(vars)
+		value, err := p.EvalWithin(b, vars)
 		if err != nil {
 			missing = append(missing, err)
 			continue

@@ -36,7 +36,7 @@ func TestConditionsEval(t *testing.T) {
 			if problems != nil {
 				t.Fatal(problems.Err())
 			}
-			got, missing := c.Eval(withInstance(worldVars(t)))
+			got, missing := c.Eval(nil, withInstance(worldVars(t)))
 			if diff := cmp.Diff(tc.want, got); diff != "" || missing != nil {
 				t.Error(diff, missing)
 			}
@@ -53,7 +53,7 @@ func TestConditionsWithoutAValue(t *testing.T) {
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	found, missing := c.Eval(map[string]any{"schema": map[string]any{"spec": map[string]any{"name": "maybe"}}})
+	found, missing := c.Eval(nil, map[string]any{"schema": map[string]any{"spec": map[string]any{"name": "maybe"}}})
 	if diff := cmp.Diff([]Condition{{"Fine", "True", "", ""}}, found); diff != "" {
 		t.Error(diff)
 	}

@@ -44,7 +44,7 @@ func render(t *testing.T, a *golden.Archive) {
 	value, err := template.Render(vars)
 	if err != nil {
 		a.Record("error", err.Error())
-		partly, missing := template.RenderPartial(vars, nil)
+		partly, missing := template.RenderPartial(nil, vars, nil)
 		a.Record("partial.yaml", golden.YAML(t, partly))
 		var lines []string
 		for _, m := range missing {

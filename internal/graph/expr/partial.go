@@ -15,8 +15,8 @@ import (
 //
 // If keep is not nil, it may return a value for each such field, such as the last known
 // one. The document is nil if no part of it has a value.
-func (t *Template) RenderPartial(vars map[string]any, keep func(at []any, reason error) (any, bool)) (any, []Missing) {
-	r := partialRenderer{vars: vars, keep: keep}
+func (t *Template) RenderPartial(b *Budget, vars map[string]any, keep func(at []any, reason error) (any, bool)) (any, []Missing) {
+	r := partialRenderer{budget: b, vars: vars, keep: keep}
 	value, ok := r.render(&t.root, nil)
 	if !ok || value == Absent {
 		value = nil
@@ -25,6 +25,7 @@ func (t *Template) RenderPartial(vars map[string]any, keep func(at []any, reason
 }
 
 type partialRenderer struct {
+	budget  *Budget // nil for none
 	vars    map[string]any
 	keep    func(at []any, reason error) (any, bool)
 	missing []Missing
@@ -50,7 +51,7 @@ func (r *partialRenderer) render(p *piece, path []any) (any, bool) {
 		return r.list(p, path)
 	default: // an expression or a string with expressions
 	}
-	value, err := evaluate(p, r.vars)
+	value, err := evaluate(p, r.budget, r.vars)
 	if err == nil {
 		return value, true
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
@@ -53,20 +54,27 @@ func (p *Program) Omits() bool { return p.omits }
 // Refs returns the paths that the expression reads, sorted.
 func (p *Program) Refs() []Ref { return p.refs }
 
-// Eval evaluates the expression. vars are JSON and are not changed. The result is JSON that
-// shares nothing with vars, or Absent. The error is a *Pending, a *Failure or a
-// *LimitExceeded.
-func (p *Program) Eval(vars map[string]any) (any, error) {
+// Eval is EvalWithin without a budget.
+func (p *Program) Eval(vars map[string]any) (any, error) { return p.EvalWithin(nil, vars) }
+
+// EvalWithin evaluates the expression. vars are JSON and are not changed. The result is JSON
+// that shares nothing with vars, or Absent. The error is a *Pending, a *Failure, a
+// *LimitExceeded, or, with a budget, a *BudgetExceeded or the error with which the budget ended.
+func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
+	if err := b.check(p); err != nil {
+		return nil, err
+	}
 	if p.path != nil {
+		b.spendCost(1)
 		value, missing := p.env.followPath(*p.path, vars)
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
 		}
 		return plain.Copy(value), nil
 	}
-	out, _, err := p.prog.Eval(activation{env: p.env, vars: vars})
+	out, err := p.run(b, activation{env: p.env, vars: vars})
 	if err != nil {
-		return nil, p.evalError(err, vars)
+		return nil, p.evalError(b, err, vars)
 	}
 	value, err := plain.FromCEL(out, p.env.limits.Size)
 	if errors.Is(err, plain.ErrSize) {
@@ -78,8 +86,19 @@ func (p *Program) Eval(vars map[string]any) (any, error) {
 	return value, nil
 }
 
+// run runs the CEL program and charges its cost to the budget.
+func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
+	out, details, err := p.prog.Eval(vars)
+	cost := uint64(untrackedCost)
+	if tracked := details.ActualCost(); tracked != nil {
+		cost = *tracked
+	}
+	b.spendCost(cost)
+	return out, err
+}
+
 // evalError returns the reason of a failed evaluation.
-func (p *Program) evalError(err error, vars map[string]any) error {
+func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.env.limits.Cost}
@@ -87,7 +106,7 @@ func (p *Program) evalError(err error, vars map[string]any) error {
 	for _, generous := range []bool{false, true} {
 		track := &tracker{padLists: generous}
 		// The evaluation fails again; the tracker records what it reads.
-		_, _, _ = p.prog.Eval(activation{env: p.env, vars: vars, track: track})
+		_, _ = p.run(b, activation{env: p.env, vars: vars, track: track})
 		if missing := track.missing(p.refs); len(missing) > 0 {
 			return &Pending{Refs: missing}
 		}

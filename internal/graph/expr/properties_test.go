@@ -82,7 +82,7 @@ func TestRenderPartialEqualsRenderWithoutMissingValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, missing := template.RenderPartial(vars, nil)
+		got, missing := template.RenderPartial(nil, vars, nil)
 		if len(missing) > 0 {
 			t.Fatal(missing)
 		}
@@ -101,7 +101,7 @@ func TestRenderPartialKeepsFormerValues(t *testing.T) {
 		t.Fatal(problems)
 	}
 	var asked []string
-	got, missing := template.RenderPartial(worldVars(t), func(at []any, _ error) (any, bool) {
+	got, missing := template.RenderPartial(nil, worldVars(t), func(at []any, _ error) (any, bool) {
 		asked = append(asked, fmt.Sprint(at))
 		return "before", at[0] == "ids"
 	})

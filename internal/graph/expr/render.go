@@ -8,12 +8,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// Render evaluates the whole template: it returns the document, or an error and no
-// document. The error is the first *Failure, *LimitExceeded or *Mismatch, which waiting does
-// not resolve; without any it is one *Pending with all missing paths. The document shares
-// nothing with the template or the values.
-func (t *Template) Render(vars map[string]any) (any, error) {
-	r := renderer{vars: vars}
+// Render is RenderWithin without a budget.
+func (t *Template) Render(vars map[string]any) (any, error) { return t.RenderWithin(nil, vars) }
+
+// RenderWithin evaluates the whole template: it returns the document, or an error and no
+// document. The error is the first error of EvalWithin other than *Pending, or *Mismatch, which
+// waiting does not resolve; without any it is one *Pending with all missing paths. The document
+// shares nothing with the template or the values.
+func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
+	r := renderer{vars: vars, budget: b}
 	value := r.render(&t.root)
 	if err := r.err(); err != nil {
 		return nil, err
@@ -27,7 +30,8 @@ func (t *Template) Render(vars map[string]any) (any, error) {
 type renderer struct {
 	vars    map[string]any
 	missing []Missing
-	budget  *sizeBudget // nil for none
+	budget  *Budget     // nil for none
+	size    *sizeBudget // nil for none
 }
 
 // render returns the value of a piece, or Absent.
@@ -57,10 +61,10 @@ func (r *renderer) render(p *piece) any {
 }
 
 func (r *renderer) leaf(p *piece) any {
-	if r.budget.isExhausted() {
+	if r.size.isExhausted() {
 		return Absent
 	}
-	value, err := evaluate(p, r.vars)
+	value, err := evaluate(p, r.budget, r.vars)
 	if err != nil {
 		r.missing = append(r.missing, Missing{At: p.path, Err: err})
 		return Absent
@@ -69,16 +73,20 @@ func (r *renderer) leaf(p *piece) any {
 		r.missing = append(r.missing, Missing{At: p.path, Err: m})
 		return Absent
 	}
-	if !r.budget.spend(p, value) {
+	if err := r.budget.spendBytes(p.path, value); err != nil {
+		r.missing = append(r.missing, Missing{At: p.path, Err: err})
+		return Absent
+	}
+	if !r.size.spend(p, value) {
 		return Absent
 	}
 	return value
 }
 
 // evaluate returns the value of an expression or of a string with expressions.
-func evaluate(p *piece, vars map[string]any) (any, error) {
+func evaluate(p *piece, b *Budget, vars map[string]any) (any, error) {
 	if p.kind == standalone {
-		return p.prog.Eval(vars)
+		return p.prog.EvalWithin(b, vars)
 	}
 	var text strings.Builder
 	var missing []Missing
@@ -87,7 +95,7 @@ func evaluate(p *piece, vars map[string]any) (any, error) {
 			text.WriteString(part.text)
 			continue
 		}
-		value, err := part.prog.Eval(vars)
+		value, err := part.prog.EvalWithin(b, vars)
 		if err != nil {
 			missing = append(missing, Missing{At: p.path, Err: err})
 			continue

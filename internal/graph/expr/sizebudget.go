@@ -16,23 +16,23 @@ type TooLarge struct {
 
 func (t *TooLarge) Error() string { return pathPrefix(t.At) + "the result is too large" }
 
-// RenderWithLimit is Render with a limit on the approximate bytes of the document. It
+// RenderWithLimit is RenderWithin with a limit on the approximate bytes of the document. It
 // returns the bytes used, a *TooLarge error if the document exceeds the limit, and Absent
 // for a document that consists of an absent optional value. Only this limit bounds
 // variables that contain other variables.
-func (t *Template) RenderWithLimit(vars map[string]any, size int) (value any, used int, err error) {
-	r := renderer{vars: vars, budget: &sizeBudget{remaining: size}}
+func (t *Template) RenderWithLimit(b *Budget, vars map[string]any, size int) (value any, used int, err error) {
+	r := renderer{vars: vars, budget: b, size: &sizeBudget{remaining: size}}
 	value = r.render(&t.root)
 	if t.root.kind == literal {
-		r.budget.spend(&t.root, value)
+		r.size.spend(&t.root, value)
 	}
-	if r.budget.err != nil {
-		return nil, 0, r.budget.err
+	if r.size.err != nil {
+		return nil, 0, r.size.err
 	}
 	if err := r.err(); err != nil {
 		return nil, 0, err
 	}
-	return value, size - r.budget.remaining, nil
+	return value, size - r.size.remaining, nil
 }
 
 // sizeBudget counts the bytes that may still be rendered; a nil budget has no limit.

@@ -87,7 +87,7 @@ func TestInferredSchemasAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if failed == nil {
-			value, used, err := template.RenderWithLimit(vars, size)
+			value, used, err := template.RenderWithLimit(nil, vars, size)
 			failed, vars[next], size = err, value, size-used
 		}
 		last = next

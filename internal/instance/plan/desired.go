@@ -42,6 +42,9 @@ type Desired struct {
 	Ready *bool
 	// Results are recorded as events.
 	Results []Result
+	// Exceeded lists the limits of Facts that composing has exceeded; the problems of nodes say
+	// which.
+	Exceeded []Limit
 	// NoOwnerReferences says that the objects don't refer to the instance as their owner.
 	NoOwnerReferences bool
 	// Unsettled says that composing again, with Status as the status, gives another answer: it

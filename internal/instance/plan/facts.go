@@ -32,6 +32,8 @@ type Facts struct {
 	Problems map[string]Problem
 	// Waits holds when each wait began.
 	Waits map[WaitKey]time.Time
+	// Limits bound what the instance may consist of, and what composing it may compute.
+	Limits Limits
 	// Now is the time of this reconcile.
 	Now time.Time
 }

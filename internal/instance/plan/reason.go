@@ -46,6 +46,8 @@ const (
 	ResolutionFailed Reason = "ResolutionFailed"
 	// TooManyItems: a collection has more items than one may have.
 	TooManyItems Reason = "TooManyItems"
+	// LimitExceeded: a limit of instances, which a flag sets, is exceeded.
+	LimitExceeded Reason = "LimitExceeded"
 	// DuplicateItems: items of a collection have the same name.
 	DuplicateItems Reason = "DuplicateItems"
 	// DriftContested: another manager keeps writing the same field.
@@ -71,7 +73,7 @@ const (
 // than in progress.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
 		return true
 	default:
 		return false
@@ -86,5 +88,5 @@ func (r Reason) isFailure() bool {
 
 // isOfExpressions says whether the definition's expressions cause it for these inputs.
 func (r Reason) isOfExpressions() bool {
-	return r == EvaluationFailed || r == TooManyItems || r == DuplicateItems
+	return r == EvaluationFailed || r == TooManyItems || r == LimitExceeded || r == DuplicateItems
 }

@@ -57,6 +57,9 @@ type Config struct {
 	ImpersonatedUser string
 	PermissionsHub   *Hub
 
+	// Quota bounds the watches; nil for no limit. Several hubs may share one.
+	Quota *Quota
+
 	// Grace is how long a watch outlives its last subscriber; 30 seconds by default.
 	Grace time.Duration
 
@@ -120,12 +123,19 @@ func (h *Hub) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.mu.Lock()
 	h.stopped = true
+	var counted []*actor
 	for _, k := range h.kinds {
 		for _, a := range k.actors {
 			a.stopGrace()
+			if h.env.Quota.counts(a.selection) {
+				counted = append(counted, a)
+			}
 		}
 	}
 	h.mu.Unlock()
+	if h.env.Quota != nil {
+		wakeRefused(h.env.Quota.ended(counted...))
+	}
 	h.actors.Wait()
 	return nil
 }

@@ -92,8 +92,9 @@ func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
 	return State{}
 }
 
-// actorFor returns the actor that answers reads of a selection: its own, or that of the whole
-// kind if there is one and its own is not in sync; nil if there is neither.
+// actorFor returns the actor that answers reads of a selection: its own, that of its namespace
+// for a single object, or that of the whole kind. Of several it is the first that is in sync, or
+// the last; nil if there is none.
 func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -101,16 +102,29 @@ func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	if k == nil {
 		return nil
 	}
-	own, whole := k.actors[s], k.actors[All()]
-	if own == nil || whole != nil && own.current().Phase != Synced {
-		return whole
+	var found *actor
+	for _, a := range [...]*actor{k.actors[s], k.joined(s), k.actors[All()]} {
+		if a == nil {
+			continue
+		}
+		if found = a; a.current().Phase == Synced {
+			break
+		}
 	}
-	return own
+	return found
+}
+
+// joined is the actor of the namespace of a single object; nil if there is none.
+func (k *kind) joined(s Selection) *actor {
+	if s.class() != "one" || s.namespace == "" {
+		return nil
+	}
+	return k.actors[InNamespace(s.namespace)]
 }
 
 // actorsHolding returns the actors whose stores may have the object that a selection by One
 // selects: those of the whole kind, of managed objects, of the object, and of selections by
-// labels.
+// labels or namespace.
 func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -124,5 +138,5 @@ func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor
 			out = append(out, a)
 		}
 	}
-	return slices.Concat(out, k.labelled)
+	return slices.Concat(out, k.several)
 }

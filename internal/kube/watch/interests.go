@@ -33,9 +33,64 @@ func (i *interests) stopGrace() {
 // of its first state. The lock is held.
 //
 // An actor of the whole kind serves every selection of it, so that no object is watched
-// twice.
+// twice; and many single objects of a namespace have one actor.
 func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
-	k := ensure(&h.kinds, gvk, func() *kind {
+	k := h.kindOf(gvk)
+	if wholeKind := k.wholeFor(s); wholeKind != nil {
+		wholeKind.count++
+		wholeKind.narrower++
+		return wholeKind
+	}
+	served := k.join(s)
+	a := k.actors[served]
+	if a == nil {
+		a = newActor(&h.env, k, served)
+		k.add(a)
+		if h.env.Quota.counts(served) && !h.stopped {
+			h.env.Quota.added()
+		}
+	}
+	a.count++
+	if served != s {
+		a.narrower++
+	}
+	a.stopGrace()
+	return a
+}
+
+// acquireWithinQuota is acquire for a target of a subscriber that has a number of such targets
+// already, unless the quota refuses it. The lock is held.
+func (h *Hub) acquireWithinQuota(l *listener, targets int, gvk schema.GroupVersionKind, s Selection) (a *actor, refusal string) {
+	quota := h.env.Quota
+	if !quota.counts(s) || h.stopped {
+		return h.acquire(gvk, s), ""
+	}
+	k := h.kindOf(gvk)
+	if k.wholeFor(s) != nil {
+		return h.acquire(gvk, s), "" // it costs nothing more
+	}
+	if refusal = quota.check(l, targets, k.actors[k.join(s)]); refusal != "" {
+		if len(k.actors) == 0 {
+			delete(h.kinds, gvk)
+		}
+		return nil, refusal
+	}
+	a = h.acquire(gvk, s)
+	quota.acquired(l.subscriber.Namespace, a)
+	return a, ""
+}
+
+// wholeFor returns the actor of the whole kind, if it serves a selection.
+func (k *kind) wholeFor(s Selection) *actor {
+	if whole := k.actors[All()]; whole != nil && s != All() && whole.hasOwnInterest() {
+		return whole
+	}
+	return nil
+}
+
+// kindOf returns a kind, which is added if there is none. The lock is held.
+func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
+	return ensure(&h.kinds, gvk, func() *kind {
 		return &kind{
 			gvk:       gvk,
 			router:    router{index: newIndex[*listener](h.env.OwnerLabel)},
@@ -43,19 +98,6 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 			actors:    map[Selection]*actor{},
 		}
 	})
-	if wholeKind := k.actors[All()]; wholeKind != nil && s != All() && wholeKind.hasOwnInterest() {
-		wholeKind.count++
-		wholeKind.narrower++
-		return wholeKind
-	}
-	a := k.actors[s]
-	if a == nil {
-		a = newActor(&h.env, k, s)
-		k.add(a)
-	}
-	a.count++
-	a.stopGrace()
-	return a
 }
 
 // release removes one interest. If that was the last one of an actor in its own selection,
@@ -84,8 +126,8 @@ func (h *Hub) release(a *actor, s Selection) (displaced *actor) {
 // even if it was released again. It starts nothing and waits for nothing.
 func (h *Hub) retire(a *actor, departure int) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if a.count > 0 || a.departures != departure || h.stopped {
+		h.mu.Unlock()
 		return
 	}
 	k := h.kinds[a.gvk]
@@ -95,5 +137,18 @@ func (h *Hub) retire(a *actor, departure int) {
 	}
 	if a.cancel != nil {
 		a.cancel()
+	}
+	var waiting []*listener
+	if h.env.Quota.counts(a.selection) {
+		waiting = h.env.Quota.ended(a)
+	}
+	h.mu.Unlock()
+	wakeRefused(waiting)
+}
+
+// wakeRefused wakes subscribers that a quota has refused. No lock is held.
+func wakeRefused(waiting []*listener) {
+	for _, l := range waiting {
+		l.wake(Cause{Object: l.subscriber.Key, Change: Resync, Priority: Background, ObservedAt: time.Now()})
 	}
 }

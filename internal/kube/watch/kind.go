@@ -17,13 +17,23 @@ type kind struct {
 	// Guarded by the hub's lock.
 	actors      map[Selection]*actor
 	endedEvents map[string]uint64 // events of stopped actors, by class
-	labelled    []*actor          // actors of selections by labels; replaced, never modified
+	several     []*actor          // actors of selections by labels or namespace; replaced, never modified
+	singles     map[string]int    // actors of single objects, by namespace
+	unjoinable  map[string]bool   // namespaces in which not all objects may be watched
 }
+
+// maxSingles is how many single objects of a namespace have a watch each. Beyond it one watch of
+// the namespace serves them all: a watch costs a connection's stream, a goroutine and a cache.
+const maxSingles = 8
 
 func (k *kind) add(a *actor) {
 	k.actors[a.selection] = a
-	if a.selection.class() == "labelled" {
-		k.labelled = append(slices.Clip(k.labelled), a)
+	switch a.selection.class() {
+	case "labelled", "namespace":
+		k.several = append(slices.Clip(k.several), a)
+	case "one":
+		ensure(&k.singles, a.selection.namespace, func() int { return 0 })
+		k.singles[a.selection.namespace]++
 	}
 }
 
@@ -31,7 +41,30 @@ func (k *kind) remove(a *actor) {
 	delete(k.actors, a.selection)
 	ensure(&k.endedEvents, a.selection.class(), func() uint64 { return 0 })
 	k.endedEvents[a.selection.class()] += a.eventCount()
-	k.labelled = slices.DeleteFunc(slices.Clone(k.labelled), func(o *actor) bool { return o == a })
+	k.several = slices.DeleteFunc(slices.Clone(k.several), func(o *actor) bool { return o == a })
+	if a.selection.class() == "one" {
+		if k.singles[a.selection.namespace]--; k.singles[a.selection.namespace] == 0 {
+			delete(k.singles, a.selection.namespace)
+		}
+	}
+}
+
+// join returns the selection that serves another one: that of a namespace for a single object in
+// it, if it is watched already or there are many single objects. An account that may not watch
+// the namespace has a watch for each object.
+func (k *kind) join(s Selection) Selection {
+	if s.class() != "one" || s.namespace == "" || k.unjoinable[s.namespace] {
+		return s
+	}
+	joined := k.actors[InNamespace(s.namespace)]
+	switch {
+	case joined != nil && joined.current().Reason == Forbidden:
+		ensure(&k.unjoinable, s.namespace, func() bool { return true })
+		return s
+	case joined != nil, k.actors[s] == nil && k.singles[s.namespace] >= maxSingles:
+		return InNamespace(s.namespace)
+	}
+	return s
 }
 
 // KindChange is what happened to a kind's definition.

@@ -28,6 +28,7 @@ type Lease struct {
 
 	once   sync.Once
 	wanted targetSet // guarded by the hub's lock; nil once the lease ended
+	counts int       // of these, the ones that the quota counts
 }
 
 // Begin opens a lease. The caller ends it by Commit or Discard.
@@ -48,6 +49,9 @@ func (h *Hub) Begin(s Subscriber) *Lease {
 // Unless the state is Synced, objects may be missing from the hub that exist in the
 // cluster. Any change of the state wakes the subscriber.
 //
+// A target beyond a limit of Config.Quota is not added: its state is Unavailable, with the reason
+// LimitExceeded.
+//
 // After the lease ended, Watch has no effect but to return the state.
 func (l *Lease) Watch(t Target) State {
 	h := l.hub
@@ -58,7 +62,14 @@ func (l *Lease) Watch(t Target) State {
 	}
 	a, ok := l.wanted[t]
 	if !ok {
-		a = h.acquire(t.kind, t.selection)
+		var refusal string
+		if a, refusal = h.acquireWithinQuota(l.sub.listener, l.counts, t.kind, t.selection); a == nil {
+			h.mu.Unlock()
+			return State{Phase: Unavailable, Reason: LimitExceeded, Message: refusal}
+		}
+		if h.env.Quota.counts(t.selection) {
+			l.counts++
+		}
 		a.subscribe(l.sub.listener, t.route)
 		h.launch(a)
 		l.wanted[t] = a
@@ -88,63 +99,73 @@ func (l *Lease) end(choose func(*subscription) targetSet) {
 		dropped := choose(l.sub)
 		l.wanted = nil
 		l.sub.leases--
-		displaced := h.releaseAll(l.sub, dropped)
+		left := h.releaseAll(l.sub, dropped)
 		h.mu.Unlock()
-		notifyAll(displaced)
+		left.notify()
 	})
 }
 
 // Forget drops all targets of a subscriber. An event that is in flight may still reach it.
 func (h *Hub) Forget(s Subscriber) {
 	h.mu.Lock()
-	var displaced []*actor
+	var left leftBehind
 	if sub := h.subs[s]; sub != nil {
 		dropped := sub.committed
 		sub.committed = nil
-		displaced = h.releaseAll(sub, dropped)
+		left = h.releaseAll(sub, dropped)
 	}
 	h.mu.Unlock()
-	notifyAll(displaced)
+	left.notify()
 }
 
 // ForgetKind drops all targets of the subscribers of a kind, which is no longer reconciled.
 // It iterates over all subscriptions.
 func (h *Hub) ForgetKind(gk schema.GroupKind) {
 	h.mu.Lock()
-	var displaced []*actor
+	var all leftBehind
 	for subscriber, sub := range h.subs {
 		if subscriber.GroupKind() == gk {
 			dropped := sub.committed
 			sub.committed = nil
-			displaced = append(displaced, h.releaseAll(sub, dropped)...)
+			left := h.releaseAll(sub, dropped)
+			all.displaced, all.waiting = append(all.displaced, left.displaced...), append(all.waiting, left.waiting...)
 		}
 	}
 	h.mu.Unlock()
-	notifyAll(displaced)
+	all.notify()
 }
 
-// releaseAll releases targets, and deletes the subscription if it is empty now. It returns
-// actors whose subscribers the caller notifies after it has released the lock, which is
+// leftBehind are those that the caller notifies of released targets, once it holds no lock:
+// actors that are about to stop, whose subscribers acquire actors of their own, and subscribers
+// that the quota has refused before.
+type leftBehind struct {
+	displaced []*actor
+	waiting   []*listener
+}
+
+func (l leftBehind) notify() {
+	for _, a := range l.displaced {
+		a.notify()
+	}
+	wakeRefused(l.waiting)
+}
+
+// releaseAll releases targets, and deletes the subscription if it is empty now. The lock is
 // held.
-func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (displaced []*actor) {
+func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (left leftBehind) {
 	for t, a := range dropped {
 		a.unsubscribe(sub.listener, t.route)
-		if left := h.release(a, t.selection); left != nil {
-			displaced = append(displaced, left)
+		if quota := h.env.Quota; quota.counts(t.selection) && a.selection != All() {
+			left.waiting = append(left.waiting, quota.released(sub.listener.subscriber.Namespace, a)...)
+		}
+		if displaced := h.release(a, t.selection); displaced != nil {
+			left.displaced = append(left.displaced, displaced)
 		}
 	}
 	if len(sub.committed) == 0 && sub.leases == 0 {
 		delete(h.subs, sub.listener.subscriber)
 	}
-	return displaced
-}
-
-// notifyAll wakes the remaining subscribers of actors that are about to stop, so that they
-// acquire actors of their own.
-func notifyAll(displaced []*actor) {
-	for _, a := range displaced {
-		a.notify()
-	}
+	return left
 }
 
 func (a *actor) subscribe(l *listener, r route) {

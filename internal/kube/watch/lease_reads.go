@@ -35,7 +35,7 @@ func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*u
 func (l *Lease) single(target Target) (*unstructured.Unstructured, State) {
 	state := l.Watch(target)
 	a := l.hub.actorFor(target.kind, target.selection)
-	if a == nil {
+	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
 	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name})
@@ -55,7 +55,7 @@ func (l *Lease) Matching(kind schema.GroupVersionKind, namespace string, selecto
 	target := Matching(kind, namespace, selector)
 	state := l.Watch(target)
 	a := l.hub.actorFor(kind, target.selection)
-	if a == nil {
+	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
 	objects, complete := a.store.list(matchesIn(namespace, selector))

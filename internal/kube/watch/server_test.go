@@ -88,7 +88,8 @@ func TestServerUnusedWatchesAreClosed(t *testing.T) {
 		sub := strconv.Itoa(i)
 		l.want(sub, ChildrenOf(configMap, "o"), Object(configMap, l.namespace, sub), Matching(configMap, l.namespace, app))
 	}
-	l.poll(t, "52 watches", func(context.Context) bool { return l.openWatches(t, "configmaps") == before+52 })
+	// The children, the selection, eight single objects, and the namespace for the others.
+	l.poll(t, "11 watches", func(context.Context) bool { return l.openWatches(t, "configmaps") == before+11 })
 	kindWatch := l.WatchKind(configMap, ignoreEvents)
 	for i := range 50 {
 		l.Forget(subscriberOf(strconv.Itoa(i)))

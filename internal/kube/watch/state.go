@@ -30,6 +30,7 @@ const (
 	WaitingForKind Reason = "WaitingForKind" // the API server does not serve it
 	Forbidden      Reason = "Forbidden"      // the user may not list or watch it
 	Degraded       Reason = "Degraded"       // any other failure, for example of a conversion webhook
+	LimitExceeded  Reason = "LimitExceeded"  // a limit of Config.Quota is reached
 )
 
 // State is the state of the watch that serves a selection of a kind.

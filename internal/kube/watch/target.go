@@ -25,6 +25,10 @@ func Managed() Selection { return Selection{managed: true} }
 // The namespace is empty for cluster-scoped kinds.
 func One(namespace, name string) Selection { return Selection{namespace: namespace, name: name} }
 
+// InNamespace selects every object of a namespace. It serves the watches of single objects there
+// once there are many of them.
+func InNamespace(namespace string) Selection { return Selection{namespace: namespace} }
+
 // Labelled selects by labels, in one namespace or in all, as a reference by selector to
 // unmanaged objects needs.
 func Labelled(namespace string, selector labels.Selector) Selection {
@@ -32,15 +36,17 @@ func Labelled(namespace string, selector labels.Selector) Selection {
 }
 
 // String describes the selection for users and metrics: all, managed, one prod/main,
-// labelled prod app=db.
+// namespace prod, labelled prod app=db.
 func (s Selection) String() string {
 	switch {
 	case s.managed:
 		return "managed"
 	case s.name != "":
 		return "one " + join(s.namespace, s.name)
-	case s.namespace != "" || s.labels != "":
+	case s.labels != "":
 		return "labelled " + join(s.namespace, s.labels)
+	case s.namespace != "":
+		return "namespace " + s.namespace
 	default:
 		return "all"
 	}
@@ -53,8 +59,10 @@ func (s Selection) class() string {
 		return "managed"
 	case s.name != "":
 		return "one"
-	case s.namespace != "" || s.labels != "":
+	case s.labels != "":
 		return "labelled"
+	case s.namespace != "":
+		return "namespace"
 	default:
 		return "all"
 	}

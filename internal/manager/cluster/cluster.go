@@ -48,6 +48,8 @@ type Options struct {
 	OnPermissionsChange func(user string)
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease Lease
+	// WatchLimits bound the watches of all hubs together.
+	WatchLimits watch.Limits
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
@@ -64,6 +66,8 @@ type Cluster struct {
 	Hub    *watch.Hub
 	Engine *queue.Engine
 	CRDs   *kube.CRDs
+	// Quota counts the watches of all hubs.
+	Quota *watch.Quota
 	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
 
@@ -107,6 +111,7 @@ func New(o Options) (*Cluster, error) {
 	}
 	k.Client = kube.NewClient(dyn, k.Kinds)
 	k.Client.OnPermissionsChange(func() { k.permissionsChanged("") })
+	k.Quota = watch.NewQuota(o.WatchLimits)
 	k.Hub = watch.New(k.watchConfig(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Engine = queue.New(queue.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
@@ -125,6 +130,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		KeepLastApplied:   k.options.Annotated,
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   rbacKinds,
+		Quota:             k.Quota,
 		Logger:            k.options.Log.WithName("watch"),
 	}
 }

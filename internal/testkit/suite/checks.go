@@ -51,9 +51,12 @@ func HasField(want any, path ...string) Check {
 }
 
 // HasCondition checks the status, the reason (unless it is empty) and parts of the message
-// of a condition.
+// of a condition, of an object that exists.
 func HasCondition(kind, status, reason string, contains ...string) Check {
 	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("the object does not exist")
+		}
 		if got := testkit.ConditionStatus(o, kind); got != status {
 			return fmt.Errorf("condition %s is %q, not %q", kind, got, status)
 		}

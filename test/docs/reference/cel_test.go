@@ -155,7 +155,7 @@ func evaluate(env *expr.Env, source string, vars map[string]any) (any, error) {
 		return nil, problems.Err()
 	}
 	with := map[string]any{"schema": map[string]any{"status": map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Ready"}}}}}
-	found, missing := conditions.Eval(with)
+	found, missing := conditions.Eval(nil, with)
 	if len(missing) > 0 {
 		return nil, missing[0]
 	}

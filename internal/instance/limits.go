@@ -1,0 +1,56 @@
+package instance
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/telemetry"
+)
+
+// Limits bound each instance, and count the reconciles that exceed them. The zero value has the
+// default limits and counts nothing.
+type Limits struct {
+	plan.Limits
+	Exceeded *telemetry.ExceededLimits
+}
+
+// withinDepth returns the composer of an instance; one that changes nothing if the instance is
+// nested too deeply. So a definition that creates instances of its own kind, by way of others
+// too, ends.
+func (r *Reconciler) withinDepth(c Composer, o *unstructured.Unstructured) Composer {
+	limit := r.Limits.WithDefaults().Depth
+	if r.depth(o, limit+1) <= limit {
+		return c
+	}
+	r.Limits.Exceeded.Count(r.Kind.GroupKind(), string(plan.DepthLimit))
+	return Frozen{Composer: c, Problem: plan.Problem{
+		Reason: plan.LimitExceeded,
+		Message: fmt.Sprintf("more than %d instances are nested in each other (%s): %s is created by %s; the instance is not changed",
+			limit, plan.DepthLimit.Flag(), o.GetName(), inventory.DescribeOwner(o)),
+	}}
+}
+
+// depth counts an instance and those that it is nested in, up to a limit. It reads caches only.
+func (r *Reconciler) depth(o *unstructured.Unstructured, limit int) int {
+	for depth := 1; ; depth++ {
+		key, version, nested := inventory.InstanceOf(o)
+		if !nested || depth == limit {
+			return depth
+		}
+		parent, cached := r.Instances.GetCached(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
+		if !cached {
+			return depth
+		}
+		o = parent
+	}
+}
+
+// countExceeded counts the limits that composing has exceeded.
+func (r *Reconciler) countExceeded(desired plan.Desired) {
+	for _, limit := range desired.Exceeded {
+		r.Limits.Exceeded.Count(r.Kind.GroupKind(), string(limit))
+	}
+}

@@ -1,0 +1,168 @@
+package watch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Limits bound the watches of objects that are not the subscribers' own: those of single objects
+// and of selections by labels or namespace. The watches of kinds, and of managed objects, are as
+// many as there are kinds. A zero field is its default.
+type Limits struct {
+	// PerSubscriber bounds the targets of one subscriber. Default MaxPerInstance.
+	PerSubscriber int
+	// PerNamespace bounds the watches for the subscribers of one namespace, and Total all
+	// watches. A watch that several share counts once. Defaults MaxPerNamespace and
+	// MaxWatches.
+	PerNamespace int
+	Total        int
+}
+
+// Default limits of watches.
+const (
+	MaxPerInstance  = 1000
+	MaxPerNamespace = 2000
+	MaxWatches      = 10_000
+)
+
+// The flags that set the limits.
+const (
+	PerInstanceFlag  = "--max-instance-watches"
+	PerNamespaceFlag = "--max-namespace-watches"
+	TotalFlag        = "--max-watches"
+)
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		PerSubscriber: cmp.Or(l.PerSubscriber, MaxPerInstance),
+		PerNamespace:  cmp.Or(l.PerNamespace, MaxPerNamespace),
+		Total:         cmp.Or(l.Total, MaxWatches),
+	}
+}
+
+// Quota counts the watches of several hubs against their limits. It is safe for concurrent use.
+// A nil Quota has no limits.
+type Quota struct {
+	limits  Limits
+	refused *prometheus.CounterVec
+
+	mu    sync.Mutex // held while no other lock is taken
+	total int
+	// namespaces has, by the namespace of subscribers, how many interests there are in each actor.
+	namespaces map[string]map[*actor]int
+	// waiting are the subscribers that were refused since a watch ended.
+	waiting map[*listener]struct{}
+}
+
+// NewQuota returns a quota without watches.
+func NewQuota(l Limits) *Quota {
+	return &Quota{
+		limits: l.withDefaults(), namespaces: map[string]map[*actor]int{}, waiting: map[*listener]struct{}{},
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "espalier_watch_limits_exceeded_total",
+			Help: "Reads for instances that were refused since a limit of watches is reached, by the limit as its flag names it.",
+		}, []string{"limit"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (q *Quota) Describe(out chan<- *prometheus.Desc) { q.refused.Describe(out) }
+
+// Collect implements prometheus.Collector.
+func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refused.Collect(out) }
+
+// counts says whether the watches of a selection count.
+func (q *Quota) counts(s Selection) bool { return q != nil && !s.managed && s != All() }
+
+// check returns why a subscriber may not have one more target, whose actor exists or has to be
+// created; empty if it may. A refused subscriber is woken when a watch has ended.
+func (q *Quota) check(l *listener, targets int, a *actor) (refusal string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	namespace := l.subscriber.Namespace
+	inNamespace := q.namespaces[namespace]
+	limit, most := "", 0
+	switch {
+	case targets >= q.limits.PerSubscriber:
+		limit, most = PerInstanceFlag, q.limits.PerSubscriber
+		refusal = "the instance reads more than %d objects and selections of others (%s)"
+	case (a == nil || inNamespace[a] == 0) && len(inNamespace) >= q.limits.PerNamespace:
+		limit, most = PerNamespaceFlag, q.limits.PerNamespace
+		refusal = "the instances of the namespace cause more than %d watches (%s)"
+	case a == nil && q.total >= q.limits.Total:
+		limit, most = TotalFlag, q.limits.Total
+		refusal = "there are %d watches already (%s)"
+	default:
+		return ""
+	}
+	if limit != PerInstanceFlag {
+		q.waiting[l] = struct{}{}
+	}
+	q.refused.WithLabelValues(limit[2:]).Inc()
+	return fmt.Sprintf(refusal, most, limit)
+}
+
+// added counts a new actor.
+func (q *Quota) added() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.total++
+}
+
+// acquired counts an interest of a namespace in an actor.
+func (q *Quota) acquired(namespace string, a *actor) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := ensure(&q.namespaces, namespace, func() map[*actor]int { return map[*actor]int{} })
+	in[a]++
+}
+
+// released undoes acquired. It returns the subscribers to wake, if the namespace has one watch
+// less.
+func (q *Quota) released(namespace string, a *actor) []*listener {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := q.namespaces[namespace]
+	if in[a] == 0 {
+		return nil // its hub has stopped
+	}
+	if in[a]--; in[a] > 0 {
+		return nil
+	}
+	delete(in, a)
+	if len(in) == 0 {
+		delete(q.namespaces, namespace)
+	}
+	return q.takeWaiting(func(l *listener) bool { return l.subscriber.Namespace == namespace })
+}
+
+// ended forgets actors that have ended, and returns the subscribers to wake.
+func (q *Quota) ended(actors ...*actor) []*listener {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.total -= len(actors)
+	for namespace, in := range q.namespaces {
+		for _, a := range actors {
+			delete(in, a)
+		}
+		if len(in) == 0 {
+			delete(q.namespaces, namespace)
+		}
+	}
+	return q.takeWaiting(func(*listener) bool { return true })
+}
+
+func (q *Quota) takeWaiting(which func(*listener) bool) (taken []*listener) {
+	for l := range q.waiting {
+		if which(l) {
+			delete(q.waiting, l)
+			taken = append(taken, l)
+		}
+	}
+	slices.SortFunc(taken, func(a, b *listener) int { return a.subscriber.Compare(b.subscriber.Key) })
+	return taken
+}

@@ -1,0 +1,189 @@
+package watch
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// selections lists the hub's watches.
+func (s *scriptedHub) selections() (out []string) {
+	synctest.Wait()
+	for _, one := range s.Stats() {
+		out = append(out, one.Selection)
+	}
+	return out
+}
+
+func TestManySingleObjectsShareAWatch(t *testing.T) {
+	maps := newScript()
+	names, singles := make([]Target, 20), []string{}
+	for i := range names {
+		name := fmt.Sprintf("m%02d", i)
+		maps.put(made(configMap, "a/"+name, i+1))
+		names[i] = Object(configMap, "a", name)
+		if i < maxSingles {
+			singles = append(singles, "one a/"+name)
+		}
+	}
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
+		s.commit("i", names...)
+		if diff := cmp.Diff(append([]string{"namespace a"}, singles...), s.selections()); diff != "" {
+			t.Errorf("the first lease (-want +got):\n%s", diff)
+		}
+		s.commit("i", names...)
+		<-time.After(time.Minute)
+		if diff := cmp.Diff([]string{"namespace a"}, s.selections()); diff != "" {
+			t.Errorf("the next (-want +got):\n%s", diff)
+		}
+		s.recorder.take()
+		maps.put(made(configMap, "a/m03", 0))
+		maps.put(made(configMap, "a/other", 0))
+		s.expect(t, "only what is wanted wakes", "i: Updated ConfigMap a/m03")
+
+		l := s.Begin(subscriberOf("i"))
+		for i, target := range names {
+			if o, state := l.Object(configMap, "a", target.route.name); o == nil || state.Phase != Synced {
+				t.Errorf("object %d is %v, %v", i, o, state)
+			}
+		}
+		if o, state := l.Object(configMap, "a", "absent"); o != nil || state.Phase != Synced {
+			t.Errorf("the absent object is %v, %v", o, state)
+		}
+		l.Commit()
+		s.commit("j", Object(configMap, "b", "x"))
+		if diff := cmp.Diff([]string{"namespace a", "one b/x"}, s.selections()); diff != "" {
+			t.Errorf("another namespace (-want +got):\n%s", diff)
+		}
+		s.Forget(subscriberOf("i"))
+		s.Forget(subscriberOf("j"))
+		<-time.After(time.Minute)
+		if left := s.selections(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+// TestAnAccountThatMayWatchSingleObjectsOnly: a role with resourceNames allows no watch of the
+// namespace.
+func TestAnAccountThatMayWatchSingleObjectsOnly(t *testing.T) {
+	maps, forbidden := newScript(made(configMap, "a/m00", 1)), newScript()
+	forbidden.fail(func(string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", nil)
+	})
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
+		s.env.open = func(_ Resource, selection Selection) source {
+			if selection == InNamespace("a") {
+				return forbidden
+			}
+			return maps
+		}
+		names := make([]Target, 20)
+		for i := range names {
+			names[i] = Object(configMap, "a", fmt.Sprintf("m%02d", i))
+		}
+		s.commit("i", names...)
+		synctest.Wait()
+		if woken := s.recorder.take(); !slices.Contains(woken, "i: KindState ConfigMap ") {
+			t.Errorf("woken: %q", woken)
+		}
+		s.commit("i", names...)
+		<-time.After(time.Minute)
+		if got := s.selections(); len(got) != len(names) || slices.Contains(got, "namespace a") {
+			t.Errorf("watches: %q", got)
+		}
+		l := s.Begin(subscriberOf("i"))
+		defer l.Discard()
+		if o, state := l.Object(configMap, "a", "m00"); o == nil || state.Phase != Synced {
+			t.Errorf("got %v, %v", o, state)
+		}
+	})
+}
+
+func TestWatchesAreLimited(t *testing.T) {
+	inA, inB := Object(configMap, "a", "x"), Object(configMap, "b", "x")
+	app, _ := labels.Parse("app=db")
+	selection := Matching(configMap, "c", app)
+	cases := map[string]struct {
+		limits  Limits
+		others  []Target // of another subscriber
+		theirs  string   // their namespace
+		targets []Target
+		refused []string
+	}{
+		"As many as are allowed":               {Limits{PerSubscriber: 3}, nil, "default", []Target{inA, inB, selection}, nil},
+		"One more":                             {Limits{PerSubscriber: 2}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 2 objects and selections of others (--max-instance-watches)"}},
+		"The namespace has as many":            {Limits{PerNamespace: 2}, []Target{inA, inB}, "default", []Target{selection}, []string{"the instances of the namespace cause more than 2 watches (--max-namespace-watches)"}},
+		"The same objects":                     {Limits{PerNamespace: 2, Total: 2}, []Target{inA, inB}, "default", []Target{inA, inB}, nil},
+		"Another namespace has":                {Limits{PerNamespace: 2}, []Target{inA, inB}, "other", []Target{selection}, nil},
+		"The same objects, of another one":     {Limits{PerNamespace: 1}, []Target{inA}, "other", []Target{inA}, nil},
+		"There are as many":                    {Limits{Total: 2}, []Target{inA, inB}, "other", []Target{selection}, []string{"there are 2 watches already (--max-watches)"}},
+		"Own children, and objects of a kind":  {Limits{PerSubscriber: 1, PerNamespace: 1, Total: 1}, nil, "default", []Target{ChildrenOf(configMap, "o"), Child(configMap, "a", "y"), inA}, nil},
+		"Nothing is allowed to read any other": {Limits{PerSubscriber: 1}, nil, "default", []Target{inA, inB, selection}, []string{"the instance reads more than 1 objects and selections of others (--max-instance-watches)", "the instance reads more than 1 objects and selections of others (--max-instance-watches)"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+				s.env.Quota = NewQuota(tc.limits)
+				theirs := s.Begin(Subscriber{object.Key{Group: "kro.run", Kind: "Vpc", Namespace: tc.theirs, Name: "other"}})
+				for _, target := range tc.others {
+					theirs.Watch(target)
+				}
+				theirs.Commit()
+				var refused []string
+				l := s.Begin(subscriberOf("i"))
+				for _, target := range tc.targets {
+					if state := l.Watch(target); state.Reason == LimitExceeded {
+						refused = append(refused, state.Message)
+					}
+				}
+				l.Commit()
+				if diff := cmp.Diff(tc.refused, refused); diff != "" {
+					t.Errorf("-want +got:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+		s.env.Quota = NewQuota(Limits{PerNamespace: 1})
+		s.commit("i", Object(configMap, "a", "x"))
+		s.commit("j", Object(configMap, "b", "x"))
+		synctest.Wait()
+		s.recorder.take()
+		s.Forget(subscriberOf("i"))
+		s.expect(t, "the namespace has one watch less", "j: Resync Vpc default/j")
+		s.commit("j", Object(configMap, "b", "x"))
+		if got := s.env.Quota.total; got != 2 { // the other one is in its grace period
+			t.Errorf("%d watches", got)
+		}
+		s.Forget(subscriberOf("j"))
+		<-time.After(time.Minute)
+		if q := s.env.Quota; q.total != 0 || len(q.namespaces) != 0 || len(q.waiting) != 0 {
+			t.Errorf("left: %d watches, %v, %v", q.total, q.namespaces, q.waiting)
+		}
+	})
+}
+
+// TestAHubThatStopsReturnsItsWatches: the hub of an account ends before the others.
+func TestAHubThatStopsReturnsItsWatches(t *testing.T) {
+	quota := NewQuota(Limits{Total: 1})
+	withScriptedHub(t, scripts{configMap: newScript()}, func(_ *testing.T, s *scriptedHub) {
+		s.env.Quota = quota
+		s.commit("i", Object(configMap, "a", "x"))
+	})
+	if quota.total != 0 || len(quota.namespaces) != 0 {
+		t.Errorf("left: %d watches, %v", quota.total, quota.namespaces)
+	}
+}
