@@ -75,7 +75,7 @@ const (
 	InstanceNameAnnotation = "espalier.dev/instance-name"
 )
 
-// DeletionDefaultsAnnotation is on instances: the limits of deletion that the definition sets.
+// DeletionDefaultsAnnotation is on instances: what the definition sets for their deletion.
 const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
 
 // Annotations of Espalier's that users set.
@@ -91,8 +91,9 @@ const (
 	// ProtectAnnotation prevents the deletion of an instance or a child; its value is the
 	// reason.
 	ProtectAnnotation = "espalier.dev/protect"
-	// DeletionPolicyAnnotation overrides the deletion policies of one instance's children: a
-	// DeletionPolicy for all, or "node=Policy" for single ones, separated by commas.
+	// DeletionPolicyAnnotation overrides the deletion policies of one instance's children, as
+	// far as InstanceOverrides allow: a DeletionPolicy for all, or "node=Policy" for single
+	// ones, separated by commas.
 	DeletionPolicyAnnotation = "espalier.dev/deletion-policy"
 	// ClaimableAnnotation is on a composite that no claim refers to, or on its
 	// CompositeResourceDefinition for all of them: a claim that names the composite takes it

@@ -40,6 +40,13 @@ type DefinitionSpec struct {
 	// +optional
 	Deletion *Deletion `json:"deletion,omitempty"`
 
+	// InstanceOverrides says which annotations of an instance take precedence over this
+	// definition. It applies to all instances at once, whatever revision they are composed
+	// with. It is an addition of Espalier's.
+	//
+	// +optional
+	InstanceOverrides *InstanceOverrides `json:"instanceOverrides,omitempty"`
+
 	// ServiceAccount is the account that the controllers impersonate to read and
 	// write the children of instances. By default a definition in a namespace uses the
 	// service account "espalier" of its namespace, and a cluster-scoped one the controllers'

@@ -103,7 +103,8 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
-// Types of conditions on instances. Stalled and Drifted exist only while they are true.
+// Types of conditions on instances. Stalled, Drifted and OverridesIgnored exist only while they
+// are true.
 const (
 	InstanceReady          = "Ready"
 	InstanceManaged        = "InstanceManaged"
@@ -111,4 +112,7 @@ const (
 	InstanceResourcesReady = "ResourcesReady"
 	InstanceStalled        = "Stalled"
 	InstanceDrifted        = "Drifted"
+	// InstanceOverridesIgnored names annotations of the instance that its definition does not
+	// allow.
+	InstanceOverridesIgnored = "OverridesIgnored"
 )

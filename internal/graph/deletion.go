@@ -12,11 +12,18 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/dag"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
+// CheckInstanceOverrides lists the problems of what a definition lets its instances override.
+func CheckInstanceOverrides(spec *v1alpha1.DefinitionSpec) diag.List {
+	return inventory.CheckOverrides(spec.InstanceOverrides, "spec.instanceOverrides")
+}
+
 // planDeletion checks the author's settings for the deletion of instances.
 func planDeletion(c *compilation) {
+	c.problems.Add(CheckInstanceOverrides(c.spec)...)
 	c.graph.DeletionDefaults.OnDelete = map[string]v1alpha1.DeletionPolicy{}
 	if d := c.spec.Deletion; d != nil {
 		c.graph.DeletionDefaults.Timeout = c.positiveDuration(d.Timeout, "spec.deletion.timeout")

@@ -12,6 +12,7 @@ import (
 // ownConditions are the types of the conditions that the dialect of graphs has itself.
 var ownConditions = []string{
 	v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady, v1alpha1.InstanceStalled, v1alpha1.InstanceDrifted,
+	v1alpha1.InstanceOverridesIgnored,
 }
 
 // authorConditions are the conditions that the status shows: the dialect's own, or the author's

@@ -27,7 +27,8 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 	before := s.reportedStatus()
 	now := r.Now()
 	status := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
-	status.Conditions = r.Dialect.DeletionConditions(before.Conditions, removal, Moment{now, s.instance.GetGeneration()})
+	at := Moment{now, s.instance.GetGeneration()}
+	status.Conditions = markIgnoredOverrides(r.Dialect.DeletionConditions(before.Conditions, removal, at), s.ignored, at)
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
 	revision := s.instance.GetResourceVersion()
 	out := r.writeStatus(ctx, s, status.Render(author, r.statusFields(s)))
@@ -49,6 +50,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 	if s.instance.GetResourceVersion() != revision {
 		s.memory.deletionHistory.ReportedAt, s.memory.deletion = now, &removal.Deletion
 		r.recordBlockers(ctx, s, before, removal)
+		r.recordIgnoredOverrides(s, before.Conditions, status.Conditions)
 	}
 	return reconcile.Result{}
 }
@@ -90,7 +92,7 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 func (r *Reconciler) recordLeftBehind(ctx context.Context, s *reconcileState, left []report.Blocker) {
 	byCause := map[string][]string{}
 	for _, b := range left {
-		cause := plan.ReleaseReason(s.instance, b)
+		cause := plan.ReleaseReason(s.instance, s.facts.Defaults.Overrides, b)
 		byCause[cause] = append(byCause[cause], blockerText(b))
 	}
 	for _, cause := range slices.Sorted(maps.Keys(byCause)) {

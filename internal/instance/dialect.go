@@ -127,6 +127,22 @@ func (Graphs) DeletionConditions(set condition.Set, removal plan.Removal, at Mom
 	return Stalled(set, removal, at)
 }
 
+// OverrideNotAllowed is the reason of a condition about annotations of an instance that its
+// definition does not allow.
+const OverrideNotAllowed = "OverrideNotAllowed"
+
+// markIgnoredOverrides sets the condition of an instance with annotations that its definition
+// does not allow, in all dialects.
+func markIgnoredOverrides(set condition.Set, ignored string, at Moment) condition.Set {
+	if ignored == "" {
+		if c, _ := set.Get(v1alpha1.InstanceOverridesIgnored); c.Reason == OverrideNotAllowed {
+			return set.Remove(v1alpha1.InstanceOverridesIgnored)
+		}
+		return set // a function may have set one
+	}
+	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceOverridesIgnored, Status: condition.True, Reason: OverrideNotAllowed, Message: ignored})
+}
+
 // DeletionTimeout is the reason of a deletion that takes longer than it should.
 const DeletionTimeout = "DeletionTimeout"
 

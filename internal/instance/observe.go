@@ -23,7 +23,7 @@ import (
 // watch is declared before the read that it keeps fresh. Composing may name further objects to
 // read; it is repeated until it names no new one.
 func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
-	s.facts.Instance = s.instance
+	s.facts.Instance, s.facts.Defaults = s.instance, s.composer.Defaults()
 	s.facts.Now, s.facts.Limits = r.Now(), r.Limits.Limits
 	s.facts.Owned = map[string][]*unstructured.Unstructured{}
 	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}

@@ -30,7 +30,7 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 	}
 	r.observeTerminating(ctx, s, s.plan.Prune, now)
 	remains := plan.Remaining{
-		Instance: s.instance, Children: s.plan.Prune, History: s.memory.deletionHistory,
+		Instance: s.instance, Defaults: s.facts.Defaults, Children: s.plan.Prune, History: s.memory.deletionHistory,
 		Reported: report.Status{Pruning: before}, Now: now,
 	}
 	if !r.observeUsages(s, &remains, s.plan.Prune...) {

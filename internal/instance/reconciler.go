@@ -85,6 +85,9 @@ type reconcileState struct {
 	plan      plan.Plan
 	// inventoryProblem is why the inventory can't be written, if it can't.
 	inventoryProblem plan.Problem
+	// ignored names the annotations that the definition of an instance that is being deleted does
+	// not allow.
+	ignored string
 	// recreating says that objects are to be recreated.
 	recreating bool
 	// pruning is what status.pruning says of objects that nothing wants and that aren't gone.

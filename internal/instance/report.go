@@ -37,7 +37,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	if s.desired.AuthorConditions != nil {
 		previous = s.memory.dialectConditions // those in the status are the author's
 	}
-	conditions := r.Dialect.LiveConditions(previous, s.desired, summary, at)
+	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, s.desired, summary, at), r.ignoredOverrides(s, desiredPolicies(s.desired.Nodes)), at)
 	shown := s.authorConditions(stored, conditions, &summary, at)
 	status := report.Status{
 		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, s.facts.Now),
@@ -60,6 +60,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	r.recordResumed(s, storedState)
 	r.recordTransition(s, previous, conditions)
 	r.recordDrift(s, previous, conditions)
+	r.recordIgnoredOverrides(s, previous, conditions)
 	r.recordResults(s, stored)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)

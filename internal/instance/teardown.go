@@ -91,8 +91,9 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	}
 	s.lease = r.Lease(watch.Subscriber{Key: s.key})
 	defer s.lease.Commit()
+	s.facts.Defaults = r.defaultsOf(s.instance)
 	remains := plan.Remaining{
-		Instance: s.instance, Policy: policy, Reported: s.reportedStatus(),
+		Instance: s.instance, Defaults: s.facts.Defaults, Policy: policy, Reported: s.reportedStatus(),
 		ReleasedElsewhere: inventory.IsReleasedElsewhere(s.instance, r.Definition),
 		Unreadable:        map[schema.GroupVersionKind]plan.Unreadable{}, Now: r.Now(),
 	}
@@ -118,11 +119,22 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 			}
 		}
 	}
+	s.ignored = r.ignoredOverrides(s, recordedPolicies(remains.Children))
 	r.observeRemainingReferences(s, &remains)
 	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
 	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
 	remains.History = s.memory.deletionHistory
 	return remains, nil
+}
+
+// defaultsOf returns the definition's settings for the deletion of an instance. Those that are
+// recorded on the instance count, within limits, only while there is no composer: whoever may
+// write the instance can change them.
+func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.Defaults {
+	if composer := r.composer.Load(); composer != nil {
+		return Choose(*composer, instance).Defaults()
+	}
+	return inventory.DefaultsOf(instance).WithoutDefinition()
 }
 
 // recordedKinds lists the kinds that an instance has children of. If another writer has changed

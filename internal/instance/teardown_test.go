@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
@@ -241,7 +243,7 @@ func TestADeletionPastItsTimeoutIsStalled(t *testing.T) {
 func TestAForcedDeletionLeavesBehindWhatBlocksIt(t *testing.T) {
 	for name, force := range map[string]func(*fixture){
 		"For as long as the instance says":   func(f *fixture) { f.annotate(shop, v1alpha1.ForceAfterAnnotation, "1m") },
-		"For as long as the definition says": func(f *fixture) { f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m0s") },
+		"For as long as the definition says": func(f *fixture) { f.nodes.defaults.ForceAfter = time.Minute },
 		"By name":                            func(f *fixture) { f.annotate(shop, v1alpha1.ForceDeleteAnnotation, "ConfigMap/b") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -493,4 +495,68 @@ func TestChildrenOfAnInstanceDeletedDespiteItsFinalizerAreRemoved(t *testing.T) 
 			t.Error("it is remembered still")
 		}
 	})
+}
+
+// TestOverridesThatAreNotAllowedAreReported has an instance set what its definition does not allow.
+func TestOverridesThatAreNotAllowedAreReported(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.nodes.defaults.Overrides = inventory.Overrides{ForceDelete: v1alpha1.OverrideDeny}
+	f.reconcile()
+	if _, there := condition.Read(f.shop()).Get(v1alpha1.InstanceOverridesIgnored); there {
+		t.Error("nothing is ignored, and the status says so")
+	}
+	f.annotate(shop, v1alpha1.ForceAfterAnnotation, "1m")
+	f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, "")
+	f.reconcile()
+	const message = "espalier.dev/force-after is ignored: ResourceGraphDefinition webs.example.org does not allow it; its author can, with spec.instanceOverrides.forceDelete: Allow"
+	f.wantCondition(v1alpha1.InstanceOverridesIgnored, "True OverrideNotAllowed: "+message)
+	f.wantCondition(v1alpha1.InstanceReady, "True")
+	f.wantEvent("Warning OverrideNotAllowed: " + message)
+	if got := f.shop().GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]; got != "overrides=forceDelete:Deny" {
+		t.Errorf("recorded is %q", got)
+	}
+	f.reconcile()
+	f.wantCalls()
+
+	f.fail["delete ConfigMap a"] = errors.New("no deletions today")
+	f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, "")
+	f.delete()
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceOverridesIgnored, "True OverrideNotAllowed: "+message)
+	f.pass(time.Hour)
+	f.reconcile()
+	if d := report.ReadDeletion(f.shop()); d == nil || d.Left > 0 {
+		t.Errorf("the deletion: %+v", d)
+	}
+	f.nodes.defaults.Overrides.ForceDelete = ""
+	f.until("remove finalizers of Web shop")
+	if f.objects[keyOf("a")] == nil {
+		t.Error("once it is allowed, the blocker is not left behind")
+	}
+}
+
+// TestRecordedSettingsCountWithoutADefinition deletes an instance that no composer composes.
+func TestRecordedSettingsCountWithoutADefinition(t *testing.T) {
+	cases := map[string]struct {
+		recorded, policy string
+		left             bool
+	}{
+		"What is retained stays":               {"Retain=a", "", true},
+		"No annotation deletes it":             {"Retain=a,overrides=deletionPolicy:All", "Delete", true},
+		"An annotation preserves more":         {"", "Retain", true},
+		"Unless it is recorded that none does": {"overrides=deletionPolicy:None", "Retain", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newReconciled(t, configMap("a"))
+			f.annotate(shop, v1alpha1.DeletionDefaultsAnnotation, tc.recorded)
+			f.annotate(shop, v1alpha1.DeletionPolicyAnnotation, tc.policy)
+			f.composer.Store(nil)
+			f.delete()
+			f.until("remove finalizers of Web shop")
+			if left := f.objects[keyOf("a")] != nil; left != tc.left {
+				t.Errorf("left: %t", left)
+			}
+		})
+	}
 }

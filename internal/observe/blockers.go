@@ -92,7 +92,7 @@ func blockersOf(n Node, above []report.Object) []BlockedObject {
 				continue
 			}
 		}
-		out = append(out, newBlockedObject(b, path, n.Deletion != nil))
+		out = append(out, newBlockedObject(b, path, n.Deletion != nil && !n.forceDeleteDenied))
 	}
 	for _, child := range n.Children {
 		if key := child.object().Key(); children[key].Exists {

@@ -89,6 +89,7 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	}
 	if n.Instance {
 		n.Pruning = report.ReadPruning(o)
+		n.forceDeleteDenied = !inventory.DefaultsOf(o).Overrides.AllowsForceDelete()
 	}
 	return n
 }

@@ -80,6 +80,9 @@ type Node struct {
 	id string
 	// orphaned is true if the object outlives its instance.
 	orphaned bool
+	// forceDeleteDenied is true for an instance whose definition denies that objects are left
+	// behind.
+	forceDeleteDenied bool
 }
 
 // ID identifies the node among its siblings: each item of a collection has its own.

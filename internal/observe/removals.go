@@ -24,7 +24,7 @@ type removal struct {
 
 func readRemovals(instance *unstructured.Unstructured, n Node) removals {
 	out := removals{seen: map[object.Key]bool{}}
-	out.policies, _ = inventory.PoliciesOf(instance)
+	out.policies, _ = inventory.PoliciesOf(instance, inventory.DefaultsOf(instance))
 	if n.Deletion != nil {
 		out.orphaned = n.Deletion.Policy == report.Orphan
 		for _, b := range n.Deletion.Blockers {

@@ -22,6 +22,7 @@ const ownPrefix = "espalier.dev/"
 var userAnnotations = []string{
 	v1alpha1.ProtectAnnotation, v1alpha1.DeletionPolicyAnnotation, v1alpha1.OwnerReferencesAnnotation,
 	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
+	v1alpha1.InstanceOverridesAnnotation,
 }
 
 // Released returns the object as the engine needs it to continue: the engine's field managers

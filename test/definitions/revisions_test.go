@@ -195,17 +195,20 @@ func TestADefinitionCanPinARevision(t *testing.T) {
 	s.Await(t, suite.RGD, "", s.Name("box"), suite.All(servesRevision(4), suite.HasCondition("Ready", "False", "RevisionMissing", "espalier.dev/rollback-to", "not \"the last\"")))
 }
 
+// pinnable lets instances pin a revision, of which one is kept.
+const pinnable = "revisionHistoryLimit: 1\n  instanceOverrides: {revision: Allow}"
+
 func TestAnInstanceCanPinARevision(t *testing.T) {
 	s := suite.New(t)
-	s.Apply(t, boxDefinition("one", "revisionHistoryLimit: 1"))
+	s.Apply(t, boxDefinition("one", pinnable))
 	s.AwaitDefinitions(t, "box")
 	applyBoxes(s, t, "", "a", "b")
 	expectEditions(s, t, map[string]string{"a": "one", "b": "one"})
 	a := s.Get(t, s.Kind("Box"), s.NS, "a")
 	annotate(s, t, a, `"espalier.dev/revision":"1"`)
-	s.Apply(t, boxDefinition("two", "revisionHistoryLimit: 1"))
+	s.Apply(t, boxDefinition("two", pinnable))
 	expectEditions(s, t, map[string]string{"a": "one", "b": "two"})
-	s.Apply(t, boxDefinition("three", "revisionHistoryLimit: 1"))
+	s.Apply(t, boxDefinition("three", pinnable))
 	expectEditions(s, t, map[string]string{"a": "one", "b": "three"})
 	s.AwaitGone(t, revisionKind, "", s.Name("box-r00002"))
 	if s.Get(t, revisionKind, "", s.Name("box-r00001")) == nil {
@@ -228,7 +231,8 @@ func TestAnInstanceCanPinARevision(t *testing.T) {
 }
 
 // rollout is one of two waves: those that volunteer, and then half of all.
-const rollout = `rollout: {progressDeadline: 3s, waves: [{selector: {matchLabels: {volunteer: "yes"}}}, {percent: 50}]}`
+const rollout = `rollout: {progressDeadline: 3s, waves: [{selector: {matchLabels: {volunteer: "yes"}}}, {percent: 50}]}
+  instanceOverrides: {revision: Allow}`
 
 func TestARevisionIsRolledOutInWaves(t *testing.T) {
 	s := suite.New(t)

@@ -2,6 +2,7 @@ package deletion
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -113,9 +114,14 @@ func TestPrunesFollowDeletionPolicies(t *testing.T) {
 	}
 }
 
-// TestAnInstanceOverridesDeletionPolicies sets policies in an annotation of the instance.
+// TestAnInstanceOverridesDeletionPolicies sets policies in an annotation of the instance, all of
+// which its definition allows.
 func TestAnInstanceOverridesDeletionPolicies(t *testing.T) {
 	s := createKeeper(t)
+	s.Apply(t, strings.Replace(keeper, "spec:\n", "spec:\n  instanceOverrides: {deletionPolicy: All}\n", 1))
+	s.Await(t, s.Kind("Keeper"), s.NS, "x", func(o *unstructured.Unstructured) error {
+		return containsAll(o.GetAnnotations()["espalier.dev/deletion-defaults"], "overrides=deletionPolicy:All")
+	})
 	annotate(t, s, s.Kind("Keeper"), "x", "espalier.dev/deletion-policy", "Orphan, retained=Delete")
 	s.Delete(t, s.Kind("Keeper"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Keeper"), s.NS, "x")

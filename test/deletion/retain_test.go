@@ -63,7 +63,7 @@ func TestTheGarbageCollectorKeepsRetainedResources(t *testing.T) {
 		isOrphaned []string
 	}{
 		"as annotated on the composed resources": {kept: []string{"x-orphan", "x-retained"}, gone: []string{"x-gone"}, isOrphaned: []string{"x-orphan"}},
-		"all are orphaned":                       {policy: "Orphan", kept: []string{"x-gone", "x-orphan", "x-retained"}, isOrphaned: []string{"x-gone", "x-orphan", "x-retained"}},
+		"all are orphaned that aren't retained":  {policy: "Orphan", kept: []string{"x-gone", "x-orphan", "x-retained"}, isOrphaned: []string{"x-gone", "x-orphan"}},
 		"all are retained":                       {policy: "Retain", kept: []string{"x-gone", "x-orphan", "x-retained"}},
 	} {
 		for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {

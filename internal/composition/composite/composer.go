@@ -38,8 +38,9 @@ func (c *Composer) Depth() int { return 8 }
 // StatusFields are those that the author's schema does not declare.
 func (c *Composer) StatusFields() report.FieldSet { return xrd.UndeclaredStatusFields(c.Definition) }
 
-// Defaults is empty: the dialect has no deletion timeouts.
-func (c *Composer) Defaults() inventory.Defaults { return inventory.Defaults{} }
+// Defaults are what the definition's annotation says about the annotations of composites. The dialect
+// has no deletion timeouts.
+func (c *Composer) Defaults() inventory.Defaults { return xrd.DeletionDefaults(c.Definition) }
 
 // SchemaUnknown is false for all kinds: functions render without schemas.
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }

@@ -159,6 +159,8 @@ func IsSystemCondition(c v1alpha1.Condition) bool {
 		return true
 	case v1alpha1.InstanceStalled:
 		return c.Reason == string(plan.WaitTimeout) || c.Reason == instance.DeletionTimeout
+	case v1alpha1.InstanceOverridesIgnored:
+		return c.Reason == instance.OverrideNotAllowed
 	}
 	return false
 }

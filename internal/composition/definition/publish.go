@@ -2,12 +2,14 @@ package definition
 
 import (
 	"context"
+	"slices"
 
 	"github.com/espalier-dev/espalier/internal/serving"
 
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
@@ -53,15 +55,20 @@ func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 		return nil
 	}
 	d.SetGroupVersionKind(Kind)
-	d.Name, d.UID = v.Key.Name, uid
+	d.Name, d.UID, d.Annotations = v.Key.Name, uid, v.GetAnnotations()
 	v.memory.setGood(d)
 	return d
 }
 
 // setGood records the definition that the kinds were published for.
 func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
-	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation {
+	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation && slices.Equal(xrd.Annotations(m.good), xrd.Annotations(d)) {
 		return
 	}
-	m.good, m.goodDigest = d, object.Digest([]any{d.UID, d.Spec})
+	m.good, m.goodDigest = d, digestOf(d)
+}
+
+// digestOf is the digest of what a definition's instances are reconciled by.
+func digestOf(d *v1.CompositeResourceDefinition) string {
+	return object.Digest([]any{d.UID, d.Spec, xrd.Annotations(d)})
 }

@@ -66,5 +66,5 @@ func (r *Dialect) servedBy(v *session) (d *v1.CompositeResourceDefinition, diges
 	if v.definition == nil {
 		return nil, ""
 	}
-	return v.definition, object.Digest([]any{v.definition.UID, v.definition.Spec})
+	return v.definition, digestOf(v.definition)
 }

@@ -30,8 +30,8 @@ func (r *Dialect) validate(v *session) error {
 	if v.definition == nil {
 		return nil
 	}
-	// Labels are copied to the CRDs and don't change the generation.
-	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels})
+	// Labels are copied to the CRDs; neither they nor annotations change the generation.
+	of := object.Digest([]any{v.definition.UID, v.definition.Generation, v.definition.Labels, xrd.Annotations(v.definition)})
 	if v.memory.validated.of != of {
 		result, err := validationOf(v.definition, xrd.Options{AdditionalPrinterColumns: r.AdditionalPrinterColumns})
 		if err != nil {

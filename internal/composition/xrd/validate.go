@@ -27,6 +27,7 @@ func Validate(d *v1.CompositeResourceDefinition) diag.List {
 			out.Addf("spec.defaultCompositionRevisionSelector", "selects nothing: %v", err)
 		}
 	}
+	checkInstanceOverrides(d, &out)
 	checkVersions(d, &out)
 	return out.Sorted()
 }

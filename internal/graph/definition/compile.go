@@ -46,8 +46,13 @@ func (r *Dialect) compile(ctx context.Context, v *session) {
 	} else {
 		c.spec = revision.Content(v.source.spec)
 	}
-	if v.lookupErr = r.recompile(ctx, v, c); v.lookupErr == nil {
-		v.result = c.last
+	if v.lookupErr = r.recompile(ctx, v, c); v.lookupErr != nil {
+		return
+	}
+	v.result = c.last
+	if problems := graph.CheckInstanceOverrides(v.source.spec); len(problems) > 0 { // a revision doesn't have them
+		problems.Add(c.last.problems...)
+		v.result = compiled{problems: problems}
 	}
 }
 

@@ -10,10 +10,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// composerOf returns the Composer of a graph.
-func composerOf(g *graph.Graph) instance.Composer { return graphComposer{g} }
+// composerOf returns the Composer of a graph. The overrides are those of the definition, whatever
+// revision the graph is of.
+func composerOf(g *graph.Graph, overrides inventory.Overrides) instance.Composer {
+	return graphComposer{g, overrides}
+}
 
-type graphComposer struct{ *graph.Graph }
+type graphComposer struct {
+	*graph.Graph
+	overrides inventory.Overrides
+}
 
 // Compose evaluates the graph. It is pure, and fails only when the context ends.
 func (c graphComposer) Compose(ctx context.Context, facts plan.Facts, _ instance.ClusterState) (plan.Desired, error) {
@@ -30,4 +36,8 @@ func (c graphComposer) Depth() int {
 
 func (c graphComposer) StatusFields() report.FieldSet { return report.UndeclaredFields(c.Status) }
 
-func (c graphComposer) Defaults() inventory.Defaults { return c.Graph.DeletionDefaults }
+func (c graphComposer) Defaults() inventory.Defaults {
+	out := c.Graph.DeletionDefaults
+	out.Overrides = c.overrides
+	return out
+}

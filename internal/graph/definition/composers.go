@@ -12,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
@@ -28,6 +29,8 @@ type composers struct {
 	// user, why instances are left as they are.
 	accounts    map[int64]Account
 	unavailable map[string]string
+	// overrides says which annotations of instances apply.
+	overrides inventory.Overrides
 	// refused says, by revision, why it cannot compose the instances that request it.
 	refused map[int64]string
 	// digest is equal for composers with equal results.
@@ -41,8 +44,8 @@ var _ instance.Chooser = (*composers)(nil)
 // newComposers returns composers with the state, the graphs, their accounts and what is refused
 // or unavailable. The serving revision must have a graph, and each graph an account.
 func newComposers(c composers) *composers {
-	c.Composer = composerOf(c.graphs[c.state.Serving])
-	content := []any{c.state.Serving, c.refused, c.unavailable}
+	c.Composer = composerOf(c.graphs[c.state.Serving], c.overrides)
+	content := []any{c.state.Serving, c.overrides, c.refused, c.unavailable}
 	if s := c.state.Rollout; s != nil {
 		content = append(content, s.Revision, s.Wave, s.Begun, s.CompletedAt != nil)
 	}
@@ -69,10 +72,18 @@ func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
 	return c.composers.Choose(o)
 }
 
+// pinOf returns the revision that an instance requests, if it may request any.
+func pinOf(o *unstructured.Unstructured, overrides inventory.Overrides) (pin revision.Pin, pinned bool) {
+	if !overrides.AllowsRevision() {
+		return pin, false
+	}
+	return revision.PinOf(o)
+}
+
 // number is the revision that composes an instance, if there is a graph of it.
 func (c *composers) number(o *unstructured.Unstructured) int64 {
 	n := c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())
-	if pin, asks := revision.PinOf(o); asks {
+	if pin, asks := pinOf(o, c.overrides); asks {
 		n = pin.Number
 	}
 	if c.graphs[n] == nil {
@@ -102,7 +113,7 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 	if why := c.unavailable[c.accountOf(o).User]; why != "" {
 		return frozen(plan.ServiceAccountNotFound, why), 0
 	}
-	pin, asks := revision.PinOf(o)
+	pin, asks := pinOf(o, c.overrides)
 	if !asks {
 		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
 	}
@@ -110,7 +121,7 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 		return frozen(plan.RevisionMissing, pin.Malformed), 0
 	}
 	if g := c.graphs[pin.Number]; g != nil {
-		return composerOf(g), 0
+		return composerOf(g, c.overrides), 0
 	}
 	if why, refused := c.refused[pin.Number]; refused {
 		return frozen(plan.RevisionMissing, "the requested revision is not available: "+why), 0
@@ -136,15 +147,16 @@ func (c *composers) composesAs(o *unstructured.Unstructured, other *composers) b
 
 func (c *composers) of(number int64) instance.Composer {
 	if g := c.graphs[number]; g != nil {
-		return composerOf(g)
+		return composerOf(g, c.overrides)
 	}
 	return c.Composer
 }
 
 // revisionOf returns the revision of a composer; 0 if it has none.
 func (c *composers) revisionOf(by instance.Composer) int64 {
+	composer, _ := by.(graphComposer)
 	for n, g := range c.graphs {
-		if composerOf(g) == by {
+		if g == composer.Graph {
 			return n
 		}
 	}

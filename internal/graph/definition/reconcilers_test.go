@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
@@ -58,6 +59,7 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	one, two := &graph.Graph{}, &graph.Graph{}
 	both := newComposers(composers{
 		state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: account("a"), 2: account("b")},
+		overrides: inventory.Overrides{Revision: v1alpha1.OverrideAllow},
 	})
 
 	if chosen, others := r.choose(object.Key{Name: "plain"}); chosen != nil || len(others) > 0 {
@@ -87,5 +89,45 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	r.stop()
 	if !slices.Equal(ended, []string{"c", "a", "b"}) {
 		t.Errorf("ended: %v", ended)
+	}
+}
+
+// TestAnInstanceSelectsARevisionOnlyIfItMay has an instance request a revision of another account.
+func TestAnInstanceSelectsARevisionOnlyIfItMay(t *testing.T) {
+	one, two := &graph.Graph{}, &graph.Graph{}
+	composed := func(access v1alpha1.OverrideAccess) *composers {
+		return newComposers(composers{
+			state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: {User: "a"}, 2: {User: "b"}},
+			overrides: inventory.OverridesOf(&v1alpha1.InstanceOverrides{Revision: access}), requested: func(int64) {},
+		})
+	}
+	cases := map[string]struct {
+		access  v1alpha1.OverrideAccess
+		request string
+		want    int64
+		user    string
+	}{
+		"By default it may not":              {"", "1", 2, "b"},
+		"If it is denied":                    {v1alpha1.OverrideDeny, "1", 2, "b"},
+		"An invalid one is ignored then too": {"", "latest", 2, "b"},
+		"If it is allowed":                   {v1alpha1.OverrideAllow, "1", 1, "a"},
+		"An invalid one freezes it then":     {v1alpha1.OverrideAllow, "latest", 0, "b"},
+		"One that requests none":             {v1alpha1.OverrideAllow, "", 2, "b"},
+	}
+	for name, tc := range cases {
+		c := composed(tc.access)
+		if got := c.revisionOf(c.Choose(pinned(tc.request))); got != tc.want {
+			t.Errorf("%s: it is composed by revision %d", name, got)
+		}
+		if got := c.accountOf(pinned(tc.request)).User; got != tc.user {
+			t.Errorf("%s: it is reconciled as %s", name, got)
+		}
+	}
+	denied, allowed := composed(""), composed(v1alpha1.OverrideAllow)
+	if denied.digest == allowed.digest || denied.composesAs(pinned(""), allowed) {
+		t.Error("composers that allow more replace none that allow less")
+	}
+	if !denied.composesAs(pinned("1"), composed(v1alpha1.OverrideDeny)) {
+		t.Error("composers that allow the same replace each other")
 	}
 }

@@ -233,7 +233,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 		return memory.composers // the lease enqueues the definition
 	}
 	return newComposers(composers{
-		state: v.rollout.step.Now, graphs: graphs, accounts: accounts, unavailable: missing, refused: refused,
+		state: v.rollout.step.Now, graphs: graphs, accounts: accounts, overrides: v.overrides(), unavailable: missing, refused: refused,
 		requested: func(number int64) {
 			if memory.pins.add(number) {
 				r.EnqueueDefinition(key)
@@ -261,12 +261,12 @@ func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
 	}
 }
 
-// pinnedRevisions are the revisions that instances request; known is false while the
-// instances are unknown.
+// pinnedRevisions are the revisions that instances request, if they may request any; known is
+// false while the instances are unknown.
 func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known bool) {
 	requested = map[int64]bool{}
-	if v.memory.running.Controller == nil {
-		return requested, true // no instances exist yet
+	if v.memory.running.Controller == nil || !v.overrides().AllowsRevision() {
+		return requested, true // no instances exist yet, or none may request a revision
 	}
 	if v.memory.running.State().Phase != watch.Synced {
 		return requested, false
@@ -284,7 +284,7 @@ func (r *Dialect) members(v *session) []revision.Member {
 	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
 	out := make([]revision.Member, len(all))
 	for i, o := range all {
-		_, pinned := revision.PinOf(o)
+		_, pinned := pinOf(o, v.overrides())
 		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
 		if readiness, known := v.memory.readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
 			m.Revision = v.memory.composers.revisionOf(readiness.By)

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -111,6 +112,12 @@ type source struct {
 	readable   *v1alpha1.DefinitionSpec
 	// kind is the kind that it defines; empty if that cannot be read.
 	kind schema.GroupKind
+}
+
+// overrides says which annotations of instances apply. They are those of the definition and not of a
+// revision: a rollback, or an instance that selects a revision, changes nothing about them.
+func (v *session) overrides() inventory.Overrides {
+	return inventory.OverridesOf(v.source.readable.InstanceOverrides)
 }
 
 // history are the revisions of a definition.

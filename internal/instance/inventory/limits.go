@@ -25,9 +25,11 @@ type Defaults struct {
 	Limits
 	// OnDelete holds the policies of nodes whose objects are not deleted.
 	OnDelete map[string]v1alpha1.DeletionPolicy
+	// Overrides says which annotations of an instance apply.
+	Overrides Overrides
 }
 
-// text is the value of the annotation: "timeout=10m0s,Retain=a;b".
+// text is the value of the annotation: "timeout=10m0s,Retain=a;b,overrides=forceDelete:Deny".
 func (d Defaults) text() string {
 	var parts []string
 	if d.Timeout > 0 {
@@ -47,16 +49,28 @@ func (d Defaults) text() string {
 			parts = append(parts, string(policy)+"="+strings.Join(nodes, ";"))
 		}
 	}
+	if overrides := d.Overrides.text(); overrides != "" {
+		parts = append(parts, overridesKey+"="+overrides)
+	}
 	return strings.Join(parts, ",")
 }
 
 const (
 	timeoutKey    = "timeout"
 	forceAfterKey = "forceAfter"
+	overridesKey  = "overrides"
 )
 
+// WithoutDefinition returns recorded settings as far as they apply while the definition isn't
+// known: whoever may write the instance may have changed them.
+func (d Defaults) WithoutDefinition() Defaults {
+	d.Overrides = d.Overrides.withoutDefinition()
+	return d
+}
+
 // DefaultsOf reads the settings of the definition as recorded on an instance. Malformed parts,
-// which other writers have changed, are ignored.
+// which other writers have changed, are ignored. They count only where the definition isn't known:
+// others may have changed them.
 func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	d := Defaults{OnDelete: map[string]v1alpha1.DeletionPolicy{}}
 	for _, part := range splitList(instance.GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]) {
@@ -66,6 +80,8 @@ func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 			d.Timeout, _ = time.ParseDuration(value)
 		case forceAfterKey:
 			d.ForceAfter, _ = time.ParseDuration(value)
+		case overridesKey:
+			d.Overrides = readOverrides(value)
 		case string(v1alpha1.DeletionOrphan), string(v1alpha1.DeletionRetain):
 			for node := range strings.SplitSeq(value, ";") {
 				d.OnDelete[node] = v1alpha1.DeletionPolicy(key)
@@ -75,10 +91,10 @@ func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	return d
 }
 
-// LimitsOf reads the limits of an instance's deletion: from its own annotations, or else from
-// its definition's. An invalid annotation is a problem and ignored.
-func LimitsOf(instance *unstructured.Unstructured) (Limits, diag.List) {
-	limits := DefaultsOf(instance).Limits
+// LimitsOf returns the limits of an instance's deletion: from its own annotations, as far as they
+// are allowed, or else its definition's. An invalid annotation is a problem and ignored.
+func LimitsOf(instance *unstructured.Unstructured, defaults Defaults) (Limits, diag.List) {
+	limits := defaults.Limits
 	var problems diag.List
 	read := func(key string, limit *time.Duration) {
 		text, ok := instance.GetAnnotations()[key]
@@ -93,6 +109,8 @@ func LimitsOf(instance *unstructured.Unstructured) (Limits, diag.List) {
 		*limit = d
 	}
 	read(v1alpha1.DeletionTimeoutAnnotation, &limits.Timeout)
-	read(v1alpha1.ForceAfterAnnotation, &limits.ForceAfter)
+	if defaults.Overrides.AllowsForceDelete() {
+		read(v1alpha1.ForceAfterAnnotation, &limits.ForceAfter)
+	}
 	return limits, problems
 }

@@ -104,7 +104,7 @@ func (m Metadata) Configuration(instance *unstructured.Unstructured) *unstructur
 	u.SetNamespace(instance.GetNamespace())
 	u.SetUID(instance.GetUID())
 	u.SetLabels(m.Labels)
-	u.SetAnnotations(m.Annotations)
+	u.SetAnnotations(m.replacedAnnotations(instance))
 	u.SetFinalizers([]string{m.Finalizer})
 	return u
 }
@@ -116,7 +116,7 @@ func (m Metadata) MergePatch(instance *unstructured.Unstructured) map[string]any
 	change := map[string]any{}
 	metadata := map[string]any{
 		"labels":      missing(m.Labels, instance.GetLabels()),
-		"annotations": missing(m.Annotations, instance.GetAnnotations()),
+		"annotations": missing(m.replacedAnnotations(instance), instance.GetAnnotations()),
 	}
 	if !slices.Contains(instance.GetFinalizers(), m.Finalizer) {
 		metadata["finalizers"] = append(slices.Clone(instance.GetFinalizers()), m.Finalizer)
@@ -128,6 +128,19 @@ func (m Metadata) MergePatch(instance *unstructured.Unstructured) map[string]any
 		}
 	}
 	return change
+}
+
+// replacedAnnotations are the annotations. Settings for deletion that the instance has and the
+// definition doesn't are emptied: another writer may have set them, and to leave them out would
+// not remove them.
+func (m Metadata) replacedAnnotations(instance *unstructured.Unstructured) map[string]string {
+	const key = v1alpha1.DeletionDefaultsAnnotation
+	if m.Annotations[key] != "" || instance.GetAnnotations()[key] == "" {
+		return m.Annotations
+	}
+	out := maps.Clone(m.Annotations)
+	out[key] = ""
+	return out
 }
 
 func missing(wanted, has map[string]string) map[string]any {

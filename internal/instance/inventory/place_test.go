@@ -118,7 +118,7 @@ func TestLimits(t *testing.T) {
 	for name, tc := range cases {
 		o := instance()
 		o.SetAnnotations(tc.annotations)
-		got, trouble := inventory.LimitsOf(o)
+		got, trouble := inventory.LimitsOf(o, inventory.DefaultsOf(o))
 		if got != tc.want || (len(trouble) > 0) != tc.trouble {
 			t.Errorf("%s: %+v, trouble %v", name, got, trouble)
 		}
@@ -146,7 +146,7 @@ func TestPolicies(t *testing.T) {
 		"A policy for an empty node is ignored": {"=Orphan", of("a", ""), v1alpha1.DeletionDelete, true},
 	}
 	for name, tc := range cases {
-		policies, trouble := inventory.PoliciesOf(annotated(v1alpha1.DeletionPolicyAnnotation, tc.says))
+		policies, trouble := inventory.PoliciesOf(annotated(v1alpha1.DeletionPolicyAnnotation, tc.says), inventory.Defaults{Overrides: inventory.Overrides{DeletionPolicy: v1alpha1.OverrideAll}})
 		if got := policies.Of(tc.child); got != tc.want || (len(trouble) > 0) != tc.trouble {
 			t.Errorf("%s: %s, trouble %v", name, got, trouble)
 		}
@@ -167,7 +167,7 @@ func TestForced(t *testing.T) {
 		"All":                           {"all", "a", "ConfigMap", "x", true},
 	}
 	for name, tc := range cases {
-		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked)).Matches(tc.node, tc.kind, tc.name); got != tc.want {
+		if got := inventory.ForcedOf(annotated(v1alpha1.ForceDeleteAnnotation, tc.asked), inventory.Overrides{}).Matches(tc.node, tc.kind, tc.name); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

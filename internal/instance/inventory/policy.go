@@ -15,18 +15,23 @@ import (
 // Policies are the deletion policies of an instance's children: what happens to a child that is
 // no longer desired.
 type Policies struct {
-	// all and byNode are set by the instance's own annotation, definition by its definition.
+	// all and byNode are set by the instance's own annotation, definition by its definition, and
+	// overrides says which of the former apply.
 	all        v1alpha1.DeletionPolicy
 	byNode     map[string]v1alpha1.DeletionPolicy
 	definition map[string]v1alpha1.DeletionPolicy
+	overrides  Overrides
 }
 
-// PoliciesOf reads the policies that an instance's annotation sets, and those of its definition
-// as recorded on the instance. Problems lists invalid parts of the annotation: nothing may be
-// deleted then, since it may be meant to be kept.
-func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
-	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}, definition: DefaultsOf(instance).OnDelete}
+// PoliciesOf reads the policies that an instance's annotation sets, and adds those of its
+// definition. Problems lists invalid parts of the annotation: nothing may be deleted then, since
+// it may be meant to be kept. An annotation that is not allowed is not read.
+func PoliciesOf(instance *unstructured.Unstructured, defaults Defaults) (Policies, diag.List) {
+	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}, definition: defaults.OnDelete, overrides: defaults.Overrides}
 	var problems diag.List
+	if p.overrides.DeletionPolicy == v1alpha1.OverrideNone {
+		return p, nil
+	}
 	for part := range strings.SplitSeq(instance.GetAnnotations()[v1alpha1.DeletionPolicyAnnotation], ",") {
 		if strings.TrimSpace(part) == "" {
 			continue
@@ -50,7 +55,7 @@ func PoliciesOf(instance *unstructured.Unstructured) (Policies, diag.List) {
 }
 
 // WithDefinition returns the policies with those of the current definition, for the nodes that
-// it has; they override the recorded ones.
+// it has; they override those of the defaults.
 func (p Policies) WithDefinition(definition map[string]v1alpha1.DeletionPolicy) Policies {
 	p.definition = maps.Clone(p.definition)
 	if p.definition == nil {
@@ -60,9 +65,9 @@ func (p Policies) WithDefinition(definition map[string]v1alpha1.DeletionPolicy) 
 	return p
 }
 
-// Of is the policy of a child: the one that its instance sets for its node, or for all; else
-// Retain if a former instance retained it; else that of the definition, or the one that was
-// recorded when the child was last applied.
+// Of is the policy of a child: the one that its instance sets for its node, or for all, if that
+// is allowed; else Retain if a former instance retained it; else that of the definition, or the
+// one that was recorded when the child was last applied.
 func (p Policies) Of(child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
 	return p.At(PlaceOf(child), child)
 }
@@ -73,20 +78,39 @@ func (p Policies) At(at Place, child *unstructured.Unstructured) v1alpha1.Deleti
 	if IsRetained(child) {
 		retained = v1alpha1.DeletionRetain
 	}
-	return cmp.Or(p.byNode[at.Node], p.all, retained, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
+	return cmp.Or(p.allowed(at), retained, p.ofDefinition(at))
 }
 
 // Declared is the policy that instance and definition set for a place, whatever a former
 // instance did.
 func (p Policies) Declared(at Place) v1alpha1.DeletionPolicy {
-	return cmp.Or(p.byNode[at.Node], p.all, p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
+	return cmp.Or(p.allowed(at), p.ofDefinition(at))
+}
+
+// set is the policy that the instance sets for a node; empty for none.
+func (p Policies) set(node string) v1alpha1.DeletionPolicy { return cmp.Or(p.byNode[node], p.all) }
+
+// allowed is the policy that the instance sets for a place, if it applies.
+func (p Policies) allowed(at Place) v1alpha1.DeletionPolicy {
+	if set := p.set(at.Node); set != "" && p.overrides.allowsPolicy(set, p.ofDefinition(at)) {
+		return set
+	}
+	return ""
+}
+
+// ofDefinition is the policy that the definition sets for a place.
+func (p Policies) ofDefinition(at Place) v1alpha1.DeletionPolicy {
+	return cmp.Or(p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
 }
 
 // Forced names the blockers that an instance's deletion must not wait for.
 type Forced struct{ names []string }
 
-// ForcedOf reads them from the instance's annotation.
-func ForcedOf(instance *unstructured.Unstructured) Forced {
+// ForcedOf reads them from the instance's annotation, if that is allowed.
+func ForcedOf(instance *unstructured.Unstructured, overrides Overrides) Forced {
+	if !overrides.AllowsForceDelete() {
+		return Forced{}
+	}
 	return Forced{splitList(instance.GetAnnotations()[v1alpha1.ForceDeleteAnnotation])}
 }
 

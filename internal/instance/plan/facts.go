@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
 // Facts is what has been observed in the cluster for one instance. The objects are shared
@@ -18,6 +20,8 @@ import (
 type Facts struct {
 	// Instance is the instance as last seen.
 	Instance *unstructured.Unstructured
+	// Defaults are the definition's settings for the deletion of its instances.
+	Defaults inventory.Defaults
 	// Owned holds the instance's own objects by the node that created them; more than one
 	// while a node's object changes its name. Objects without a node are under the empty id.
 	Owned map[string][]*unstructured.Unstructured

@@ -19,7 +19,7 @@ type preservation struct {
 // preservationOf reads the policies of the instance and of all nodes of its definition, also of
 // those that are left out.
 func preservationOf(desired Desired, facts Facts) preservation {
-	policies, unclear := inventory.PoliciesOf(facts.Instance)
+	policies, unclear := inventory.PoliciesOf(facts.Instance, facts.Defaults)
 	_, protected := inventory.Protection(facts.Instance)
 	definition := map[string]v1alpha1.DeletionPolicy{}
 	for _, node := range desired.Nodes {

@@ -19,6 +19,7 @@ func TestPreservedObjectsHaveNoOwnerReference(t *testing.T) {
 	for name, tc := range map[string]struct {
 		instance, object map[string]string // annotations
 		function         v1alpha1.DeletionPolicy
+		allowed          v1alpha1.DeletionPolicyOverride
 		owned            bool
 	}{
 		"No policy":                                  {owned: true},
@@ -28,7 +29,10 @@ func TestPreservedObjectsHaveNoOwnerReference(t *testing.T) {
 		"The composite says Orphan for all":          {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "Orphan"}},
 		"The composite says Retain for the node":     {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Retain"}},
 		"The composite says Retain for another node": {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "b=Retain"}, owned: true},
-		"The composite overrides the function":       {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Delete"}, function: v1alpha1.DeletionRetain, owned: true},
+		"The composite overrides the function":       {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Delete"}, function: v1alpha1.DeletionRetain, allowed: v1alpha1.OverrideAll, owned: true},
+		"The composite may preserve more only":       {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Delete"}, function: v1alpha1.DeletionRetain},
+		"The composite may override nothing":         {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Retain"}, allowed: v1alpha1.OverrideNone, owned: true},
+		"Nor is an invalid policy read then":         {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Keep"}, allowed: v1alpha1.OverrideNone, owned: true},
 		"The policy of the composite is invalid":     {instance: map[string]string{v1alpha1.DeletionPolicyAnnotation: "a=Keep"}},
 		"The composite is protected":                 {instance: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
 		"The object is protected":                    {object: map[string]string{v1alpha1.ProtectAnnotation: "ledger"}},
@@ -45,7 +49,7 @@ func TestPreservedObjectsHaveNoOwnerReference(t *testing.T) {
 			there := child.DeepCopy()
 			there.SetAnnotations(tc.object)
 			got := plan.Compute(plan.Desired{Nodes: []plan.Node{{ID: "a", Kind: child.GroupVersionKind(), Object: child, Observed: there, OnDelete: tc.function}}},
-				plan.Facts{Instance: composite}, plan.History{}, of, v1alpha1.ChildManager)
+				plan.Facts{Instance: composite, Defaults: inventory.Defaults{Overrides: inventory.Overrides{DeletionPolicy: tc.allowed}}}, plan.History{}, of, v1alpha1.ChildManager)
 			if is := inventory.IsOwnedBy(got.Steps[0].Object, composite); is != tc.owned {
 				t.Errorf("owned: %t", is)
 			}

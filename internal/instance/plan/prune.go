@@ -26,7 +26,7 @@ const maxPruned = 20
 func Prune(r Remaining, policies inventory.Policies) Pruning {
 	targets, staying := r.partition(policies)
 	r.deleting = keysOf(targets)
-	if _, problems := inventory.PoliciesOf(r.Instance); len(problems) > 0 {
+	if _, problems := inventory.PoliciesOf(r.Instance, r.Defaults); len(problems) > 0 {
 		return r.keepAll(problems)
 	}
 	never := func(report.Blocker) bool { return false }

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -26,6 +27,8 @@ type Remaining struct {
 	// children to the garbage collector: those that aren't being deleted stay until the instance
 	// is gone.
 	ReleasedElsewhere bool
+	// Defaults are the definition's settings for the deletion of its instances.
+	Defaults inventory.Defaults
 	// Policy is the propagation policy of the instance's deletion.
 	Policy report.Policy
 	// History is what earlier reconciles learned.

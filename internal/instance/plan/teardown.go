@@ -47,12 +47,12 @@ func (m *RemovalStep) retryIn(d time.Duration) {
 
 // Teardown computes the next step for an instance that is being deleted. The children that were
 // applied last are deleted first, all of one wave in parallel, so that no object loses its
-// dependencies. It needs only the instance and its children: no definition, no graph, no
-// expressions.
+// dependencies. It needs only the instance, its children and the definition's settings, which are
+// recorded on the instance: no definition, no graph, no expressions.
 func Teardown(r Remaining) Removal {
-	policies, problems := inventory.PoliciesOf(r.Instance)
-	limits, invalid := inventory.LimitsOf(r.Instance)
-	t := teardown{Remaining: r, limits: limits, forced: inventory.ForcedOf(r.Instance)}
+	policies, problems := inventory.PoliciesOf(r.Instance, r.Defaults)
+	limits, invalid := inventory.LimitsOf(r.Instance, r.Defaults)
+	t := teardown{Remaining: r, limits: limits, forced: inventory.ForcedOf(r.Instance, r.Defaults.Overrides)}
 	t.Problem = invalid
 	targets, staying := r.partition(policies)
 	t.deleting = keysOf(targets)
@@ -318,11 +318,11 @@ func (t *teardown) mayRemoveFinalizer() bool {
 
 // ReleaseReason returns the annotation of the instance by which a blocker was left behind; empty
 // if its definition says so.
-func ReleaseReason(instance *unstructured.Unstructured, b report.Blocker) (annotation string) {
-	if inventory.ForcedOf(instance).Matches(b.Node, b.Object.Kind, b.Object.Name) {
+func ReleaseReason(instance *unstructured.Unstructured, overrides inventory.Overrides, b report.Blocker) (annotation string) {
+	if inventory.ForcedOf(instance, overrides).Matches(b.Node, b.Object.Kind, b.Object.Name) {
 		return v1alpha1.ForceDeleteAnnotation
 	}
-	if _, own := instance.GetAnnotations()[v1alpha1.ForceAfterAnnotation]; own {
+	if _, own := instance.GetAnnotations()[v1alpha1.ForceAfterAnnotation]; own && overrides.AllowsForceDelete() {
 		return v1alpha1.ForceAfterAnnotation
 	}
 	return ""

@@ -109,7 +109,7 @@ func TestAnInstanceWithoutOurFinalizerIsTornDown(t *testing.T) {
 }
 
 func TestSpacesInAPolicyAreIgnored(t *testing.T) {
-	p, _ := inventory.PoliciesOf(instance(annotated(v1alpha1.DeletionPolicyAnnotation, "cache = Orphan")))
+	p, _ := inventory.PoliciesOf(instance(annotated(v1alpha1.DeletionPolicyAnnotation, "cache = Orphan")), inventory.Defaults{})
 	if got := p.Of(left("db", layer(0))); got != v1alpha1.DeletionDelete {
 		t.Errorf("%q says of every other node %s", "cache = Orphan", got)
 	}

@@ -19,6 +19,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
+// allOverrides are the settings of a definition whose instances may override all of its deletion
+// policies.
+var allOverrides = inventory.Defaults{Overrides: inventory.Overrides{DeletionPolicy: v1alpha1.OverrideAll}}
+
 type change = func(*unstructured.Unstructured)
 
 // left is a child that is left, of a node of its own name.
@@ -60,7 +64,7 @@ func noticedAt(times map[types.UID]time.Time) plan.DeletionHistory {
 
 // prune decides by what instance and children say.
 func prune(r plan.Remaining) plan.Pruning {
-	policies, _ := inventory.PoliciesOf(r.Instance)
+	policies, _ := inventory.PoliciesOf(r.Instance, r.Defaults)
 	return plan.Prune(r, policies)
 }
 
@@ -304,11 +308,34 @@ func TestTeardown(t *testing.T) {
 			done:    true, progress: "0/0", wave: "0/0",
 		},
 		"The policy of the instance overrides the definition's": {
-			reason: "before the definition's",
-			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Children: []*unstructured.Unstructured{
+			reason: "the definition allows it",
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Defaults: allOverrides, Children: []*unstructured.Unstructured{
 				left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0)),
 			}},
 			del: "a", progress: "0/1", wave: "1/1",
+		},
+		"The policy of the instance deletes nothing that the definition preserves": {
+			reason: "its author allows instances to preserve only",
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "Retain, a=Delete")), Children: []*unstructured.Unstructured{
+				left("a", policy(v1alpha1.DeletionOrphan)), left("b", layer(0)),
+			}},
+			release: "a", progress: "0/0", wave: "0/0",
+		},
+		"Recorded settings don't count where the definition's are known": {
+			reason: "whoever may write the instance may have changed them",
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "overrides=deletionPolicy:All"), annotated(v1alpha1.DeletionPolicyAnnotation, "Delete")), Children: []*unstructured.Unstructured{
+				left("a", policy(v1alpha1.DeletionOrphan)),
+			}},
+			release: "a", progress: "0/0", wave: "0/0",
+		},
+		"Nothing is left behind where that is denied": {
+			reason: "its author says so",
+			remains: plan.Remaining{
+				Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "all"), annotated(v1alpha1.ForceAfterAnnotation, "1s")),
+				Defaults: inventory.Defaults{Overrides: inventory.Overrides{ForceDelete: v1alpha1.OverrideDeny}},
+				Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Hour),
+			},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
 		},
 		"Orphan propagation releases all": {
 			reason:  "the deletion requested it",
@@ -341,7 +368,7 @@ func TestTeardown(t *testing.T) {
 		},
 		"After forceAfter a blocker is left behind": {
 			reason:  "the author has set a limit",
-			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionDefaultsAnnotation, "forceAfter=1m")), Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Minute)},
+			remains: plan.Remaining{Defaults: inventory.Defaults{Limits: inventory.Limits{ForceAfter: time.Minute}}, Children: []*unstructured.Unstructured{left("a", layer(0), held("x/y"))}, History: noticed, Now: now.Add(time.Minute)},
 			left:    "a", done: true, progress: "0/1", wave: "0/0",
 		},
 		"Before forceAfter the next step is scheduled": {

@@ -14,11 +14,11 @@ import (
 )
 
 // Content is what a revision keeps of a definition's spec: all but the fields about the use of
-// revisions, which may change without a new revision, and which a rollback must not restore. The
-// account is kept beside it, as resolved.
+// revisions and about what instances may override, which may change without a new revision, and
+// which a rollback must not restore. The account is kept beside it, as resolved.
 func Content(spec *v1alpha1.DefinitionSpec) *v1alpha1.DefinitionSpec {
 	out := spec.DeepCopy()
-	out.Revision, out.RevisionHistoryLimit, out.Rollout, out.ServiceAccount = nil, nil, nil, nil
+	out.Revision, out.RevisionHistoryLimit, out.Rollout, out.ServiceAccount, out.InstanceOverrides = nil, nil, nil, nil, nil
 	return out
 }
 
@@ -28,7 +28,7 @@ func AuthoredContent(definition *unstructured.Unstructured) map[string]any {
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	for _, field := range []string{"revision", "revisionHistoryLimit", "rollout", "serviceAccount"} {
+	for _, field := range []string{"revision", "revisionHistoryLimit", "rollout", "serviceAccount", "instanceOverrides"} {
 		delete(spec, field)
 	}
 	return spec

@@ -32,9 +32,12 @@ func TestHash(t *testing.T) {
 		change func(*v1alpha1.DefinitionSpec)
 		same   bool
 	}{
-		"A pin is the same":                      {"it says how revisions are used", func(s *v1alpha1.DefinitionSpec) { n := int64(3); s.Revision = &n }, true},
-		"So is a rollout":                        {"as above", func(s *v1alpha1.DefinitionSpec) { s.Rollout = &v1alpha1.Rollout{Paused: true} }, true},
-		"So is how many are kept":                {"as above", func(s *v1alpha1.DefinitionSpec) { n := int32(3); s.RevisionHistoryLimit = &n }, true},
+		"A pin is the same":       {"it says how revisions are used", func(s *v1alpha1.DefinitionSpec) { n := int64(3); s.Revision = &n }, true},
+		"So is a rollout":         {"as above", func(s *v1alpha1.DefinitionSpec) { s.Rollout = &v1alpha1.Rollout{Paused: true} }, true},
+		"So is how many are kept": {"as above", func(s *v1alpha1.DefinitionSpec) { n := int32(3); s.RevisionHistoryLimit = &n }, true},
+		"So is what instances may override": {"a rollback must not loosen it", func(s *v1alpha1.DefinitionSpec) {
+			s.InstanceOverrides = &v1alpha1.InstanceOverrides{Revision: v1alpha1.OverrideAllow}
+		}, true},
 		"So is another order of the resources":   {"it has no meaning", func(s *v1alpha1.DefinitionSpec) { s.Resources[0], s.Resources[1] = s.Resources[1], s.Resources[0] }, true},
 		"So is another order of conditions":      {"all must hold", func(s *v1alpha1.DefinitionSpec) { s.Resources[0].ReadyWhen = []string{"${y}", "${x}"} }, true},
 		"So are other white space and key order": {"it is JSON", func(s *v1alpha1.DefinitionSpec) { s.Schema.Spec.Raw = []byte(` { "b": "integer", "a" : "string" } `) }, true},
