@@ -22,7 +22,7 @@ const ownPrefix = "espalier.dev/"
 var userAnnotations = []string{
 	v1alpha1.ProtectAnnotation, v1alpha1.DeletionPolicyAnnotation, v1alpha1.OwnerReferencesAnnotation,
 	v1alpha1.DeletionTimeoutAnnotation, v1alpha1.ForceAfterAnnotation, v1alpha1.ForceDeleteAnnotation,
-	v1alpha1.InstanceOverridesAnnotation,
+	v1alpha1.InstanceOverridesAnnotation, v1alpha1.ClaimableAnnotation, v1alpha1.RevisionAnnotation,
 }
 
 // Released returns the object as the engine needs it to continue: the engine's field managers
