@@ -2,6 +2,7 @@
 
 GO            ?= go
 GOLANGCI_LINT := v2.12.2
+GOVULNCHECK   := v1.9.0
 # Without debug information, a build from an empty cache takes a seventh less.
 export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
 LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
@@ -90,7 +91,7 @@ demo: programs ## run the demo
 ##@ Check
 
 .PHONY: check
-check: check-format check-vet check-lint check-generated check-tidy ## run all static checks
+check: check-format check-vet check-lint check-generated check-tidy check-licenses ## run all static checks
 
 .PHONY: check-format
 check-format: ## check that the code is formatted with gofmt
@@ -112,6 +113,17 @@ check-generated: ## check that generated files are current
 check-tidy: ## check that the go.mod files are tidy and agree on versions
 	$(call in-modules,$(GO) mod tidy -diff)
 	hack/versions.sh
+
+.PHONY: check-licenses
+check-licenses: ## check that all linked modules have an allowed license
+	GOWORK=off $(GO) build -C hack/licenses -o $(CURDIR)/bin/tools/licenses .
+	GO=$(GO) bin/tools/licenses
+
+# Not part of check: it needs vuln.go.dev.
+.PHONY: vulncheck
+vulncheck: ## check for known vulnerabilities in what is linked; needs access to vuln.go.dev
+	GOBIN=$(CURDIR)/bin/tools $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	$(call in-modules,$(CURDIR)/bin/tools/govulncheck ./...)
 
 $(LINT):
 	GOBIN=$(CURDIR)/$(@D) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Set is a list of conditions in a stable order, at most one of each type.
@@ -39,9 +40,19 @@ func (s Set) IsTrue(kind string) bool {
 	return ok && c.Status == True
 }
 
+// Limits of a condition, as Kubernetes' own conditions have them.
+const (
+	maxMessageLength = 32 << 10
+	maxReasonLength  = 1024
+	maxTypeLength    = 316
+)
+
 // Mark returns a copy of the set with the condition added or replaced. The last transition
-// time is kept if the status is the same, and is now otherwise.
+// time is kept if the status is the same, and is now otherwise. The texts are bounded and
+// printable, whatever they quote.
 func (s Set) Mark(c v1alpha1.Condition, now time.Time) Set {
+	c.Type, c.Reason = diag.Truncate(c.Type, maxTypeLength), diag.Truncate(c.Reason, maxReasonLength)
+	c.Message = diag.TruncateLines(c.Message, maxMessageLength)
 	out := slices.Clone(s)
 	i := slices.IndexFunc(out, func(old v1alpha1.Condition) bool { return old.Type == c.Type })
 	if i >= 0 && out[i].Status == c.Status && out[i].LastTransitionTime != nil {

@@ -1,8 +1,10 @@
 package condition_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,20 @@ var (
 
 func of(kind string, status metav1.ConditionStatus, reason string) v1alpha1.Condition {
 	return v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: "because of " + reason}
+}
+
+// TestMarkBoundsTexts marks a condition whose texts are somebody else's.
+func TestMarkBoundsTexts(t *testing.T) {
+	long := strings.Repeat("\x1b", 1<<20)
+	set := condition.Set{}.Mark(v1alpha1.Condition{Type: "T\n" + long, Reason: "R\r" + long, Message: "one\ntwo\x1b" + long}, noon)
+	set = set.Mark(v1alpha1.Condition{Type: "T\n" + long}, noon)
+	got := set[0]
+	if len(set) != 1 || !strings.HasPrefix(got.Type, `T \x1b`) || len(got.Type) > 316 || len(got.Reason) > 1024 || len(got.Message) > 32<<10 {
+		t.Errorf("%d conditions; %.20s with %d bytes, a reason with %d, a message with %d", len(set), got.Type, len(got.Type), len(got.Reason), len(got.Message))
+	}
+	if !utf8.ValidString(got.Message) || strings.Contains(got.Type+got.Reason+got.Message, "\x1b") {
+		t.Error("the texts have control characters")
+	}
 }
 
 func TestMark(t *testing.T) {

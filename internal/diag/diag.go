@@ -40,7 +40,7 @@ func (d Diagnostic) String() string {
 		fmt.Fprintf(&b, "%s: ", d.Path)
 	}
 	if d.Expr != "" {
-		fmt.Fprintf(&b, "in %q at %s: ", Truncate(d.Expr, maxExprBytes), position(d.Expr, d.Offset))
+		fmt.Fprintf(&b, "in %q at %s: ", TruncateLines(d.Expr, maxExprBytes), position(d.Expr, d.Offset))
 	}
 	b.WriteString(d.Problem)
 	if d.Expected != "" {

@@ -1,27 +1,58 @@
 package diag
 
-import "strings"
-
 const ellipsis = "…"
 
 // Truncate returns at most the given number of bytes of a text, but at least an ellipsis. A
-// longer text is cut between characters and ends with an ellipsis. The result is valid
-// UTF-8.
-func Truncate(text string, bytes int) string {
-	if len(text) <= bytes {
-		return strings.ToValidUTF8(text, "")
+// longer text is cut between characters and ends with an ellipsis. The result is Printable.
+func Truncate(text string, bytes int) string { return truncate(text, bytes, false) }
+
+// TruncateLines is Truncate for a text of several lines, which stay lines.
+func TruncateLines(text string, bytes int) string { return truncate(text, bytes, true) }
+
+func truncate(text string, bytes int, lines bool) string {
+	start := printable(first(text, bytes), lines)
+	if len(text) <= bytes && len(start) <= bytes {
+		return start
 	}
-	return strings.ToValidUTF8(text[:max(bytes-len(ellipsis), 0)], "") + ellipsis
+	return first(start, bytes-len(ellipsis)) + ellipsis
 }
 
 // TruncateMiddle returns at most the given number of bytes of a text, at least an ellipsis.
 // It replaces the middle of a longer text: a message begins with its subject and ends with
-// the reason. The result is valid UTF-8.
+// the reason. The result is Printable.
 func TruncateMiddle(text string, bytes int) string {
-	if len(text) <= bytes {
-		return strings.ToValidUTF8(text, "")
+	start, end := Printable(first(text, bytes)), Printable(last(text, bytes))
+	if len(text) <= bytes && len(start) <= bytes {
+		return start
 	}
 	room := max(bytes-len(ellipsis), 0)
-	head := strings.ToValidUTF8(text[:room/2], "")
-	return head + ellipsis + strings.ToValidUTF8(text[len(text)-(room-room/2):], "")
+	return first(start, room/2) + ellipsis + last(end, room-room/2)
 }
+
+// first returns the first bytes of a text, without a character that is cut.
+func first(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	end := max(bytes, 0)
+	for end > 0 && isContinuation(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// last returns the last bytes of a text, without a character that is cut.
+func last(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	begin := len(text) - max(bytes, 0)
+	for begin < len(text) && isContinuation(text[begin]) {
+		begin++
+	}
+	return text[begin:]
+}
+
+// isContinuation reports whether a byte is inside a character. At most three follow each other in
+// valid UTF-8.
+func isContinuation(b byte) bool { return b&0xc0 == 0x80 }

@@ -19,7 +19,9 @@ func TestCut(t *testing.T) {
 		"A text that fits stays":              {"subnet", 6, "subnet"},
 		"A longer one ends with an ellipsis":  {"subnets", 6, "sub…"},
 		"A character is kept or goes whole":   {"éééé", 6, "é…"},
-		"What is no UTF-8 is left out":        {"a\xffb", 6, "ab"},
+		"What is no UTF-8 is escaped":         {"a\xffb", 6, `a\xffb`},
+		"An escape counts with its length":    {"abcde\x1b", 6, "abc…"},
+		"Line breaks become a space":          {"a\r\n\tb", 6, "a b"},
 		"Nothing is shorter than an ellipsis": {"subnet", 0, "…"},
 		"Nothing stays nothing":               {"", 0, ""},
 	}
@@ -33,7 +35,7 @@ func TestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, bytes := rapid.String().Draw(t, "text"), rapid.IntRange(3, 40).Draw(t, "bytes")
 		got := diag.Truncate(text, bytes)
-		if len(got) > bytes || !utf8.ValidString(got) || !strings.HasPrefix(text, strings.TrimSuffix(got, "…")) {
+		if len(got) > bytes || !utf8.ValidString(got) || !strings.HasPrefix(diag.Printable(text), strings.TrimSuffix(got, "…")) {
 			t.Fatalf("%q cut to %d bytes is %q", text, bytes, got)
 		}
 	})

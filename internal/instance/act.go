@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -60,7 +62,7 @@ func inParallel(work []func() error) []error {
 			defer func() {
 				<-slots
 				if p := recover(); p != nil {
-					errs[i] = fmt.Errorf("panic: %T", p) // its value may hold what a Secret holds
+					errs[i] = errors.New(diag.Panic(p))
 				}
 			}()
 			errs[i] = do()

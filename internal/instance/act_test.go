@@ -107,7 +107,7 @@ func TestDataOfASecretIsNotReported(t *testing.T) {
 func TestAPanicIsAFailureOfItsOwnWriteOnly(t *testing.T) {
 	f := newFixture(t, configMap("a"), configMap("b"))
 	f.Children = panicking{fakeCache{f.fake}}
-	if out := f.reconcile(); out.Err == nil || !strings.Contains(out.Err.Error(), "panic: ") {
+	if out := f.reconcile(); out.Err == nil || !strings.Contains(out.Err.Error(), "panic with a ") {
 		t.Errorf("got %v", out.Err)
 	}
 	if !slices.Contains(f.calls, "create ConfigMap b") {

@@ -18,6 +18,9 @@ import (
 type health struct {
 	ready func() error
 	notes func() []string
+	// withoutDetails responds only whether the program is ready: anybody reaches the port, and
+	// the notes name users and definitions.
+	withoutDetails bool
 }
 
 // Limits of a probe.
@@ -49,10 +52,26 @@ func (h health) handler() http.Handler {
 // check and note.
 func (h health) readyz(w http.ResponseWriter, r *http.Request) {
 	err := h.ready()
-	if _, verbose := r.URL.Query()["verbose"]; err == nil && !verbose {
+	_, verbose := r.URL.Query()["verbose"]
+	switch {
+	case err == nil && (!verbose || h.withoutDetails):
 		fmt.Fprint(w, "ok")
 		return
+	case h.withoutDetails:
+		http.Error(w, "readyz check failed; with --metrics-secure, "+readyzDetails+" of --metrics-bind-address has the reason", http.StatusInternalServerError)
+		return
 	}
+	h.write(w, err)
+}
+
+// readyzDetails is the path of the details on the metrics server. Kubernetes lets everybody get
+// /readyz, and its role system:monitoring the paths below.
+const readyzDetails = "/readyz/verbose"
+
+// details responds with each check and note.
+func (h health) details(w http.ResponseWriter, _ *http.Request) { h.write(w, h.ready()) }
+
+func (h health) write(w http.ResponseWriter, err error) {
 	var text strings.Builder
 	result := "readyz check passed"
 	if err == nil {

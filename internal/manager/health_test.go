@@ -4,8 +4,26 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
+
+func TestReadinessWithoutDetails(t *testing.T) {
+	secret := errors.New("jane lacks: list secrets")
+	for _, path := range []string{"/readyz", "/readyz?verbose"} {
+		for name, tc := range map[string]struct {
+			ready error
+			code  int
+		}{"ready": {nil, http.StatusOK}, "not ready": {secret, http.StatusInternalServerError}} {
+			h := health{ready: func() error { return tc.ready }, notes: func() []string { return []string{secret.Error()} }, withoutDetails: true}
+			response := httptest.NewRecorder()
+			h.handler().ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, nil))
+			if response.Code != tc.code || strings.Contains(response.Body.String(), "jane") {
+				t.Errorf("%s of a program that is %s: %d: %q", path, name, response.Code, response.Body.String())
+			}
+		}
+	}
+}
 
 func TestReadinessNamesChecksAndNotes(t *testing.T) {
 	notReady := errors.New("the controllers are not running yet")

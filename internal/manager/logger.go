@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // PodNamespace returns the namespace of the pod that this program runs in; empty outside of a
@@ -45,7 +47,7 @@ func ParseLogFormat(name string) (LogFormat, error) {
 // NewLogger returns a logger that writes lines in a format. The first logger becomes that of
 // klog and controller-runtime, which have one for the whole process.
 func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
-	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
+	options := &slog.HandlerOptions{Level: slog.Level(-verbosity), ReplaceAttr: bounded}
 	var handler slog.Handler = slog.NewTextHandler(to, options)
 	if format == LogJSON {
 		handler = slog.NewJSONHandler(to, options)
@@ -56,6 +58,28 @@ func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
 		ctrl.SetLogger(log)
 	})
 	return log
+}
+
+// maxLogged bounds one value of a log line, in bytes.
+const maxLogged = 32 << 10
+
+// bounded shortens the value of an attribute, and escapes its control characters, which not all
+// handlers do.
+func bounded(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case string:
+		a.Value = boundedText(a.Value, v)
+	case error:
+		a.Value = boundedText(a.Value, v.Error())
+	}
+	return a
+}
+
+func boundedText(value slog.Value, text string) slog.Value {
+	if safe := diag.TruncateLines(text, maxLogged); safe != text {
+		return slog.StringValue(safe)
+	}
+	return value
 }
 
 // SilenceLibraries discards what klog and controller-runtime log, in the whole process. It has no

@@ -6,7 +6,24 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode"
 )
+
+// TestLogLinesQuoteTextsOfOthers logs a text that would control a terminal, and an endless one.
+func TestLogLinesQuoteTextsOfOthers(t *testing.T) {
+	for _, format := range []LogFormat{LogText, LogJSON} {
+		var out bytes.Buffer
+		log := NewLogger(&out, format, 0)
+		log.Info("refused", "reason", "\x1b[2Jno\r\nlevel=INFO msg=granted\u009b31m\u202e")
+		log.Error(errors.New(strings.Repeat("\x00", 1<<20)), "refused")
+		if lines := strings.Count(out.String(), "\n"); lines != 2 || out.Len() > 3*maxLogged {
+			t.Errorf("%s: %d lines with %d bytes", format, lines, out.Len())
+		}
+		if i := strings.IndexFunc(out.String(), func(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' }); i >= 0 {
+			t.Errorf("%s: a control character in %q", format, out.String()[i:min(i+10, out.Len())])
+		}
+	}
+}
 
 func TestLogLinesAreTextOrJSON(t *testing.T) {
 	var text, lines bytes.Buffer

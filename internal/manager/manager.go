@@ -5,6 +5,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
@@ -34,6 +34,11 @@ type Options struct {
 	// none.
 	HealthAddress  string
 	MetricsAddress string
+	// MetricsSecure serves metrics with TLS, to users only who may get the path /metrics, and
+	// moves the details of readiness there. It has the certificate in MetricsCertPath, by
+	// default a self-signed one.
+	MetricsSecure   bool
+	MetricsCertPath string
 	// IntrospectionSocket is the path of the socket that serves 'espalier watches' while
 	// this process is the leader; empty for none.
 	IntrospectionSocket string
@@ -80,6 +85,9 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = -1, -1 // the API server's priority and fairness limits requests
 	config.UserAgent = o.Name + "/" + o.Version
+	if err := o.checkMetrics(); err != nil {
+		return nil, err
+	}
 	settings, lock, err := o.settings(config)
 	if err != nil {
 		return nil, err
@@ -122,11 +130,9 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	return &Manager{m}, nil
 }
 
-// addProbes adds the server of the probes, if it has an address.
+// addProbes adds the server of the probes, if it has an address. With MetricsSecure it gives no
+// details, which the metrics server has.
 func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
-	if o.HealthAddress == "" || o.HealthAddress == "0" {
-		return nil
-	}
 	h := health{notes: func() []string { return nil }, ready: func() error {
 		select {
 		case <-m.Elected():
@@ -137,6 +143,15 @@ func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
 	}}
 	if noter, ok := controllers.(interface{ Notes() []string }); ok {
 		h.notes = noter.Notes
+	}
+	if o.MetricsSecure {
+		if err := m.AddMetricsServerExtraHandler(readyzDetails, http.HandlerFunc(h.details)); err != nil {
+			return err
+		}
+		h.withoutDetails = true
+	}
+	if o.HealthAddress == "" || o.HealthAddress == "0" {
+		return nil
 	}
 	server, err := h.server(o.HealthAddress, o.Log.WithName("probes"))
 	if err != nil {
@@ -153,7 +168,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, *lease, error) 
 		Scheme:                  runtime.NewScheme(),
 		Logger:                  o.Log,
 		HealthProbeBindAddress:  "0", // addProbes serves them
-		Metrics:                 metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                 o.metricsServer(),
 		GracefulShutdownTimeout: &drain,
 	}
 	if !o.LeaderElection {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
@@ -81,7 +82,8 @@ func appendRows(rows []Row, n Node, above Row, key, branch, indent string, now t
 
 func row(n Node, key, branch string, now time.Time) Row {
 	r := Row{
-		Key: key, Branch: branch, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name, Ready: n.Ready, Reason: Printable(n.Reason),
+		Key: key, Branch: branch, Kind: diag.Printable(n.Kind), Namespace: diag.Printable(n.Namespace), Name: diag.Printable(n.Name),
+		Ready: Ready(diag.Printable(string(n.Ready))), Reason: Printable(n.Reason),
 		Exists: n.Exists, Removing: n.Deleted != nil || n.Removal != nil, goneText: goneText(n),
 	}
 	r.NeedsAction = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.RootCause().InProgress && !hasBlockersBelow(n))
@@ -96,7 +98,7 @@ func row(n Node, key, branch string, now time.Time) Row {
 		r.Age = Age(now.Sub(n.Waits[0].Since))
 	}
 	if !n.Exists {
-		r.Kind = "(" + n.Node + ")"
+		r.Kind = "(" + diag.Printable(n.Node) + ")"
 	}
 	return r
 }

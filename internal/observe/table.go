@@ -2,8 +2,9 @@ package observe
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // gap separates columns.
@@ -92,15 +93,10 @@ func Truncate(text string, width int) string {
 	return strings.TrimRight(string([]rune(text)[:max(width-1, 0)]), " ") + "…"
 }
 
-// Printable puts a text on one line and removes control characters: messages may quote
-// foreign text, such as a webhook's, which could otherwise control the terminal.
+// Printable puts a text on one line, with single spaces, and escapes control characters: messages
+// may quote foreign text, such as a webhook's, which could otherwise control the terminal.
 func Printable(text string) string {
-	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)), " ")
+	return strings.Join(strings.Fields(diag.Printable(text)), " ")
 }
 
 // pad widens cells to their column, except in the last column.

@@ -288,5 +288,5 @@ func (c *Controllers) account(named v1alpha1.ServiceAccount) (definition.Account
 	if err != nil {
 		return definition.Account{}, err
 	}
-	return definition.Account{User: a.User, Named: named, Cluster: a.Client, Hub: a.Hub}, nil
+	return definition.Account{User: a.User, Named: named, Cluster: a.Client, Hub: a.Hub, Lifetime: a}, nil
 }

@@ -28,6 +28,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	collectors = append(collectors, telemetry.NewMetrics().Collectors()...)
 	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
 	collectors = append(collectors, telemetry.NewWebhooks().Collectors()...)
+	collectors = append(collectors, telemetry.NewMetricsRequests().Collectors()...)
 	var want []string
 	for _, collector := range collectors {
 		descs := make(chan *prometheus.Desc)

@@ -23,7 +23,8 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		Graphs: serves(Graph), Compositions: serves(Composition),
 		Configuration: rbac.Object{Name: webhook.ConfigurationName}, Webhook: o.Webhook != nil,
 		Foreign: rbac.Object{Name: webhook.ForeignName}, Replace: o.ReplaceCrossplaneWebhook,
-		Certificates: rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
+		MetricsSecure: o.MetricsSecure,
+		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
 	if o.LeaderElection {
 		p.Lease = rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}

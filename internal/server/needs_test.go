@@ -87,3 +87,24 @@ func TestNeedsIncludeOnlyTheServedDialects(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlySecureMetricsNeedTokenReviews checks what --metrics-secure needs.
+func TestOnlySecureMetricsNeedTokenReviews(t *testing.T) {
+	for secure, want := range map[bool]int{false: 0, true: 1} {
+		var o server.ManagerOptions
+		o.MetricsSecure = secure
+		needs, err := server.Needs(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, need := range rbac.PermissionsFor("authentication.k8s.io", "tokenreviews", "create") {
+			if slices.Contains(needs, need) {
+				got++
+			}
+		}
+		if got != want || !slices.Contains(needs, rbac.PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create")[0]) {
+			t.Errorf("--metrics-secure=%t needs %d permissions for TokenReviews", secure, got)
+		}
+	}
+}

@@ -29,9 +29,12 @@ func NewRecorder(to events.EventRecorder) Recorder { return recorder{to} }
 
 type recorder struct{ to events.EventRecorder }
 
-// maxNote is how many bytes the API server accepts in an event's note.
-const maxNote = 1024
+// How many bytes the API server accepts in an event's note and reason.
+const (
+	maxNote   = 1024
+	maxReason = 128
+)
 
 func (r recorder) Event(about runtime.Object, severity Severity, reason, message string) {
-	r.to.Eventf(about, nil, string(severity), reason, "Reconcile", "%s", diag.TruncateMiddle(message, maxNote))
+	r.to.Eventf(about, nil, string(severity), diag.Truncate(reason, maxReason), "Reconcile", "%s", diag.TruncateMiddle(message, maxNote))
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -78,7 +79,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // recoverPanic answers the request after a panic. It is deferred.
 func recoverPanic(w http.ResponseWriter, log logr.Logger) {
 	if p := recover(); p != nil {
-		log.Info("panic in a webhook", "type", fmt.Sprintf("%T", p)) // its value may quote a Secret
+		log.Info("panic in a webhook", "panic", diag.Panic(p))
 		http.Error(w, "internal error", http.StatusInternalServerError)
 	}
 }

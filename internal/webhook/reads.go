@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Reads of the API server that requests cause. Requests that arrive together share one.
@@ -84,7 +86,7 @@ func (s *sharedRead[T]) fill(attempt *readAttempt[T]) {
 	defer close(attempt.done)
 	defer func() {
 		if p := recover(); p != nil {
-			attempt.err = fmt.Errorf("panic of type %T while reading from the API server", p) // its value may quote a Secret
+			attempt.err = fmt.Errorf("%s while reading from the API server", diag.Panic(p))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)

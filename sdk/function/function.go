@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 
 	"google.golang.org/grpc"
@@ -106,9 +107,18 @@ type service struct {
 func (s service) RunFunction(ctx context.Context, request *fnv1.RunFunctionRequest) (response *fnv1.RunFunctionResponse, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			fmt.Fprintf(os.Stderr, "function panicked: %v\n%s", value, debug.Stack())
-			err = status.Errorf(codes.Internal, "the function panicked: %v", value)
+			fmt.Fprintf(os.Stderr, "function panicked: %.4096q\n%s", fmt.Sprint(value), debug.Stack())
+			err = status.Error(codes.Internal, "the function failed with a "+panicText(value))
 		}
 	}()
 	return s.run(ctx, request)
+}
+
+// panicText describes the value of a panic in an error: the text of a mistake in the program, and
+// of anything else its type alone, since the value may quote a Secret.
+func panicText(value any) string {
+	if mistake, ok := value.(runtime.Error); ok {
+		return "panic: " + mistake.Error()
+	}
+	return fmt.Sprintf("panic with a %T", value)
 }

@@ -149,7 +149,7 @@ func TestAKilledFunctionIsRestarted(t *testing.T) {
 // the composition is corrected.
 func TestAMisbehavingFunctionKeepsComposedResources(t *testing.T) {
 	for mode, says := range map[string]string{
-		"fatal": "I give up", "error": "I am broken", "hang": "DeadlineExceeded", "flood": "large", "nonsense": "apiVersion", "panic": "panicked", "exit": "program",
+		"fatal": "I give up", "error": "I am broken", "hang": "DeadlineExceeded", "flood": "large", "nonsense": "apiVersion", "panic": "panic with a string", "exit": "program",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			s := suite.NewSerial(t) // one program serves them all, and some end it

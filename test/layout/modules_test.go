@@ -10,7 +10,7 @@ import (
 )
 
 // separate are the modules that are not in the workspace, since they require other versions.
-var separate = []string{"controlplane", "hack/protogen", "hack/release"}
+var separate = []string{"controlplane", "hack/licenses", "hack/protogen", "hack/release"}
 
 // driver is the PostgreSQL driver. Only programs that serve the kinds of PostgreSQL compile it.
 const driver = "github.com/jackc/pgx/v5"

@@ -24,6 +24,14 @@ func TestMain(m *testing.M) {
 // if that is empty.
 func user(t *testing.T, s suite.Suite, name, namespace, rules string) *testkit.Cluster {
 	t.Helper()
+	as := rest.AnonymousClientConfig(s.Config)
+	as.BearerToken = tokenOf(t, s, name, namespace, rules)
+	return testkit.NewCluster(t, as)
+}
+
+// tokenOf is the token of a user.
+func tokenOf(t *testing.T, s suite.Suite, name, namespace, rules string) string {
+	t.Helper()
 	scope, where := "ClusterRole", ""
 	if namespace != "" {
 		scope, where = "Role", ", namespace: "+namespace
@@ -49,7 +57,5 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	as := rest.AnonymousClientConfig(s.Config)
-	as.BearerToken = token.Status.Token
-	return testkit.NewCluster(t, as)
+	return token.Status.Token
 }

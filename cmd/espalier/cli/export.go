@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/backup"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // exportFlags are the flags of export.
@@ -103,5 +104,5 @@ func randomID() string { return strings.ToLower(rand.Text()[:12]) }
 
 // lineLogger returns a function that prints progress line by line.
 func lineLogger(w io.Writer) func(format string, args ...any) {
-	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	return func(format string, args ...any) { fmt.Fprintln(w, diag.Printable(fmt.Sprintf(format, args...))) }
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 )
 
@@ -166,7 +167,7 @@ func (p *programWriter) Write(data []byte) (int, error) {
 		if end >= 0 {
 			line = p.rest[:end]
 		}
-		fmt.Fprintf(p.to, "%s | %s\n", p.name, line)
+		fmt.Fprintf(p.to, "%s | %s\n", p.name, diag.Printable(string(line)))
 		p.rest = p.rest[min(len(line)+1, len(p.rest)):]
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/observe"
 )
 
 // printHolds prints a note for each Hold: while there is one, the controllers are suspended and
@@ -21,6 +22,6 @@ func (i instance) printHolds(ctx context.Context, w io.Writer) {
 	}
 	for _, h := range list.Items {
 		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
-		fmt.Fprintf(w, "note: the controllers are suspended by Hold %s: %s\n", h.GetName(), cmp.Or(reason, "no reason given"))
+		fmt.Fprintf(w, "note: the controllers are suspended by Hold %s: %s\n", h.GetName(), cmp.Or(observe.Printable(reason), "no reason given"))
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/backup"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // importFlags are the flags of import.
@@ -80,7 +81,7 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 		var steps []string
 		if steps, err = i.Plan(cmd.Context()); err == nil {
 			for _, step := range steps {
-				fmt.Fprintln(cmd.OutOrStdout(), step)
+				fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(step))
 			}
 		}
 	default:

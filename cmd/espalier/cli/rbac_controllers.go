@@ -22,6 +22,7 @@ type programFlags struct {
 	certificates   string
 	postgresql     bool
 	policies       bool
+	metricsSecure  bool
 	dialects       dialectFlag
 }
 
@@ -35,6 +36,7 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
 	flags.BoolVar(&f.policies, "admission-policies", true, with+"they install the ValidatingAdmissionPolicies")
+	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, with+"they authenticate users of /metrics")
 	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
 }
 
@@ -52,7 +54,7 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	}
 	providers := controllerFlags{postgresql: f.postgresql}
 	o := server.ManagerOptions{
-		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace)},
+		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
 		Providers: providers.providers(), Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {

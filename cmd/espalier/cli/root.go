@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Exit codes. Scripts rely on them: none changes its meaning.
@@ -18,6 +20,9 @@ const (
 	exitBlocked    = 3 // a deletion is blocked, or an import is and wrote nothing
 	exitUnfinished = 4 // a deletion or an import timed out, and nothing blocks it
 )
+
+// maxPrintedError bounds what is printed of an error, in bytes: it may quote texts of a cluster.
+const maxPrintedError = 64 << 10
 
 // Main runs the program with the given arguments and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -30,7 +35,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if message := err.Error(); message != "" {
-		fmt.Fprintf(stderr, "espalier: %s\n", message)
+		fmt.Fprintf(stderr, "espalier: %s\n", diag.TruncateLines(message, maxPrintedError))
 	}
 	code := codeOf(err)
 	if code == exitUsage {

@@ -22,6 +22,8 @@ import (
 // controllerFlags are the flags that up and run have in common.
 type controllerFlags struct {
 	health, metrics  string
+	metricsSecure    bool
+	metricsCertPath  string
 	introspection    string
 	workers          int
 	poll             time.Duration
@@ -49,6 +51,8 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "address of /metrics; 0 for none")
+	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
+	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' connects to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "number of concurrent reconciles")
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
@@ -72,7 +76,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 	return server.ManagerOptions{
 		Options: manager.Options{
 			Name: programName, Config: config, Log: log, Version: Version(),
-			HealthAddress: f.health, MetricsAddress: f.metrics,
+			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,

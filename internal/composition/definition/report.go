@@ -103,7 +103,7 @@ func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condi
 }
 
 func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Condition) condition.Set {
-	c.Type, c.Message, c.ObservedGeneration = kind, diag.Truncate(c.Message, maxMessageLength), v.GetGeneration()
+	c.Type, c.Message, c.ObservedGeneration = kind, diag.TruncateLines(c.Message, maxMessageLength), v.GetGeneration()
 	return set.Mark(c, r.Now())
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -53,7 +54,7 @@ func fatal(response *fnv1.RunFunctionResponse) error {
 				reason = defaultReason
 			}
 			return &FatalError{
-				Reason:   reason,
+				Reason:   diag.Truncate(reason, maxReason),
 				Message:  shorten(r.GetMessage()),
 				ForClaim: r.GetTarget() == fnv1.Target_TARGET_COMPOSITE_AND_CLAIM,
 			}

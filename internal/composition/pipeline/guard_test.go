@@ -39,12 +39,28 @@ func TestGuard(t *testing.T) {
 		"A function that panics": {
 			"it fails and nothing else does",
 			func(context.Context, *request) (*response, error) { panic("oh") },
-			"the function panicked: oh",
+			"the function failed with a panic with a string",
 		},
-		"A function that panics at length": {
+		"A function that makes a mistake": {
+			"its text helps to find it",
+			func(context.Context, *request) (*response, error) {
+				var none map[string]any
+				none["a"] = 1
+				return nil, nil
+			},
+			"the function failed with a panic: assignment to entry in nil map",
+		},
+		"A function that fails at length": {
 			"a status has limits",
-			func(context.Context, *request) (*response, error) { panic(strings.Repeat("é", 10_000)) },
-			"the function panicked: " + strings.Repeat("é", 2036) + "…",
+			func(context.Context, *request) (*response, error) {
+				return nil, errors.New(strings.Repeat("é", 10_000))
+			},
+			"the call failed: Unknown: " + strings.Repeat("é", 2046) + "…",
+		},
+		"A function that controls a terminal": {
+			"its text is shown on one",
+			func(context.Context, *request) (*response, error) { return nil, errors.New("\x1b[2Jdenied\nREADY\xff") },
+			`the call failed: Unknown: \x1b[2Jdenied READY\xff`,
 		},
 		"A function that answers nothing": {
 			"nothing is no answer",

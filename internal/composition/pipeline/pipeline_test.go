@@ -3,6 +3,8 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +193,39 @@ func TestAFatalResultStopsThePipeline(t *testing.T) {
 	}
 	if want := `step "a" (function fn-a): the function failed: no region`; out.Failure.Error() != want {
 		t.Errorf("want %s, got %v", want, out.Failure)
+	}
+}
+
+// TestTextsOfAFunctionAreBounded runs a function that floods its caller with texts.
+func TestTextsOfAFunctionAreBounded(t *testing.T) {
+	long := strings.Repeat("\x1b]0;", 1<<16) + "\n"
+	p, steps := running(func(r *request) *response {
+		out := on(r)
+		for i := range 60 {
+			text := fmt.Sprint(i)
+			if i == 0 {
+				text = long
+			}
+			out.Results = append(out.Results, &fnv1.Result{Severity: fnv1.Severity_SEVERITY_NORMAL, Message: text, Reason: &text})
+			out.Conditions = append(out.Conditions, &fnv1.Condition{Type: fmt.Sprint("Type", i), Reason: "Flood", Message: &text})
+		}
+		return out
+	})
+	result := p.Run(t.Context(), steps, world(t))
+	if result.Failure != nil || len(result.Results) != 60 || len(result.Conditions) != 60 {
+		t.Fatalf("%d results and %d conditions: %v", len(result.Results), len(result.Conditions), result.Failure)
+	}
+	var texts []string
+	for _, r := range result.Results {
+		texts = append(texts, r.Reason, r.Message)
+	}
+	for _, c := range result.Conditions {
+		texts = append(texts, c.Type, c.Reason, c.Message)
+	}
+	for _, text := range texts {
+		if len(text) > 4<<10 || strings.ContainsAny(text, "\x1b\n") {
+			t.Errorf("%d bytes: %.40q", len(text), text)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -97,6 +98,9 @@ type Progress struct {
 	TTL time.Duration
 }
 
+// maxReason is how many bytes the API server accepts in the reason of an event.
+const maxReason = 128
+
 // defaultReason is the reason of a result without one.
 const defaultReason = "ComposeResources"
 
@@ -111,7 +115,7 @@ func (o *Result) record(step string, response *fnv1.RunFunctionResponse, reserve
 		result := FunctionResult{
 			Step:     step,
 			Warning:  r.GetSeverity() != fnv1.Severity_SEVERITY_NORMAL, // an unknown severity counts as a Warning
-			Reason:   r.GetReason(),
+			Reason:   diag.Truncate(r.GetReason(), maxReason),
 			Message:  shorten(r.GetMessage()),
 			ForClaim: r.GetTarget() == fnv1.Target_TARGET_COMPOSITE_AND_CLAIM,
 		}
@@ -130,8 +134,8 @@ func (o *Result) record(step string, response *fnv1.RunFunctionResponse, reserve
 		}
 		o.setCondition(Condition{
 			Step:     step,
-			Type:     c.GetType(),
-			Reason:   c.GetReason(),
+			Type:     shorten(c.GetType()),
+			Reason:   shorten(c.GetReason()),
 			Message:  shorten(c.GetMessage()),
 			Status:   conditionStatuses[c.GetStatus()],
 			ForClaim: c.GetTarget() == fnv1.Target_TARGET_COMPOSITE_AND_CLAIM,

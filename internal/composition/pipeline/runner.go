@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -64,7 +65,7 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
-	return shorten(fmt.Sprintf("the function panicked: %v", e.Value))
+	return "the function failed with a " + diag.Panic(e.Value)
 }
 
 // ResponseError is returned when a function's response is invalid or exceeds a limit. The
@@ -86,14 +87,5 @@ func (e *ResponseError) Error() string {
 // maxEchoed limits how much of a function's text is repeated, in bytes.
 const maxEchoed = 4 << 10
 
-// shorten cuts a text from outside to maxEchoed bytes, so that it fits into a status.
-func shorten(s string) string {
-	if len(s) <= maxEchoed {
-		return s
-	}
-	end := maxEchoed
-	for end > 0 && s[end]&0xc0 == 0x80 { // not in the middle of a character
-		end--
-	}
-	return s[:end] + "…"
-}
+// shorten cuts a text from outside to maxEchoed bytes, and escapes its control characters.
+func shorten(s string) string { return diag.Truncate(s, maxEchoed) }

@@ -140,7 +140,7 @@ const maxMessageLength = 32768
 
 // report writes the condition if it changed, and records an event if it became False.
 func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Result {
-	c.Message, c.ObservedGeneration = diag.Truncate(c.Message, maxMessageLength), raw.GetGeneration()
+	c.Message, c.ObservedGeneration = diag.TruncateLines(c.Message, maxMessageLength), raw.GetGeneration()
 	before := condition.Read(raw)
 	status := map[string]any{"conditions": before.Mark(c, r.Now()).Unstructured()}
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {

@@ -24,6 +24,14 @@ type Account struct {
 	Named   v1alpha1.ServiceAccount
 	Cluster *kube.Client
 	Hub     *watch.Hub
+	// Lifetime keeps the account while something reconciles as it; nil if it is kept anyway.
+	Lifetime Lifetime
+}
+
+// Lifetime counts who needs an account. *cluster.Account implements it.
+type Lifetime interface {
+	Retain()
+	Release()
 }
 
 // recorded is how a revision names the account.

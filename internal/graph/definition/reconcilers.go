@@ -146,6 +146,9 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 	return &reconcilers{
 		kind: kind, instances: r.Hub, byUser: map[string]*accountReconciler{},
 		create: func(account Account) *instance.Reconciler {
+			if account.Lifetime != nil {
+				account.Lifetime.Retain()
+			}
 			return &instance.Reconciler{
 				Kind: kind, Definition: owner, Dialect: instance.Graphs{},
 				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
@@ -158,6 +161,9 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 			account.Hub.ForgetKind(kind.GroupKind())
 			if account.Hub != r.Hub {
 				account.Hub.Forget(watch.Subscriber{Key: key})
+			}
+			if account.Lifetime != nil {
+				account.Lifetime.Release()
 			}
 		},
 	}

@@ -158,7 +158,7 @@ func messageOf(err error) string {
 	if err == nil {
 		return ""
 	}
-	return diag.Truncate(err.Error(), maxMessageLength)
+	return diag.TruncateLines(err.Error(), maxMessageLength)
 }
 
 // ReportEnding says how many instances a deleted definition waits for, or why that is not known.

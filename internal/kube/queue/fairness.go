@@ -59,8 +59,8 @@ func (k *kindQueue) pop(priority watch.Priority) work {
 	k.rounds[priority].unlink()
 	k.parent.rounds[priority].pushBack(&k.rounds[priority])
 	priority = k.starvedOr(priority)
-	it := k.waiting[priority].front()
-	k.remove(it, priority)
+	it := k.waiting[priority].pop()
+	k.removed(priority)
 	it.requested, it.active = false, true
 	k.active++
 	k.parent.popped++

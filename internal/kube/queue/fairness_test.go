@@ -2,11 +2,15 @@ package queue
 
 import (
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // many is more keys than a test gets.
@@ -40,6 +44,75 @@ func TestKindsTakeTurnsWithinAPriority(t *testing.T) {
 	want := []string{"many-0", "single", "many-1", "second"}
 	if diff := cmp.Diff(want, getNames(q, 4)); diff != "" {
 		t.Errorf("a kind with many keys delays another (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamespacesTakeTurnsWithinAKind(t *testing.T) {
+	q := newWorkQueue(1)
+	k := q.open(nil)
+	add := func(namespace, name string, p watch.Priority) {
+		k.Add(object.Key{Kind: "Vpc", Namespace: namespace, Name: name}, p)
+	}
+	for i := range many {
+		add("busy", fmt.Sprint("busy-", i), watch.Normal)
+	}
+	add("team", "team-0", watch.Normal)
+	add("team", "team-1", watch.Normal)
+	add("", "cluster-0", watch.Normal)
+	want := []string{"busy-0", "team-0", "cluster-0", "busy-1", "team-1", "busy-2", "busy-3"}
+	if diff := cmp.Diff(want, getNames(q, 7)); diff != "" {
+		t.Errorf("a namespace with many keys delays another (-want +got):\n%s", diff)
+	}
+	add("busy", "busy-999", watch.Urgent) // moves to the other priority
+	add("team", "team-2", watch.Urgent)
+	if diff := cmp.Diff([]string{"busy-4", "busy-999", "team-2"}, getNames(q, 3)); diff != "" {
+		t.Errorf("the order of a raised priority (-want +got):\n%s", diff)
+	}
+	getNames(q, many-6)
+	if !k.waiting[watch.Normal].empty() || len(k.waiting[watch.Normal].byName) != 0 || len(k.items) != 0 {
+		t.Errorf("%d namespaces and %d keys are left", len(k.waiting[watch.Normal].byName), len(k.items))
+	}
+}
+
+// TestATenantDoesNotDelayAnother measures how long the one object of a tenant waits behind ten
+// thousand of another, with reconciles that take 100 ms.
+func TestATenantDoesNotDelayAnother(t *testing.T) {
+	const workers, objects, took = 16, 10_000, 100 * time.Millisecond
+	delay := func(other string) (waited time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			q := newWorkQueue(workers)
+			k := q.open(nil)
+			for i := range objects {
+				k.Add(object.Key{Kind: "Vpc", Namespace: "busy", Name: fmt.Sprint(i)}, watch.Normal)
+			}
+			var running sync.WaitGroup
+			for range workers {
+				running.Go(func() {
+					for {
+						w, ok := q.Get()
+						if !ok {
+							return
+						}
+						if w.key().Name == "one" {
+							waited = time.Since(w.request.since)
+						}
+						time.Sleep(took)
+						w.Done()
+					}
+				})
+			}
+			time.Sleep(took / 2)
+			k.Add(object.Key{Kind: "Vpc", Namespace: other, Name: "one"}, watch.Normal)
+			time.Sleep(time.Hour)
+			q.ShutDown()
+			running.Wait()
+		})
+		return waited
+	}
+	same, another := delay("busy"), delay("team")
+	t.Logf("behind %d objects of its own namespace it waits %s, behind those of another %s", objects, same, another)
+	if another > took || same < time.Minute {
+		t.Errorf("want at most %s behind those of another namespace", took)
 	}
 }
 

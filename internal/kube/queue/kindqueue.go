@@ -15,7 +15,7 @@ type kindQueue struct {
 	items map[object.Key]*item
 	// waiting are those that wait to be reconciled, by priority, and rounds the elements of this queue in the lists
 	// parent.rounds.
-	waiting [priorities]list[*item]
+	waiting [priorities]namespaces
 	rounds  [priorities]element[*kindQueue]
 	// skipped counts, for a priority with keys waiting, how many keys of other priorities were popped since its own
 	// last.
@@ -84,7 +84,7 @@ func (k *kindQueue) clear() (dropped map[object.Key]*item) {
 		k.rounds[priority].unlink()
 	}
 	dropped, k.items = k.items, nil
-	k.waiting, k.depth, k.failing = [priorities]list[*item]{}, 0, 0
+	k.waiting, k.depth, k.failing = [priorities]namespaces{}, 0, 0
 	k.markDrained()
 	return dropped
 }
@@ -149,7 +149,7 @@ func (k *kindQueue) push(it *item) {
 		return
 	}
 	priority := it.request.priority
-	k.waiting[priority].pushBack(&it.element)
+	k.waiting[priority].push(it)
 	k.depth++
 	if round := &k.rounds[priority]; !round.isLinked() {
 		k.parent.rounds[priority].pushBack(round)
@@ -159,7 +159,12 @@ func (k *kindQueue) push(it *item) {
 
 // remove removes an item from the waiting ones of a priority.
 func (k *kindQueue) remove(it *item, priority watch.Priority) {
-	it.element.unlink()
+	k.waiting[priority].remove(it)
+	k.removed(priority)
+}
+
+// removed records that an item does not wait in a priority any more.
+func (k *kindQueue) removed(priority watch.Priority) {
 	k.depth--
 	if k.waiting[priority].empty() {
 		k.rounds[priority].unlink()

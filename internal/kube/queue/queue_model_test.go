@@ -257,8 +257,10 @@ func (m *model) check(t *rapid.T) {
 			want[a.Priority]++
 		}
 		for p := range got {
-			for range l.queue.waiting[p].all() {
-				got[p]++
+			for ns := range l.queue.waiting[p].rounds.all() {
+				for range ns.items.all() {
+					got[p]++
+				}
 			}
 			turns := 0
 			for other := range m.q.rounds[p].all() {

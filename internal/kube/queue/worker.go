@@ -3,12 +3,12 @@ package queue
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -64,17 +64,8 @@ func (c *Controller) isStopping() bool { return c.stopping.Load() || c.ctx.Err()
 func recoverPanics(ctx context.Context, r Reconciler, key object.Key) (out reconcile.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			out = reconcile.Fail(fmt.Errorf("%s\n%s", panicMessage(p), debug.Stack()))
+			out = reconcile.Fail(fmt.Errorf("%s\n%s", diag.Panic(p), debug.Stack()))
 		}
 	}()
 	return r.Reconcile(ctx, key)
-}
-
-// panicMessage says what a reconcile panicked with: the text of a mistake in the program, and of anything else its type
-// alone, for its values may hold what a Secret holds.
-func panicMessage(with any) string {
-	if mistake, ok := with.(runtime.Error); ok {
-		return fmt.Sprintf("panic: %v", mistake)
-	}
-	return fmt.Sprintf("panic with a %T", with)
 }

@@ -85,6 +85,8 @@ type ControllerOptions struct {
 	Replace bool
 	// Secret holds the webhook's certificate; empty if no Secret does.
 	Secret Object
+	// MetricsSecure says that users of the metrics are authenticated.
+	MetricsSecure bool
 	// Certificates is the Secret with the client certificate for calls of functions; empty
 	// if no Secret holds it.
 	Certificates Object
@@ -128,6 +130,10 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	if p.Secret.Name != "" {
 		permissions = append(permissions, p.Secret.Permissions("", secrets, "get", "patch", "update")...)
 		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.Permissions("", secrets, "create")...)
+	}
+	if p.MetricsSecure {
+		permissions = append(permissions, PermissionsFor("authentication.k8s.io", "tokenreviews", "create")...)
+		permissions = append(permissions, PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create")...)
 	}
 	if p.Certificates.Name != "" {
 		permissions = append(permissions, p.Certificates.Permissions("", secrets, "list", "watch")...)

@@ -164,6 +164,10 @@ func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) er
 		return nil
 	})
 	group.Go(func() error { return k.Hub.Run(ctx) })
+	group.Go(func() error {
+		k.dropAccounts(ctx)
+		return nil
+	})
 	if k.options.OnPermissionsChange != nil {
 		group.Go(func() error {
 			k.permissions.run(ctx)

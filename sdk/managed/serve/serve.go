@@ -46,6 +46,8 @@ var errUsage = errors.New("invalid flags")
 type settings struct {
 	kubeconfig, context string
 	health, metrics     string
+	metricsSecure       bool
+	metricsCertPath     string
 	poll                time.Duration
 	workers, verbosity  int
 	elect               bool
@@ -62,6 +64,8 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "address of /healthz and /readyz, such as :8081; 0 for none")
 	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "address of /metrics, such as :8080; 0 for none")
+	flags.BoolVar(&s.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics; needs permission to create tokenreviews and subjectaccessreviews")
+	flags.StringVar(&s.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.IntVar(&s.workers, "workers", 16, "how many objects are reconciled concurrently")
 	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "format of the log: text or json")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity of the log: 0 to 3")
@@ -112,7 +116,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	log := manager.NewLogger(out, format, s.verbosity)
 	m, err := manager.New(manager.Options{
 		Name: p.Name, Version: version(), Config: config, Log: log,
-		HealthAddress: s.health, MetricsAddress: s.metrics,
+		HealthAddress: s.health, MetricsAddress: s.metrics, MetricsSecure: s.metricsSecure, MetricsCertPath: s.metricsCertPath,
 		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
 	}, func(env manager.Environment) (manager.Controllers, error) {
 		return newControllers(p, s, log, env)

@@ -1,0 +1,54 @@
+package queue
+
+// namespaces are the waiting keys of one kind and priority. Namespaces take turns: one with many
+// keys delays another by one key at a time. Keys of cluster-scoped objects are one namespace. It
+// has nothing for namespaces without keys, and each operation takes the same time however many
+// keys wait.
+type namespaces struct {
+	byName map[string]*namespace
+	rounds list[*namespace] // those with keys, in the order of their turns
+}
+
+// namespace are the waiting keys of a namespace, in the order of their requests.
+type namespace struct {
+	items list[*item]
+	round element[*namespace]
+}
+
+func (n *namespaces) empty() bool { return len(n.byName) == 0 }
+
+// push adds an item behind those of its namespace. A namespace without keys has its turn after
+// all others.
+func (n *namespaces) push(it *item) {
+	name := it.key.Namespace
+	ns := n.byName[name]
+	if ns == nil {
+		ns = &namespace{}
+		ns.round.value = ns
+		if n.byName == nil {
+			n.byName = map[string]*namespace{}
+		}
+		n.byName[name] = ns
+		n.rounds.pushBack(&ns.round)
+	}
+	ns.items.pushBack(&it.element)
+}
+
+// pop removes the first item of the namespace that has its turn. There must be one.
+func (n *namespaces) pop() *item {
+	ns := n.rounds.front()
+	it := ns.items.front()
+	ns.round.unlink()
+	n.rounds.pushBack(&ns.round)
+	n.remove(it)
+	return it
+}
+
+// remove removes a waiting item.
+func (n *namespaces) remove(it *item) {
+	it.element.unlink()
+	if ns := n.byName[it.key.Namespace]; ns.items.empty() {
+		ns.round.unlink()
+		delete(n.byName, it.key.Namespace)
+	}
+}
