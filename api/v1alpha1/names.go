@@ -73,6 +73,24 @@ const (
 	RetainedFromAnnotation = "espalier.dev/retained-from"
 	// InstanceNameAnnotation is the instance's name, if it is too long for a label.
 	InstanceNameAnnotation = "espalier.dev/instance-name"
+	// SignatureAnnotation proves that the child was applied for its instance and node: without
+	// the installation's signing key nobody can compute it.
+	SignatureAnnotation = "espalier.dev/signature"
+)
+
+// The signing key of an installation.
+const (
+	// SigningKeySecret is the name of the Secret with the key. SigningKeyAnnotation, on the
+	// CustomResourceDefinition of Bindings, is the Secret's namespace.
+	SigningKeySecret     = "espalier-signing-key"
+	SigningKeyAnnotation = "espalier.dev/signing-key"
+	// UnsignedBeforeAnnotation is on the Secret: until when children and inventories without
+	// signature are accepted, in RFC 3339 or UnsignedNever, instead of the Secret's creation.
+	UnsignedBeforeAnnotation = "espalier.dev/unsigned-before"
+	UnsignedNever            = "never"
+	// TakenOverAnnotation is on the CustomResourceDefinition of a kind that another engine
+	// served before: since when Espalier does, in RFC 3339.
+	TakenOverAnnotation = "espalier.dev/taken-over"
 )
 
 // DeletionDefaultsAnnotation is on instances: what the definition sets for their deletion.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -29,6 +30,10 @@ type Import struct {
 	checked time.Time
 	// uids are the UIDs of existing objects.
 	uids map[object.Key]types.UID
+	// sets are the exported instances by the id of their ApplySet, and keys those of this
+	// installation: see sign.
+	sets map[string]object.Key
+	keys inventory.Keys
 }
 
 // ProblemsError lists all problems that prevent an import. Nothing was written.

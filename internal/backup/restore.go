@@ -32,6 +32,9 @@ func (i *Import) restore(ctx context.Context, section archive.Section, o *unstru
 			wanted = archive.ForOwner(wanted, uid)
 		}
 	}
+	if err := i.sign(ctx, wanted); err != nil {
+		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	}
 	live, err := i.ensure(ctx, wanted)
 	if err != nil {
 		return fmt.Errorf("%s: %w", object.KeyOf(o), err)

@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // world is an instance and the changes of its cluster: a list of passes, each with the
@@ -62,7 +63,7 @@ func runPasses(t *testing.T, g *graph.Graph, d object.Definition, text string) [
 	decode(t, text, &w)
 	instance := &unstructured.Unstructured{Object: normal(t, w.Instance)}
 	instance.SetGroupVersionKind(g.Kind)
-	owner := inventory.OwnerOf(instance, d, "v1.2.3")
+	owner := inventory.OwnerOf(instance, d, "v1.2.3").Recognizing(signing.Keys(), instance, time.Time{})
 	facts := plan.Facts{
 		Instance: instance, Now: began,
 		Owned:    map[string][]*unstructured.Unstructured{},
@@ -72,10 +73,7 @@ func runPasses(t *testing.T, g *graph.Graph, d object.Definition, text string) [
 	for _, given := range w.Given {
 		o := &unstructured.Unstructured{Object: normal(t, given.Object)}
 		o.SetUID(types.UID("given/" + o.GetName()))
-		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
-		if given.Node != "" {
-			owner.Mark(o, inventory.Place{Node: given.Node})
-		}
+		owner.Mark(o, inventory.Place{Node: given.Node})
 		facts.Owned[given.Node] = append(facts.Owned[given.Node], o)
 	}
 	var out []string

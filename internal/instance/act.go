@@ -110,7 +110,7 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 	if live == nil {
 		return result{answer: answer, err: err}
 	}
-	owned := s.owner.Owns(live)
+	owned := s.owner.OwnsAs(live, inventory.Node(step.Object))
 	if !owned && !step.MayAdopt(live, s.owner) {
 		return result{holder: live}
 	}

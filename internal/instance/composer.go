@@ -50,6 +50,8 @@ type ClusterState interface {
 	Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error)
 	// Round counts the rounds of observing and acting in this reconcile, from 0.
 	Round() int
+	// Keys prove which objects are children of an instance.
+	Keys() inventory.Keys
 	// Memory holds what the composer remembers of the instance between reconciles. It is lost
 	// at a restart.
 	Memory() *any
@@ -100,5 +102,7 @@ func (c clusterState) Namespaced(kind schema.GroupVersionKind) (namespaced, know
 }
 
 func (c clusterState) Round() int { return c.s.round }
+
+func (c clusterState) Keys() inventory.Keys { return c.r.Keys }
 
 func (c clusterState) Memory() *any { return &c.s.memory.composerMemory }

@@ -37,7 +37,7 @@ func (r *Reconciler) deletedDespiteFinalizers(key object.Key) *unstructured.Unst
 // is no status to report to.
 // The garbage collector takes none of the children, since they have another owner as well.
 func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
-	s := &reconcileState{key: key, instance: gone, owner: inventory.OwnerOf(gone, r.Definition, r.Version), memory: r.memories.of(key, gone.GetUID())}
+	s := &reconcileState{key: key, instance: gone, owner: r.ownerOf(gone), memory: r.memories.of(key, gone.GetUID())}
 	s.memory.policy = report.Background
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {

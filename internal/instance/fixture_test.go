@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 var (
@@ -51,7 +52,7 @@ type fixture struct {
 func newFixture(t *testing.T, wanted ...plan.Node) *fixture {
 	f := &fixture{t: t, fake: &fake{objects: map[object.Key]*unstructured.Unstructured{}, fail: map[string]error{}, why: kube.ReasonDeniedByWebhook}, nodes: &nodes{wanted: wanted}, now: now}
 	f.Reconciler = &Reconciler{
-		Kind: webKind, Definition: definition, Dialect: Graphs{}, Version: "v1",
+		Kind: webKind, Definition: definition, Dialect: Graphs{}, Version: "v1", Keys: signing.Keys(),
 		Cluster: fakeCluster{f.fake}, Children: fakeCache{f.fake}, Instances: fakeCache{f.fake}, Kinds: fakeKinds{f.fake},
 		Lease:  func(watch.Subscriber) Lease { return fakeCache{f.fake} },
 		Events: f.fake, Usages: fakeUsages{f.fake}, Now: func() time.Time { return f.now },

@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) reconcile.Result {
 	settled := s.plan.Settled && len(s.plan.Prune) == 0
 	wanted := plan.WantedInventory(s.composer.ChildKinds(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
-	next := inventory.Next(inventory.Read(s.instance), wanted, s.unreadKinds, settled)
+	next := inventory.Next(s.owner.Recorded(s.instance), wanted, s.unreadKinds, settled)
 	metadata := inventory.MetadataOf(s.owner, next, s.composer.Defaults())
 	metadata.Fields = s.desired.Fields
 	rewrite, out := r.transferInstanceFields(ctx, s)

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,7 +62,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 	for _, gvk := range kinds {
 		known[gvk.GroupKind()] = true
 	}
-	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+	for _, gk := range s.owner.Recorded(s.instance).GroupKinds() {
 		if known[gk] {
 			continue
 		}
@@ -85,7 +86,7 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 // observeKind reads the children of a kind, and reports whether there are any.
 func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind) bool {
 	s.observedKinds[gvk.GroupKind()] = true
-	children, state := s.lease.Children(gvk, s.owner.ID())
+	children, state := s.readChildren(gvk)
 	unreadable := unavailability(gvk, state)
 	switch {
 	case unreadable != nil:
@@ -103,6 +104,13 @@ func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind)
 		s.addOwned(inventory.Node(child), child)
 	}
 	return len(children) > 0
+}
+
+// readChildren reads the instance's children of a kind, and watches them. Objects that only have
+// the label of one are left out.
+func (s *reconcileState) readChildren(gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
+	labelled, state := s.lease.Children(gvk, s.owner.ID())
+	return slices.DeleteFunc(slices.Clone(labelled), func(o *unstructured.Unstructured) bool { return !s.owner.Owns(o) }), state
 }
 
 // addOwned adds a child to the facts, as of the generation that its status is of.
@@ -215,7 +223,7 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 	s.memory.watchesRestored = true
 	lease := r.Lease(watch.Subscriber{Key: s.key})
 	defer lease.Commit()
-	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+	for _, gk := range s.owner.Recorded(s.instance).GroupKinds() {
 		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		switch {
 		case err != nil:

@@ -44,22 +44,35 @@ func (r *Reconciler) observeObstacles(s *reconcileState) {
 	}
 }
 
-// forgetObstacles drops the obstacles of nodes that don't exist any more: items of collections
-// come and go.
+// forgetObstacles drops the obstacles of nodes that don't exist any more, since items of collections
+// come and go, and those that their node may adopt by now: the definition says so, or the object
+// has lost its owner.
 func (s *reconcileState) forgetObstacles() {
-	for node := range s.memory.obstacles {
-		if !slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node }) {
-			delete(s.memory.obstacles, node)
-			delete(s.facts.Problems, node)
+	for node, by := range s.memory.obstacles {
+		i := slices.IndexFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node })
+		if i >= 0 && !s.mayAdopt(s.desired.Nodes[i], by) {
+			continue
 		}
+		delete(s.memory.obstacles, node)
+		delete(s.facts.Problems, node)
 	}
+}
+
+// mayAdopt says whether a node may adopt the object that has its name.
+func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
+	if by.Refused != nil || by.IsNamespace() || !node.AdoptUnowned && !node.AdoptClaimable {
+		return false
+	}
+	found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
+	step := plan.Step{AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable}
+	return found != nil && state.Phase == watch.Synced && step.MayAdopt(found, s.owner)
 }
 
 // nameConflict is the problem of a node whose name another object has. The instance that this
 // object belongs to is watched: its deletion frees the name.
 func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
 	h := plan.NameHolder{Unstructured: holder, Writers: writers}
-	if key, version, ok := inventory.InstanceOf(holder); ok && holder.GetDeletionTimestamp() == nil {
+	if key, version, ok := inventory.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
 	}

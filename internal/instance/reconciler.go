@@ -9,6 +9,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,9 @@ type Reconciler struct {
 	Kinds     Kinds
 	Events    telemetry.Recorder
 	Version   string
-	Now       func() time.Time
+	// Keys prove which objects are children: see inventory.Owner.Owns.
+	Keys inventory.Keys
+	Now  func() time.Time
 	// EnqueueDefinition enqueues the definition: a kind that it didn't know has appeared, or an instance
 	// that it may wait for is gone.
 	EnqueueDefinition func()
@@ -105,6 +108,9 @@ type reconcileState struct {
 // more resolve; then it prunes what nothing wants any more, and reports. An instance that is
 // being deleted takes a path of its own.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
+	if r.Keys.IsZero() {
+		return reconcile.Fail(errors.New("without a signing key it isn't known which objects are the instance's"))
+	}
 	s, out := r.load(ctx, key)
 	if out.IsFinal() {
 		return out
@@ -178,14 +184,20 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 	s := &reconcileState{
 		key:      key,
 		instance: cached,
-		owner:    inventory.OwnerOf(cached, r.Definition, r.Version),
+		owner:    r.ownerOf(cached),
 		memory:   r.memories.of(key, cached.GetUID()),
-	}
-	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
-		s.owner.CRD = inventory.CRD{Name: crd.Name, UID: crd.UID}
 	}
 	r.restoreWatches(ctx, s)
 	return s, reconcile.Result{}
+}
+
+// ownerOf describes an instance as the owner of its children.
+func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owner {
+	owner, takenOver := inventory.OwnerOf(instance, r.Definition, r.Version), time.Time{}
+	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
+		owner.CRD, takenOver = inventory.CRD{Name: crd.Name, UID: crd.UID}, inventory.TakenOver(crd.Annotations)
+	}
+	return owner.Recognizing(r.Keys, instance, takenOver)
 }
 
 // chooseComposer takes the current composer for the instance, and opens the lease.
@@ -198,7 +210,7 @@ func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
 	if s.memory.composer != s.composer {
 		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
 	}
-	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	s.lease = r.openLease(s.key)
 	s.facts.Waits = reportedWaits(s.instance)
 	maps.Copy(s.facts.Waits, s.memory.waitingSince)
 	return reconcile.Result{}

@@ -40,7 +40,7 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 	if unreadable := unavailability(ref.Kind, state); unreadable != nil {
 		return nil, unreadable
 	}
-	if found == nil || !s.owner.Owns(found) || ref.nodeOf(found) == "" {
+	if found == nil || !s.owner.OwnsAs(found, ref.nodeOf(found)) || ref.nodeOf(found) == "" {
 		return nil, nil
 	}
 	return found, nil

@@ -89,7 +89,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	if err != nil {
 		return plan.Remaining{}, err
 	}
-	s.lease = r.Lease(watch.Subscriber{Key: s.key})
+	s.lease = r.openLease(s.key)
 	defer s.lease.Commit()
 	s.facts.Defaults = r.defaultsOf(s.instance)
 	remains := plan.Remaining{
@@ -106,7 +106,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 		if err != nil || availability == kube.Gone {
 			continue // of a kind that is gone there are no objects
 		}
-		children, state := s.lease.Children(gvk, s.owner.ID())
+		children, state := s.readChildren(gvk)
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // the kind is gone since it was looked up
 		}
@@ -140,8 +140,8 @@ func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.D
 // recordedKinds lists the kinds that an instance has children of. If another writer has changed
 // the inventory, the kinds that its composer writes are added.
 func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
-	recorded := inventory.Read(s.instance)
-	if inventory.IsIntact(s.instance, s.owner) {
+	recorded := s.owner.Recorded(s.instance)
+	if s.owner.IsIntact(s.instance) {
 		return recorded.GroupKinds()
 	}
 	composer := r.composer.Load()

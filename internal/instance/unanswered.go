@@ -23,7 +23,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 		return reconcile.Result{}
 	}
 	found := false
-	for _, gk := range inventory.Read(s.instance).GroupKinds() {
+	for _, gk := range s.owner.Recorded(s.instance).GroupKinds() {
 		gvk, availability, err := r.Kinds.Availability(ctx, gk)
 		if err == nil && availability == kube.Gone {
 			continue
@@ -36,7 +36,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 			return reconcile.Fail(fmt.Errorf("list objects after an unanswered write: %w", err))
 		}
 		for i := range children {
-			if inventory.Node(&children[i]) != "" {
+			if inventory.Node(&children[i]) != "" && s.owner.Owns(&children[i]) {
 				r.Children.Record(&children[i], watch.Subscriber{Key: s.key})
 				found = true
 			}

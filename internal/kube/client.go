@@ -80,6 +80,16 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manag
 	return nil, unconfirmedConflict{error: err, refuted: true}
 }
 
+// CreateByPost creates an object with the permission to create alone: Create applies, and so needs
+// that to patch too. If there is an object of the name, the error is AlreadyExists.
+func (c *Client) CreateByPost(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return r.Create(ctx, o, metav1.CreateOptions{FieldManager: manager, DryRun: c.dryRun})
+}
+
 // attempts is how often a creation or a deletion is repeated when the server answers
 // Conflict and a read does not confirm it. The object in the way may disappear between the
 // two requests, but hardly twice: the second time an admission webhook refuses the write,

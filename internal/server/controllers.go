@@ -2,6 +2,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"slices"
@@ -86,6 +87,9 @@ type Options struct {
 	LeaderUntil func() time.Time
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease cluster.Lease
+	// SigningKeyNamespace is where the Secret with the signing key is created, unless the cluster
+	// records another namespace; by default DefaultSigningKeyNamespace.
+	SigningKeyNamespace string
 	// Leader returns this process and the epoch of its leadership; optional.
 	Leader func() (holder string, epoch int64)
 	// Needs are the permissions that the controllers need in every cluster; by default those
@@ -94,6 +98,10 @@ type Options struct {
 	// Now is the clock; by default the wall clock.
 	Now func() time.Time
 }
+
+// DefaultSigningKeyNamespace is the namespace of the signing key of controllers that run outside of
+// a cluster and without leader election.
+const DefaultSigningKeyNamespace = "kube-system"
 
 // Controllers are everything that runs against one API server.
 type Controllers struct {
@@ -133,7 +141,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits,
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
 		return nil, err
@@ -277,7 +285,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
-		Registry: c.registry, Version: c.options.Version, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
+		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/admission"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -26,6 +28,7 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		MetricsSecure: o.MetricsSecure,
 		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
+	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
 	if o.LeaderElection {
 		p.Lease = rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
 	}

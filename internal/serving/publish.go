@@ -86,6 +86,7 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 			return err
 		}
 	}
+	install.RecordTakeover(w.CRD, current, r.Now())
 	readiness, nameTaken, err := r.publisher().Apply(ctx, w.CRD, current)
 	w.Readiness = readiness
 	if err != nil || !nameTaken {

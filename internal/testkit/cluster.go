@@ -258,9 +258,9 @@ func (c *Cluster) AwaitGone(tb testing.TB, gvk schema.GroupVersionKind, namespac
 	})
 }
 
-// FreeLeases lets the programs of this test elect their leader in another namespace than those of
-// the tests before, which are recorded on the CustomResourceDefinition of Bindings. None of them
-// may still run.
+// FreeLeases lets the programs of this test elect their leader, and have their signing key, in
+// another namespace than those of the tests before, which are recorded on the
+// CustomResourceDefinition of Bindings. None of them may still run.
 func (c *Cluster) FreeLeases(tb testing.TB) {
 	tb.Helper()
 	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -269,7 +269,7 @@ func (c *Cluster) FreeLeases(tb testing.TB) {
 		return
 	}
 	for name := range bindings.GetAnnotations() {
-		if strings.HasPrefix(name, "lease.espalier.dev/") {
+		if strings.HasPrefix(name, "lease.espalier.dev/") || name == "espalier.dev/signing-key" {
 			c.Patch(tb, kind, "", bindings.GetName(), fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, name))
 		}
 	}

@@ -187,6 +187,7 @@ func (j drawnGraph) outcome(objects ...*unstructured.Unstructured) []string {
 		}
 		delete(annotations, "internal.kro.run/applyset-inventory-hash")
 		delete(annotations, v1alpha1.AppliedAnnotation)
+		delete(annotations, v1alpha1.SignatureAnnotation)
 		out = append(out, fmt.Sprintf("%s %s labels=%v annotations=%v data=%v spec=%v finalizers=%v going=%t status=%v", o.GetKind(), o.GetName(),
 			labels, annotations, o.Object["data"], o.Object["spec"], o.GetFinalizers(), o.GetDeletionTimestamp() != nil, statusWithoutTimes(o)))
 	}

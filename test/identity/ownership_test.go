@@ -132,7 +132,7 @@ func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 		s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("theirs", "data", "more")))
 	})
-	t.Run("by the label", func(t *testing.T) {
+	t.Run("by adopt: IfUnowned, set afterwards", func(t *testing.T) {
 		s := suite.New(t)
 		s.Apply(t, foreign)
 		s.Apply(t, suite.Box)
@@ -140,6 +140,8 @@ func TestAnUnownedObjectIsAdoptedOnRequest(t *testing.T) {
 		o := s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasCondition("Ready", "False", "NotOwned"))
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"applyset.kubernetes.io/part-of":%q}}}`, o.GetLabels()["applyset.kubernetes.io/id"])
 		s.Patch(t, suite.ConfigMap, s.NS, "x-content", patch)
+		s.Await(t, s.Kind("Box"), s.NS, "x", suite.HasCondition("Ready", "False", "NotOwned", "nothing proves that the instance has created it"))
+		s.Apply(t, suite.Box[:len(suite.Box)-1]+"\n      adopt: IfUnowned\n")
 		s.AwaitReady(t, s.Kind("Box"), s.NS, "x")
 		s.Await(t, suite.ConfigMap, s.NS, "x-content", suite.All(suite.HasField("ours", "data", "value"), suite.HasField("content", "metadata", "labels", "kro.run/node-id")))
 	})

@@ -16,7 +16,7 @@ import (
 // Controllers update them.
 var volatileKeys = []string{
 	v1alpha1.VersionLabel, v1alpha1.DefinitionIDLabel, v1alpha1.InstanceIDLabel,
-	v1alpha1.AppliedAnnotation, v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
+	v1alpha1.AppliedAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.ApplySetToolingAnnotation, v1alpha1.ApplySetKindsAnnotation,
 	v1alpha1.ApplySetNamespacesAnnotation, v1alpha1.ApplySetHashAnnotation, v1alpha1.DeletionDefaultsAnnotation,
 	espalier.ImportAnnotation, v1alpha1.ServedAnnotation, deletingAnnotation, "kubectl.kubernetes.io/last-applied-configuration",
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -257,7 +258,7 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 	o.SetName(ref.Name)
 	node.Object = o
 	switch {
-	case source != nil && isConnectionSecretOf(source, composite):
+	case source != nil && isConnectionSecretOf(source, composite, cluster.Keys()):
 		data, _, _ := unstructured.NestedMap(source.Object, "data")
 		o.Object["data"] = maps.Clone(data)
 	case source != nil:
@@ -272,6 +273,7 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 
 // isConnectionSecretOf says whether a Secret is owned by a composite. Without this check, a
 // claim could read any Secret through a composite that names it.
-func isConnectionSecretOf(secret *unstructured.Unstructured, composite xrd.Instance) bool {
-	return inventory.OwnerOf(composite.Object(), object.Definition{Dialect: object.CompositeDialect}, "").Owns(secret)
+func isConnectionSecretOf(secret *unstructured.Unstructured, composite xrd.Instance, keys inventory.Keys) bool {
+	owner := inventory.OwnerOf(composite.Object(), object.Definition{Dialect: object.CompositeDialect}, "")
+	return owner.Recognizing(keys, composite.Object(), time.Time{}).Owns(secret)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // world is one with some objects, by kind, namespace and name.
@@ -40,6 +42,8 @@ func (w *world) Schema(schema.GroupVersionKind) (map[string]any, bool, error) {
 }
 func (w *world) Round() int   { return 0 }
 func (w *world) Memory() *any { return &w.memory }
+
+func (w *world) Keys() inventory.Keys { return signing.Keys() }
 
 func parse(text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
@@ -203,10 +207,13 @@ func TestAClaimGetsTheSecretOfItsCompositeOnly(t *testing.T) {
 	secret := func(owner *unstructured.Unstructured) *unstructured.Unstructured {
 		o := parse("{apiVersion: v1, kind: Secret, metadata: {namespace: there, name: details}, data: {password: c2VjcmV0}}")
 		if owner != nil {
-			inventory.OwnerOf(owner, object.Definition{Dialect: object.CompositeDialect}, "").Mark(o, inventory.Place{Node: "details"})
+			by := inventory.OwnerOf(owner, object.Definition{Dialect: object.CompositeDialect}, "")
+			by.Recognizing(signing.Keys(), owner, time.Time{}).Mark(o, inventory.Place{Node: "details"})
 		}
 		return o
 	}
+	copied := secret(composite)
+	copied.SetAnnotations(map[string]string{v1alpha1.SignatureAnnotation: "v1:k1:c:AAAA"})
 	stranger := parse("{apiVersion: example.com/v1, kind: XStore, metadata: {name: stranger, uid: s}}")
 	need := plan.Need{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, Namespace: "there", Name: "details"}
 	for name, tc := range map[string]struct {
@@ -215,11 +222,12 @@ func TestAClaimGetsTheSecretOfItsCompositeOnly(t *testing.T) {
 		nodes   int
 		refused plan.Reason
 	}{
-		"it asks for none":             {there: secret(composite), nodes: 1},
-		"it is there":                  {asks: true, there: secret(composite), nodes: 2},
-		"it isn't there yet":           {asks: true, nodes: 1},
-		"it is another composite's":    {asks: true, there: secret(stranger), nodes: 2, refused: plan.NotOwned},
-		"it is nobody's in particular": {asks: true, there: secret(nil), nodes: 2, refused: plan.NotOwned},
+		"it asks for none":          {there: secret(composite), nodes: 1},
+		"it is there":               {asks: true, there: secret(composite), nodes: 2},
+		"it isn't there yet":        {asks: true, nodes: 1},
+		"it is another composite's": {asks: true, there: secret(stranger), nodes: 2, refused: plan.NotOwned},
+		"it has the metadata of its own, and no valid signature": {asks: true, there: copied, nodes: 2, refused: plan.NotOwned},
+		"it is nobody's in particular":                           {asks: true, there: secret(nil), nodes: 2, refused: plan.NotOwned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := parse("{apiVersion: example.com/v1, kind: Store, metadata: {namespace: a, name: x, uid: u}, spec: {resourceRef: {apiVersion: example.com/v1, kind: XStore, name: x-composite}}}")

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
@@ -41,6 +42,8 @@ func (s *seat) Schema(schema.GroupVersionKind) (doc map[string]any, known bool, 
 
 func (s *seat) Round() int   { return s.turn }
 func (s *seat) Memory() *any { return &s.memory }
+
+func (s *seat) Keys() inventory.Keys { return inventory.Keys{} }
 
 // recorder is a function that wants one ConfigMap, and what it saw when it was called.
 type recorder struct {

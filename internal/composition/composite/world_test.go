@@ -42,6 +42,7 @@ func (w world) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
 
 func (w world) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
 func (w world) Round() int                                                   { return 0 }
+func (w world) Keys() inventory.Keys                                         { return inventory.Keys{} }
 func (w world) Memory() *any                                                 { return w.memory }
 
 // answers is a function that answers with what it is, by resource, or fails.

@@ -152,7 +152,7 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 			return &instance.Reconciler{
 				Kind: kind, Definition: owner, Dialect: instance.Graphs{},
 				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
-				Version: r.Version, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits,
+				Version: r.Version, Keys: r.Keys, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits,
 				EnqueueDefinition: func() { r.EnqueueDefinition(key) },
 				Readiness:         m.readiness,
 			}

@@ -35,6 +35,8 @@ type Config struct {
 	serving.Config
 	Registry *Registry
 	Version  string
+	// Keys prove which objects are children of instances.
+	Keys inventory.Keys
 	// AllowCRDDeletion says that the CustomResourceDefinition is deleted with the definition once no instance remains.
 	AllowCRDDeletion bool
 	// Usages knows which objects are in use.

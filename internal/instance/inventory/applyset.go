@@ -11,7 +11,6 @@ import (
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Inventory is the set of kinds and namespaces in which an instance may have children. It grows
@@ -50,23 +49,6 @@ func Read(instance *unstructured.Unstructured) Inventory {
 // splitList splits a list that is separated by commas or spaces.
 func splitList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-// IsIntact says whether the inventory on an instance is the one that was recorded: no other
-// writer has changed it since. An instance without finalizer and label has recorded none.
-func IsIntact(instance *unstructured.Unstructured, owner Owner) bool {
-	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
-		return true
-	}
-	annotations := instance.GetAnnotations()
-	return annotations[v1alpha1.ApplySetHashAnnotation] ==
-		inventoryHash(owner.ID(), annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation])
-}
-
-// inventoryHash is the value of ApplySetHashAnnotation: it no longer fits if another writer changes
-// the inventory.
-func inventoryHash(id, kinds, namespaces string) string {
-	return object.Digest([]string{id, kinds, namespaces})
 }
 
 // Union returns the union of both.

@@ -2,6 +2,7 @@ package inventory_test
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -10,12 +11,13 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // TestAPreservedChildHasNoOwner marks what a composite is composed of.
 func TestAPreservedChildHasNoOwner(t *testing.T) {
 	composite := instance()
-	owner := inventory.OwnerOf(composite, object.Definition{Dialect: object.CompositeDialect}, "v1")
+	owner := inventory.OwnerOf(composite, object.Definition{Dialect: object.CompositeDialect}, "v1").Recognizing(signing.Keys(), composite, time.Time{})
 	child := func() *unstructured.Unstructured {
 		o := child()
 		o.SetNamespace(composite.GetNamespace())

@@ -38,7 +38,7 @@ func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
 		Annotations: map[string]string{
 			v1alpha1.ApplySetKindsAnnotation:      v.kindsText(),
 			v1alpha1.ApplySetNamespacesAnnotation: v.namespacesText(),
-			v1alpha1.ApplySetHashAnnotation:       inventoryHash(o.ID(), v.kindsText(), v.namespacesText()),
+			v1alpha1.ApplySetHashAnnotation:       o.hashOf(v),
 		},
 		Finalizer: o.Definition.Finalizer(),
 	}
@@ -64,6 +64,14 @@ func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
 		m.Annotations[v1alpha1.DeletionDefaultsAnnotation] = text
 	}
 	return m
+}
+
+// hashOf is the value of ApplySetHashAnnotation for an inventory.
+func (o Owner) hashOf(v Inventory) string {
+	if o.Keys.IsZero() {
+		return unkeyedHash(o.ID(), v.kindsText(), v.namespacesText())
+	}
+	return o.Keys.SignatureOfInventory(o.Key(), v.kindsText(), v.namespacesText())
 }
 
 // IsOn says whether the instance has the metadata and fields already. Another version of this

@@ -1,7 +1,7 @@
 // Package inventory records what an instance owns: on the instance as an ApplySet (KEP-3659),
 // which names the kinds and namespaces of its children, and on each child as labels, which name
 // the instance and the node. With both, an instance can be deleted with its children without its
-// definition.
+// definition. Both are signed with a key of the installation: see Owner.Owns.
 //
 // Pure: it decides from values alone.
 package inventory
@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,12 @@ type Owner struct {
 	// TreeLabels are the labels of the composition dialect that name the root composite and the
 	// claim of an object; empty for a graph's children.
 	TreeLabels map[string]string
+	// Keys sign the children and the inventory of the instance, and verify them.
+	Keys Keys
+	// unsignedBefore is until when children without signature are accepted, zero for never, and
+	// namespaces are the recorded ones: see Recognizing.
+	unsignedBefore time.Time
+	namespaces     map[string]struct{}
 }
 
 // OwnerOf describes an instance as an owner.

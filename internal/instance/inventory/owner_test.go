@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 func TestIDIsThatOfKEP3659(t *testing.T) {
@@ -69,7 +71,7 @@ func child() *unstructured.Unstructured {
 }
 
 func TestMark(t *testing.T) {
-	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1")
+	owner := inventory.OwnerOf(instance(), object.Definition{Name: "vpc"}, "v1").Recognizing(signing.Keys(), instance(), time.Time{})
 	o := child()
 	owner.Mark(o, inventory.Place{Node: "settings", Layer: 2})
 	want := map[string]string{
@@ -166,6 +168,7 @@ func TestLongNamesStayApart(t *testing.T) {
 
 func TestDescribeOwner(t *testing.T) {
 	yes := true
+	owner := inventory.OwnerOf(instance(), object.Definition{}, "v1")
 	mark := func(labels map[string]string, refs ...metav1.OwnerReference) *unstructured.Unstructured {
 		o := child()
 		o.SetLabels(labels)
@@ -188,7 +191,7 @@ func TestDescribeOwner(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := inventory.IsUnowned(tc.object); got != tc.unowned {
+			if got := owner.IsUnowned(tc.object); got != tc.unowned {
 				t.Errorf("unowned: want %t, got %t", tc.unowned, got)
 			}
 			if got := inventory.DescribeOwner(tc.object); got != tc.whose {

@@ -11,28 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Owns says whether the object is one of the instance's children: by our label, or by the
-// references of the composition dialect, if another implementation created it.
-func (o Owner) Owns(child *unstructured.Unstructured) bool {
-	if set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]; set != "" {
-		return set == o.ID()
-	}
-	switch o.Definition.Dialect {
-	case object.CompositeDialect:
-		return o.isControllerOf(child)
-	case object.ClaimDialect: // of its Secret it is the controller
-		key, _, claimed := ClaimedBy(child)
-		return claimed && key == o.Key() || o.isControllerOf(child)
-	case object.GraphDialect:
-	}
-	return false
-}
-
-func (o Owner) isControllerOf(child *unstructured.Unstructured) bool {
-	ref := metav1.GetControllerOfNoCopy(child)
-	return ref != nil && ref.UID == o.UID
-}
-
 // IsReleasedElsewhere says whether an instance that is being deleted was never the engine's, and
 // another implementation of its dialect has removed the finalizer: the garbage collector deletes
 // its children when the instance is gone.
@@ -41,14 +19,19 @@ func IsReleasedElsewhere(instance *unstructured.Unstructured, d object.Definitio
 		instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" && !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer)
 }
 
-// IsUnowned says whether an object has no owner, by its metadata: it is in no ApplySet, has no
-// controller and belongs to no claim.
-func IsUnowned(o *unstructured.Unstructured) bool {
-	if o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != "" || o.GetLabels()[v1alpha1.OwnedLabel] != "" {
+// IsUnowned says whether an object that isn't the instance's belongs to no other owner, by its
+// metadata: it is in no other ApplySet, has no other controller and belongs to no other claim. That
+// its metadata names this instance, without proof, makes nobody else its owner.
+func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
+	labels := child.GetLabels()
+	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != o.ID() && (set != "" || labels[v1alpha1.OwnedLabel] != "") {
 		return false
 	}
-	_, _, claimed := ClaimedBy(o)
-	return !claimed && metav1.GetControllerOfNoCopy(o) == nil
+	if key, _, claimed := ClaimedBy(child); claimed && key != o.Key() {
+		return false
+	}
+	ref := metav1.GetControllerOfNoCopy(child)
+	return ref == nil || ref.UID == o.UID
 }
 
 // IsClaimable says whether a composite is marked as one that a claim may take over.

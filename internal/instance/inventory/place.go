@@ -34,7 +34,8 @@ type Place struct {
 	Preserved bool
 }
 
-// Mark sets the ownership labels and the place of a node's object, and signs it.
+// Mark sets the ownership labels and the place of a node's object, its signature, and the digest
+// of it all.
 func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	labels := child.GetLabels()
 	if labels == nil {
@@ -56,6 +57,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 			child.SetAnnotations(annotations)
 		}
 		o.addOwnerReferences(child, at)
+		o.sign(child, at.Node)
 		Sign(child, o.Version)
 		return
 	}
@@ -68,6 +70,7 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		o.markComposed(child, at)
 	}
 	o.setController(child, at)
+	o.sign(child, Node(child))
 	Sign(child, "")
 }
 
@@ -198,7 +201,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
 		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
-		v1alpha1.OrphanedAnnotation,
+		v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {
 			annotations = append(annotations, key)

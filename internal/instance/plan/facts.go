@@ -23,7 +23,7 @@ type Facts struct {
 	// Defaults are the definition's settings for the deletion of its instances.
 	Defaults inventory.Defaults
 	// Owned holds the instance's own objects by the node that created them; more than one
-	// while a node's object changes its name. Objects without a node are under the empty id.
+	// while a node's object changes its name.
 	Owned map[string][]*unstructured.Unstructured
 	// External holds the objects that externalRef nodes name, once they have been looked up.
 	External map[Need]Lookup
@@ -102,15 +102,10 @@ func (f Facts) UnreadableKind(gvk schema.GroupVersionKind) (Unreadable, bool) {
 
 // Object returns the node's object of this kind, in this version, and name; nil if there is
 // none.
-//
-// An object that was labelled by hand, so that the instance adopts it, has no node yet: it is
-// found for the node that renders its name.
 func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
-	for _, id := range [...]string{node, ""} {
-		for _, o := range f.Owned[id] {
-			if o.GroupVersionKind() == kind && o.GetNamespace() == namespace && o.GetName() == name {
-				return o
-			}
+	for _, o := range f.Owned[node] {
+		if o.GroupVersionKind() == kind && o.GetNamespace() == namespace && o.GetName() == name {
+			return o
 		}
 	}
 	return nil

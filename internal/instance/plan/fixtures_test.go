@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 var (
@@ -22,7 +23,7 @@ var (
 	configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	owner     = inventory.Owner{
 		Kind:      schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Vpc"},
-		Namespace: "prod", Name: "main", UID: "i-1", Version: "v1",
+		Namespace: "prod", Name: "main", UID: "i-1", Version: "v1", Keys: signing.Keys(),
 	}
 )
 

@@ -61,6 +61,7 @@ type NameHolder struct {
 // instance could adopt the object. Adopts says that the node takes over objects without owner.
 func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	key, _, known := inventory.InstanceOf(h.Unstructured)
+	known = known && key != owner.Key() // which only its metadata says
 	switch {
 	case h.GetDeletionTimestamp() != nil && owner.Owns(h.Unstructured):
 		return TerminatingProblem(h.Unstructured)
@@ -76,14 +77,19 @@ func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Probl
 
 // notOwned names the owner and the managers of an object, and how the instance could adopt it.
 func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
-	described, how := inventory.DescribeOwner(h.Unstructured), "To adopt it, label it "+v1alpha1.ApplySetPartOfLabel+"="+owner.ID()
+	described, how := inventory.DescribeOwner(h.Unstructured), "Delete it, or give one of the two another name"
+	if h.GetLabels()[v1alpha1.ApplySetPartOfLabel] == owner.ID() {
+		described = "no known owner: its labels name this instance, and nothing proves that the instance has created it"
+	}
 	switch {
-	case !inventory.IsUnowned(h.Unstructured):
+	case !owner.IsUnowned(h.Unstructured):
 		how = "Give one of the two another name, or have " + described + " release it"
 	case owner.Definition.Dialect == object.ClaimDialect:
 		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
-	case owner.Definition.Dialect == object.GraphDialect && !adopts:
-		how = "To adopt it, set adopt: IfUnowned on the resource, or label it " + v1alpha1.ApplySetPartOfLabel + "=" + owner.ID()
+	case adopts:
+		how = "It is adopted with the next reconcile"
+	case owner.Definition.Dialect == object.GraphDialect:
+		how = "To adopt it, set adopt: IfUnowned on the resource"
 	}
 	if _, _, known := inventory.InstanceOf(h.Unstructured); !known && h.Writers != "" {
 		described += " (written by " + h.Writers + ")"

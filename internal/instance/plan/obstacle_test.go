@@ -71,6 +71,9 @@ func TestNameConflictProblem(t *testing.T) {
 	other := owner
 	other.Name = "other"
 	others := func(o *unstructured.Unstructured) { other.Mark(o, inventory.Place{Node: "x"}) }
+	labelled := func(o *unstructured.Unstructured) {
+		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+	}
 	instance := someone()
 	cases := map[string]struct {
 		holder  plan.NameHolder
@@ -95,13 +98,17 @@ func TestNameConflictProblem(t *testing.T) {
 			plan.NameHolder{Unstructured: someone(others), Instance: instance, Writers: "kubectl"}, object.GraphDialect, true, plan.NotOwned, "belongs to Vpc prod/other; it is not changed. Give one of the two another name",
 		},
 		"The message names the adopt policy": {
-			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource, or label it applyset",
+			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, false, plan.NotOwned, "To adopt it, set adopt: IfUnowned on the resource",
 		},
 		"A node that may adopt needs no policy in the message": {
-			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "not changed. To adopt it, label it applyset",
+			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "not changed. It is adopted with the next reconcile",
 		},
 		"Compositions have no such policy": {
-			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. To adopt it, label it applyset",
+			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
+		},
+		"An object that has the instance's label and no proof has no owner": {
+			plan.NameHolder{Unstructured: someone(labelled)}, object.GraphDialect, false, plan.NotOwned,
+			"belongs to no known owner: its labels name this instance, and nothing proves that the instance has created it; it is not changed. To adopt it, set adopt: IfUnowned on the resource",
 		},
 		"An object with a controller can't be adopted": {
 			plan.NameHolder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web release it",

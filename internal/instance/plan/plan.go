@@ -167,7 +167,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 
 // MayAdopt says whether the step may take over an object of its name that is not the instance's.
 func (s Step) MayAdopt(o *unstructured.Unstructured, owner inventory.Owner) bool {
-	return o.GetDeletionTimestamp() == nil && inventory.IsUnowned(o) && (s.AdoptUnowned || s.AdoptClaimable && inventory.IsClaimable(o, owner.Key()))
+	return o.GetDeletionTimestamp() == nil && owner.IsUnowned(o) && (s.AdoptUnowned || s.AdoptClaimable && inventory.IsClaimable(o, owner.Key()))
 }
 
 // asApplied is the desired object, without owner references if the object was last applied
@@ -229,9 +229,8 @@ func markWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	}
 }
 
-// prunable lists, sorted by name, owned objects that no node renders. An object without the
-// label of a node was added to the set by hand and isn't deleted; neither is one whose policy
-// is Retain.
+// prunable lists, sorted by name, owned objects that no node renders. One whose policy is Retain
+// isn't deleted.
 func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool, policies inventory.Policies) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, owned := range facts.Owned {

@@ -16,9 +16,9 @@ import (
 )
 
 func TestCompute(t *testing.T) {
-	byHand := rendered("by-hand")
-	byHand.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
-	byHand.SetUID("uid-by-hand")
+	labelled := rendered("labelled")
+	labelled.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
+	labelled.SetUID("uid-labelled")
 	strange := stored(rendered("strange"), "former", 0)
 	strange.SetLabels(map[string]string{v1alpha1.NodeIDLabel: "former", v1alpha1.ApplySetPartOfLabel: "applyset-of-somebody-else"})
 	waiting := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{{Node: "b", Reason: plan.WaitingForField, On: "a.status.id"}}}
@@ -215,13 +215,13 @@ func TestCompute(t *testing.T) {
 			want:  []string{"a: Keep"},
 			prune: []string{"y"},
 		},
-		"An object that was labelled by hand is never pruned": {
-			reason: "no node has created it",
-			facts:  plan.Facts{Owned: owned(byHand, stored(rendered("y"), "former", 0))},
+		"An object that has only the label is never pruned": {
+			reason: "whoever may write labels can copy one",
+			facts:  plan.Facts{Owned: owned(labelled, stored(rendered("y"), "former", 0))},
 			prune:  []string{"y"},
 		},
 		"An object of another ApplySet is never pruned": {
-			reason: "a cache may be late; the label on the object decides",
+			reason: "a cache may be late; the object decides",
 			facts:  plan.Facts{Owned: owned(strange)},
 		},
 	}
@@ -294,10 +294,10 @@ func TestObject(t *testing.T) {
 	}
 	secretKind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	older := schema.GroupVersionKind{Version: "v1beta1", Kind: "ConfigMap"}
-	mine, byHand, other := stored(rendered("x"), "a", 0), rendered("y"), rendered("z")
+	mine, other := stored(rendered("x"), "a", 0), rendered("z")
 	secret, asOlder := of(mine, secretKind), of(mine, older)
 	facts := plan.Facts{Instance: instance(), Owned: map[string][]*unstructured.Unstructured{
-		"a": {mine, asOlder, secret}, "": {byHand}, "b": {other}, "c": {rendered("c1"), rendered("c2")},
+		"a": {mine, asOlder, secret}, "b": {other}, "c": {rendered("c1"), rendered("c2")},
 	}}
 	cases := map[string]struct {
 		node string
@@ -305,15 +305,12 @@ func TestObject(t *testing.T) {
 		name string
 		want *unstructured.Unstructured
 	}{
-		"A node's object is found by kind and name":                                     {"a", configMap, "x", mine},
-		"An object of another kind is another object":                                   {"a", secretKind, "x", secret},
-		"An object of another version is converted to the node's":                       {"a", older, "x", asOlder},
-		"Another node's object isn't the node's":                                        {"a", configMap, "z", nil},
-		"An object that was labelled by hand belongs to the node that renders its name": {"a", configMap, "y", byHand},
-		"An object that was labelled by hand needs the node's kind":                     {"a", secretKind, "y", nil},
-		"A node without a name has the only object of the kind":                         {"a", configMap, "", mine},
-		"A node without a name has none of several objects":                             {"c", configMap, "", nil},
-		"A node without a name has no object that was labelled by hand":                 {"new", configMap, "", nil},
+		"A node's object is found by kind and name":               {"a", configMap, "x", mine},
+		"An object of another kind is another object":             {"a", secretKind, "x", secret},
+		"An object of another version is converted to the node's": {"a", older, "x", asOlder},
+		"Another node's object isn't the node's":                  {"a", configMap, "z", nil},
+		"A node without a name has the only object of the kind":   {"a", configMap, "", mine},
+		"A node without a name has none of several objects":       {"c", configMap, "", nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,8 @@ type ControllerOptions struct {
 	Graphs, Compositions bool
 	// Lease is the leader election lease; empty without leader election.
 	Lease Object
+	// SigningKey is the Secret with the key that children and inventories are signed with.
+	SigningKey Object
 	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook says
 	// that the webhook runs. If it does not, the controllers delete the configuration that
 	// an earlier run has left.
@@ -115,6 +117,10 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		namespaced := Object{Namespace: p.Lease.Namespace}
 		permissions = append(permissions, namespaced.Permissions("coordination.k8s.io", leases, "create")...)
 		permissions = append(permissions, namespaced.Permissions("", "events", "create", "patch")...) // leader election events
+	}
+	if p.SigningKey.Name != "" {
+		permissions = append(permissions, p.SigningKey.Permissions("", secrets, "get")...)
+		permissions = append(permissions, Object{Namespace: p.SigningKey.Namespace}.Permissions("", secrets, "create")...)
 	}
 	permissions = append(permissions, p.Configuration.Permissions("admissionregistration.k8s.io", hooks, "delete", "get")...)
 	if p.Webhook {

@@ -50,6 +50,9 @@ type Options struct {
 	Lease Lease
 	// WatchLimits bound the watches of all hubs together.
 	WatchLimits watch.Limits
+	// SigningKeyNamespace is where the signing key is created, unless the cluster records another
+	// namespace; empty for controllers that need no key.
+	SigningKeyNamespace string
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
@@ -70,6 +73,8 @@ type Cluster struct {
 	Quota *watch.Quota
 	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
+	// Keys are the signing keys of the installation, once controllers start.
+	Keys inventory.Keys
 
 	options     Options
 	accounts    accounts
@@ -205,6 +210,9 @@ func (k *Cluster) installAndStart(ctx context.Context, start func(context.Contex
 		return err
 	}
 	if err := k.recordLease(ctx); err != nil {
+		return err
+	}
+	if err := k.loadSigningKeys(ctx); err != nil {
 		return err
 	}
 	select {

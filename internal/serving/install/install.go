@@ -10,8 +10,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -70,6 +72,22 @@ func Plan(wanted []*unstructured.Unstructured, current func(name string) (*apiex
 func IsForeign(c *apiextensionsv1.CustomResourceDefinition) bool {
 	_, ours := c.Annotations[v1alpha1.AppliedAnnotation]
 	return !ours
+}
+
+// RecordTakeover sets on a wanted CustomResourceDefinition since when this program serves the kind,
+// if another engine did before: the current one, nil for none, is of that engine or says so
+// already. What the other engine has made until then has no signature of ours.
+func RecordTakeover(wanted, current *apiextensionsv1.CustomResourceDefinition, now time.Time) {
+	if current == nil {
+		return
+	}
+	at := current.Annotations[v1alpha1.TakenOverAnnotation]
+	if IsForeign(current) {
+		at = now.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339) // what it made in this second counts
+	}
+	if at != "" {
+		metav1.SetMetaDataAnnotation(&wanted.ObjectMeta, v1alpha1.TakenOverAnnotation, at)
+	}
 }
 
 // compare decides about a CustomResourceDefinition that exists.

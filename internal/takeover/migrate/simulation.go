@@ -162,6 +162,9 @@ func observed(served []*unstructured.Unstructured, changes []dryrun.Change, chil
 			o = change.Before
 		}
 		key := object.KeyOf(o)
+		if key.Kind == "Secret" && key.Name == v1alpha1.SigningKeySecret {
+			continue // the controllers create another key, and the plan shows none
+		}
 		add(takeover.Observed{Before: change.Before, After: change.After, Deletion: change.Deletion, Served: isServed[key]}, key)
 	}
 	kinds, ids := map[schema.GroupKind]bool{}, map[string]bool{}

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/functions"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
@@ -36,6 +37,7 @@ func (*empty) Namespaced(kind schema.GroupVersionKind) (namespaced, known bool) 
 
 func (*empty) Schema(schema.GroupVersionKind) (map[string]any, bool, error) { return nil, false, nil }
 func (*empty) Round() int                                                   { return 0 }
+func (*empty) Keys() inventory.Keys                                         { return inventory.Keys{} }
 func (e *empty) Memory() *any                                               { return &e.memory }
 
 // runComposite composes a composite by a composition whose functions are part of the program.

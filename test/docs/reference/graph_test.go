@@ -29,6 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // began is when all examples happen.
@@ -174,7 +175,7 @@ const mostPasses = 30
 // settle reconciles until nothing is to be written.
 func (c *cluster) settle(t *testing.T) {
 	t.Helper()
-	owner := inventory.OwnerOf(c.instance, c.definition, "v1")
+	owner := inventory.OwnerOf(c.instance, c.definition, "v1").Recognizing(signing.Keys(), c.instance, time.Time{})
 	for range mostPasses {
 		facts := plan.Facts{Instance: c.instance, Now: began, Owned: c.owned, External: map[plan.Need]plan.Lookup{}, Waits: map[plan.WaitKey]time.Time{}}
 		c.desired = c.compose(t, &facts)

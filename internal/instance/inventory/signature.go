@@ -1,0 +1,233 @@
+package inventory
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// signatureVersion begins every signature, with what is signed in that version.
+const signatureVersion = "v1"
+
+// message encodes texts so that no two lists of texts have the same encoding.
+func message(texts ...string) []byte {
+	var out []byte
+	for _, text := range texts {
+		out = binary.BigEndian.AppendUint64(out, uint64(len(text)))
+		out = append(out, text...)
+	}
+	return out
+}
+
+// childMessage is what the signature of a child is computed from. The UID is that of the
+// incarnation of the instance that applied the child.
+func childMessage(uid string, instance, child object.Key, node string) []byte {
+	return message("espalier child "+signatureVersion, uid,
+		instance.Group, instance.Kind, instance.Namespace, instance.Name,
+		child.Group, child.Kind, child.Namespace, child.Name, node)
+}
+
+// SignatureOf is the signature of an instance's child: the version, the id of the key, the
+// UID of the instance and the keyed hash, with colons.
+func (k Keys) SignatureOf(uid string, instance, child object.Key, node string) string {
+	id, hash := k.sign(childMessage(uid, instance, child, node))
+	return strings.Join([]string{signatureVersion, id, uid, hash}, ":")
+}
+
+// Verifies says whether a signature proves that an incarnation of the instance has applied the
+// child for the node. Any incarnation counts: the next one finds what the former has left.
+func (k Keys) Verifies(signature string, instance, child object.Key, node string) bool {
+	parts := strings.Split(signature, ":")
+	return len(parts) == 4 && parts[0] == signatureVersion &&
+		k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
+}
+
+// sign sets the signature of a child. Without keys it removes one that a template has.
+func (o Owner) sign(child *unstructured.Unstructured, node string) {
+	annotations := child.GetAnnotations()
+	delete(annotations, v1alpha1.SignatureAnnotation)
+	if !o.Keys.IsZero() {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[v1alpha1.SignatureAnnotation] = o.Keys.SignatureOf(string(o.UID), o.Key(), object.KeyOf(child), node)
+	}
+	child.SetAnnotations(annotations)
+}
+
+// Recognizing returns the owner with what it recognizes its children by: the installation's keys,
+// and, for objects without signature, the time until which they are accepted, if the instance is
+// of that time itself. TakenOver is since when this program serves the instance's kind, if
+// another engine did before; zero if none did.
+func (o Owner) Recognizing(keys Keys, instance *unstructured.Unstructured, takenOver time.Time) Owner {
+	o.Keys = keys
+	if keys.IsZero() {
+		return o
+	}
+	if before := latest(keys.unsignedBefore, takenOver); isOlder(instance, before) {
+		o.unsignedBefore = before
+	}
+	o.namespaces = o.Recorded(instance).Namespaces
+	return o
+}
+
+// TakenOver reads when this program began to serve a kind that another engine had served, from
+// the annotations of its CustomResourceDefinition.
+func TakenOver(annotations map[string]string) time.Time {
+	at, err := time.Parse(time.RFC3339, annotations[v1alpha1.TakenOverAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// isOlder says whether an object was created before a time. API servers count seconds: in the
+// second of the signing key's creation, an instance is one of a release that signs.
+func isOlder(o *unstructured.Unstructured, than time.Time) bool {
+	created := o.GetCreationTimestamp().Time
+	return !created.IsZero() && created.Before(than)
+}
+
+// Owns says whether an object is one of the instance's children. Its label only names the instance:
+// whoever may write labels can copy it. A signature proves it, or, for an object without:
+//   - an owner reference to this incarnation of the instance, where Kubernetes allows one: the
+//     garbage collector deletes the object with the instance anyway;
+//   - the claim's reference of a composite;
+//   - its age and the instance's: both were there before the installation had a signing key,
+//     or before it took the kind over. The object is in a recorded namespace.
+//
+// An invalid signature disproves it: whoever copies an object copies its owner references too.
+func (o Owner) Owns(child *unstructured.Unstructured) bool { return o.OwnsAs(child, Node(child)) }
+
+// OwnsAs is Owns for an object that is known to be the node's, whatever its label of the node says.
+func (o Owner) OwnsAs(child *unstructured.Unstructured, node string) bool {
+	set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]
+	if set != "" && set != o.ID() || set == "" && o.Definition.Dialect == object.GraphDialect {
+		return false
+	}
+	if signature, signed := child.GetAnnotations()[v1alpha1.SignatureAnnotation]; signed {
+		return o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), Node(child)) ||
+			node != Node(child) && o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), node)
+	}
+	return o.refersToThis(child) || set != "" && Node(child) != "" && o.isOfOldInventory(child)
+}
+
+// refersToThis says whether an object refers to the instance in a way that its dialect, or
+// Kubernetes, takes for ownership.
+func (o Owner) refersToThis(child *unstructured.Unstructured) bool {
+	switch o.Definition.Dialect {
+	case object.GraphDialect:
+		return o.UID != "" && o.canControl(child) &&
+			slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.UID })
+	case object.ClaimDialect: // of its Secret it is the controller
+		if key, _, claimed := ClaimedBy(child); claimed && key == o.Key() {
+			return true
+		}
+	case object.CompositeDialect:
+	}
+	ref := metav1.GetControllerOfNoCopy(child)
+	return ref != nil && o.UID != "" && ref.UID == o.UID && o.canControl(child)
+}
+
+// isOfOldInventory says whether an object without signature was labelled before there was a
+// signing key, in a namespace of the instance's inventory. Owner references don't reach other
+// namespaces, and some children have none.
+func (o Owner) isOfOldInventory(child *unstructured.Unstructured) bool {
+	if !isOlder(child, o.unsignedBefore) {
+		return false
+	}
+	_, recorded := o.namespaces[child.GetNamespace()]
+	return recorded || child.GetNamespace() == "" || child.GetNamespace() == o.Namespace
+}
+
+// inventoryPrefix begins the value of ApplySetHashAnnotation that is signed. Values without it
+// are of an earlier release, or of another engine.
+const inventoryPrefix = "hmac-sha256:"
+
+func inventoryMessage(instance object.Key, kinds, namespaces string) []byte {
+	return message("espalier inventory "+signatureVersion,
+		instance.Group, instance.Kind, instance.Namespace, instance.Name, kinds, namespaces)
+}
+
+// SignatureOfInventory is the value of ApplySetHashAnnotation. It is the same for each
+// incarnation of the instance: so was what the former recorded.
+func (k Keys) SignatureOfInventory(instance object.Key, kinds, namespaces string) string {
+	id, hash := k.sign(inventoryMessage(instance, kinds, namespaces))
+	return inventoryPrefix + strings.Join([]string{signatureVersion, id, hash}, ":")
+}
+
+func (k Keys) verifiesInventory(signature string, instance object.Key, kinds, namespaces string) bool {
+	text, signed := strings.CutPrefix(signature, inventoryPrefix)
+	parts := strings.Split(text, ":")
+	return signed && len(parts) == 3 && parts[0] == signatureVersion &&
+		k.verifies(inventoryMessage(instance, kinds, namespaces), parts[1], parts[2])
+}
+
+// recordedState says how far the inventory on an instance is to be believed.
+type recordedState int
+
+const (
+	modified recordedState = iota // by another writer
+	signed
+	unsignedIntact  // by an earlier release, and the instance is of that time
+	unsignedForeign // by another engine, or modified; the instance is of that time
+)
+
+func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
+	annotations := instance.GetAnnotations()
+	hash := annotations[v1alpha1.ApplySetHashAnnotation]
+	kinds, namespaces := annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation]
+	switch {
+	case strings.HasPrefix(hash, inventoryPrefix):
+		if o.Keys.verifiesInventory(hash, o.Key(), kinds, namespaces) {
+			return signed
+		}
+		return modified
+	case o.unsignedBefore.IsZero():
+		return modified
+	case hash == unkeyedHash(o.ID(), kinds, namespaces):
+		return unsignedIntact
+	}
+	return unsignedForeign
+}
+
+// Recorded is the inventory on an instance as far as it is to be believed: the namespaces only
+// if they are signed, or if the instance is as old as the signing key and its inventory has no
+// signature. A kind is where children are looked for, and each of them has to be proved: the kinds
+// are those of the annotation whoever wrote it.
+func (o Owner) Recorded(instance *unstructured.Unstructured) Inventory {
+	v := Read(instance)
+	if o.stateOf(instance) == modified {
+		clear(v.Namespaces)
+	}
+	return v
+}
+
+// IsIntact says whether the inventory on an instance is the one that was recorded: no other
+// writer has changed it since. An instance without finalizer and label has recorded none.
+func (o Owner) IsIntact(instance *unstructured.Unstructured) bool {
+	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
+		return true
+	}
+	state := o.stateOf(instance)
+	return state == signed || state == unsignedIntact
+}
+
+// unkeyedHash is the value of ApplySetHashAnnotation that earlier releases wrote.
+func unkeyedHash(id, kinds, namespaces string) string {
+	return object.Digest([]string{id, kinds, namespaces})
+}
