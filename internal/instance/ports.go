@@ -136,7 +136,7 @@ type CacheReader interface {
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
 }
 
-// Leases opens leases of a hub.
+// Leases opens leases of a hub, within its quota.
 func Leases(hub *watch.Hub) func(watch.Subscriber) Lease {
-	return func(s watch.Subscriber) Lease { return hub.Begin(s) }
+	return func(s watch.Subscriber) Lease { return hub.BeginWithinQuota(s) }
 }

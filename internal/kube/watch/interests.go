@@ -46,9 +46,9 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	if a == nil {
 		a = newActor(&h.env, k, served)
 		k.add(a)
-		if h.env.Quota.counts(served) && !h.stopped {
-			h.env.Quota.added()
-		}
+	}
+	if a.count == 0 && h.env.Quota != nil {
+		h.env.Quota.uncount(a) // in its grace period; it counts again if the new interest does
 	}
 	a.count++
 	if served != s {
@@ -58,26 +58,25 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	return a
 }
 
-// acquireWithinQuota is acquire for a target of a subscriber that has a number of such targets
-// already, unless the quota refuses it. The lock is held.
-func (h *Hub) acquireWithinQuota(l *listener, targets int, gvk schema.GroupVersionKind, s Selection) (a *actor, refusal string) {
-	quota := h.env.Quota
-	if !quota.counts(s) || h.stopped {
-		return h.acquire(gvk, s), ""
+// acquireFor is acquire for a target of a lease, unless the quota refuses it. The lock is held.
+func (h *Hub) acquireFor(l *Lease, t Target) (i interest, refusal string) {
+	quota, gvk, s := h.env.Quota, t.kind, t.selection
+	if !l.limited || !quota.counts(s) || h.stopped {
+		return interest{actor: h.acquire(gvk, s)}, ""
 	}
 	k := h.kindOf(gvk)
 	if k.wholeFor(s) != nil {
-		return h.acquire(gvk, s), "" // it costs nothing more
+		return interest{actor: h.acquire(gvk, s)}, "" // it costs nothing more
 	}
-	if refusal = quota.check(l, targets, k.actors[k.join(s)]); refusal != "" {
+	if refusal = quota.check(l.sub.listener, l.counts, k.actors[k.join(s)]); refusal != "" {
 		if len(k.actors) == 0 {
 			delete(h.kinds, gvk)
 		}
-		return nil, refusal
+		return interest{}, refusal
 	}
-	a = h.acquire(gvk, s)
-	quota.acquired(l.subscriber.Namespace, a)
-	return a, ""
+	a := h.acquire(gvk, s)
+	quota.acquired(l.sub.listener.subscriber.Namespace, a)
+	return interest{actor: a, counted: true}, ""
 }
 
 // wholeFor returns the actor of the whole kind, if it serves a selection.
@@ -139,7 +138,7 @@ func (h *Hub) retire(a *actor, departure int) {
 		a.cancel()
 	}
 	var waiting []*listener
-	if h.env.Quota.counts(a.selection) {
+	if h.env.Quota != nil {
 		waiting = h.env.Quota.ended(a)
 	}
 	h.mu.Unlock()

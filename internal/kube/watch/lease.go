@@ -13,8 +13,14 @@ type subscription struct {
 	leases    int // open ones; they keep a subscription without committed targets
 }
 
-// targetSet maps targets to the actors that serve them.
-type targetSet map[Target]*actor
+// targetSet maps targets to how they are served.
+type targetSet map[Target]interest
+
+// interest is the interest of a subscriber in a target.
+type interest struct {
+	*actor       // that serves it
+	counted bool // by the quota
+}
 
 // Lease collects the targets that a subscriber watches during one reconcile. While it is
 // open, the subscriber receives the events of both its committed targets and those of the
@@ -23,23 +29,30 @@ type targetSet map[Target]*actor
 // A subscriber has one lease at a time, which the caller ensures. The methods are safe for
 // concurrent use.
 type Lease struct {
-	hub *Hub
-	sub *subscription
+	hub     *Hub
+	sub     *subscription
+	limited bool // by the quota
 
 	once   sync.Once
 	wanted targetSet // guarded by the hub's lock; nil once the lease ended
 	counts int       // of these, the ones that the quota counts
 }
 
-// Begin opens a lease. The caller ends it by Commit or Discard.
-func (h *Hub) Begin(s Subscriber) *Lease {
+// Begin opens a lease without limits, for what controllers read for themselves. The caller ends
+// it by Commit or Discard.
+func (h *Hub) Begin(s Subscriber) *Lease { return h.begin(s, false) }
+
+// BeginWithinQuota is Begin for an instance: Config.Quota counts its targets, and may refuse them.
+func (h *Hub) BeginWithinQuota(s Subscriber) *Lease { return h.begin(s, true) }
+
+func (h *Hub) begin(s Subscriber, limited bool) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sub := ensure(&h.subs, s, func() *subscription {
 		return &subscription{listener: &listener{s, h.env.Enqueue}}
 	})
 	sub.leases++
-	return &Lease{hub: h, sub: sub, wanted: targetSet{}}
+	return &Lease{hub: h, sub: sub, limited: limited, wanted: targetSet{}}
 }
 
 // Watch adds a target and returns the state of its kind. From before it returns, every
@@ -49,8 +62,8 @@ func (h *Hub) Begin(s Subscriber) *Lease {
 // Unless the state is Synced, objects may be missing from the hub that exist in the
 // cluster. Any change of the state wakes the subscriber.
 //
-// A target beyond a limit of Config.Quota is not added: its state is Unavailable, with the reason
-// LimitExceeded.
+// A target beyond a limit of Config.Quota is not added to a lease within the quota: its state is
+// Unavailable, with the reason LimitExceeded.
 //
 // After the lease ended, Watch has no effect but to return the state.
 func (l *Lease) Watch(t Target) State {
@@ -60,22 +73,22 @@ func (l *Lease) Watch(t Target) State {
 		h.mu.Unlock()
 		return h.State(t.kind, t.selection)
 	}
-	a, ok := l.wanted[t]
+	i, ok := l.wanted[t]
 	if !ok {
 		var refusal string
-		if a, refusal = h.acquireWithinQuota(l.sub.listener, l.counts, t.kind, t.selection); a == nil {
+		if i, refusal = h.acquireFor(l, t); refusal != "" {
 			h.mu.Unlock()
 			return State{Phase: Unavailable, Reason: LimitExceeded, Message: refusal}
 		}
-		if h.env.Quota.counts(t.selection) {
+		if i.counted {
 			l.counts++
 		}
-		a.subscribe(l.sub.listener, t.route)
-		h.launch(a)
-		l.wanted[t] = a
+		i.subscribe(l.sub.listener, t.route)
+		h.launch(i.actor)
+		l.wanted[t] = i
 	}
 	h.mu.Unlock()
-	return a.current()
+	return i.current()
 }
 
 // Commit replaces the subscriber's targets by those of the lease.
@@ -153,13 +166,13 @@ func (l leftBehind) notify() {
 // releaseAll releases targets, and deletes the subscription if it is empty now. The lock is
 // held.
 func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (left leftBehind) {
-	for t, a := range dropped {
-		a.unsubscribe(sub.listener, t.route)
-		if quota := h.env.Quota; quota.counts(t.selection) && a.selection != All() {
-			left.waiting = append(left.waiting, quota.released(sub.listener.subscriber.Namespace, a)...)
-		}
-		if displaced := h.release(a, t.selection); displaced != nil {
+	for t, i := range dropped {
+		i.unsubscribe(sub.listener, t.route)
+		if displaced := h.release(i.actor, t.selection); displaced != nil {
 			left.displaced = append(left.displaced, displaced)
+		}
+		if i.counted {
+			left.waiting = append(left.waiting, h.env.Quota.released(sub.listener.subscriber.Namespace, i.actor, i.count > 0)...)
 		}
 	}
 	if len(sub.committed) == 0 && sub.leases == 0 {

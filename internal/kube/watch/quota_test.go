@@ -134,13 +134,13 @@ func TestWatchesAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 				s.env.Quota = NewQuota(tc.limits)
-				theirs := s.Begin(Subscriber{object.Key{Group: "kro.run", Kind: "Vpc", Namespace: tc.theirs, Name: "other"}})
+				theirs := s.BeginWithinQuota(Subscriber{object.Key{Group: "kro.run", Kind: "Vpc", Namespace: tc.theirs, Name: "other"}})
 				for _, target := range tc.others {
 					theirs.Watch(target)
 				}
 				theirs.Commit()
 				var refused []string
-				l := s.Begin(subscriberOf("i"))
+				l := s.BeginWithinQuota(subscriberOf("i"))
 				for _, target := range tc.targets {
 					if state := l.Watch(target); state.Reason == LimitExceeded {
 						refused = append(refused, state.Message)
@@ -155,6 +155,43 @@ func TestWatchesAreLimited(t *testing.T) {
 	}
 }
 
+// TestControllersDoNotShareTheQuotaOfInstances: neither do their reads fill it, nor are they refused.
+func TestControllersDoNotShareTheQuotaOfInstances(t *testing.T) {
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+		s.env.Quota = NewQuota(Limits{PerSubscriber: 2, PerNamespace: 1, Total: 2})
+		shared, watches := Object(configMap, "a", "x"), func() int { return len(s.env.Quota.watches) }
+		controller := s.Begin(subscriberOf("controller"))
+		for _, name := range []string{"x", "y", "z"} {
+			if state := controller.Watch(Object(configMap, "a", name)); state.Reason == LimitExceeded {
+				t.Errorf("%s is refused: %s", name, state.Message)
+			}
+		}
+		controller.Commit()
+		if got := watches(); got != 0 {
+			t.Errorf("%d watches of a controller count", got)
+		}
+		s.commit("i", shared)
+		if got := watches(); got != 1 {
+			t.Errorf("%d watches of an instance count", got)
+		}
+		s.Forget(subscriberOf("i"))
+		if got := watches(); got != 0 {
+			t.Errorf("%d watches count that serve a controller alone", got)
+		}
+		s.commit("i", Object(configMap, "b", "x"))
+		s.Forget(subscriberOf("i"))
+		if got := watches(); got != 1 {
+			t.Errorf("%d watches count in their grace period", got)
+		}
+		controller = s.Begin(subscriberOf("controller"))
+		controller.Watch(Object(configMap, "b", "x"))
+		controller.Commit()
+		if got := watches(); got != 0 {
+			t.Errorf("%d watches count that a controller took over", got)
+		}
+	})
+}
+
 func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
 	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 		s.env.Quota = NewQuota(Limits{PerNamespace: 1})
@@ -165,13 +202,13 @@ func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
 		s.Forget(subscriberOf("i"))
 		s.expect(t, "the namespace has one watch less", "j: Resync Vpc default/j")
 		s.commit("j", Object(configMap, "b", "x"))
-		if got := s.env.Quota.total; got != 2 { // the other one is in its grace period
+		if got := len(s.env.Quota.watches); got != 2 { // the other one is in its grace period
 			t.Errorf("%d watches", got)
 		}
 		s.Forget(subscriberOf("j"))
 		<-time.After(time.Minute)
-		if q := s.env.Quota; q.total != 0 || len(q.namespaces) != 0 || len(q.waiting) != 0 {
-			t.Errorf("left: %d watches, %v, %v", q.total, q.namespaces, q.waiting)
+		if q := s.env.Quota; len(q.watches) != 0 || len(q.namespaces) != 0 || len(q.waiting) != 0 {
+			t.Errorf("left: %d watches, %v, %v", len(q.watches), q.namespaces, q.waiting)
 		}
 	})
 }
@@ -183,7 +220,7 @@ func TestAHubThatStopsReturnsItsWatches(t *testing.T) {
 		s.env.Quota = quota
 		s.commit("i", Object(configMap, "a", "x"))
 	})
-	if quota.total != 0 || len(quota.namespaces) != 0 {
-		t.Errorf("left: %d watches, %v", quota.total, quota.namespaces)
+	if len(quota.watches) != 0 || len(quota.namespaces) != 0 {
+		t.Errorf("left: %d watches, %v", len(quota.watches), quota.namespaces)
 	}
 }
