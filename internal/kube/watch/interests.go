@@ -68,7 +68,11 @@ func (h *Hub) acquireFor(l *Lease, t Target) (i interest, refusal string) {
 	if k.wholeFor(s) != nil {
 		return interest{actor: h.acquire(gvk, s)}, "" // it costs nothing more
 	}
-	if refusal = quota.check(l.sub.listener, l.counts, k.actors[k.join(s)]); refusal != "" {
+	// An admitted target that joins others needs no watch of its own any more, once the lease is
+	// committed. One that leaves such a watch needs one, and is not exempt.
+	served := k.join(s)
+	replaces := l.sub.committed[t].counted && served != s
+	if refusal = quota.check(l.sub.listener, l.counts, k.actors[served], replaces); refusal != "" {
 		if len(k.actors) == 0 {
 			delete(h.kinds, gvk)
 		}

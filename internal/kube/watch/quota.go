@@ -83,8 +83,9 @@ func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refused.Collect(out) }
 func (q *Quota) counts(s Selection) bool { return q != nil && !s.managed && s != All() }
 
 // check returns why a subscriber may not have one more target, which an actor serves, or a new one
-// if that is nil; empty if it may. A refused subscriber is woken when a watch has ended.
-func (q *Quota) check(l *listener, targets int, a *actor) (refusal string) {
+// if that is nil; empty if it may. One that replaces a watch of the subscriber is not refused for
+// the number of watches. A refused subscriber is woken when a watch has ended.
+func (q *Quota) check(l *listener, targets int, a *actor, replaces bool) (refusal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	namespace := l.subscriber.Namespace
@@ -95,6 +96,8 @@ func (q *Quota) check(l *listener, targets int, a *actor) (refusal string) {
 	case targets >= q.limits.PerSubscriber:
 		limit, most = PerInstanceFlag, q.limits.PerSubscriber
 		refusal = "the instance reads more than %d objects and selections of others (%s)"
+	case replaces:
+		return ""
 	case inNamespace[a] == 0 && len(inNamespace) >= q.limits.PerNamespace:
 		limit, most = PerNamespaceFlag, q.limits.PerNamespace
 		refusal = "the instances of the namespace cause more than %d watches (%s)"

@@ -109,6 +109,113 @@ func TestAnAccountThatMayWatchSingleObjectsOnly(t *testing.T) {
 	})
 }
 
+// TestAForbiddenNamespaceIsTriedAgain: a permission that is missing for a moment must not split a
+// watch for good.
+func TestAForbiddenNamespaceIsTriedAgain(t *testing.T) {
+	secret, names := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, make([]Target, 20)
+	for i := range names {
+		names[i] = Object(configMap, "a", fmt.Sprintf("m%02d", i))
+	}
+	forbid := func(string) error { return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil) }
+	cases := map[string]struct {
+		passes func(roles *script)
+		want   int
+	}{
+		"Not at once":                {func(*script) {}, len(names)},
+		"When permissions change":    {func(roles *script) { roles.put(made(roleKind, "/x", 0)) }, 1},
+		"After some time, otherwise": {func(*script) { pass(joinRetry) }, 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			secrets, maps, joined, roles := newScript(), newScript(), newScript(), newScript()
+			withScriptedHub(t, scripts{configMap: maps, secret: secrets, roleKind: roles}, func(t *testing.T, s *scriptedHub) {
+				s.env.PermissionKinds = []schema.GroupVersionKind{roleKind}
+				open := s.env.open
+				s.env.open = func(r Resource, selection Selection) source {
+					if selection == InNamespace("a") {
+						return joined
+					}
+					return open(r, selection)
+				}
+				secrets.fail(forbid) // the roles are watched all the time
+				s.commit("other", Object(secret, "a", "x"))
+				joined.fail(forbid)
+				for range 2 {
+					s.commit("i", names...)
+					pass(time.Minute)
+				}
+				if got := s.ofKind(configMap); len(got) != len(names) {
+					t.Fatalf("before: %q", got)
+				}
+				joined.fail(nil)
+				tc.passes(roles)
+				synctest.Wait()
+				s.commit("i", names...)
+				pass(time.Minute)
+				if got := s.ofKind(configMap); len(got) != tc.want {
+					t.Errorf("after: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// ofKind lists the watches of a kind.
+func (s *scriptedHub) ofKind(gvk schema.GroupVersionKind) (out []string) {
+	for _, one := range s.Stats() {
+		if one.Kind == gvk {
+			out = append(out, one.Selection)
+		}
+	}
+	return out
+}
+
+// TestAnAdmittedTargetJoinsOthersBeyondTheLimit: others decide when a namespace has many singles.
+func TestAnAdmittedTargetJoinsOthersBeyondTheLimit(t *testing.T) {
+	maps, joined := newScript(), newScript()
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
+		s.env.open = func(_ Resource, selection Selection) source {
+			if selection == InNamespace("a") {
+				return joined
+			}
+			return maps
+		}
+		s.env.Quota = NewQuota(Limits{PerNamespace: 2})
+		x, y, more := Object(configMap, "a", "x"), Object(configMap, "a", "y"), Object(configMap, "b", "x")
+		s.commit("i", x, y)
+		others := s.Begin(subscriberOf("others"))
+		for i := range maxSingles {
+			others.Watch(Object(configMap, "a", fmt.Sprint(i)))
+		}
+		others.Commit()
+		watch := func(targets ...Target) (refused []int) {
+			l := s.BeginWithinQuota(subscriberOf("i"))
+			defer l.Commit()
+			for i, target := range targets {
+				if l.Watch(target).Reason == LimitExceeded {
+					refused = append(refused, i)
+				}
+			}
+			return refused
+		}
+		if diff := cmp.Diff([]int{2}, watch(x, y, more)); diff != "" {
+			t.Errorf("while the old watches are there, refused (-want +got):\n%s", diff)
+		}
+		if refused := watch(x, y, more); len(refused) > 0 {
+			t.Errorf("once they have ended, refused %v", refused)
+		}
+
+		// The other way, each needs a watch of its own.
+		joined.fail(func(string) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", nil)
+		})
+		pass(time.Minute)
+		if diff := cmp.Diff([]int{0, 1}, watch(x, y, more)); diff != "" {
+			t.Errorf("when they leave it, refused (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestWatchesAreLimited(t *testing.T) {
 	inA, inB := Object(configMap, "a", "x"), Object(configMap, "b", "x")
 	app, _ := labels.Parse("app=db")
