@@ -131,9 +131,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		}
 	}
 	h.mu.Unlock()
-	if h.env.Quota != nil {
-		wakeRefused(h.env.Quota.ended(all...))
-	}
+	h.env.Quota.uncount(all...)
+	h.env.Quota.forgetAll(func(w waiter) bool { return w.hub == h })
 	h.actors.Wait()
 	return nil
 }

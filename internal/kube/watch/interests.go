@@ -11,14 +11,14 @@ import (
 // one interest in a selection of a kind.
 type interests struct {
 	count      int // all interests
-	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind serves too
+	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind or of a namespace serves too
 	departures int // how often the last interest was released
 	grace      *time.Timer
 }
 
 // hasOwnInterest says whether there is an interest in the actor's own selection. An actor of a
 // whole kind serves narrower selections only as long as there is: it does not run for those
-// alone.
+// alone. That of a namespace does, for the single objects in it.
 func (i *interests) hasOwnInterest() bool { return i.count > i.narrower }
 
 func (i *interests) stopGrace() {
@@ -47,7 +47,7 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 		a = newActor(&h.env, k, served)
 		k.add(a)
 	}
-	if a.count == 0 && h.env.Quota != nil {
+	if a.count == 0 {
 		h.env.Quota.uncount(a) // in its grace period; it counts again if the new interest does
 	}
 	a.count++
@@ -72,7 +72,8 @@ func (h *Hub) acquireFor(l *Lease, t Target) (i interest, refusal string) {
 	// committed. One that leaves such a watch needs one, and is not exempt.
 	served := k.join(s)
 	replaces := l.sub.committed[t].counted && served != s
-	if refusal = quota.check(l.sub.listener, l.counts, k.actors[served], replaces); refusal != "" {
+	if refusal = quota.check(l.waiter(), l.counts, k.actors[served], replaces); refusal != "" {
+		l.refused = true
 		if len(k.actors) == 0 {
 			delete(h.kinds, gvk)
 		}
@@ -141,17 +142,6 @@ func (h *Hub) retire(a *actor, departure int) {
 	if a.cancel != nil {
 		a.cancel()
 	}
-	var waiting []*listener
-	if h.env.Quota != nil {
-		waiting = h.env.Quota.ended(a)
-	}
+	h.env.Quota.uncount(a)
 	h.mu.Unlock()
-	wakeRefused(waiting)
-}
-
-// wakeRefused wakes subscribers that a quota has refused. No lock is held.
-func wakeRefused(waiting []*listener) {
-	for _, l := range waiting {
-		l.wake(Cause{Object: l.subscriber.Key, Change: Resync, Priority: Background, ObservedAt: time.Now()})
-	}
 }

@@ -33,10 +33,13 @@ type Lease struct {
 	sub     *subscription
 	limited bool // by the quota
 
-	once   sync.Once
-	wanted targetSet // guarded by the hub's lock; nil once the lease ended
-	counts int       // of these, the ones that the quota counts
+	once    sync.Once
+	wanted  targetSet // guarded by the hub's lock; nil once the lease ended
+	counts  int       // of these, the ones that the quota counts
+	refused bool      // by the quota; guarded by the hub's lock
 }
+
+func (l *Lease) waiter() waiter { return waiter{l.hub, l.sub.listener.subscriber} }
 
 // Begin opens a lease without limits, for what controllers read for themselves. The caller ends
 // it by Commit or Discard.
@@ -95,6 +98,9 @@ func (l *Lease) Watch(t Target) State {
 func (l *Lease) Commit() {
 	l.end(func(sub *subscription) (dropped targetSet) {
 		dropped, sub.committed = sub.committed, l.wanted
+		if l.limited && !l.refused {
+			l.hub.env.Quota.forget(l.waiter())
+		}
 		return dropped
 	})
 }
@@ -112,73 +118,66 @@ func (l *Lease) end(choose func(*subscription) targetSet) {
 		dropped := choose(l.sub)
 		l.wanted = nil
 		l.sub.leases--
-		left := h.releaseAll(l.sub, dropped)
+		displaced := h.releaseAll(l.sub, dropped)
 		h.mu.Unlock()
-		left.notify()
+		notifyAll(displaced)
 	})
 }
 
 // Forget drops all targets of a subscriber. An event that is in flight may still reach it.
 func (h *Hub) Forget(s Subscriber) {
 	h.mu.Lock()
-	var left leftBehind
+	h.env.Quota.forget(waiter{h, s})
+	var displaced []*actor
 	if sub := h.subs[s]; sub != nil {
 		dropped := sub.committed
 		sub.committed = nil
-		left = h.releaseAll(sub, dropped)
+		displaced = h.releaseAll(sub, dropped)
 	}
 	h.mu.Unlock()
-	left.notify()
+	notifyAll(displaced)
 }
 
 // ForgetKind drops all targets of the subscribers of a kind, which is no longer reconciled.
 // It iterates over all subscriptions.
 func (h *Hub) ForgetKind(gk schema.GroupKind) {
 	h.mu.Lock()
-	var all leftBehind
+	h.env.Quota.forgetAll(func(w waiter) bool { return w.hub == h && w.subscriber.GroupKind() == gk })
+	var displaced []*actor
 	for subscriber, sub := range h.subs {
 		if subscriber.GroupKind() == gk {
 			dropped := sub.committed
 			sub.committed = nil
-			left := h.releaseAll(sub, dropped)
-			all.displaced, all.waiting = append(all.displaced, left.displaced...), append(all.waiting, left.waiting...)
+			displaced = append(displaced, h.releaseAll(sub, dropped)...)
 		}
 	}
 	h.mu.Unlock()
-	all.notify()
+	notifyAll(displaced)
 }
 
-// leftBehind are those that the caller notifies of released targets, once it holds no lock:
-// actors that are about to stop, whose subscribers acquire actors of their own, and subscribers
-// that the quota has refused before.
-type leftBehind struct {
-	displaced []*actor
-	waiting   []*listener
-}
-
-func (l leftBehind) notify() {
-	for _, a := range l.displaced {
+func notifyAll(actors []*actor) {
+	for _, a := range actors {
 		a.notify()
 	}
-	wakeRefused(l.waiting)
 }
 
-// releaseAll releases targets, and deletes the subscription if it is empty now. The lock is
-// held.
-func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (left leftBehind) {
+// releaseAll releases targets, and deletes the subscription if it is empty now. It returns the
+// actors that are about to stop: the caller notifies their subscribers, which acquire actors of
+// their own, once it holds no lock. The lock is held.
+func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (displaced []*actor) {
 	for t, i := range dropped {
 		i.unsubscribe(sub.listener, t.route)
-		if displaced := h.release(i.actor, t.selection); displaced != nil {
-			left.displaced = append(left.displaced, displaced)
+		if a := h.release(i.actor, t.selection); a != nil {
+			displaced = append(displaced, a)
 		}
 		if i.counted {
-			left.waiting = append(left.waiting, h.env.Quota.released(sub.listener.subscriber.Namespace, i.actor, i.count > 0)...)
+			h.env.Quota.released(sub.listener.subscriber.Namespace, i.actor, i.count > 0)
 		}
 	}
 	if len(sub.committed) == 0 && sub.leases == 0 {
 		delete(h.subs, sub.listener.subscriber)
 	}
-	return left
+	return displaced
 }
 
 func (a *actor) subscribe(l *listener, r route) {

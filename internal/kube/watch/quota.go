@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,14 +57,13 @@ type Quota struct {
 	watches map[*actor]int
 	// namespaces has the same by the namespace of instances, without actors that have none.
 	namespaces map[string]map[*actor]int
-	// waiting are the subscribers that were refused since a watch ended.
-	waiting map[*listener]struct{}
+	waiting
 }
 
 // NewQuota returns a quota without watches.
 func NewQuota(l Limits) *Quota {
 	return &Quota{
-		limits: l.withDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{}, waiting: map[*listener]struct{}{},
+		limits: l.withDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_watch_limits_exceeded_total",
 			Help: "Reads for instances that were refused since a limit of watches is reached, by the limit as its flag names it.",
@@ -84,11 +82,12 @@ func (q *Quota) counts(s Selection) bool { return q != nil && !s.managed && s !=
 
 // check returns why a subscriber may not have one more target, which an actor serves, or a new one
 // if that is nil; empty if it may. One that replaces a watch of the subscriber is not refused for
-// the number of watches. A refused subscriber is woken when a watch has ended.
-func (q *Quota) check(l *listener, targets int, a *actor, replaces bool) (refusal string) {
+// the number of watches. A subscriber that is refused for the number of watches is woken when
+// one has ended.
+func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	namespace := l.subscriber.Namespace
+	namespace := w.subscriber.Namespace
 	inNamespace := q.namespaces[namespace]
 	_, watched := q.watches[a]
 	limit, most := "", 0
@@ -108,7 +107,7 @@ func (q *Quota) check(l *listener, targets int, a *actor, replaces bool) (refusa
 		return ""
 	}
 	if limit != PerInstanceFlag {
-		q.waiting[l] = struct{}{}
+		q.add(w, limit)
 	}
 	q.refused.WithLabelValues(limit[2:]).Inc()
 	return fmt.Sprintf(refusal, most, limit)
@@ -124,36 +123,36 @@ func (q *Quota) acquired(namespace string, a *actor) {
 }
 
 // released undoes acquired. The actor does not count any more if it continues for those that do
-// not count. It returns the subscribers to wake, if there is one watch less.
-func (q *Quota) released(namespace string, a *actor, continues bool) []*listener {
+// not count.
+func (q *Quota) released(namespace string, a *actor, continues bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.watches[a] == 0 {
-		return nil // its hub has stopped
+		return // its hub has stopped
 	}
-	q.watches[a]--
-	ends := q.watches[a] == 0 && continues
-	if ends {
+	if q.watches[a]--; q.watches[a] == 0 && continues {
 		delete(q.watches, a)
 	}
 	in := q.namespaces[namespace]
 	if in[a]--; in[a] > 0 {
-		return nil
+		return
 	}
 	delete(in, a)
 	if len(in) == 0 {
 		delete(q.namespaces, namespace)
 	}
-	return q.takeWaiting(func(l *listener) bool { return ends || l.subscriber.Namespace == namespace })
+	q.wakeSoon()
 }
 
-// uncount forgets actors.
-func (q *Quota) uncount(actors ...*actor) (counted bool) {
+// uncount forgets actors, which have ended or serve nobody who counts.
+func (q *Quota) uncount(actors ...*actor) {
+	if q == nil {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, a := range actors {
-		interests, watched := q.watches[a]
-		counted = counted || watched
+		interests := q.watches[a]
 		delete(q.watches, a)
 		if interests == 0 {
 			continue
@@ -165,26 +164,5 @@ func (q *Quota) uncount(actors ...*actor) (counted bool) {
 			}
 		}
 	}
-	return counted
-}
-
-// ended forgets actors that have ended, and returns the subscribers to wake.
-func (q *Quota) ended(actors ...*actor) []*listener {
-	if !q.uncount(actors...) {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.takeWaiting(func(*listener) bool { return true })
-}
-
-func (q *Quota) takeWaiting(which func(*listener) bool) (taken []*listener) {
-	for l := range q.waiting {
-		if which(l) {
-			delete(q.waiting, l)
-			taken = append(taken, l)
-		}
-	}
-	slices.SortFunc(taken, func(a, b *listener) int { return a.subscriber.Compare(b.subscriber.Key) })
-	return taken
+	q.wakeSoon()
 }

@@ -307,6 +307,7 @@ func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
 		synctest.Wait()
 		s.recorder.take()
 		s.Forget(subscriberOf("i"))
+		pass(wakeInterval)
 		s.expect(t, "the namespace has one watch less", "j: Resync Vpc default/j")
 		s.commit("j", Object(configMap, "b", "x"))
 		if got := len(s.env.Quota.watches); got != 2 { // the other one is in its grace period
@@ -314,10 +315,77 @@ func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
 		}
 		s.Forget(subscriberOf("j"))
 		<-time.After(time.Minute)
-		if q := s.env.Quota; len(q.watches) != 0 || len(q.namespaces) != 0 || len(q.waiting) != 0 {
-			t.Errorf("left: %d watches, %v, %v", len(q.watches), q.namespaces, q.waiting)
+		if q := s.env.Quota; len(q.watches) != 0 || len(q.namespaces) != 0 || len(q.refusals) != 0 {
+			t.Errorf("left: %d watches, %v, %v", len(q.watches), q.namespaces, q.refusals)
 		}
 	})
+}
+
+// TestRefusedSubscribersAreWokenInTurn: as many as there are free watches, until these are taken.
+func TestRefusedSubscribersAreWokenInTurn(t *testing.T) {
+	for name, limits := range map[string]Limits{"Of the namespace": {PerNamespace: 2}, "Of all": {Total: 2}} {
+		t.Run(name, func(t *testing.T) {
+			withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+				s.env.Quota = NewQuota(limits)
+				read := func(name string) { s.commit(name, Object(configMap, name, "x")) }
+				s.env.Grace = time.Millisecond
+				for _, name := range []string{"i", "j", "w3", "w1", "w2", "w0"} {
+					read(name)
+				}
+				pass(time.Minute)
+				s.recorder.take()
+				s.Forget(subscriberOf("i"))
+				pass(wakeInterval + time.Second/2)
+				s.expect(t, "one watch ended", "w3: Resync Vpc default/w3")
+				read("w3")
+				synctest.Wait()
+				s.recorder.take()
+				pass(time.Minute)
+				s.expect(t, "it took the watch")
+
+				s.Forget(subscriberOf("w0"))
+				s.Forget(subscriberOf("j"))
+				pass(wakeInterval + time.Second/2)
+				s.expect(t, "another ended", "w1: Resync Vpc default/w1")
+				s.commit("w1")
+				pass(wakeInterval)
+				s.expect(t, "w1 needs none any more", "w2: Resync Vpc default/w2")
+				pass(time.Minute)
+				s.expect(t, "w0 is forgotten")
+			})
+		})
+	}
+}
+
+// TestARefusedSubscriberWaitsOnce: also one that has no other target, and not for ever.
+func TestARefusedSubscriberWaitsOnce(t *testing.T) {
+	quota := NewQuota(Limits{Total: 1})
+	waiting := func() int { return len(quota.refusals) }
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+		s.env.Quota = quota
+		refused := Object(configMap, "b", "x")
+		s.commit("i", Object(configMap, "a", "x"))
+		for range 3 {
+			s.commit("j", refused)
+		}
+		if got := waiting(); got != 1 {
+			t.Errorf("%d are waiting", got)
+		}
+		for reason, ends := range map[string]func(){
+			"it is forgotten":          func() { s.Forget(subscriberOf("j")) },
+			"its kind is forgotten":    func() { s.ForgetKind(vpc.GroupKind()); s.commit("i", Object(configMap, "a", "x")) },
+			"it needs nothing refused": func() { s.commit("j", Object(configMap, "a", "x")) },
+		} {
+			s.commit("j", refused)
+			if ends(); waiting() != 0 {
+				t.Errorf("%s, and is waiting", reason)
+			}
+		}
+		s.commit("j", refused)
+	})
+	if got := waiting(); got != 0 {
+		t.Errorf("its hub has stopped, and %d are waiting", got)
+	}
 }
 
 // TestAHubThatStopsReturnsItsWatches: the hub of an account ends before the others.
