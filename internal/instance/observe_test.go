@@ -296,8 +296,12 @@ func TestObjectsThatAnInstanceRefersToAreChildren(t *testing.T) {
 	})
 }
 
-// unlabelled is a cache that finds no children by their labels.
+// unlabelled is a cache that finds no children by their labels, and reads no objects of others.
 type unlabelled struct{ fakeCache }
+
+func (unlabelled) Object(schema.GroupVersionKind, string, string) (*unstructured.Unstructured, watch.State) {
+	return nil, watch.State{Phase: watch.Unavailable, Reason: watch.LimitExceeded}
+}
 
 func (u unlabelled) Children(kind schema.GroupVersionKind, _ string) ([]*unstructured.Unstructured, watch.State) {
 	return nil, u.state(kind)

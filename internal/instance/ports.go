@@ -133,6 +133,8 @@ type CacheReader interface {
 	Watch(watch.Target) watch.State
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
+	// OwnObject reads an object that the instance consists of, and that lacks the engine's labels.
+	OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
 }
 

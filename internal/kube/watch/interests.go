@@ -59,7 +59,7 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 }
 
 // acquireFor is acquire for a target of a lease, unless the quota refuses it. The lock is held.
-func (h *Hub) acquireFor(l *Lease, t Target) (i interest, refusal string) {
+func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal string) {
 	quota, gvk, s := h.env.Quota, t.kind, t.selection
 	if !l.limited || !quota.counts(s) || h.stopped {
 		return interest{actor: h.acquire(gvk, s)}, ""
@@ -72,7 +72,11 @@ func (h *Hub) acquireFor(l *Lease, t Target) (i interest, refusal string) {
 	// committed. One that leaves such a watch needs one, and is not exempt.
 	served := k.join(s)
 	replaces := l.sub.committed[t].counted && served != s
-	if refusal = quota.check(l.waiter(), l.counts, k.actors[served], replaces); refusal != "" {
+	targets := l.counts
+	if own {
+		targets = 0
+	}
+	if refusal = quota.check(l.waiter(), targets, k.actors[served], replaces); refusal != "" {
 		l.refused = true
 		if len(k.actors) == 0 {
 			delete(h.kinds, gvk)

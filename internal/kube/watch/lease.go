@@ -35,7 +35,7 @@ type Lease struct {
 
 	once    sync.Once
 	wanted  targetSet // guarded by the hub's lock; nil once the lease ended
-	counts  int       // of these, the ones that the quota counts
+	counts  int       // of these, the ones that count for Limits.PerSubscriber
 	refused bool      // by the quota; guarded by the hub's lock
 }
 
@@ -69,7 +69,10 @@ func (h *Hub) begin(s Subscriber, limited bool) *Lease {
 // Unavailable, with the reason LimitExceeded.
 //
 // After the lease ended, Watch has no effect but to return the state.
-func (l *Lease) Watch(t Target) State {
+func (l *Lease) Watch(t Target) State { return l.watch(t, false) }
+
+// watch is Watch. An own target does not count for Limits.PerSubscriber.
+func (l *Lease) watch(t Target, own bool) State {
 	h := l.hub
 	h.mu.Lock()
 	if l.wanted == nil {
@@ -79,11 +82,11 @@ func (l *Lease) Watch(t Target) State {
 	i, ok := l.wanted[t]
 	if !ok {
 		var refusal string
-		if i, refusal = h.acquireFor(l, t); refusal != "" {
+		if i, refusal = h.acquireFor(l, t, own); refusal != "" {
 			h.mu.Unlock()
 			return State{Phase: Unavailable, Reason: LimitExceeded, Message: refusal}
 		}
-		if i.counted {
+		if i.counted && !own {
 			l.counts++
 		}
 		i.subscribe(l.sub.listener, t.route)

@@ -14,7 +14,7 @@ import (
 // hub has as many as there are kinds, and there is a hub for each account. They do not bound what
 // controllers read for themselves either. A zero field is its default.
 type Limits struct {
-	// PerSubscriber bounds the targets of one instance. Default MaxPerInstance.
+	// PerSubscriber bounds the targets of one instance, without those of Lease.OwnObject. Default MaxPerInstance.
 	PerSubscriber int
 	// PerNamespace bounds the watches for the instances of one namespace, and Total those for
 	// all instances. A watch that several share counts once. Defaults MaxPerNamespace and

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,6 +296,29 @@ func TestControllersDoNotShareTheQuotaOfInstances(t *testing.T) {
 		controller.Commit()
 		if got := watches(); got != 0 {
 			t.Errorf("%d watches count that a controller took over", got)
+		}
+	})
+}
+
+// TestOwnObjectsAreNotReadsOfOthers: an instance that is taken over may consist of more objects than
+// it may read of others.
+func TestOwnObjectsAreNotReadsOfOthers(t *testing.T) {
+	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
+		s.env.Quota = NewQuota(Limits{PerSubscriber: 1, PerNamespace: 4})
+		l := s.BeginWithinQuota(subscriberOf("i"))
+		defer l.Discard()
+		var refused []string
+		for _, namespace := range []string{"own-1", "own-2", "other-1", "other-2", "own-3", "own-4"} {
+			read := l.Object
+			if strings.HasPrefix(namespace, "own") {
+				read = l.OwnObject
+			}
+			if _, state := read(configMap, namespace, "x"); state.Reason == LimitExceeded {
+				refused = append(refused, namespace)
+			}
+		}
+		if diff := cmp.Diff([]string{"other-2", "own-4"}, refused); diff != "" {
+			t.Errorf("refused (-want +got):\n%s", diff)
 		}
 	})
 }
