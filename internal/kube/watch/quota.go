@@ -107,7 +107,7 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 		return ""
 	}
 	if limit != PerInstanceFlag {
-		q.add(w, limit)
+		q.addRefusal(w, limit)
 	}
 	q.refused.WithLabelValues(limit[2:]).Inc()
 	return fmt.Sprintf(refusal, most, limit)

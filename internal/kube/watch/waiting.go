@@ -32,8 +32,8 @@ type refusal struct {
 // while these leave watches free.
 const wakeInterval = time.Second
 
-// add adds a subscriber, or another limit that refused it.
-func (q *waiting) add(w waiter, limit string) {
+// addRefusal adds a subscriber, or another limit that refused it.
+func (q *waiting) addRefusal(w waiter, limit string) {
 	r := ensure(&q.refusals, w, func() refusal {
 		q.turns++
 		return refusal{turn: q.turns}
