@@ -233,6 +233,10 @@ func (f fakeCache) Object(kind schema.GroupVersionKind, namespace, name string) 
 	return found, f.state(kind)
 }
 
+func (f fakeCache) OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State) {
+	return f.Object(kind, namespace, name)
+}
+
 func (f fakeCache) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State) {
 	f.fake.wanted = append(f.fake.wanted, kind.Kind)
 	return f.matching(kind, namespace, selector), f.state(kind)

@@ -176,7 +176,7 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable
 	case s.Reason == watch.WaitingForKind:
 		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q; it continues when the kind is installed", gvk.Kind, gvk.GroupVersion())}
 	case s.Reason == watch.LimitExceeded:
-		problem.Reason = plan.LimitExceeded
+		problem.Reason = plan.WatchLimitExceeded
 	case s.Reason == watch.Forbidden:
 		problem.Reason = plan.Forbidden
 	}

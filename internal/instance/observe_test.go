@@ -173,6 +173,9 @@ func TestANeedThatCannotBeReadSaysWhy(t *testing.T) {
 		"A kind that is forbidden": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) {
 			f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.Forbidden}}
 		}, plan.Forbidden},
+		"An object beyond the limits of watches": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) {
+			f.unsynced = map[string]watch.State{"Secret": {Phase: watch.Unavailable, Reason: watch.LimitExceeded}}
+		}, plan.WatchLimitExceeded},
 		"A kind with a schema that is unknown to the composer": {plan.Need{Kind: secret, Name: "x"}, func(f *fixture) { f.nodes.untyped = map[string]bool{"Secret": true} }, plan.WaitingForKind},
 	}
 	for name, tc := range cases {
@@ -293,8 +296,12 @@ func TestObjectsThatAnInstanceRefersToAreChildren(t *testing.T) {
 	})
 }
 
-// unlabelled is a cache that finds no children by their labels.
+// unlabelled is a cache that finds no children by their labels, and reads no objects of others.
 type unlabelled struct{ fakeCache }
+
+func (unlabelled) Object(schema.GroupVersionKind, string, string) (*unstructured.Unstructured, watch.State) {
+	return nil, watch.State{Phase: watch.Unavailable, Reason: watch.LimitExceeded}
+}
 
 func (u unlabelled) Children(kind schema.GroupVersionKind, _ string) ([]*unstructured.Unstructured, watch.State) {
 	return nil, u.state(kind)

@@ -133,10 +133,12 @@ type CacheReader interface {
 	Watch(watch.Target) watch.State
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
+	// OwnObject reads an object that the instance consists of, and that lacks the engine's labels.
+	OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
 }
 
-// Leases opens leases of a hub.
+// Leases opens leases of a hub, within its quota.
 func Leases(hub *watch.Hub) func(watch.Subscriber) Lease {
-	return func(s watch.Subscriber) Lease { return hub.Begin(s) }
+	return func(s watch.Subscriber) Lease { return hub.BeginWithinQuota(s) }
 }

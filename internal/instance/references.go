@@ -36,7 +36,7 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 
 // readReference reads an object that an instance names as its own; nil if it isn't.
 func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
-	found, state := s.lease.Object(ref.Kind, ref.Namespace, ref.Name)
+	found, state := s.lease.OwnObject(ref.Kind, ref.Namespace, ref.Name)
 	if unreadable := unavailability(ref.Kind, state); unreadable != nil {
 		return nil, unreadable
 	}

@@ -218,7 +218,10 @@ func (v *session) missingAccounts(accounts map[int64]Account) (missing map[strin
 		}
 		o, state := v.lease.Object(serviceAccountKind, account.Named.Namespace, account.Named.Name)
 		switch {
-		case o != nil || state.Phase == watch.Unavailable:
+		case o != nil:
+		case state.Reason == watch.LimitExceeded: // it was not read
+			pending = true
+		case state.Phase == watch.Unavailable:
 		case state.Phase == watch.Synced:
 			missing[user] = missingAccountMessage(v.Key, account.Named)
 		default:

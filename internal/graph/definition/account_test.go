@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
@@ -136,5 +137,16 @@ func TestAnAnnotationNamesNoAccount(t *testing.T) {
 	raw.SetAnnotations(map[string]string{v1alpha1.ServedAnnotation: `{"servingRevision":2,"lastIssuedRevision":3,"serviceAccount":{"namespace":"kube-system","name":"admin"}}`})
 	if got := statusOf(raw); got.ServiceAccount != nil || got.ServingRevision != 2 || got.LastIssuedRevision != 3 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAnAccountThatALimitRefusesToReadIsPending: it must not count as existing.
+func TestAnAccountThatALimitRefusesToReadIsPending(t *testing.T) {
+	hub := watch.New(watch.Config{Quota: watch.NewQuota(watch.Limits{PerSubscriber: 1}), Enqueue: func(watch.Subscriber, watch.Cause) {}})
+	v := &session{lease: hub.BeginWithinQuota(watch.Subscriber{})}
+	v.lease.Watch(watch.Object(serviceAccountKind, "team", "other"))
+	account := Account{User: "system:serviceaccount:team:builder", Named: v1alpha1.ServiceAccount{Namespace: "team", Name: "builder"}}
+	if missing, pending := v.missingAccounts(map[int64]Account{1: account}); len(missing) > 0 || !pending {
+		t.Errorf("missing %v, pending %v", missing, pending)
 	}
 }

@@ -48,6 +48,9 @@ const (
 	TooManyItems Reason = "TooManyItems"
 	// LimitExceeded: a limit of instances, which a flag sets, is exceeded.
 	LimitExceeded Reason = "LimitExceeded"
+	// WatchLimitExceeded: a limit of watches, which a flag sets, is exceeded. Unless it is that of the
+	// instance itself, the end of another watch ends it.
+	WatchLimitExceeded Reason = "WatchLimitExceeded"
 	// DuplicateItems: items of a collection have the same name.
 	DuplicateItems Reason = "DuplicateItems"
 	// DriftContested: another manager keeps writing the same field.
@@ -73,7 +76,7 @@ const (
 // than in progress.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
 		return true
 	default:
 		return false

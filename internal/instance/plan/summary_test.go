@@ -67,6 +67,11 @@ func TestSummarize(t *testing.T) {
 			steps:  []plan.Step{held("a", plan.EvaluationFailed), held("b", plan.NotOwned)},
 			want:   plan.Summary{State: v1alpha1.InstanceError, Reason: plan.EvaluationFailed, Message: "a: because; b: because", Failed: "a: because; b: because", Unresolvable: "a: because"},
 		},
+		"A limit of watches is no error of expressions": {
+			reason: "what they read is unknown until another watch ends",
+			steps:  []plan.Step{held("a", plan.WatchLimitExceeded)},
+			want:   plan.Summary{State: v1alpha1.InstanceError, Reason: plan.WatchLimitExceeded, Message: "a: because", Failed: "a: because"},
+		},
 		"Waits past their limit stall": {
 			reason: "they have a condition of their own, and are tried all the same",
 			steps:  []plan.Step{waits(overdue), waits(missing)},

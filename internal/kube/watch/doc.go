@@ -36,7 +36,7 @@
 // # Locks
 //
 // The hub's lock guards the interests, an actor's its progress, a store's the objects, a
-// router's the index. Each is held for map operations only, never during a list, a watch,
+// router's the index, a quota's the counts of watches. Each is held for map operations only, never during a list, a watch,
 // or a call to a subscriber. The hub's may be held while another is taken, and the lock
 // that counts forbidden watches while the hub's is taken; no other pair is ever held
 // together.

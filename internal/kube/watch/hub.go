@@ -123,19 +123,16 @@ func (h *Hub) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.mu.Lock()
 	h.stopped = true
-	var counted []*actor
+	var all []*actor
 	for _, k := range h.kinds {
 		for _, a := range k.actors {
 			a.stopGrace()
-			if h.env.Quota.counts(a.selection) {
-				counted = append(counted, a)
-			}
+			all = append(all, a)
 		}
 	}
 	h.mu.Unlock()
-	if h.env.Quota != nil {
-		wakeRefused(h.env.Quota.ended(counted...))
-	}
+	h.env.Quota.uncount(all...)
+	h.env.Quota.forgetAll(func(w waiter) bool { return w.hub == h })
 	h.actors.Wait()
 	return nil
 }

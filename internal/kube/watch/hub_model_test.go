@@ -122,7 +122,8 @@ func (b *modelledHub) check() error {
 	subscribed := map[*actor]map[*listener]int{}
 	routes := map[schema.GroupVersionKind]int{}
 	hold := func(l *listener, held targetSet) {
-		for t, a := range held {
+		for t, i := range held {
+			a := i.actor
 			wanted[a]++
 			if t.selection != a.selection {
 				narrower[a]++

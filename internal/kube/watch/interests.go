@@ -11,14 +11,14 @@ import (
 // one interest in a selection of a kind.
 type interests struct {
 	count      int // all interests
-	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind serves too
+	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind or of a namespace serves too
 	departures int // how often the last interest was released
 	grace      *time.Timer
 }
 
 // hasOwnInterest says whether there is an interest in the actor's own selection. An actor of a
 // whole kind serves narrower selections only as long as there is: it does not run for those
-// alone.
+// alone. That of a namespace does, for the single objects in it.
 func (i *interests) hasOwnInterest() bool { return i.count > i.narrower }
 
 func (i *interests) stopGrace() {
@@ -46,9 +46,9 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	if a == nil {
 		a = newActor(&h.env, k, served)
 		k.add(a)
-		if h.env.Quota.counts(served) && !h.stopped {
-			h.env.Quota.added()
-		}
+	}
+	if a.count == 0 {
+		h.env.Quota.uncount(a) // in its grace period; it counts again if the new interest does
 	}
 	a.count++
 	if served != s {
@@ -58,26 +58,34 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	return a
 }
 
-// acquireWithinQuota is acquire for a target of a subscriber that has a number of such targets
-// already, unless the quota refuses it. The lock is held.
-func (h *Hub) acquireWithinQuota(l *listener, targets int, gvk schema.GroupVersionKind, s Selection) (a *actor, refusal string) {
-	quota := h.env.Quota
-	if !quota.counts(s) || h.stopped {
-		return h.acquire(gvk, s), ""
+// acquireFor is acquire for a target of a lease, unless the quota refuses it. The lock is held.
+func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal string) {
+	quota, gvk, s := h.env.Quota, t.kind, t.selection
+	if !l.limited || !quota.counts(s) || h.stopped {
+		return interest{actor: h.acquire(gvk, s)}, ""
 	}
 	k := h.kindOf(gvk)
 	if k.wholeFor(s) != nil {
-		return h.acquire(gvk, s), "" // it costs nothing more
+		return interest{actor: h.acquire(gvk, s)}, "" // it costs nothing more
 	}
-	if refusal = quota.check(l, targets, k.actors[k.join(s)]); refusal != "" {
+	// An admitted target that joins others needs no watch of its own any more, once the lease is
+	// committed. One that leaves such a watch needs one, and is not exempt.
+	served := k.join(s)
+	replaces := l.sub.committed[t].counted && served != s
+	targets := l.counts
+	if own {
+		targets = 0
+	}
+	if refusal = quota.check(l.waiter(), targets, k.actors[served], replaces); refusal != "" {
+		l.refused = true
 		if len(k.actors) == 0 {
 			delete(h.kinds, gvk)
 		}
-		return nil, refusal
+		return interest{}, refusal
 	}
-	a = h.acquire(gvk, s)
-	quota.acquired(l.subscriber.Namespace, a)
-	return a, ""
+	a := h.acquire(gvk, s)
+	quota.acquired(l.sub.listener.subscriber.Namespace, a)
+	return interest{actor: a, counted: true}, ""
 }
 
 // wholeFor returns the actor of the whole kind, if it serves a selection.
@@ -138,17 +146,6 @@ func (h *Hub) retire(a *actor, departure int) {
 	if a.cancel != nil {
 		a.cancel()
 	}
-	var waiting []*listener
-	if h.env.Quota.counts(a.selection) {
-		waiting = h.env.Quota.ended(a)
-	}
+	h.env.Quota.uncount(a)
 	h.mu.Unlock()
-	wakeRefused(waiting)
-}
-
-// wakeRefused wakes subscribers that a quota has refused. No lock is held.
-func wakeRefused(waiting []*listener) {
-	for _, l := range waiting {
-		l.wake(Cause{Object: l.subscriber.Key, Change: Resync, Priority: Background, ObservedAt: time.Now()})
-	}
 }

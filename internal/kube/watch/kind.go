@@ -3,6 +3,7 @@ package watch
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -19,12 +20,19 @@ type kind struct {
 	endedEvents map[string]uint64 // events of stopped actors, by class
 	several     []*actor          // actors of selections by labels or namespace; replaced, never modified
 	singles     map[string]int    // actors of single objects, by namespace
-	unjoinable  map[string]bool   // namespaces in which not all objects may be watched
+
+	// unjoinable has the namespaces in which not all objects may be watched, until when that is
+	// assumed.
+	unjoinable map[string]time.Time
 }
 
 // maxSingles is how many single objects of a namespace have a watch each. Beyond it one watch of
 // the namespace serves them all: a watch costs a connection's stream, a goroutine and a cache.
 const maxSingles = 8
+
+// joinRetry is how long a namespace of which the watch is forbidden has one for each object, unless
+// permissions change before. The next reconciles that read there then try the watch again.
+const joinRetry = 10 * time.Minute
 
 func (k *kind) add(a *actor) {
 	k.actors[a.selection] = a
@@ -53,15 +61,19 @@ func (k *kind) remove(a *actor) {
 // it, if it is watched already or there are many single objects. An account that may not watch
 // the namespace has a watch for each object.
 func (k *kind) join(s Selection) Selection {
-	if s.class() != "one" || s.namespace == "" || k.unjoinable[s.namespace] {
+	if s.class() != "one" || s.namespace == "" {
 		return s
 	}
-	joined := k.actors[InNamespace(s.namespace)]
+	now, joined, singles := time.Now(), k.actors[InNamespace(s.namespace)], k.singles[s.namespace]
+	if k.actors[s] == nil {
+		singles++
+	}
 	switch {
 	case joined != nil && joined.current().Reason == Forbidden:
-		ensure(&k.unjoinable, s.namespace, func() bool { return true })
+		ensure(&k.unjoinable, s.namespace, func() time.Time { return now })
+		k.unjoinable[s.namespace] = now.Add(joinRetry)
 		return s
-	case joined != nil, k.actors[s] == nil && k.singles[s.namespace] >= maxSingles:
+	case joined != nil, singles > maxSingles && !now.Before(k.unjoinable[s.namespace]):
 		return InNamespace(s.namespace)
 	}
 	return s

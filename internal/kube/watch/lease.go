@@ -13,8 +13,14 @@ type subscription struct {
 	leases    int // open ones; they keep a subscription without committed targets
 }
 
-// targetSet maps targets to the actors that serve them.
-type targetSet map[Target]*actor
+// targetSet maps targets to how they are served.
+type targetSet map[Target]interest
+
+// interest is the interest of a subscriber in a target.
+type interest struct {
+	*actor       // that serves it
+	counted bool // by the quota
+}
 
 // Lease collects the targets that a subscriber watches during one reconcile. While it is
 // open, the subscriber receives the events of both its committed targets and those of the
@@ -23,23 +29,33 @@ type targetSet map[Target]*actor
 // A subscriber has one lease at a time, which the caller ensures. The methods are safe for
 // concurrent use.
 type Lease struct {
-	hub *Hub
-	sub *subscription
+	hub     *Hub
+	sub     *subscription
+	limited bool // by the quota
 
-	once   sync.Once
-	wanted targetSet // guarded by the hub's lock; nil once the lease ended
-	counts int       // of these, the ones that the quota counts
+	once    sync.Once
+	wanted  targetSet // guarded by the hub's lock; nil once the lease ended
+	counts  int       // of these, the ones that count for Limits.PerSubscriber
+	refused bool      // by the quota; guarded by the hub's lock
 }
 
-// Begin opens a lease. The caller ends it by Commit or Discard.
-func (h *Hub) Begin(s Subscriber) *Lease {
+func (l *Lease) waiter() waiter { return waiter{l.hub, l.sub.listener.subscriber} }
+
+// Begin opens a lease without limits, for what controllers read for themselves. The caller ends
+// it by Commit or Discard.
+func (h *Hub) Begin(s Subscriber) *Lease { return h.begin(s, false) }
+
+// BeginWithinQuota is Begin for an instance: Config.Quota counts its targets, and may refuse them.
+func (h *Hub) BeginWithinQuota(s Subscriber) *Lease { return h.begin(s, true) }
+
+func (h *Hub) begin(s Subscriber, limited bool) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sub := ensure(&h.subs, s, func() *subscription {
 		return &subscription{listener: &listener{s, h.env.Enqueue}}
 	})
 	sub.leases++
-	return &Lease{hub: h, sub: sub, wanted: targetSet{}}
+	return &Lease{hub: h, sub: sub, limited: limited, wanted: targetSet{}}
 }
 
 // Watch adds a target and returns the state of its kind. From before it returns, every
@@ -49,39 +65,45 @@ func (h *Hub) Begin(s Subscriber) *Lease {
 // Unless the state is Synced, objects may be missing from the hub that exist in the
 // cluster. Any change of the state wakes the subscriber.
 //
-// A target beyond a limit of Config.Quota is not added: its state is Unavailable, with the reason
-// LimitExceeded.
+// A target beyond a limit of Config.Quota is not added to a lease within the quota: its state is
+// Unavailable, with the reason LimitExceeded.
 //
 // After the lease ended, Watch has no effect but to return the state.
-func (l *Lease) Watch(t Target) State {
+func (l *Lease) Watch(t Target) State { return l.watch(t, false) }
+
+// watch is Watch. An own target does not count for Limits.PerSubscriber.
+func (l *Lease) watch(t Target, own bool) State {
 	h := l.hub
 	h.mu.Lock()
 	if l.wanted == nil {
 		h.mu.Unlock()
 		return h.State(t.kind, t.selection)
 	}
-	a, ok := l.wanted[t]
+	i, ok := l.wanted[t]
 	if !ok {
 		var refusal string
-		if a, refusal = h.acquireWithinQuota(l.sub.listener, l.counts, t.kind, t.selection); a == nil {
+		if i, refusal = h.acquireFor(l, t, own); refusal != "" {
 			h.mu.Unlock()
 			return State{Phase: Unavailable, Reason: LimitExceeded, Message: refusal}
 		}
-		if h.env.Quota.counts(t.selection) {
+		if i.counted && !own {
 			l.counts++
 		}
-		a.subscribe(l.sub.listener, t.route)
-		h.launch(a)
-		l.wanted[t] = a
+		i.subscribe(l.sub.listener, t.route)
+		h.launch(i.actor)
+		l.wanted[t] = i
 	}
 	h.mu.Unlock()
-	return a.current()
+	return i.current()
 }
 
 // Commit replaces the subscriber's targets by those of the lease.
 func (l *Lease) Commit() {
 	l.end(func(sub *subscription) (dropped targetSet) {
 		dropped, sub.committed = sub.committed, l.wanted
+		if l.limited && !l.refused {
+			l.hub.env.Quota.forget(l.waiter())
+		}
 		return dropped
 	})
 }
@@ -99,73 +121,66 @@ func (l *Lease) end(choose func(*subscription) targetSet) {
 		dropped := choose(l.sub)
 		l.wanted = nil
 		l.sub.leases--
-		left := h.releaseAll(l.sub, dropped)
+		displaced := h.releaseAll(l.sub, dropped)
 		h.mu.Unlock()
-		left.notify()
+		notifyAll(displaced)
 	})
 }
 
 // Forget drops all targets of a subscriber. An event that is in flight may still reach it.
 func (h *Hub) Forget(s Subscriber) {
 	h.mu.Lock()
-	var left leftBehind
+	h.env.Quota.forget(waiter{h, s})
+	var displaced []*actor
 	if sub := h.subs[s]; sub != nil {
 		dropped := sub.committed
 		sub.committed = nil
-		left = h.releaseAll(sub, dropped)
+		displaced = h.releaseAll(sub, dropped)
 	}
 	h.mu.Unlock()
-	left.notify()
+	notifyAll(displaced)
 }
 
 // ForgetKind drops all targets of the subscribers of a kind, which is no longer reconciled.
 // It iterates over all subscriptions.
 func (h *Hub) ForgetKind(gk schema.GroupKind) {
 	h.mu.Lock()
-	var all leftBehind
+	h.env.Quota.forgetAll(func(w waiter) bool { return w.hub == h && w.subscriber.GroupKind() == gk })
+	var displaced []*actor
 	for subscriber, sub := range h.subs {
 		if subscriber.GroupKind() == gk {
 			dropped := sub.committed
 			sub.committed = nil
-			left := h.releaseAll(sub, dropped)
-			all.displaced, all.waiting = append(all.displaced, left.displaced...), append(all.waiting, left.waiting...)
+			displaced = append(displaced, h.releaseAll(sub, dropped)...)
 		}
 	}
 	h.mu.Unlock()
-	all.notify()
+	notifyAll(displaced)
 }
 
-// leftBehind are those that the caller notifies of released targets, once it holds no lock:
-// actors that are about to stop, whose subscribers acquire actors of their own, and subscribers
-// that the quota has refused before.
-type leftBehind struct {
-	displaced []*actor
-	waiting   []*listener
-}
-
-func (l leftBehind) notify() {
-	for _, a := range l.displaced {
+func notifyAll(actors []*actor) {
+	for _, a := range actors {
 		a.notify()
 	}
-	wakeRefused(l.waiting)
 }
 
-// releaseAll releases targets, and deletes the subscription if it is empty now. The lock is
-// held.
-func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (left leftBehind) {
-	for t, a := range dropped {
-		a.unsubscribe(sub.listener, t.route)
-		if quota := h.env.Quota; quota.counts(t.selection) && a.selection != All() {
-			left.waiting = append(left.waiting, quota.released(sub.listener.subscriber.Namespace, a)...)
+// releaseAll releases targets, and deletes the subscription if it is empty now. It returns the
+// actors that are about to stop: the caller notifies their subscribers, which acquire actors of
+// their own, once it holds no lock. The lock is held.
+func (h *Hub) releaseAll(sub *subscription, dropped targetSet) (displaced []*actor) {
+	for t, i := range dropped {
+		i.unsubscribe(sub.listener, t.route)
+		if a := h.release(i.actor, t.selection); a != nil {
+			displaced = append(displaced, a)
 		}
-		if displaced := h.release(a, t.selection); displaced != nil {
-			left.displaced = append(left.displaced, displaced)
+		if i.counted {
+			h.env.Quota.released(sub.listener.subscriber.Namespace, i.actor, i.count > 0)
 		}
 	}
 	if len(sub.committed) == 0 && sub.leases == 0 {
 		delete(h.subs, sub.listener.subscriber)
 	}
-	return left
+	return displaced
 }
 
 func (a *actor) subscribe(l *listener, r route) {

@@ -28,12 +28,20 @@ func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstruc
 // Object watches a single object and returns it, nil if there is none, with the state that
 // says whether that is reliable.
 func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
-	return l.single(Object(kind, namespace, name))
+	target := Object(kind, namespace, name)
+	return l.read(target, l.Watch(target))
 }
 
-// single reads the object of a target by name.
-func (l *Lease) single(target Target) (*unstructured.Unstructured, State) {
-	state := l.Watch(target)
+// OwnObject is Object for an object that the instance consists of and that is not a managed object
+// yet. An instance may have more of these than it may read of others, but the limits of its
+// namespace and of all watches apply: its users may write what it refers to.
+func (l *Lease) OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
+	target := Object(kind, namespace, name)
+	return l.read(target, l.watch(target, true))
+}
+
+// read reads the object of a target by name, which is watched with this state.
+func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, State) {
 	a := l.hub.actorFor(target.kind, target.selection)
 	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
@@ -45,7 +53,8 @@ func (l *Lease) single(target Target) (*unstructured.Unstructured, State) {
 // Child watches a managed object by its name and returns it, nil if there is none, with the
 // state that says whether that is reliable.
 func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
-	return l.single(Child(kind, namespace, name))
+	target := Child(kind, namespace, name)
+	return l.read(target, l.Watch(target))
 }
 
 // Matching watches the objects that a selector matches, in one namespace or, if that is

@@ -46,12 +46,22 @@ func (r *permissionWatcher) addForbidden(kind schema.GroupVersionKind, by int) {
 	}
 }
 
+// forgetUnjoinable has the namespaces be tried again of which the watch was forbidden.
+func (h *Hub) forgetUnjoinable() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.kinds {
+		k.unjoinable = nil
+	}
+}
+
 // changed makes forbidden watches retry. It ignores objects that existed when the watches
 // were refused.
 func (r *permissionWatcher) changed(key object.Key, c Cause) {
 	if key.Name == "" || c.Priority == Background {
 		return
 	}
+	r.hub.forgetUnjoinable()
 	for _, a := range r.hub.actorsOf(func(*kind) bool { return true }) {
 		if a.current().Reason == Forbidden {
 			a.kindChanged(KindAdded)

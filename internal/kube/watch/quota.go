@@ -3,20 +3,21 @@ package watch
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Limits bound the watches of objects that are not the subscribers' own: those of single objects
-// and of selections by labels or namespace. The watches of kinds, and of managed objects, are as
-// many as there are kinds. A zero field is its default.
+// Limits bound the watches of objects that are not the instances' own: those of single objects and
+// of selections by labels or namespace. They do not bound the watches of managed objects, and of
+// whole kinds, which a selector that matches everything in all namespaces needs too: of these, each
+// hub has as many as there are kinds, and there is a hub for each account. They do not bound what
+// controllers read for themselves either. A zero field is its default.
 type Limits struct {
-	// PerSubscriber bounds the targets of one subscriber. Default MaxPerInstance.
+	// PerSubscriber bounds the targets of one instance, without those of Lease.OwnObject. Default MaxPerInstance.
 	PerSubscriber int
-	// PerNamespace bounds the watches for the subscribers of one namespace, and Total all
-	// watches. A watch that several share counts once. Defaults MaxPerNamespace and
+	// PerNamespace bounds the watches for the instances of one namespace, and Total those for
+	// all instances. A watch that several share counts once. Defaults MaxPerNamespace and
 	// MaxWatches.
 	PerNamespace int
 	Total        int
@@ -44,24 +45,25 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// Quota counts the watches of several hubs against their limits. It is safe for concurrent use.
+// Quota counts the watches of several hubs for instances against their limits. It is safe for concurrent use.
 // A nil Quota has no limits.
 type Quota struct {
 	limits  Limits
 	refused *prometheus.CounterVec
 
-	mu    sync.Mutex // held while no other lock is taken
-	total int
-	// namespaces has, by the namespace of subscribers, how many interests there are in each actor.
+	mu sync.Mutex // the innermost: it is taken under the hub's lock, and no other under it
+	// watches has how many interests count in each actor. One without any counts for as long as
+	// its watch continues for nobody else.
+	watches map[*actor]int
+	// namespaces has the same by the namespace of instances, without actors that have none.
 	namespaces map[string]map[*actor]int
-	// waiting are the subscribers that were refused since a watch ended.
-	waiting map[*listener]struct{}
+	waiting
 }
 
 // NewQuota returns a quota without watches.
 func NewQuota(l Limits) *Quota {
 	return &Quota{
-		limits: l.withDefaults(), namespaces: map[string]map[*actor]int{}, waiting: map[*listener]struct{}{},
+		limits: l.withDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_watch_limits_exceeded_total",
 			Help: "Reads for instances that were refused since a limit of watches is reached, by the limit as its flag names it.",
@@ -78,39 +80,37 @@ func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refused.Collect(out) }
 // counts says whether the watches of a selection count.
 func (q *Quota) counts(s Selection) bool { return q != nil && !s.managed && s != All() }
 
-// check returns why a subscriber may not have one more target, whose actor exists or has to be
-// created; empty if it may. A refused subscriber is woken when a watch has ended.
-func (q *Quota) check(l *listener, targets int, a *actor) (refusal string) {
+// check returns why a subscriber may not have one more target, which an actor serves, or a new one
+// if that is nil; empty if it may. One that replaces a watch of the subscriber is not refused for
+// the number of watches. A subscriber that is refused for the number of watches is woken when
+// one has ended.
+func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	namespace := l.subscriber.Namespace
+	namespace := w.subscriber.Namespace
 	inNamespace := q.namespaces[namespace]
+	_, watched := q.watches[a]
 	limit, most := "", 0
 	switch {
 	case targets >= q.limits.PerSubscriber:
 		limit, most = PerInstanceFlag, q.limits.PerSubscriber
 		refusal = "the instance reads more than %d objects and selections of others (%s)"
-	case (a == nil || inNamespace[a] == 0) && len(inNamespace) >= q.limits.PerNamespace:
+	case replaces:
+		return ""
+	case inNamespace[a] == 0 && len(inNamespace) >= q.limits.PerNamespace:
 		limit, most = PerNamespaceFlag, q.limits.PerNamespace
 		refusal = "the instances of the namespace cause more than %d watches (%s)"
-	case a == nil && q.total >= q.limits.Total:
+	case !watched && len(q.watches) >= q.limits.Total:
 		limit, most = TotalFlag, q.limits.Total
 		refusal = "there are %d watches already (%s)"
 	default:
 		return ""
 	}
 	if limit != PerInstanceFlag {
-		q.waiting[l] = struct{}{}
+		q.addRefusal(w, limit)
 	}
 	q.refused.WithLabelValues(limit[2:]).Inc()
 	return fmt.Sprintf(refusal, most, limit)
-}
-
-// added counts a new actor.
-func (q *Quota) added() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.total++
 }
 
 // acquired counts an interest of a namespace in an actor.
@@ -119,50 +119,50 @@ func (q *Quota) acquired(namespace string, a *actor) {
 	defer q.mu.Unlock()
 	in := ensure(&q.namespaces, namespace, func() map[*actor]int { return map[*actor]int{} })
 	in[a]++
+	q.watches[a]++
 }
 
-// released undoes acquired. It returns the subscribers to wake, if the namespace has one watch
-// less.
-func (q *Quota) released(namespace string, a *actor) []*listener {
+// released undoes acquired. The actor does not count any more if it continues for those that do
+// not count.
+func (q *Quota) released(namespace string, a *actor, continues bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	in := q.namespaces[namespace]
-	if in[a] == 0 {
-		return nil // its hub has stopped
+	if q.watches[a] == 0 {
+		return // its hub has stopped
 	}
+	if q.watches[a]--; q.watches[a] == 0 && continues {
+		delete(q.watches, a)
+	}
+	in := q.namespaces[namespace]
 	if in[a]--; in[a] > 0 {
-		return nil
+		return
 	}
 	delete(in, a)
 	if len(in) == 0 {
 		delete(q.namespaces, namespace)
 	}
-	return q.takeWaiting(func(l *listener) bool { return l.subscriber.Namespace == namespace })
+	q.wakeSoon()
 }
 
-// ended forgets actors that have ended, and returns the subscribers to wake.
-func (q *Quota) ended(actors ...*actor) []*listener {
+// uncount forgets actors, which have ended or serve nobody who counts.
+func (q *Quota) uncount(actors ...*actor) {
+	if q == nil {
+		return
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.total -= len(actors)
-	for namespace, in := range q.namespaces {
-		for _, a := range actors {
+	for _, a := range actors {
+		interests := q.watches[a]
+		delete(q.watches, a)
+		if interests == 0 {
+			continue
+		}
+		for namespace, in := range q.namespaces { // its hub stops
 			delete(in, a)
-		}
-		if len(in) == 0 {
-			delete(q.namespaces, namespace)
-		}
-	}
-	return q.takeWaiting(func(*listener) bool { return true })
-}
-
-func (q *Quota) takeWaiting(which func(*listener) bool) (taken []*listener) {
-	for l := range q.waiting {
-		if which(l) {
-			delete(q.waiting, l)
-			taken = append(taken, l)
+			if len(in) == 0 {
+				delete(q.namespaces, namespace)
+			}
 		}
 	}
-	slices.SortFunc(taken, func(a, b *listener) int { return a.subscriber.Compare(b.subscriber.Key) })
-	return taken
+	q.wakeSoon()
 }

@@ -222,9 +222,9 @@ func (s *scriptedHub) install(gvk schema.GroupVersionKind, sc *script) {
 	s.scripts[gvk] = sc
 }
 
-// commit wants the targets and commits.
+// commit wants the targets of an instance and commits.
 func (s *scriptedHub) commit(sub string, targets ...Target) {
-	l := s.Begin(subscriberOf(sub))
+	l := s.BeginWithinQuota(subscriberOf(sub))
 	for _, t := range targets {
 		l.Watch(t)
 	}
