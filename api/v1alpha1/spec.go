@@ -54,6 +54,18 @@ type DefinitionSpec struct {
 	//
 	// +optional
 	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
+
+	// AllowSecretOutputs lists outputs that may contain data of Secrets, each with everything
+	// below it: fields of the status of instances, such as status.password, and names and labels
+	// of resources, such as resources.web.metadata.labels. By default a definition that puts
+	// data of a Secret into an output is refused. It is an addition of Espalier's.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=set
+	AllowSecretOutputs []string `json:"allowSecretOutputs,omitempty"`
+
 	// Revision is the number of the revision that instances are composed with; by default
 	// the newest. It is an addition of Espalier's.
 	//

@@ -169,6 +169,11 @@ func (in *DefinitionSpec) DeepCopyInto(out *DefinitionSpec) {
 		*out = new(ServiceAccount)
 		**out = **in
 	}
+	if in.AllowSecretOutputs != nil {
+		in, out := &in.AllowSecretOutputs, &out.AllowSecretOutputs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Revision != nil {
 		in, out := &in.Revision, &out.Revision
 		*out = new(int64)

@@ -9,21 +9,25 @@ import (
 )
 
 // CompileAccepted compiles a definition that was accepted before and no longer compiles
-// because its kinds have changed. It compiles the definition as if one kind were not
+// because its kinds have changed, or because data of Secrets in outputs is refused now. The
+// latter it accepts. If that is not enough, it compiles the definition as if one kind were not
 // installed: the first, in order of use, without which it compiles, or else all kinds. The
 // nodes of such a kind wait, and the others continue. It returns nil if the definition is
 // invalid without any kinds.
 func CompileAccepted(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Graph {
+	if g, _ := Compile(spec, kinds, acceptSecretOutputs); g != nil {
+		return g
+	}
 	uses := UsedKinds(spec)
 	for _, gvk := range uses {
 		if _, known := kinds[gvk]; !known {
 			continue
 		}
-		if g, _ := Compile(spec, withoutKinds(kinds, gvk)); g != nil {
+		if g, _ := Compile(spec, withoutKinds(kinds, gvk), acceptSecretOutputs); g != nil {
 			return g
 		}
 	}
-	g, _ := Compile(spec, withoutKinds(kinds, uses...))
+	g, _ := Compile(spec, withoutKinds(kinds, uses...), acceptSecretOutputs)
 	return g
 }
 

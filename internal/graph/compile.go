@@ -47,13 +47,16 @@ var compilerPasses = []compilerPass{
 	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},
+	{"data of Secrets in outputs", checkSecretOutputs},
 }
 
 // compilation is the state between passes.
 type compilation struct {
-	spec     *v1alpha1.DefinitionSpec
-	kinds    Kinds
-	problems diag.List
+	spec  *v1alpha1.DefinitionSpec
+	kinds Kinds
+	// secretOutputsRule is what happens to outputs with data of Secrets.
+	secretOutputsRule SecretOutputs
+	problems          diag.List
 
 	graph *Graph
 	// drafts has one for each entry of spec.resources, in its order.
@@ -85,14 +88,26 @@ func (c *compilation) breakf(d *draft, at object.Path, format string, args ...an
 	c.problems.Addf(at, format, args...)
 }
 
-// Compile turns a definition's spec into a graph. If the spec is invalid, it returns all
-// problems and a nil graph.
-func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds) (*Graph, diag.List) {
-	return compile(spec, kinds, nil)
+// Option is a rule of a compilation that is not part of the definition.
+type Option func(*compilation)
+
+// WithSecretOutputs sets what happens to a definition that puts data of Secrets into outputs; by
+// default it is refused.
+func WithSecretOutputs(rule SecretOutputs) Option {
+	return func(c *compilation) { c.secretOutputsRule = rule }
 }
 
-func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded) (*Graph, diag.List) {
+// Compile turns a definition's spec into a graph. If the spec is invalid, it returns all
+// problems and a nil graph.
+func Compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, options ...Option) (*Graph, diag.List) {
+	return compile(spec, kinds, nil, options)
+}
+
+func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded, options []Option) (*Graph, diag.List) {
 	c := &compilation{spec: spec, kinds: kinds, graph: &Graph{readiness: spec.Readiness, embedded: embedded}}
+	for _, set := range options {
+		set(c)
+	}
 	if spec.Schema == nil {
 		c.problems.Addf("spec.schema", "is required")
 		return nil, c.problems

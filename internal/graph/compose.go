@@ -74,7 +74,7 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 // applied, which for a collection is one node for each item.
 func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 	node = plan.Node{
-		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift, Recreate: n.recreate, Sensitive: n.mayHoldSecret,
+		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift, Recreate: n.recreate, Sensitive: n.mayHoldSecret, SecretFields: n.secretFields,
 		Variable: n.Variable, Layer: n.Layer, DependsOn: n.deletionDependencies, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.evaluateIncludeWhen(n, &node); node.SkipMessage != "" {

@@ -22,9 +22,10 @@ type Embedded struct {
 }
 
 // CompileEmbedded is Compile for an embedded graph. It uses only the status of the spec's
-// schema.
+// schema. Data of Secrets in outputs is listed and never refused: a pipeline has no last good
+// graph to continue with.
 func CompileEmbedded(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded Embedded) (*Graph, diag.List) {
-	return compile(withPlaceholderKind(spec), kinds, &embedded)
+	return compile(withPlaceholderKind(spec), kinds, &embedded, []Option{acceptSecretOutputs})
 }
 
 // UsedKindsOfEmbedded is UsedKinds for an embedded graph.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -41,6 +42,9 @@ type Graph struct {
 	// Missing lists, sorted, the kinds that no server served when the graph was compiled.
 	// Their nodes are untyped and wait for the kind; all other nodes work.
 	Missing []schema.GroupVersionKind
+	// SecretOutputs lists the expressions that put data of Secrets into outputs though the
+	// definition does not allow it, if Options accept that.
+	SecretOutputs diag.List
 	// DeletionDefaults are the definition's settings for the deletion of its instances.
 	DeletionDefaults inventory.Defaults
 	// NoOwnerReferences says that children have no owner reference to their instance.
@@ -108,6 +112,8 @@ type Node struct {
 	namespaceUnset bool
 	// mayHoldSecret says that the object may contain the data of a Secret.
 	mayHoldSecret bool
+	// secretFields says that names of the object's fields may come from a Secret.
+	secretFields bool
 	// readsSecret says that it may because its template reads a Secret.
 	readsSecret bool
 	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that

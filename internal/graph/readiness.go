@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -51,11 +52,18 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 	default:
 		h.Ready = true
 	}
-	if !h.Ready {
+	switch {
+	case !h.Ready && n.readsSecret && n.mayQuoteItsSpec():
+		return unready("its status says why; the message is %s", strings.Trim(redacted, "()"))
+	case !h.Ready:
 		return unready("%s", h.Message)
 	}
 	return true, plan.Problem{}
 }
+
+// mayQuoteItsSpec says whether the status of an object may quote its spec. The messages about
+// built-in kinds do not: they are derived from numbers and reasons.
+func (n *Node) mayQuoteItsSpec() bool { return strings.Contains(n.Kind.Group, ".") }
 
 // reportedProblem is the problem that the status of a node's object reports; empty if it
 // may contain Secret data.
@@ -90,7 +98,13 @@ func conditionProblem(b *expr.Budget, p *expr.Program, vars map[string]any, hide
 	value, err := p.EvalWithin(b, vars)
 	var pending *expr.Pending
 	switch {
-	case err != nil && hide && !errors.As(err, &pending):
+	case err != nil && hide && errors.As(err, &pending):
+		shown := expr.Pending{Refs: make([]expr.Ref, len(pending.Refs))}
+		for i, r := range pending.Refs {
+			shown.Refs[i] = asWritten(r, p.Refs())
+		}
+		return fmt.Sprintf("%s: %v", p.Source(), &shown)
+	case err != nil && hide:
 		return fmt.Sprintf("%s: has no value %s", p.Source(), redacted)
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p.Source(), err)

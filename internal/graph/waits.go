@@ -14,7 +14,7 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 	var pending *expr.Pending
 	if errors.As(err, &pending) {
 		var waits []plan.Wait
-		for _, r := range pending.Refs {
+		for _, r := range g.shown(pending.Refs, n.refs) {
 			for _, path := range readsThrough(n.refs, r) {
 				waits = append(waits, fieldWait(n, path))
 			}
@@ -34,6 +34,29 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 		}
 	}
 	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}
+}
+
+// shown are missing paths as messages may name them: where keys or indices may be computed from a
+// Secret, as the expressions write them, which is [*] for a computed one.
+func (g *Graph) shown(missing, refs []expr.Ref) []expr.Ref {
+	if !g.mayReadSecret(refs) {
+		return missing
+	}
+	out := make([]expr.Ref, len(missing))
+	for i, m := range missing {
+		out[i] = asWritten(m, refs)
+	}
+	return out
+}
+
+// asWritten returns the part of an expression's path that leads to a missing path, or its root.
+func asWritten(missing expr.Ref, refs []expr.Ref) expr.Ref {
+	for _, r := range refs {
+		if r.Root == missing.Root && len(r.Path) >= len(missing.Path) && hasPrefix(r.Path, missing.Path) {
+			return expr.Ref{Root: r.Root, Path: r.Path[:len(missing.Path)]}
+		}
+	}
+	return expr.Ref{Root: missing.Root}
 }
 
 // readsThrough returns the paths that the node reads below a missing path. A wait for the

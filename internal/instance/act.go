@@ -174,7 +174,7 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsOutcomeUnknown(res.err)
 	problem := problemOf(res.err)
 	if step.Sensitive {
-		res.err = kube.Redacted(res.err)
+		res.err = redacted(step, res.err)
 		problem.Message = res.err.Error()
 	}
 	s.errs = append(s.errs, fmt.Errorf("%s: %s: %w", step.Node, describeObject(step), res.err))

@@ -3,7 +3,6 @@ package instance
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/go-logr/logr"
 
@@ -31,11 +30,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step p
 	if res.answer == nil || res.answer.GetResourceVersion() == live.GetResourceVersion() {
 		return res
 	}
-	names := make([]string, len(step.LostFields))
-	for i, path := range step.LostFields {
-		names[i] = string(path)
-	}
 	r.Events.Event(s.instance, telemetry.Warning, "DriftCorrected",
-		fmt.Sprintf("%s of %s was changed by %s and is corrected", strings.Join(names, ", "), object.KeyOf(live), managersOfFields(live, step.Object, step.LostFields)))
+		fmt.Sprintf("%s of %s was changed by %s and is corrected", step.DescribeFields(step.LostFields), object.KeyOf(live), managersOfFields(live, step.Object, step.LostFields)))
 	return res
 }

@@ -33,6 +33,9 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 		}
 		if err := r.Cluster.DryRunCreate(ctx, step.Object, v1alpha1.ChildManager); err != nil {
 			if kube.IsTransient(err) {
+				if step.Sensitive {
+					err = redacted(step, err)
+				}
 				s.errs = append(s.errs, err)
 			}
 			results[i].hint = "it is not recreated, since a new one would be refused as well: " + describeError(step, err)
@@ -92,9 +95,17 @@ func describeObject(step plan.Step) string {
 // Secret.
 func describeError(step plan.Step, err error) string {
 	if step.Sensitive {
-		return kube.Redacted(err).Error()
+		return redacted(step, err).Error()
 	}
 	return kube.Concise(err).Error()
+}
+
+// redacted is an error about the object of a sensitive step, without what may come from a Secret.
+func redacted(step plan.Step, err error) error {
+	if step.SecretFields {
+		return kube.RedactedWithoutFields(err)
+	}
+	return kube.Redacted(err)
 }
 
 // blockedHint says why an object is not recreated; nil means that its deletion was accepted.

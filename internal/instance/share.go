@@ -10,6 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -43,6 +44,14 @@ func (r *Reconciler) fieldConflict(ctx context.Context, step plan.Step, current 
 		logr.FromContextOrDiscard(ctx).V(1).Info("cannot read which manager has set a field", "object", describeObject(step), "error", err.Error())
 	} else {
 		by = othersWithDifferent(live, step.Object)
+	}
+	switch {
+	case step.SecretFields:
+		fields = nil
+	case step.Sensitive:
+		for i := range fields {
+			fields[i] = kube.RedactedField(fields[i])
+		}
 	}
 	return result{conflict: &plan.RefusedApply{
 		DesiredDigest: inventory.AppliedDigest(step.Object), LiveDigest: plan.ContentDigest(current), Problem: plan.FieldConflictProblem(step.Object, fields, by),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +44,9 @@ func ClassifyError(err error) (Reason, string) {
 
 // RedactedMessage describes the error of a request without quoting the object that was
 // sent: the server's reason, the forbidden verb and resource, and the fields in question.
-func RedactedMessage(err error) string {
+func RedactedMessage(err error) string { return redactedMessage(err, true) }
+
+func redactedMessage(err error, withFields bool) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return describeNoAnswer(err)
@@ -55,7 +58,9 @@ func RedactedMessage(err error) string {
 			text += " to " + what.String()
 		}
 		for _, cause := range answer.Details.Causes {
-			text += fmt.Sprintf("; %s: %s", cause.Field, cause.Type)
+			if withFields {
+				text += fmt.Sprintf("; %s: %s", RedactedField(cause.Field), cause.Type)
+			}
 		}
 	}
 	return text
@@ -90,12 +95,26 @@ func describeNoAnswer(err error) string {
 
 // Redacted wraps the error of a request so that its text cannot quote the object that was
 // sent. errors.As and errors.Is still see the error.
-func Redacted(err error) error { return redactedError{err} }
+func Redacted(err error) error { return redactedError{err, true} }
 
-type redactedError struct{ error }
+// RedactedWithoutFields is Redacted for an object with names of fields that may not be shown
+// either.
+func RedactedWithoutFields(err error) error { return redactedError{err, false} }
 
-func (q redactedError) Error() string { return RedactedMessage(q.error) }
+type redactedError struct {
+	error
+	withFields bool
+}
+
+func (q redactedError) Error() string { return redactedMessage(q.error, q.withFields) }
 func (q redactedError) Unwrap() error { return q.error }
+
+// contentInField matches what the server quotes from an object in the path of a field: a key of
+// a map, or an item of a list that is found by its fields or its value.
+var contentInField = regexp.MustCompile(`\[[^\]]*[^\]0-9][^\]]*\]`)
+
+// RedactedField is the path of a field, as the server names it, without content of the object.
+func RedactedField(field string) string { return contentInField.ReplaceAllString(field, "[…]") }
 
 // IsTransient says whether a failed request may succeed unchanged when it is retried with
 // backoff.

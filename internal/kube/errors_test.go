@@ -84,6 +84,24 @@ func TestClassifyError(t *testing.T) {
 	}
 }
 
+func TestRedactedFields(t *testing.T) {
+	for field, want := range map[string]string{
+		"spec.containers[0].image":                         "spec.containers[0].image",
+		"data[hunter2!]":                                   "data[…]",
+		`spec.containers[name="hunter2"].ports[0]`:         "spec.containers[…].ports[0]",
+		`spec.set[="hunter2"]`:                             "spec.set[…]",
+		`spec.ports[containerPort=80,protocol="TCP"].name`: "spec.ports[…].name",
+	} {
+		if got := kube.RedactedField(field); got != want {
+			t.Errorf("%s: want %q, got %q", field, want, got)
+		}
+	}
+	err := apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(field.NewPath("data", "hunter2"), "a", "no")})
+	if got := kube.RedactedWithoutFields(err).Error(); got != "the API server answers Invalid" {
+		t.Errorf("without fields: %s", got)
+	}
+}
+
 func TestRedactedMessage(t *testing.T) {
 	const secret = "hunter2"
 	cases := map[string]struct {

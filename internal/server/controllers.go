@@ -25,6 +25,7 @@ import (
 	compositiondefinition "github.com/espalier-dev/espalier/internal/composition/definition"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -50,6 +51,9 @@ type Options struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
+	// outputs; by default they are refused.
+	SecretOutputs graph.SecretOutputs
 	// Limits bound each instance, and WatchLimits the watches for instances.
 	Limits      plan.Limits
 	WatchLimits watch.Limits
@@ -285,7 +289,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
-		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount,
+		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -22,6 +23,9 @@ type ManagerOptions struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
+	// outputs; by default they are refused.
+	SecretOutputs graph.SecretOutputs
 	// Limits bound each instance, and WatchLimits the watches for instances.
 	Limits      plan.Limits
 	WatchLimits watch.Limits
@@ -59,7 +63,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		var err error
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
+			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -17,7 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{AdmissionPolicies: true, RequireServiceAccount: true, Usages: true}, nil))
+	log := funcr.New(logged.note, funcr.Options{Verbosity: 3})
+	os.Exit(suite.Main(m, server.Options{AdmissionPolicies: true, RequireServiceAccount: true, Usages: true, Log: log}, nil))
 }
 
 // user is a client with a token and with the rules of a ClusterRole in one namespace, or in all

@@ -9,11 +9,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
+// allowSecretOutputs adds outputs that may contain data of Secrets to a definition.
+func allowSecretOutputs(outputs, definition string) string {
+	return strings.Replace(definition, "\nspec:\n", "\nspec:\n  allowSecretOutputs: ["+outputs+"]\n", 1)
+}
+
 func TestSecretValuesAreNeverReported(t *testing.T) {
 	const password = "Hunter2IsNotAName!"
 	encoded := base64.StdEncoding.EncodeToString([]byte(password))
 	s := suite.New(t)
-	s.Apply(t, suite.Graph("Discreet", "", `
+	s.Apply(t, allowSecretOutputs("resources.refused.metadata.labels", suite.Graph("Discreet", "", `
     - id: secret
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: patterned
@@ -25,7 +30,7 @@ func TestSecretValuesAreNeverReported(t *testing.T) {
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "refused", labels: {l: "${string(secret.data.password)}"}}, data: {a: b}}
     - id: encoded
       template: {apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {password: "${string(secret.data.password)}"}}
-`))
+`)))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\ndata: {password: "+encoded+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Discreet\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Discreet"), s.NS, "x", suite.All(
@@ -40,7 +45,7 @@ func TestSecretValuesAreNeverReported(t *testing.T) {
 func TestValuesRenderedFromSecretsAreNotReported(t *testing.T) {
 	const password = "Hunter2!"
 	s := suite.New(t)
-	s.Apply(t, suite.Graph("Carrier", `status: {number: "${int(string(credentials.data.password))}"}`, `
+	s.Apply(t, allowSecretOutputs("status.number", suite.Graph("Carrier", `status: {number: "${int(string(credentials.data.password))}"}`, `
     - id: credentials
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: carrier
@@ -48,7 +53,7 @@ func TestValuesRenderedFromSecretsAreNotReported(t *testing.T) {
     - id: one
       waitFor: {carrier: {fields: [{path: metadata.annotations.a, pattern: ^never}]}}
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
-`))
+`)))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Carrier\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Carrier"), s.NS, "x", suite.All(
@@ -62,7 +67,7 @@ func TestValuesRenderedFromSecretsAreNotReported(t *testing.T) {
 func TestNamesFromSecretsAreNotReported(t *testing.T) {
 	const password = "hunter2-is-no-name"
 	s := suite.New(t)
-	s.Apply(t, suite.Graph("Named", "", `
+	s.Apply(t, allowSecretOutputs("resources.referred.metadata.name, resources.twins.metadata.name, resources.refused.metadata.name, resources.misnamed.metadata.name", suite.Graph("Named", "", `
     - id: credentials
       externalRef: {apiVersion: v1, kind: Secret, metadata: {name: credentials}}
     - id: word
@@ -77,7 +82,7 @@ func TestNamesFromSecretsAreNotReported(t *testing.T) {
       template: {apiVersion: v1, kind: Secret, metadata: {name: "${one}", labels: {invalid: "a b"}}}
     - id: misnamed
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${word}!"}}
-`))
+`)))
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials, namespace: $NS}\nstringData: {password: "+password+"}\n")
 	s.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Named\nmetadata: {name: x, namespace: $NS}\n")
 	o := s.Await(t, s.Kind("Named"), s.NS, "x", suite.HasCondition("ResourcesReady", "False", "",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/espalier-dev/espalier/internal/functions/packages"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
@@ -30,6 +31,7 @@ type controllerFlags struct {
 	allowCRDDeletion bool
 	requireAccount   bool
 	policies         bool
+	secretOutputs    string
 	verbosity        int
 	postgresql       bool
 	localServers     bool
@@ -58,6 +60,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
+	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
@@ -79,7 +82,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}
 }
@@ -111,6 +114,9 @@ func (f *controllerFlags) logger(cmd *cobra.Command) logr.Logger {
 func (f *controllerFlags) check() error {
 	if f.poll < time.Second {
 		return &usageError{fmt.Errorf("--poll must be at least a second, not %s", f.poll)}
+	}
+	if _, err := graph.ParseSecretOutputs(f.secretOutputs); err != nil {
+		return &usageError{err}
 	}
 	if _, err := manager.ParseLogFormat(f.logFormat); err != nil {
 		return &usageError{err}

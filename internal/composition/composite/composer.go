@@ -51,6 +51,8 @@ type memory struct {
 	lastDesired *pipeline.Desired
 	// required are the last requirements of each step.
 	required map[string]*requirements
+	// secrets are the values of the Secrets that the last run was given.
+	secrets secretValues
 	// ambiguity is the message about an ambiguous choice of a composition in this reconcile.
 	// Later rounds no longer see the ambiguity: the composite references the chosen one.
 	ambiguity string
@@ -70,6 +72,8 @@ type compositeState struct {
 	facts   plan.Facts
 	cluster instance.ClusterState
 	memory  *memory
+	// secrets are the values of the Secrets that functions are given, in this run or the last.
+	secrets secretValues
 	// resourceNames has the resource name of each of the composite's resourceRefs.
 	resourceNames map[objectRef]string
 }
@@ -112,8 +116,11 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	if err != nil {
 		return s.keepLast(plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}), nil
 	}
-	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster}}
+	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}}
 	result := run.Run(ctx, steps, pipeline.Request{Observed: state})
+	given := s.secrets
+	s.secrets.merge(s.memory.secrets) // the former desired state may have these
+	s.memory.secrets = given
 	s.memory.recordRequirements(result)
 	desired := s.desiredOf(result)
 	desired.Fields = s.desiredFields(choice, chosen, desired.Nodes)
@@ -141,9 +148,9 @@ func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 	var desired plan.Desired
 	switch {
 	case result.Failure != nil:
-		desired = s.keepLast(failureProblem(result.Failure))
+		desired = s.keepLast(s.failureProblem(result.Failure))
 		if result.Failure.IsTransient() {
-			desired.Failure = result.Failure
+			desired.Failure = redactedError{result.Failure, s.secrets.redact(result.Failure.Error())}
 		} else {
 			desired.RequeueAfter = fatalRetryInterval
 		}
@@ -159,7 +166,7 @@ func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 	default:
 		desired = s.keepLast(pendingProblem(result.Pending))
 	}
-	desired.Conditions, desired.Results = resultConditions(result), functionResults(result)
+	desired.Conditions, desired.Results = s.resultConditions(result), s.functionResults(result)
 	return desired
 }
 
@@ -181,6 +188,7 @@ const fatalRetryInterval = time.Minute
 func (s *compositeState) keepLast(problem plan.Problem) plan.Desired {
 	status, _, _ := unstructured.NestedMap(s.facts.Instance.Object, "status")
 	desired := plan.Desired{Problem: problem, Status: status}
+	s.secrets.merge(s.memory.secrets)
 	if s.memory.lastDesired != nil {
 		desired.Nodes = s.nodes(s.memory.lastDesired)
 	}

@@ -15,7 +15,11 @@ import (
 
 // fetcher reads required resources and schemas from caches. A change of what it has read
 // enqueues the composite.
-type fetcher struct{ instance.ClusterState }
+type fetcher struct {
+	instance.ClusterState
+	// secrets gets the values of the Secrets that are read.
+	secrets *secretValues
+}
 
 func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects []map[string]any, known bool, err error) {
 	kind := schema.FromAPIVersionAndKind(s.GetApiVersion(), s.GetKind())
@@ -40,6 +44,7 @@ func (f fetcher) Resources(_ context.Context, s *fnv1.ResourceSelector) (objects
 		return nil, false, fetchError(*unreadable)
 	}
 	for _, o := range found {
+		f.secrets.addObject(o)
 		objects = append(objects, o.Object)
 	}
 	return objects, true, nil

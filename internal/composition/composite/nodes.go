@@ -42,8 +42,9 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 	node := plan.Node{
 		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: true,
 		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
-		Sensitive: o.GroupVersionKind().GroupKind() == secretKind.GroupKind(),
 	}
+	node.Sensitive, node.SecretFields = s.secrets.areIn(o.Object)
+	node.Sensitive = node.Sensitive || o.GroupVersionKind().GroupKind() == secretKind.GroupKind()
 	if at.Layer < maxLayers {
 		node.Layer = at.Layer
 	}
@@ -56,6 +57,7 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 	}
 	if node.Observed != nil {
 		node.Ready, node.Unready = readiness(name, r.Ready, node.Observed)
+		node.Unready.Message = s.secrets.redact(node.Unready.Message)
 	}
 	return node
 }

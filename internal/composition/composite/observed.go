@@ -141,6 +141,7 @@ func (s *compositeState) compositeObservation() pipeline.Observation {
 	}
 	if secret := s.observedSecret(); secret != nil {
 		out.ConnectionDetails = secretData(secret)
+		s.secrets.add(out.ConnectionDetails)
 	}
 	return out
 }
@@ -149,6 +150,7 @@ func (s *compositeState) compositeObservation() pipeline.Observation {
 // spec.writeConnectionSecretToRef.
 func (s *compositeState) observation(o *unstructured.Unstructured) (pipeline.Observation, *plan.Unreadable) {
 	out := pipeline.Observation{Object: o.Object}
+	s.secrets.addObject(o)
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "writeConnectionSecretToRef", "name")
 	namespace := o.GetNamespace() // a namespaced object can't name a Secret of another namespace
 	if namespace == "" {
@@ -160,6 +162,7 @@ func (s *compositeState) observation(o *unstructured.Unstructured) (pipeline.Obs
 	secret := s.cluster.Object(plan.Need{Kind: secretKind, Namespace: namespace, Name: name})
 	if secret.Object != nil {
 		out.ConnectionDetails = secretData(secret.Object)
+		s.secrets.add(out.ConnectionDetails)
 	}
 	return out, secret.Unreadable
 }

@@ -49,29 +49,29 @@ func (s *compositeState) recordStatus(result pipeline.Result) (changed bool) {
 }
 
 // resultConditions are the conditions that functions set.
-func resultConditions(result pipeline.Result) []v1alpha1.Condition {
+func (s *compositeState) resultConditions(result pipeline.Result) []v1alpha1.Condition {
 	var out []v1alpha1.Condition
 	for _, c := range result.Conditions {
-		out = append(out, v1alpha1.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		out = append(out, v1alpha1.Condition{Type: c.Type, Status: c.Status, Reason: s.secrets.redact(c.Reason), Message: s.secrets.redact(c.Message)})
 	}
 	return out
 }
 
 // functionResults are the results of functions, a Fatal one included.
-func functionResults(result pipeline.Result) []plan.Result {
+func (s *compositeState) functionResults(result pipeline.Result) []plan.Result {
 	var out []plan.Result
 	for _, r := range result.Results {
-		out = append(out, plan.Result{Warning: r.Warning, Reason: r.Reason, Message: r.String(), Claim: r.ForClaim})
+		out = append(out, plan.Result{Warning: r.Warning, Reason: s.secrets.redact(r.Reason), Message: s.secrets.redact(r.String()), Claim: r.ForClaim})
 	}
 	var fatal *pipeline.FatalError
 	if result.Failure != nil && errors.As(result.Failure, &fatal) {
-		out = append(out, plan.Result{Warning: true, Reason: fatal.Reason, Message: result.Failure.Error(), Claim: fatal.ForClaim})
+		out = append(out, plan.Result{Warning: true, Reason: s.secrets.redact(fatal.Reason), Message: s.secrets.redact(result.Failure.Error()), Claim: fatal.ForClaim})
 	}
 	return out
 }
 
-func failureProblem(f *pipeline.Failure) plan.Problem {
-	return plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: " + f.Error()}
+func (s *compositeState) failureProblem(f *pipeline.Failure) plan.Problem {
+	return plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: " + s.secrets.redact(f.Error())}
 }
 
 // pendingProblem names the requirements that are not read yet.

@@ -61,6 +61,7 @@ func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][
 			return nil, stepProblem(p.Step, fmt.Sprintf("Secret %[2]s/%[3]s of its credentials %[1]s doesn't exist; create it", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
 		}
 		out[c.Name] = secretData(secret.Object)
+		s.secrets.add(out[c.Name])
 	}
 	return out, plan.Problem{}
 }

@@ -68,13 +68,21 @@ func (f *Function) compile(p *parsed, composite schema.GroupVersionKind, schemas
 		}
 		c := &compiled{}
 		c.graph, c.problems = graph.CompileEmbedded(p.spec, kinds, graph.Embedded{Instance: openAPISchema(schemas[keyOf(composite)]), Ready: unreadyReason})
-		for i := range c.problems {
-			if rest, ok := strings.CutPrefix(string(c.problems[i].Path), statusInDefinition); ok {
-				c.problems[i].Path = object.Path(statusInInput + rest)
-			}
+		moveStatus(c.problems)
+		if c.graph != nil {
+			moveStatus(c.graph.SecretOutputs)
 		}
 		return c
 	})
+}
+
+// moveStatus changes paths of the status to those in the input.
+func moveStatus(problems diag.List) {
+	for i := range problems {
+		if rest, ok := strings.CutPrefix(string(problems[i].Path), statusInDefinition); ok {
+			problems[i].Path = object.Path(statusInInput + rest)
+		}
+	}
 }
 
 // keyOf is the key by which a kind's schema is required.

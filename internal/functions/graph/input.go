@@ -35,8 +35,9 @@ type input struct {
 }
 
 type spec struct {
-	Resources []resource     `json:"resources"`
-	Status    map[string]any `json:"status"`
+	Resources          []resource     `json:"resources"`
+	Status             map[string]any `json:"status"`
+	AllowSecretOutputs []string       `json:"allowSecretOutputs"`
 }
 
 type resource struct {
@@ -79,7 +80,7 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	if in.APIVersion != APIVersion || in.Kind != Kind {
 		problems.Addf("kind", "is %s of %q, not %s of %s", in.Kind, in.APIVersion, Kind, APIVersion)
 	}
-	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Spec.Status)}}
+	out := &v1alpha1.DefinitionSpec{Schema: &v1alpha1.Schema{Status: rawExtension(in.Spec.Status)}, AllowSecretOutputs: in.Spec.AllowSecretOutputs}
 	for i := range in.Spec.Resources {
 		r := &in.Spec.Resources[i]
 		out.Resources = append(out.Resources, r.translate(object.Path("spec.resources").Index(i), &problems))

@@ -38,7 +38,11 @@ func (f *Function) Run(r call.Request) call.Response {
 	if len(compiled.problems) > 0 {
 		return call.FatalResponse(r, "invalid graph: "+call.FormatProblems(compiled.problems.Sorted()))
 	}
-	return c.respond(compiled.graph.Compose(c.facts()))
+	out := c.respond(compiled.graph.Compose(c.facts()))
+	for _, output := range compiled.graph.SecretOutputs {
+		out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: output.String()})
+	}
+	return out
 }
 
 // composition is the state of one call.

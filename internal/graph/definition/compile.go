@@ -63,7 +63,7 @@ func (r *Dialect) compileReadable(ctx context.Context, v *session) {
 	if err != nil {
 		return // the problems of decoding are reported anyway
 	}
-	_, problems := graph.Compile(v.source.readable, kinds)
+	_, problems := graph.Compile(v.source.readable, kinds, graph.WithSecretOutputs(r.SecretOutputs))
 	v.result.problems.Add(problems...)
 }
 
@@ -82,7 +82,7 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 	if input == c.input {
 		return nil
 	}
-	g, problems := graph.Compile(c.spec, kinds)
+	g, problems := graph.Compile(c.spec, kinds, graph.WithSecretOutputs(r.SecretOutputs))
 	c.last, c.kinds, c.input = compiled{graph: g, problems: problems}, uses, input
 	if g != nil {
 		c.good = g
@@ -93,6 +93,10 @@ func (r *Dialect) recompile(ctx context.Context, v *session, c *compilation) err
 	}
 	return nil
 }
+
+// acceptSecretOutputs is for definitions that were accepted before, perhaps by a release that did
+// not refuse data of Secrets in outputs.
+var acceptSecretOutputs = graph.WithSecretOutputs(graph.WarnOfSecretOutputs)
 
 // lastGood is the last graph of a definition that compiled before. If a kind has changed
 // during a restart, it is a graph of the parts that still compile.

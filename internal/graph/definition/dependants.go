@@ -74,7 +74,7 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 	if err != nil {
 		return "", err
 	}
-	if g, _ := graph.Compile(spec, kinds); g == nil {
+	if g, _ := graph.Compile(spec, kinds, acceptSecretOutputs); g == nil {
 		return "", nil
 	}
 	next := maps.Clone(kinds)
@@ -89,7 +89,7 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 		kind.Schema = crd.SchemaOf(wanted, gvk.Version)
 		next[gvk] = kind
 	}
-	g, problems := graph.Compile(spec, next)
+	g, problems := graph.Compile(spec, next, acceptSecretOutputs)
 	if g != nil {
 		return "", nil
 	}

@@ -81,7 +81,7 @@ func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) erro
 		if err != nil {
 			return err
 		}
-		c.graph, c.problems = graph.Compile(spec, kinds)
+		c.graph, c.problems = graph.Compile(spec, kinds, acceptSecretOutputs)
 	}
 	fields, err := verifiedStatus(o, c, r.Now())
 	if err != nil || fields == nil {

@@ -140,15 +140,18 @@ func awaitingMessage(kind string) string {
 }
 
 func acceptedMessage(v *session) string {
-	missing := v.result.graph.Missing
-	if len(missing) == 0 {
-		return "resource graph and schema are valid"
+	text := "resource graph and schema are valid"
+	if missing := v.result.graph.Missing; len(missing) > 0 {
+		names := make([]string, len(missing))
+		for i, gvk := range missing {
+			names[i] = gvk.Kind + "." + gvk.Version + "." + gvk.Group
+		}
+		text += "; resources of kinds that are not installed are checked once these are: " + strings.Join(names, ", ")
 	}
-	names := make([]string, len(missing))
-	for i, gvk := range missing {
-		names[i] = gvk.Kind + "." + gvk.Version + "." + gvk.Group
+	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
+		text += "; data of Secrets is in outputs, which is accepted (--secret-outputs=Warn): " + outputs.Err().Error()
 	}
-	return "resource graph and schema are valid; resources of kinds that are not installed are checked once these are: " + strings.Join(names, ", ")
+	return diag.Truncate(text, maxMessageLength)
 }
 
 // maxMessageLength limits a condition's message, in bytes.

@@ -35,6 +35,10 @@ const (
 	secretNotKept       = "NotKept"
 )
 
+// secretOutputs is the reason of the event of a revision that puts data of Secrets into outputs
+// and is accepted.
+const secretOutputs = "SecretOutputs"
+
 // unrecorded says why no revision has the definition's content; the zero value says that one
 // has. The definition is served without a revision.
 type unrecorded struct {
@@ -135,6 +139,9 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	v.memory.compiled.own = &compilation{}
 	r.Events.Event(v.Unstructured, telemetry.Normal, "RevisionIssued", fmt.Sprintf("created revision %d, %s", number, one.Name))
 	r.Rollouts.CountIssued()
+	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
+		r.Events.Event(v.Unstructured, telemetry.Warning, secretOutputs, messageOf(outputs.Err()))
+	}
 	return reconcile.Result{}
 }
 

@@ -44,6 +44,8 @@ type Config struct {
 	// RequireServiceAccount refuses cluster-scoped definitions that name no service account, which
 	// would be reconciled with the controllers' own permissions.
 	RequireServiceAccount bool
+	// SecretOutputs is what happens to definitions that put data of Secrets into outputs.
+	SecretOutputs graph.SecretOutputs
 	// As returns the account that impersonates a service account, or, without a name, the
 	// controllers' own account.
 	As func(v1alpha1.ServiceAccount) (Account, error)

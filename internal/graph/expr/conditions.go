@@ -31,6 +31,9 @@ type Conditions struct {
 // Types lists, sorted, the condition types that the expressions name as literals.
 func (c *Conditions) Types() []string { return c.types }
 
+// Programs returns the expressions in their order.
+func (c *Conditions) Programs() []*Program { return c.entries }
+
 // Refs returns the paths that the expressions read, sorted.
 func (c *Conditions) Refs() []Ref { return c.refs }
 

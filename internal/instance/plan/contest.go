@@ -166,6 +166,6 @@ func (s *Step) deferForContest(retry time.Duration) {
 	s.Problem = Problem{
 		Reason: DriftContested,
 		Message: fmt.Sprintf("another manager keeps overwriting %s of %s; it is corrected once that manager has stopped for %s",
-			s.ContestedFields[0], object.KeyOf(s.Current), contestQuiet),
+			s.DescribeFields(s.ContestedFields[:1]), object.KeyOf(s.Current), contestQuiet),
 	}
 }

@@ -111,6 +111,9 @@ type Node struct {
 	// Sensitive says that the object may hold data of a Secret: messages of servers about it
 	// are redacted.
 	Sensitive bool
+	// SecretFields says that names of its fields may come from a Secret: messages do not name
+	// its fields.
+	SecretFields bool
 
 	// Object is the desired object, without ownership labels; nil if it can't be rendered
 	// (Waits says why) or is left out (SkipMessage).

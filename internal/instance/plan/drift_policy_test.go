@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -206,4 +207,14 @@ func TestARefusedApplyIsRepeatedAfterAChange(t *testing.T) {
 func without(m map[string]string, key string) map[string]string {
 	delete(m, key)
 	return m
+}
+
+func TestFieldsThatMayBeNamedAfterASecretAreNotShown(t *testing.T) {
+	fields := []object.Path{"data.hunter2"}
+	if got := (plan.Step{SecretFields: true}).DescribeFields(fields); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	if got := (plan.Step{}).DescribeFields(fields); got != "data.hunter2" {
+		t.Error(got)
+	}
 }

@@ -38,6 +38,14 @@ func FieldsDigest(o *unstructured.Unstructured, fields []object.Path) string {
 // maxPaths bounds how many fields a message names.
 const maxPaths = 5
 
+// DescribeFields names fields of the step's object, unless their names may come from a Secret.
+func (s Step) DescribeFields(paths []object.Path) string {
+	if s.SecretFields {
+		return "fields (names redacted: they may come from a Secret)"
+	}
+	return listPaths(paths)
+}
+
 func listPaths(paths []object.Path) string {
 	texts := make([]string, 0, len(paths))
 	for _, p := range paths[:min(len(paths), maxPaths)] {

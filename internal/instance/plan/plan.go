@@ -60,6 +60,8 @@ type Step struct {
 	// Sensitive says that messages of servers about the object are redacted, and External
 	// that the object isn't the instance's.
 	Sensitive, External bool
+	// SecretFields says that messages do not name fields of the object.
+	SecretFields bool
 	// SkipCause is the condition that leaves the node out, if one does; for Skip.
 	SkipCause *SkipCause
 	// Problem is what the node waits for; for Defer.
@@ -132,7 +134,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if len(node.Waits) > 0 {
 		return waiting(node, facts)
 	}
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, External: node.External}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}

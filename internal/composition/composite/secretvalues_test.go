@@ -1,0 +1,99 @@
+package composite
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
+)
+
+func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
+	var v secretValues
+	v.add(map[string][]byte{
+		"password": []byte("hunter2!"), "port": []byte("5432"), "key": []byte("-----BEGIN\nMIIEowIBAAKCAQ\n-----END"),
+		"credentials": []byte(`{"user": "x", "nested": [{"token": "t0psecret"}]}`),
+	})
+	v.addObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "Y2FuYXJ5ISE="}}})
+	v.addObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "cHVibGlj"}}})
+	cases := map[string]struct {
+		text string
+		want string
+	}{
+		"a value":                           {`no "hunter2!" here`, `no "` + redactedValue + `" here`},
+		"its base64":                        {"aHVudGVyMiE=", redactedValue},
+		"a line of a key":                   {"invalid MIIEowIBAAKCAQ", "invalid " + redactedValue},
+		"a string of a document":            {"token t0psecret", "token " + redactedValue},
+		"the data of a required Secret":     {"canary!!", redactedValue},
+		"a value that is too short":         {"port 5432", "port 5432"},
+		"the data of what is not a Secret":  {"public", "public"},
+		"a text without any of the values.": {"fine", "fine"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := v.redact(tc.text); got != tc.want {
+				t.Errorf("want %q, got %q", tc.want, got)
+			}
+			found, inKeys := v.areIn(map[string]any{"spec": []any{map[string]any{"a": tc.text, "n": int64(1)}}})
+			if found != strings.Contains(tc.want, redactedValue) || inKeys {
+				t.Errorf("in an object: %t, in its keys: %t", found, inKeys)
+			}
+			if _, inKeys := v.areIn(map[string]any{tc.text: "a"}); inKeys != found {
+				t.Errorf("as a key: %t", inKeys)
+			}
+		})
+	}
+}
+
+// leakingFunction repeats its credentials in all that it returns.
+type leakingFunction struct{ fatal bool }
+
+func (f *leakingFunction) Run(_ context.Context, _ string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	password := string(request.GetCredentials()["api"].GetCredentialData().GetData()["password"])
+	object, err := structs.ToStruct(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"url": "https://user:" + password + "@host"}})
+	out := &fnv1.RunFunctionResponse{
+		Desired:    &fnv1.State{Resources: map[string]*fnv1.Resource{"store": {Resource: object}}},
+		Results:    []*fnv1.Result{{Severity: fnv1.Severity_SEVERITY_WARNING, Message: "used " + password, Reason: &password}},
+		Conditions: []*fnv1.Condition{{Type: "Used", Status: fnv1.Status_STATUS_CONDITION_TRUE, Reason: password, Message: &password}},
+	}
+	if f.fatal {
+		out.Results = append(out.Results, &fnv1.Result{Severity: fnv1.Severity_SEVERITY_FATAL, Message: "cannot use " + password})
+	}
+	return out, err
+}
+
+func TestWhatFunctionsReportOfTheirCredentialsIsRedacted(t *testing.T) {
+	const password = "canary-0815"
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "a", "name": "api"},
+		"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))},
+	}}
+	c := composer(nil)
+	function := &leakingFunction{}
+	c.Runner = function
+	c.Revisions[0].Spec.Pipeline[0].Credentials = []v1.FunctionCredentials{{Name: "api", Source: v1.CredentialsSecret, SecretRef: &v1.SecretReference{Namespace: "a", Name: "api"}}}
+	cluster := &seat{objects: map[plan.Need]plan.Lookup{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: secret}}}
+	instance := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "App", "metadata": map[string]any{"namespace": "a", "name": "x", "uid": "1"}}}
+	for _, fatal := range []bool{false, true} {
+		function.fatal = fatal
+		desired, err := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
+		if err != nil || len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive || len(desired.Results) == 0 {
+			t.Fatalf("fatal: %t: %v, %+v", fatal, err, desired)
+		}
+		if text := fmt.Sprint(desired.Results, desired.Conditions, desired.Problem, desired.Failure); strings.Contains(text, password) {
+			t.Errorf("fatal: %t: %s", fatal, text)
+		}
+	}
+	cluster.objects = nil // the former desired state stays
+	desired, _ := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
+	if len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive {
+		t.Errorf("without the Secret: %+v", desired.Nodes)
+	}
+}
