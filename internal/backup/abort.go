@@ -81,7 +81,7 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 		return false, nil
 	case err != nil:
 		return false, err
-	case !archive.ImportedFrom(live, i.File.Header.ID):
+	case !archive.CreatedBy(live, i.hold):
 		return false, nil
 	}
 	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())

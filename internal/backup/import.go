@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,12 +20,17 @@ import (
 type Import struct {
 	*Cluster
 	File archive.File
+	// AllowedAccounts are the accounts that revisions may have, although their definitions in
+	// File do not name them, as archive.Account.String writes them.
+	AllowedAccounts []string
 	// Holder identifies this process, so that the former of two stops.
 	Holder string
 	// Patience is how long to wait until the kinds of definitions are served.
 	Patience time.Duration
 	// Progress is called with messages about the progress; it is required.
 	Progress func(format string, args ...any)
+	// Done is called with each step that Run has carried out; optional.
+	Done func(Step)
 
 	hold    *unstructured.Unstructured
 	checked time.Time
@@ -34,29 +40,37 @@ type Import struct {
 	// installation: see sign.
 	sets map[string]object.Key
 	keys inventory.Keys
+	// own are the objects among them that this import has created.
+	own map[object.Key]bool
+	// inArchive are the archive's managed resources.
+	inArchive map[object.Key]bool
 }
 
 // ProblemsError lists all problems that prevent an import. Nothing was written.
 type ProblemsError struct{ Problems []string }
 
 func (p *ProblemsError) Error() string {
-	return "nothing was written; problems:\n  " + strings.Join(p.Problems, "\n  ")
+	text := "nothing was written; problems:"
+	for _, problem := range p.Problems {
+		text += "\n  " + printable(problem)
+	}
+	return text
 }
 
-// Run imports the export: it creates a Hold, creates the objects that do not exist, and deletes
-// the Hold at the end. If the process dies in between, the Hold stays, and the next Run
-// continues.
+// ErrChanged is returned if an object has appeared since the plan was made.
+var ErrChanged = errors.New("an object of the export was created by somebody else meanwhile; run the import again, which reports what is in the way")
+
+// Run imports the export: it creates a Hold, carries out the steps of the plan, and deletes the
+// Hold at the end. If the process dies in between, the Hold stays, and the next Run continues.
 func (i *Import) Run(ctx context.Context) error {
-	i.uids = map[object.Key]types.UID{}
-	s, err := i.survey(ctx)
+	s, err := i.plan(ctx)
 	if err != nil {
 		return err
 	}
-	if len(s.problems) > 0 {
-		return &ProblemsError{s.problems}
-	}
-	if s.missing() == 0 && s.hold == nil {
+	steps := s.steps()
+	if s.isComplete() {
 		i.Progress("all objects exist already")
+		i.report(steps)
 		return nil
 	}
 	begun, err := i.acquireHold(ctx)
@@ -66,21 +80,19 @@ func (i *Import) Run(ctx context.Context) error {
 	if !begun.IsZero() {
 		i.Progress("continuing the import that began at %s", begun.Format(time.RFC3339))
 	}
-	for _, section := range archive.AllSections {
-		if err := i.prepare(ctx, section); err != nil {
-			return err
-		}
-		for _, o := range i.File.Sections[section] {
-			if err := i.restore(ctx, section, o); err != nil {
+	for n, step := range steps {
+		if n == 0 || step.section != steps[n-1].section {
+			if err := i.prepare(ctx, step.section); err != nil {
 				return err
 			}
 		}
-		if n := len(i.File.Sections[section]); n > 0 {
-			i.Progress("%d %s imported", n, section)
+		if step, err = i.carryOut(ctx, step); err != nil {
+			return err
 		}
-	}
-	if err := i.deleteAllAgain(ctx, archive.Usages); err != nil {
-		return err
+		i.report([]Step{step})
+		if step.Verb != Delete && (n+1 == len(steps) || steps[n+1].section != step.section) {
+			i.Progress("%d %s imported", len(i.File.Sections[step.section]), step.section)
+		}
 	}
 	if err := i.release(ctx); err != nil {
 		return err
@@ -89,37 +101,78 @@ func (i *Import) Run(ctx context.Context) error {
 	return nil
 }
 
+func (i *Import) report(steps []Step) {
+	if i.Done == nil {
+		return
+	}
+	for _, step := range steps {
+		i.Done(step)
+	}
+}
+
+// carryOut carries out a step, and returns what was done: an object that somebody else has
+// created since the plan was made is kept.
+func (i *Import) carryOut(ctx context.Context, step Step) (Step, error) {
+	if err := i.checkHold(ctx); err != nil {
+		return step, err
+	}
+	var err error
+	switch step.Verb {
+	case Keep:
+	case Delete:
+		err = i.deleteAgain(ctx, step.object)
+	case Renumber:
+		err = i.renumber(ctx, step.object)
+	case Create, Finish:
+		var kept bool
+		if kept, err = i.restore(ctx, step.section, step.object); kept {
+			step.Verb = Keep
+		}
+	}
+	if err != nil {
+		return step, fmt.Errorf("%s: %w", step.Key, err)
+	}
+	return step, nil
+}
+
 // prepare does what a section requires before it is imported.
 func (i *Import) prepare(ctx context.Context, section archive.Section) error {
 	switch section {
 	case archive.Managed, archive.Instances:
-		return i.awaitKinds(ctx, i.File.Sections[section])
-	case archive.Usages: // usages would block these deletions
-		for _, before := range archive.AllSections {
-			if before == section {
-				break
-			}
-			if err := i.deleteAllAgain(ctx, before); err != nil {
-				return err
-			}
+		if err := i.awaitKinds(ctx, i.File.Sections[section]); err != nil {
+			return err
 		}
+		return i.checkServedKinds(ctx)
 	default:
 	}
 	return nil
 }
 
-func (i *Import) deleteAllAgain(ctx context.Context, section archive.Section) error {
-	for _, o := range i.File.Sections[section] {
-		if err := i.deleteAgain(ctx, o); err != nil {
-			return err
-		}
+// checkServedKinds checks, once the definitions are served, that they serve the kinds of the
+// objects that follow, and nothing else does.
+func (i *Import) checkServedKinds(ctx context.Context) error {
+	target, _, err := i.targetKinds(ctx)
+	if err != nil {
+		return err
+	}
+	if refused := i.File.Refusals(target); len(refused) > 0 {
+		return errors.New(printable("the Hold still pauses the controllers; end the import with --abort. " + strings.Join(refused, "; ")))
 	}
 	return nil
 }
 
-// Plan returns what Run would do, one line per object, or a ProblemsError.
-func (i *Import) Plan(ctx context.Context) ([]string, error) {
-	i.uids = map[object.Key]types.UID{}
+// Plan returns what Run would do, or a ProblemsError.
+func (i *Import) Plan(ctx context.Context) ([]Step, error) {
+	s, err := i.plan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.steps(), nil
+}
+
+// plan surveys the cluster, and says what the plan gives to whom.
+func (i *Import) plan(ctx context.Context) (*survey, error) {
+	i.uids, i.own = map[object.Key]types.UID{}, map[object.Key]bool{}
 	s, err := i.survey(ctx)
 	if err != nil {
 		return nil, err
@@ -127,9 +180,16 @@ func (i *Import) Plan(ctx context.Context) ([]string, error) {
 	if len(s.problems) > 0 {
 		return nil, &ProblemsError{s.problems}
 	}
-	var out []string
-	for _, f := range s.findings {
-		out = append(out, fmt.Sprintf("%-6s %s", f.verb, object.KeyOf(f.object)))
+	for _, a := range s.accounts {
+		i.Progress("with the permissions of %s", a.Describe())
 	}
-	return out, nil
+	counts := map[Verb]int{}
+	for _, step := range s.steps() {
+		counts[step.Verb]++
+	}
+	i.Progress("%d objects to create, %d exist already with the same content", counts[Create], counts[Keep])
+	if s.unchecked > 0 {
+		i.Progress("the API server has not checked %d objects, since their namespaces or kinds do not exist yet", s.unchecked)
+	}
+	return s, nil
 }

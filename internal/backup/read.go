@@ -145,6 +145,11 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 			continue
 		}
 		e.secrets[at] = true
+		if !archive.MayFollow(config, at[0], e.Selection) {
+			e.note("%s refers to Secret %s/%s, which is not exported: it is outside the namespaces of the export, or of the object", object.KeyOf(config), at[0], at[1])
+			e.secrets[at] = false // another object may refer to it from its own namespace
+			continue
+		}
 		if !e.Secrets {
 			e.note("%s needs Secret %s/%s, which is not exported", object.KeyOf(config), at[0], at[1])
 			continue
@@ -155,6 +160,10 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 		}
 		if secret == nil {
 			e.note("%s needs Secret %s/%s, which does not exist", object.KeyOf(config), at[0], at[1])
+			continue
+		}
+		if archive.IsClusterCredential(secret) {
+			e.note("%s needs Secret %s/%s, which is not exported: it gives access to this cluster only", object.KeyOf(config), at[0], at[1])
 			continue
 		}
 		if err := e.spool.put(archive.Secrets, secret); err != nil {

@@ -20,38 +20,45 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// restore creates an object if it does not exist, and restores its status and field owners.
-func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) error {
-	if err := i.checkHold(ctx); err != nil {
-		return err
-	}
-	wanted := archive.Imported(o, archive.ImportedBy(i.hold))
-	if section == archive.Bindings {
-		owner, _ := archive.Owner(o)
-		if uid, ok := i.uids[owner]; ok {
-			wanted = archive.ForOwner(wanted, uid)
-		}
-	}
+// restore creates an object if it does not exist, and restores its status and field owners. It
+// keeps an object that somebody else has created since the plan was made with the same content.
+func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (kept bool, err error) {
+	key := object.KeyOf(o)
+	wanted := i.rewrite(section, o)
 	if err := i.sign(ctx, wanted); err != nil {
-		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+		return false, err
 	}
 	live, err := i.ensure(ctx, wanted)
 	if err != nil {
-		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+		return false, err
 	}
-	i.uids[object.KeyOf(o)] = live.GetUID()
-	if section == archive.Revisions && archive.IsRenumbered(o.GroupVersionKind().GroupKind()) {
-		live, err = i.renumber(ctx, o, live)
-	} else if archive.HasStatus(o) {
-		live, err = i.restoreStatus(ctx, o, live)
+	i.uids[key] = live.GetUID()
+	if !archive.CreatedBy(live, i.hold) {
+		if section == archive.Bindings || section != archive.Namespaces && len(archive.Differences(o, live)) > 0 {
+			return false, ErrChanged
+		}
+		return true, nil
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	i.own[key] = true
+	if archive.HasStatus(o) {
+		if live, err = i.restoreStatus(ctx, o, live); err != nil {
+			return false, err
+		}
 	}
-	if err := i.restoreOwners(ctx, o, live); err != nil {
-		return fmt.Errorf("%s: %w", object.KeyOf(o), err)
+	return false, i.restoreOwners(ctx, o, live)
+}
+
+// rewrite returns an object as it is created in this cluster. All that names objects by UID is
+// rewritten here.
+func (i *Import) rewrite(section archive.Section, o *unstructured.Unstructured) *unstructured.Unstructured {
+	wanted := archive.Imported(o, archive.ImportedBy(i.hold))
+	if section == archive.Bindings {
+		owner, _ := archive.Owner(o)
+		if uid, ok := i.uids[owner]; ok && i.inFile(owner) {
+			wanted = archive.ForOwner(wanted, uid)
+		}
 	}
-	return nil
+	return wanted
 }
 
 // ensure creates an object unless it exists.
@@ -124,27 +131,24 @@ func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured
 	return nil
 }
 
-// deleteAgain deletes an object that was being deleted when it was exported. Its finalizers
-// keep it until the controllers continue.
+// deleteAgain deletes an object that this import has created, and that was being deleted when it
+// was exported. Its finalizers keep it until the controllers continue.
 func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) error {
-	policy, deleting := archive.Deleting(o)
-	if !deleting {
+	policy, _ := archive.Deleting(o)
+	uid, own := i.uids[object.KeyOf(o)], i.own[object.KeyOf(o)]
+	if !own {
 		return nil
-	}
-	if err := i.checkHold(ctx); err != nil {
-		return err
 	}
 	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
 	}
-	uid := i.uids[object.KeyOf(o)]
 	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
 		return nil // an earlier run has deleted it; a usage imported since would deny another request
 	}
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s again: %w", object.KeyOf(o), err)
+		return fmt.Errorf("delete it again: %w", err)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // restoreStatus restores the exported status of an object that this import has created, unless
@@ -20,7 +20,7 @@ func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured
 	if err != nil {
 		return nil, err
 	}
-	for !archive.HasStatus(live) && live.GetAnnotations()[espalier.ImportAnnotation] == archive.ImportedBy(i.hold) {
+	for !archive.HasStatus(live) && archive.CreatedBy(live, i.hold) {
 		next := live.DeepCopy()
 		next.Object["status"] = archive.Status(exported)
 		restored, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: Manager})
@@ -36,26 +36,31 @@ func (i *Import) restoreStatus(ctx context.Context, exported, live *unstructured
 
 // renumber raises the number of an existing CompositionRevision to the exported one: otherwise
 // older revisions that are imported would have higher numbers.
-func (i *Import) renumber(ctx context.Context, exported, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	r, err := i.objects(live.GroupVersionKind(), live.GetNamespace())
+func (i *Import) renumber(ctx context.Context, exported *unstructured.Unstructured) error {
+	r, err := i.objects(exported.GroupVersionKind(), exported.GetNamespace())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for archive.Number(live) < archive.Number(exported) {
+	for {
+		live, err := r.Get(ctx, exported.GetName(), metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case live.GetUID() != i.uids[object.KeyOf(exported)]:
+			return ErrChanged
+		case archive.Number(live) >= archive.Number(exported):
+			return nil
+		}
 		body, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion()},
 			"spec":     map[string]any{"revision": archive.Number(exported)},
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		numbered, err := r.Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager})
+		_, err = r.Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager})
 		if !apierrors.IsConflict(err) {
-			return numbered, err
-		}
-		if live, err = r.Get(ctx, live.GetName(), metav1.GetOptions{}); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return live, nil
 }

@@ -3,58 +3,75 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// survey is the result of checking a cluster before an import: which objects exist, and which
-// problems prevent the import.
+// survey is the result of checking a cluster before an import: what to do about each object, and
+// which problems prevent the import.
 type survey struct {
-	findings []finding
+	findings []Step
 	problems []string
 	// hold is the Hold that an earlier run of this import has left; nil if there is none.
-	hold *unstructured.Unstructured
+	hold     *unstructured.Unstructured
+	accounts []archive.Account
+	// target are the kinds that the cluster serves; namespaces are those that exist.
+	target     map[schema.GroupKind]archive.TargetKind
+	namespaces map[string]bool
+	// reserved are the cluster's Bindings, by what they reserve.
+	reserved map[string][]*unstructured.Unstructured
+	// newest are the newest existing revisions of compositions, by composition.
+	newest map[string]*unstructured.Unstructured
+	// unchecked counts the creations that the API server could not check.
+	unchecked int
 }
 
-// finding is what to do about an object: create it, or keep the existing one.
-type finding struct {
-	object *unstructured.Unstructured
-	verb   string
+// isComplete reports whether there is nothing to do.
+func (s *survey) isComplete() bool {
+	return s.hold == nil && !slices.ContainsFunc(s.findings, func(step Step) bool { return step.Verb != Keep })
 }
 
-const (
-	create = "create"
-	keep   = "keep"
-)
-
-func (s *survey) missing() int {
-	n := 0
-	for _, f := range s.findings {
-		if f.verb == create {
-			n++
-		}
-	}
-	return n
+func (s *survey) add(verb Verb, section archive.Section, o *unstructured.Unstructured) {
+	s.findings = append(s.findings, Step{Verb: verb, Key: object.KeyOf(o), Detail: detail(section, o), section: section, object: o})
 }
 
 func (s *survey) problem(format string, args ...any) {
 	s.problems = append(s.problems, fmt.Sprintf(format, args...))
 }
 
-// survey reads all objects that an import would write, and collects all problems.
+// survey reads all objects that an import would write, and collects all problems. An archive
+// with contents that no export has is refused before the cluster is asked about them.
 func (i *Import) survey(ctx context.Context) (*survey, error) {
-	s := &survey{problems: i.File.Check()}
+	s := &survey{problems: i.File.Check(), namespaces: map[string]bool{}}
+	if len(s.problems) > 0 {
+		return s, nil
+	}
 	if err := i.surveyKinds(ctx, s); err != nil {
 		return nil, err
 	}
+	s.problems = append(s.problems, i.File.Refusals(s.target)...)
+	if err := i.surveyAccounts(ctx, s); err != nil {
+		return nil, err
+	}
 	if err := i.surveyHolds(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := i.surveyReserved(ctx, s); err != nil {
 		return nil, err
 	}
 	for _, section := range archive.AllSections {
@@ -64,7 +81,57 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 			}
 		}
 	}
+	if len(s.problems) > 0 {
+		return s, nil
+	}
+	for _, step := range s.findings {
+		if step.Verb != Create {
+			continue
+		}
+		if err := i.tryCreate(ctx, s, step); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+// surveyAccounts checks the accounts whose permissions the archive uses: the importing user must
+// be allowed to use each of them, as for a definition.
+func (i *Import) surveyAccounts(ctx context.Context, s *survey) error {
+	accounts, problems := i.File.Accounts()
+	s.accounts, s.problems = accounts, slices.Concat(s.problems, problems, archive.AccountProblems(accounts, i.AllowedAccounts))
+	for _, a := range accounts {
+		if !a.NeedsUse {
+			continue
+		}
+		allowed, err := i.mayUse(ctx, a.Namespace, a.Name)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			s.problem("you may not use %s; this needs the verb use or impersonate on it", a.Describe())
+		}
+	}
+	return nil
+}
+
+// surveyReserved reads what the cluster's Bindings reserve.
+func (i *Import) surveyReserved(ctx context.Context, s *survey) error {
+	if len(i.File.Sections[archive.Bindings]) == 0 {
+		return nil
+	}
+	reset := func() { s.reserved = map[string][]*unstructured.Unstructured{} }
+	reset()
+	err := i.each(ctx, bindingKind, reset, func(b *unstructured.Unstructured) error {
+		for _, what := range archive.Reserves(b) {
+			s.reserved[what] = append(s.reserved[what], b)
+		}
+		return nil
+	})
+	if isUnserved(err) {
+		return nil // surveyKinds reports it
+	}
+	return err
 }
 
 // surveyHolds looks for imports that are in progress or were interrupted.
@@ -105,10 +172,11 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	for _, k := range i.File.Header.Requires {
 		want(k.GVK(), "which definitions compose: install its CustomResourceDefinition first")
 	}
-	installed, err := i.installedKinds(ctx)
+	target, installed, err := i.targetKinds(ctx)
 	if err != nil {
 		return err
 	}
+	s.target = target
 	for _, gvk := range order {
 		served, err := i.awaitServed(ctx, gvk, installed[gvk.GroupKind()])
 		if err != nil {
@@ -121,19 +189,56 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 	return nil
 }
 
-// installedKinds returns the kinds that have a CustomResourceDefinition. Discovery shows them shortly
-// after it is created.
-func (i *Import) installedKinds(ctx context.Context) (map[schema.GroupKind]bool, error) {
-	out := map[schema.GroupKind]bool{}
-	err := i.each(ctx, crdKind, func() {}, func(o *unstructured.Unstructured) error {
-		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-		if o.GetDeletionTimestamp() == nil {
-			out[schema.GroupKind{Group: group, Kind: kind}] = true
+// targetKinds returns the kinds that the cluster serves: those with a CustomResourceDefinition,
+// and those of the archive without one. Discovery shows the kinds that are installed shortly after
+// they are.
+func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, err error) {
+	reset := func() {
+		target, installed = map[schema.GroupKind]archive.TargetKind{}, map[schema.GroupKind]bool{}
+	}
+	reset()
+	err = i.each(ctx, crdKind, reset, func(o *unstructured.Unstructured) error {
+		var c apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+			return fmt.Errorf("decode CustomResourceDefinition %s: %w", o.GetName(), err)
 		}
+		gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
+		target[gk] = targetKind(&c)
+		installed[gk] = c.DeletionTimestamp == nil
 		return nil
 	})
-	return out, err
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range i.File.Objects() {
+		gvk := o.GroupVersionKind()
+		if _, custom := target[gvk.GroupKind()]; custom {
+			continue
+		}
+		switch _, err := i.objects(gvk, ""); {
+		case err == nil:
+			target[gvk.GroupKind()] = archive.TargetKind{}
+		case !isUnserved(err):
+			return nil, nil, err
+		}
+	}
+	return target, installed, nil
+}
+
+func targetKind(c *apiextensionsv1.CustomResourceDefinition) archive.TargetKind {
+	if isComposites(c) {
+		by := object.Key{Group: compositeDefinitionKind.Group, Kind: compositeDefinitionKind.Kind, Name: metav1.GetControllerOfNoCopy(c).Name}
+		return archive.TargetKind{Custom: true, Definition: by}
+	}
+	owner, owned := crd.Owner(c)
+	if !owned {
+		return archive.TargetKind{Custom: true, Managed: slices.Contains(c.Spec.Names.Categories, "managed")}
+	}
+	by := object.Key{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: owner.Namespace, Name: owner.Name}
+	if owner.Namespace != "" {
+		by.Kind = v1alpha1.ResourceGroupKind
+	}
+	return archive.TargetKind{Custom: true, Definition: by}
 }
 
 // awaitServed reports whether a kind is served. It waits for one that has a
@@ -153,7 +258,8 @@ func (i *Import) awaitServed(ctx context.Context, gvk schema.GroupVersionKind, i
 	}
 }
 
-// surveyOne checks whether an object exists, and whether the existing one can be kept.
+// surveyOne decides what to do about an object: to create it, to finish what an earlier run has
+// created, or to keep an object with the same content. Other objects are problems.
 func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Section, o *unstructured.Unstructured) error {
 	if section == archive.Bindings {
 		return i.surveyBinding(ctx, s, o)
@@ -164,59 +270,152 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 	}
 	key := object.KeyOf(o)
 	if live == nil {
-		s.findings = append(s.findings, finding{o, create})
+		s.add(Create, section, o)
 		return nil
 	}
 	i.uids[key] = live.GetUID()
-	s.findings = append(s.findings, finding{o, keep})
+	if section == archive.Namespaces {
+		s.namespaces[o.GetName()] = live.GetDeletionTimestamp() == nil
+	}
 	_, deleting := archive.Deleting(o)
 	switch {
+	case archive.CreatedBy(live, s.hold):
+		i.own[key] = true
+		s.add(Finish, section, o)
 	case live.GetDeletionTimestamp() != nil && !deleting:
 		s.problem("%s is being deleted: wait until it is gone", key)
-	case section == archive.Namespaces, archive.ImportedFrom(live, i.File.Header.ID):
+	case live.GetDeletionTimestamp() == nil && deleting:
+		s.problem("%s exists, and was being deleted when it was exported; an import deletes nothing that it has not created", key)
+	case section == archive.Namespaces:
+		s.add(Keep, section, o)
 	default:
 		if fields := archive.Differences(o, live); len(fields) > 0 {
 			s.problem("%s exists and differs in %s; an import overwrites nothing", key, strings.Join(fields, ", "))
+			return nil
 		}
+		return i.surveyNumber(ctx, s, section, o, live)
 	}
 	return nil
 }
 
-// surveyBinding checks whether the name of a Binding is free, or belongs to the same managed
-// resource.
-func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
-	owner, exportedUID := archive.Owner(b)
-	uid, exists := i.uids[owner]
-	if !exists && !i.inFile(owner) {
-		uid = exportedUID // its managed resource is gone: it only reserves the key
-	}
-	wanted := archive.ForOwner(b, uid)
-	if !exists && archive.IsNamedByUID(wanted) && i.inFile(owner) {
-		s.findings = append(s.findings, finding{b, create})
+// surveyNumber decides whether an existing revision of a composition needs a higher number, so
+// that no imported revision is newer. It never makes another revision the newest.
+func (i *Import) surveyNumber(ctx context.Context, s *survey, section archive.Section, o, live *unstructured.Unstructured) error {
+	if !archive.IsRenumbered(o.GroupVersionKind().GroupKind()) || archive.Number(live) >= archive.Number(o) {
+		s.add(Keep, section, o)
 		return nil
 	}
+	if s.newest == nil {
+		reset := func() { s.newest = map[string]*unstructured.Unstructured{} }
+		reset()
+		err := i.each(ctx, revisionKind, reset, func(r *unstructured.Unstructured) error {
+			of := r.GetLabels()[v1.CompositionNameLabel]
+			if s.newest[of] == nil || archive.Number(s.newest[of]) < archive.Number(r) {
+				s.newest[of] = r
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if newest := s.newest[live.GetLabels()[v1.CompositionNameLabel]]; newest != nil && newest.GetUID() != live.GetUID() {
+		s.problem("%s exists and differs in spec.revision, and %s is newer; an import overwrites nothing", object.KeyOf(o), newest.GetName())
+		return nil
+	}
+	s.add(Renumber, section, o)
+	return nil
+}
+
+// surveyBinding checks whether the name and the external resource of a Binding are free, or belong
+// to the same managed resource. A managed resource that this import has not created gets no
+// Binding: it would be bound to another external resource.
+func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
+	owner, uid := archive.Owner(b)
+	_, exists := i.uids[owner]
+	inFile := i.inFile(owner)
+	switch {
+	case inFile && exists:
+		uid = i.uids[owner]
+	case inFile && archive.IsNamedByUID(b):
+		s.add(Create, archive.Bindings, b)
+		return i.surveyReservations(s, b, "", "")
+	case !inFile: // its managed resource is gone: it only reserves the key
+		if problem, err := i.surveyOwner(ctx, owner, uid); err != nil || problem != "" {
+			s.problems = append(s.problems, problemsOf(b, problem)...)
+			return err
+		}
+	}
+	wanted := archive.ForOwner(b, uid)
 	live, err := i.get(ctx, bindingKind, "", wanted.GetName())
 	if err != nil && !isUnserved(err) {
 		return err
 	}
-	if live == nil {
-		s.findings = append(s.findings, finding{b, create})
+	switch {
+	case live != nil && archive.CreatedBy(live, s.hold):
+		s.add(Finish, archive.Bindings, b)
+	case live != nil:
+		s.add(Keep, archive.Bindings, b)
+		s.problems = append(s.problems, problemsOf(b, bindingConflict(live, wanted, uid))...)
+	case inFile && exists && !i.own[owner]:
+		s.problem("%s: %s exists without it, and this import has not created that: an import binds no existing managed resource", object.KeyOf(b), owner)
+	default:
+		s.add(Create, archive.Bindings, b)
+	}
+	return i.surveyReservations(s, b, wanted.GetName(), uid)
+}
+
+func problemsOf(b *unstructured.Unstructured, why string) []string {
+	if why == "" {
 		return nil
 	}
-	s.findings = append(s.findings, finding{b, keep})
-	if why := bindingConflict(live, wanted, uid); why != "" {
-		s.problem("%s: %s", object.KeyOf(b), why)
+	return []string{fmt.Sprintf("%s: %s", object.KeyOf(b), why)}
+}
+
+// surveyOwner checks that the managed resource of a Binding, which the archive does not contain,
+// does not exist.
+func (i *Import) surveyOwner(ctx context.Context, owner object.Key, uid types.UID) (problem string, err error) {
+	kinds := map[schema.GroupKind]schema.GroupVersionKind{}
+	for _, b := range i.File.Sections[archive.Bindings] {
+		gvk := archive.OwnerKind(b)
+		kinds[gvk.GroupKind()] = gvk
+	}
+	live, err := i.get(ctx, kinds[owner.GroupKind()], owner.Namespace, owner.Name)
+	if err != nil && !isUnserved(err) {
+		return "", err
+	}
+	if live != nil && live.GetUID() == uid {
+		return fmt.Sprintf("%s is not in the export and exists: an import binds no existing managed resource", owner), nil
+	}
+	return "", nil
+}
+
+// surveyReservations looks for Bindings of other names that reserve the same external resource for another
+// managed resource.
+func (i *Import) surveyReservations(s *survey, b *unstructured.Unstructured, name string, uid types.UID) error {
+	owner, _ := archive.Owner(b)
+	for _, what := range archive.Reserves(b) {
+		for _, live := range s.reserved[what] {
+			by, byUID := archive.Owner(live)
+			if live.GetName() != name && (by != owner || byUID != uid) && archive.Phase(live) != espalier.BindingReleased {
+				s.problem("%s: %s is reserved by %s", object.KeyOf(b), what, by)
+			}
+		}
 	}
 	return nil
 }
 
-func (i *Import) inFile(key object.Key) bool {
-	for _, o := range i.File.Sections[archive.Managed] {
-		if object.KeyOf(o) == key {
-			return true
+func (i *Import) inFile(key object.Key) bool { return i.managed()[key] }
+
+// managed are the archive's managed resources.
+func (i *Import) managed() map[object.Key]bool {
+	if i.inArchive == nil {
+		i.inArchive = map[object.Key]bool{}
+		for _, o := range i.File.Sections[archive.Managed] {
+			i.inArchive[object.KeyOf(o)] = true
 		}
 	}
-	return false
+	return i.inArchive
 }
 
 // bindingConflict returns why an existing Binding conflicts with the wanted one; empty if it does not.

@@ -150,18 +150,6 @@ spec:
   claimNames: {kind: Shop, plural: shops}
   versions: [{name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object}}}]
 ---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: xshops.shop.example.org, ownerReferences: [{apiVersion: apiextensions.crossplane.io/v1, kind: CompositeResourceDefinition, name: xshops.shop.example.org, uid: x, controller: true}]}
-spec: {group: shop.example.org, scope: Cluster, names: {kind: XShop, plural: xshops}, versions: [{name: v1, served: true, storage: true}]}
-status: {conditions: [{type: Established, status: "True"}]}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: shops.shop.example.org, ownerReferences: [{apiVersion: apiextensions.crossplane.io/v1, kind: CompositeResourceDefinition, name: xshops.shop.example.org, uid: x, controller: true}]}
-spec: {group: shop.example.org, scope: Namespaced, names: {kind: Shop, plural: shops}, versions: [{name: v1, served: true, storage: true}]}
-status: {conditions: [{type: Established, status: "True"}]}
----
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
 metadata: {name: shop}
@@ -215,7 +203,22 @@ spec:
   size: 3
   claimRef: {apiVersion: shop.example.org/v1, kind: Shop, namespace: prod, name: corner}
   resourceRefs: [{apiVersion: cloud.example.org/v1, kind: Database, namespace: prod, name: web}]
-status: {url: "https://corner"}`
+status: {url: "https://corner"}
+---` + compositeCRDs
+
+// compositeCRDs are the CustomResourceDefinitions that the definition's controller publishes.
+const compositeCRDs = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: xshops.shop.example.org, ownerReferences: [{apiVersion: apiextensions.crossplane.io/v1, kind: CompositeResourceDefinition, name: xshops.shop.example.org, uid: x, controller: true}]}
+spec: {group: shop.example.org, scope: Cluster, names: {kind: XShop, plural: xshops}, versions: [{name: v1, served: true, storage: true}]}
+status: {conditions: [{type: Established, status: "True"}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.shop.example.org, ownerReferences: [{apiVersion: apiextensions.crossplane.io/v1, kind: CompositeResourceDefinition, name: xshops.shop.example.org, uid: x, controller: true}]}
+spec: {group: shop.example.org, scope: Namespaced, names: {kind: Shop, plural: shops}, versions: [{name: v1, served: true, storage: true}]}
+status: {conditions: [{type: Established, status: "True"}]}`
 
 var (
 	appKey      = object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: "web"}

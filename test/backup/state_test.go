@@ -1,11 +1,13 @@
 package backup
 
 import (
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -60,6 +62,63 @@ func TestOperationsInFlightContinueAfterAnImport(t *testing.T) {
 	}
 	p.Delete(t, network, p.ns, "created-"+p.ns)
 	p.AwaitGone(t, network, p.ns, "created-"+p.ns)
+	p.deleteStock(t, fakeCloud)
+}
+
+// TestTheCallsOfAnArchiveAreNotMade imports an export in which somebody has written operations in
+// flight: with a token of theirs, a creation whose request names another range, an update that
+// turns off versioning, and a deletion. The cloud gets none of these calls.
+func TestTheCallsOfAnArchiveAreNotMade(t *testing.T) {
+	fakeCloud := newCloud()
+	fakeCloud.SetBehaviour(cloud.TypeNetwork, cloud.Behaviour{Naming: cloud.ProviderAssigned, TokenTTL: time.Hour})
+	p := newStockedPlane(t, fakeCloud)
+	raw := p.export(t, archive.Selection{})
+	there := serials(fakeCloud)
+	effects := func() [3]int {
+		return [3]int{countEffects(fakeCloud, cloud.VerbCreate), countEffects(fakeCloud, cloud.VerbUpdate), countEffects(fakeCloud, cloud.VerbDelete)}
+	}
+	before := effects()
+	stop := p.run(t, fakeCloud)
+	defer stop()
+	p.loseStock(t)
+	i := p.importer(t, p.config, raw, "x")
+	for _, b := range i.File.Sections[archive.Bindings] {
+		operation := map[string]any{
+			"attempt": int64(7), "token": "archived", "startedAt": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+			"request": base64.StdEncoding.EncodeToString([]byte(`{"cidr":"10.66.0.0/16","versioning":false}`)),
+		}
+		owner, _ := archive.Owner(b)
+		switch {
+		case b.GetLabels()["espalier.dev/reservation"] != "":
+			continue
+		case owner.Kind == "Network":
+			operation["verb"] = "Create"
+			unstructured.RemoveNestedField(b.Object, "spec", "ref")
+			_ = unstructured.SetNestedField(b.Object, "Creating", "spec", "phase")
+		case owner.Name == p.storeName():
+			operation["verb"] = "Update"
+			_ = unstructured.SetNestedField(b.Object, "Updating", "spec", "phase")
+		default:
+			operation["verb"] = "Delete"
+			_ = unstructured.SetNestedField(b.Object, "Deleting", "spec", "phase")
+		}
+		_ = unstructured.SetNestedMap(b.Object, operation, "spec", "operation")
+	}
+	if err := i.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.AwaitList(t, binding, "", "", func(map[string]*unstructured.Unstructured) error {
+		for _, b := range p.bindings(t) {
+			if archive.HasOperation(b) {
+				return errors.New("an operation is in flight")
+			}
+		}
+		return nil
+	})
+	p.awaitStock(t)
+	if diff := cmp.Diff(there, serials(fakeCloud)); diff != "" || effects() != before {
+		t.Errorf("creations, updates and deletions were %v and are %v; in the cloud, -before +after:\n%s", before, effects(), diff)
+	}
 	p.deleteStock(t, fakeCloud)
 }
 

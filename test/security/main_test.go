@@ -26,9 +26,15 @@ func TestMain(m *testing.M) {
 // if that is empty.
 func user(t *testing.T, s suite.Suite, name, namespace, rules string) *testkit.Cluster {
 	t.Helper()
+	return testkit.NewCluster(t, userConfig(t, s, name, namespace, rules))
+}
+
+// userConfig is the connection of a user.
+func userConfig(t *testing.T, s suite.Suite, name, namespace, rules string) *rest.Config {
+	t.Helper()
 	as := rest.AnonymousClientConfig(s.Config)
 	as.BearerToken = tokenOf(t, s, name, namespace, rules)
-	return testkit.NewCluster(t, as)
+	return as
 }
 
 // tokenOf is the token of a user.

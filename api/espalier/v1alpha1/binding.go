@@ -191,7 +191,13 @@ type BindingOperation struct {
 	// the end of the operation.
 	//
 	// +optional
-	Ref       string           `json:"ref,omitempty"`
+	Ref string `json:"ref,omitempty"`
+	// Imported is true if an import has restored the operation. Its token and its request are
+	// those of an archive, so that its call is not made again: the controllers observe what it
+	// has done.
+	//
+	// +optional
+	Imported  bool             `json:"imported,omitempty"`
 	StartedAt metav1.MicroTime `json:"startedAt"`
 }
 

@@ -20,6 +20,9 @@ type importFlags struct {
 	dryRun bool
 	abort  bool
 	wait   time.Duration
+	// accounts are those that revisions may have although their definitions do not name them.
+	accounts []string
+	maxBytes int64
 }
 
 func newImport() *cobra.Command {
@@ -31,13 +34,16 @@ func newImport() *cobra.Command {
 			"acts on half of it; they continue when it is complete. If the import is interrupted,\n" +
 			"they stay suspended: run it again to continue, or delete what it has created with\n" +
 			"--abort, which touches no external resource.\n\n" +
-			"No existing object is overwritten. If any is in the way, all are reported and nothing\n" +
-			"is written. FILE may be - for the standard input.\n\n" +
+			"It prints one line for each object: whether it is created, or kept since it exists with\n" +
+			"the same content. --dry-run prints the same lines, and has the API server check the\n" +
+			"creations. No existing object is overwritten or deleted. If any is in the way, or FILE\n" +
+			"contains what no export does, all of that is reported and nothing is written. FILE may\n" +
+			"be - for the standard input.\n\n" +
 			"Exit codes:\n" +
 			"  0  everything is restored\n" +
 			"  1  it failed; run it again\n" +
 			"  2  the arguments are invalid\n" +
-			"  3  existing objects are in the way; nothing was written\n" +
+			"  3  existing objects are in the way, or FILE is not acceptable; nothing was written\n" +
 			"  4  kinds were not served in time; the controllers stay suspended; run it again",
 		Example: "  espalier import --dry-run control-plane.yaml\n" +
 			"  espalier import control-plane.yaml\n" +
@@ -53,6 +59,8 @@ func newImport() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created and kept, and what is in the way; write nothing")
 	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what an unfinished import of FILE has created")
+	cmd.Flags().StringSliceVar(&flags.accounts, "allow-account", nil, "accounts that revisions in FILE may have although their definitions there name others, as NAMESPACE/NAME, or \"controllers\" for the controllers' own permissions")
+	cmd.Flags().Int64Var(&flags.maxBytes, "max-bytes", archive.MaxBytes, "how large FILE may be, uncompressed; all of it is read into memory")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long to wait for kinds that definitions in FILE define")
 	return cmd
 }
@@ -61,7 +69,10 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 	if flags.dryRun && flags.abort {
 		return &usageError{errors.New("--dry-run and --abort can't be combined")}
 	}
-	file, err := readExport(cmd.InOrStdin(), path)
+	if flags.maxBytes <= 0 {
+		return &usageError{errors.New("--max-bytes must be positive")}
+	}
+	file, err := readExport(cmd.InOrStdin(), path, flags.maxBytes)
 	if err != nil {
 		return err
 	}
@@ -73,16 +84,19 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	i := &backup.Import{Cluster: to, File: file, Holder: holder(), Patience: flags.wait, Progress: lineLogger(cmd.ErrOrStderr())}
+	show := func(step backup.Step) { fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(step.String())) }
+	i := &backup.Import{
+		Cluster: to, File: file, AllowedAccounts: flags.accounts, Holder: holder(), Patience: flags.wait,
+		Progress: lineLogger(cmd.ErrOrStderr()), Done: show,
+	}
 	switch {
 	case flags.abort:
 		err = i.Abort(cmd.Context())
 	case flags.dryRun:
-		var steps []string
-		if steps, err = i.Plan(cmd.Context()); err == nil {
-			for _, step := range steps {
-				fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(step))
-			}
+		var steps []backup.Step
+		steps, err = i.Plan(cmd.Context())
+		for _, step := range steps {
+			show(step)
 		}
 	default:
 		err = i.Run(cmd.Context())
@@ -103,16 +117,16 @@ func importError(err error) error {
 	return err
 }
 
-func readExport(stdin io.Reader, path string) (archive.File, error) {
+func readExport(stdin io.Reader, path string, maxBytes int64) (archive.File, error) {
 	if path == "-" {
-		return archive.Decode(stdin)
+		return archive.DecodeBounded(stdin, maxBytes)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return archive.File{}, err
 	}
 	defer file.Close()
-	out, err := archive.Decode(file)
+	out, err := archive.DecodeBounded(file, maxBytes)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

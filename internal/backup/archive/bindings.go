@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,18 +61,6 @@ func IsOwnerDeleted(b *unstructured.Unstructured) bool {
 // uidPrefix is the prefix of Bindings' names that derive from their managed resource's UID.
 const uidPrefix = "u-"
 
-// ForOwner returns the Binding for a managed resource that was created again with another UID. A
-// name that derives from the former UID changes.
-func ForOwner(b *unstructured.Unstructured, uid types.UID) *unstructured.Unstructured {
-	out := b.DeepCopy()
-	_, former := Owner(b)
-	if b.GetName() == uidPrefix+string(former) {
-		out.SetName(uidPrefix + string(uid))
-	}
-	_ = unstructured.SetNestedField(out.Object, string(uid), "spec", "owner", "uid") // Check makes sure that it has an owner
-	return out
-}
-
 // IsNamedByUID reports whether a Binding's name derives from its managed resource's UID.
 func IsNamedByUID(b *unstructured.Unstructured) bool {
 	return strings.HasPrefix(b.GetName(), uidPrefix)
@@ -84,4 +74,38 @@ func SameExternal(live, wanted *unstructured.Unstructured) bool {
 	ref, _, _ := unstructured.NestedString(live.Object, "spec", "ref")
 	wantedRef, _, _ := unstructured.NestedString(wanted.Object, "spec", "ref")
 	return a == b && (ref == wantedRef || ref == "" || wantedRef == "")
+}
+
+// HasOperation reports whether a Binding has an operation in flight.
+func HasOperation(b *unstructured.Unstructured) bool {
+	operation, _, _ := unstructured.NestedMap(b.Object, "spec", "operation")
+	return operation != nil
+}
+
+// Reserves returns what a Binding reserves for its managed resource: the name of the external
+// resource and its identity. A shared Binding reserves nothing.
+func Reserves(b *unstructured.Unstructured) []string {
+	spec, _, _ := unstructured.NestedMap(b.Object, "spec")
+	if shared, _ := spec["shared"].(bool); shared {
+		return nil
+	}
+	key, _ := spec["key"].(map[string]any)
+	text := func(in map[string]any, field string) string {
+		s, _ := in[field].(string)
+		return s
+	}
+	var out []string
+	for _, name := range []string{text(key, "name"), text(spec, "ref")} {
+		if name != "" {
+			out = append(out, fmt.Sprintf("%s %q in %s", text(key, "type"), name, text(key, "scope")))
+		}
+	}
+	return slices.Compact(out)
+}
+
+// IsImportedOperation reports whether the controllers resolve a Binding's operation in flight by
+// observation. Those of earlier releases do not keep the field.
+func IsImportedOperation(b *unstructured.Unstructured) bool {
+	imported, _, _ := unstructured.NestedBool(b.Object, "spec", "operation", "imported")
+	return imported
 }

@@ -50,10 +50,13 @@ func (f File) Objects() []*unstructured.Unstructured {
 // ErrNotAnExport is returned for a stream that does not begin with an export's header.
 var ErrNotAnExport = errors.New("not an export of Espalier: the first document must be of kind Export")
 
-// Decode reads an export. It returns an error if the stream is no valid export; Check finds
-// problems of its content.
-func Decode(r io.Reader) (File, error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(r))
+// Decode reads an export of at most MaxBytes. It returns an error if the stream is no
+// valid export; Check finds problems of its content.
+func Decode(r io.Reader) (File, error) { return DecodeBounded(r, MaxBytes) }
+
+// DecodeBounded is Decode with another limit.
+func DecodeBounded(r io.Reader, maxBytes int64) (File, error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(&boundedReader{r, maxBytes, maxBytes}))
 	f := File{Sections: map[Section][]*unstructured.Unstructured{}}
 	first, err := documents.Read()
 	if errors.Is(err, io.EOF) {
@@ -62,7 +65,11 @@ func Decode(r io.Reader) (File, error) {
 	if err != nil {
 		return f, fmt.Errorf("read the export: %w", err)
 	}
-	if err := yaml.Unmarshal(first, &f.Header); err != nil {
+	err = checkDocument(first)
+	if err == nil {
+		err = yaml.Unmarshal(first, &f.Header)
+	}
+	if err != nil {
 		return f, fmt.Errorf("decode the header, the first document: %w", err)
 	}
 	if f.Header.Kind != HeaderKind {
@@ -83,7 +90,13 @@ func Decode(r io.Reader) (File, error) {
 		if err != nil {
 			return f, fmt.Errorf("read document %d of the export: %w", n, err)
 		}
-		o, err := DecodeObject(raw)
+		if n > maxObjects {
+			return f, fmt.Errorf("the export has more than %d documents", maxObjects)
+		}
+		var o *unstructured.Unstructured
+		if err = checkDocument(raw); err == nil {
+			o, err = DecodeObject(raw)
+		}
 		if err != nil {
 			return f, fmt.Errorf("decode document %d of the export: %w", n, err)
 		}
@@ -98,7 +111,7 @@ func Decode(r io.Reader) (File, error) {
 // DecodeObject decodes a document of the stream. Integers become int64, as in the decoder of the
 // API.
 func DecodeObject(raw []byte) (*unstructured.Unstructured, error) {
-	text, err := yaml.YAMLToJSON(raw)
+	text, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -84,8 +84,11 @@ func ImportedBy(hold *unstructured.Unstructured) string {
 // HoldName returns the name of the Hold of an export's import.
 func HoldName(id string) string { return "import-" + id }
 
-// ImportedFrom reports whether any import of the export has created the object.
-func ImportedFrom(o *unstructured.Unstructured, id string) bool {
-	name, _, _ := strings.Cut(o.GetAnnotations()[espalier.ImportAnnotation], "/")
-	return name == HoldName(id)
+// CreatedBy reports whether the import with a Hold has created an object: it has the UID of the
+// Hold, which the API server has assigned, and is not older than the Hold. So neither an archive
+// nor the annotation of an object that existed before can make an object one of the import's.
+func CreatedBy(o, hold *unstructured.Unstructured) bool {
+	created := o.GetCreationTimestamp()
+	return hold != nil && o.GetAnnotations()[espalier.ImportAnnotation] == ImportedBy(hold) &&
+		(created.IsZero() || !created.Time.Before(hold.GetCreationTimestamp().Time))
 }

@@ -35,10 +35,7 @@ func strip(o *unstructured.Unstructured, keepStatus bool) *unstructured.Unstruct
 	deleting, policy := out.GetDeletionTimestamp() != nil, deletionPolicy(o)
 	fields := managedFields(out, keepStatus)
 	metadata, _ := out.Object["metadata"].(map[string]any)
-	for _, field := range []string{
-		"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields",
-		"ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName",
-	} {
+	for _, field := range serverFields {
 		delete(metadata, field)
 	}
 	out.SetFinalizers(slices.DeleteFunc(out.GetFinalizers(), func(f string) bool {
@@ -101,17 +98,6 @@ func annotate(o *unstructured.Unstructured, key, value string) {
 		annotations[key] = value
 	}
 	o.SetAnnotations(annotations)
-}
-
-// Imported returns the object as an import creates it: with the import's annotation, and
-// without status, managed fields and deletion, which it restores separately.
-func Imported(o *unstructured.Unstructured, by string) *unstructured.Unstructured {
-	out := o.DeepCopy()
-	delete(out.Object, "status")
-	out.SetManagedFields(nil)
-	annotate(out, deletingAnnotation, "")
-	annotate(out, espalier.ImportAnnotation, by)
-	return out
 }
 
 // Deleting reports whether an exported object was being deleted, and with which propagation

@@ -13,6 +13,9 @@ import (
 
 // resolve finds out the outcome of a call whose answer was lost.
 func (s State) resolve() Step {
+	if s.Binding.Operation.Imported {
+		return s.resolveImported()
+	}
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
 		if s.Caps.Naming == external.CallerAssigned {
