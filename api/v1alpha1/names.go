@@ -73,6 +73,8 @@ const (
 	RetainedFromAnnotation = "espalier.dev/retained-from"
 	// InstanceNameAnnotation is the instance's name, if it is too long for a label.
 	InstanceNameAnnotation = "espalier.dev/instance-name"
+	// InstanceGroupAnnotation is the group of the instance's kind, if it is too long for a label.
+	InstanceGroupAnnotation = "espalier.dev/instance-group"
 	// SignatureAnnotation proves that the child was applied for its instance and node: without
 	// the installation's signing key nobody can compute it.
 	SignatureAnnotation = "espalier.dev/signature"

@@ -20,7 +20,7 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desired, error) {
 	facts.Limits = facts.Limits.WithDefaults()
 	c := &composition{
-		budget:         expr.NewBudget(ended, facts.Limits.Cost, facts.Limits.Bytes),
+		budget:         expr.NewBudget(ended, facts.Limits.Cost, facts.Cost, facts.Limits.Bytes),
 		graph:          g,
 		facts:          facts,
 		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
@@ -38,7 +38,10 @@ func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desire
 	if g.conditions != nil {
 		c.desired.AuthorConditions = c.evaluateConditions
 	}
-	c.desired.Exceeded = c.exceededLimits()
+	c.desired.Cost = c.budget.Cost()
+	if limits, problem := c.exceededLimits(); len(limits) > 0 {
+		return c.unchanged(limits, problem), ended()
+	}
 	return c.desired, ended()
 }
 
@@ -52,8 +55,8 @@ type composition struct {
 	// budget bounds all evaluations together, and objects counts the nodes with an object.
 	budget  *expr.Budget
 	objects int
-	// tooManyObjects says that a collection was refused because of the limit.
-	tooManyObjects bool
+	// tooManyObjects is the problem of a collection that exceeds the limit.
+	tooManyObjects plan.Problem
 	// variableBudget is how many bytes the remaining variables may have together.
 	variableBudget int
 	desired        plan.Desired

@@ -9,17 +9,13 @@ import (
 )
 
 // renderStatus renders the author's status fields. A field keeps its previous value while
-// the object that it reads cannot be read, and when a limit is exceeded; it is removed if that object is gone.
+// the object that it reads cannot be read; it is removed if that object is gone.
 func (c *composition) renderStatus() map[string]any {
 	if c.graph.status == nil {
 		return nil
 	}
 	previous, _ := c.facts.Instance.Object["status"].(map[string]any)
 	keep := func(at []any, reason error) (any, bool) {
-		var exceeded *expr.BudgetExceeded
-		if errors.As(reason, &exceeded) {
-			return valueAt(previous, at) // whether it has a value is not known
-		}
 		var missing *expr.Pending
 		if !errors.As(reason, &missing) {
 			return nil, false

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr"
@@ -20,11 +19,6 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 			}
 		}
 		return waits
-	}
-	var exceeded *expr.BudgetExceeded
-	if errors.As(err, &exceeded) {
-		limit := limitOf(exceeded.Limit)
-		return []plan.Wait{{Node: n.ID, Reason: plan.LimitExceeded, On: plan.UnnamedValue, Detail: fmt.Sprintf("%v (%s)", exceeded, limit.Flag())}}
 	}
 	detail := err.Error()
 	if g.mayReadSecret(n.refs) {

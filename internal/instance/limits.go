@@ -5,8 +5,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -33,11 +35,12 @@ func (r *Reconciler) withinDepth(c Composer, o *unstructured.Unstructured) Compo
 	}}
 }
 
-// depth counts an instance and those that it is nested in, up to a limit. It reads caches only.
+// depth counts an instance and those that it is nested in, up to a limit. It reads caches only. An
+// instance is nested in the one that has signed it, whatever labels others have written to it.
 func (r *Reconciler) depth(o *unstructured.Unstructured, limit int) int {
 	for depth := 1; ; depth++ {
 		key, version, nested := inventory.InstanceOf(o)
-		if !nested || depth == limit {
+		if !nested || depth == limit || !r.Keys.Verifies(o.GetAnnotations()[v1alpha1.SignatureAnnotation], key, object.KeyOf(o), inventory.Node(o)) {
 			return depth
 		}
 		parent, cached := r.Instances.GetCached(key.GroupKind().WithVersion(version), key.Namespace, key.Name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,7 +25,7 @@ func (f *fixture) nested(n int) {
 			child = named(webKind, "prod", fmt.Sprint("web-", i))
 		}
 		if parent != nil {
-			inventory.OwnerOf(parent, object.Definition{Name: "webs.example.org", Dialect: object.GraphDialect}, "v1").Mark(child, inventory.Place{Node: "next"})
+			inventory.OwnerOf(parent, object.Definition{Name: "webs.example.org", Dialect: object.GraphDialect}, "v1").Recognizing(f.Keys, parent, time.Time{}).Mark(child, inventory.Place{Node: "next"})
 		}
 		parent = f.put(child)
 	}

@@ -40,7 +40,7 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 		if err != nil {
 			return fmt.Errorf("compose: %w", err)
 		}
-		s.desired = desired
+		s.desired, s.facts.Cost = desired, desired.Cost
 		if needed, found := r.observeNeeds(s), r.observeFurtherKinds(s); !needed && !found {
 			break
 		}

@@ -20,7 +20,7 @@ type limitFlags struct {
 func (f *limitFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Uint64Var(&f.Cost, plan.CostLimit.Flag()[2:], plan.MaxCost, "maximum CEL cost of all expressions in one reconcile of an instance")
-	flags.IntVar(&f.Bytes, plan.BytesLimit.Flag()[2:], plan.MaxBytes, "maximum bytes of the results of these expressions")
+	flags.IntVar(&f.Bytes, plan.BytesLimit.Flag()[2:], plan.MaxBytes, "maximum bytes of all values that the expressions and templates of an instance give")
 	flags.IntVar(&f.Objects, plan.ObjectsLimit.Flag()[2:], plan.MaxObjects, "maximum number of objects that an instance consists of")
 	flags.IntVar(&f.Depth, plan.DepthLimit.Flag()[2:], plan.MaxDepth, "how deeply instances may be nested in each other")
 	flags.IntVar(&f.watches.PerSubscriber, watch.PerInstanceFlag[2:], watch.MaxPerInstance, "maximum number of objects and selections of others that an instance reads")

@@ -44,7 +44,10 @@ func (r *Dialect) wanted(v *session, wanted *extv1.CustomResourceDefinition) *se
 func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 	uid := v.GetUID()
 	if good := v.memory.good; good != nil && good.UID == uid {
-		return good
+		current := *good
+		current.Annotations = v.GetAnnotations() // they apply at once, whether the spec is accepted or not
+		v.memory.setGood(&current)
+		return v.memory.good
 	}
 	composite, _ := r.ownedCRDs(v)
 	if composite == nil || composite.DeletionTimestamp != nil {

@@ -9,7 +9,10 @@ import (
 
 // DeletionDefaults are what a definition says about the deletion of composites and claims.
 func DeletionDefaults(d *v1.CompositeResourceDefinition) inventory.Defaults {
-	overrides, _ := inventory.ParseOverrides(d.Annotations[v1alpha1.InstanceOverridesAnnotation])
+	overrides, problems := inventory.ParseOverrides(d.Annotations[v1alpha1.InstanceOverridesAnnotation])
+	if len(problems) > 0 { // what was meant is unknown: instances override nothing until it is corrected
+		overrides = inventory.Overrides{DeletionPolicy: v1alpha1.OverrideNone, ForceDelete: v1alpha1.OverrideDeny}
+	}
 	return inventory.Defaults{Overrides: overrides}
 }
 

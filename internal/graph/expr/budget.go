@@ -2,25 +2,25 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Budget bounds the evaluations of one reconcile together. What is left of it never grows. A nil
 // Budget has no limit. It is not safe for concurrent use.
 type Budget struct {
-	ended               func() error
-	maxCost, cost       uint64 // in CEL's cost units: the limit, and what has been spent
-	maxBytes, bytes     int    // of the results in templates
-	isCostly, isTooLong bool
+	ended           func() error
+	maxCost, cost   uint64 // in CEL's cost units: the limit, and what has been spent
+	maxBytes, bytes int    // of values
+	refused         []*BudgetExceeded
 }
 
-// NewBudget returns a budget of CEL's cost units and of approximate bytes of rendered results.
-// Once ended returns an error, such as that of a context, every evaluation returns it; one that
-// has begun ends by its own limits.
-func NewBudget(ended func() error, cost uint64, bytes int) *Budget {
-	return &Budget{ended: ended, maxCost: cost, maxBytes: bytes}
+// NewBudget returns a budget of CEL's cost units, of which some are spent already, and of
+// approximate bytes of values. Once ended returns an error, such as that of a context, every
+// evaluation returns it; one that has begun ends by its own limits.
+func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
+	return &Budget{ended: ended, maxCost: cost, cost: spent, maxBytes: bytes}
 }
 
 // The names of what a Budget bounds, as in BudgetExceeded.
@@ -39,15 +39,10 @@ type BudgetExceeded struct {
 }
 
 func (e *BudgetExceeded) Error() string {
-	what := "the expressions of one reconcile exceed a CEL cost of"
 	if e.Limit == BudgetBytes {
-		what = "the results of the expressions of one reconcile exceed"
+		return pathPrefix(e.At) + fmt.Sprintf("the values of the expressions exceed %d bytes together", e.Max)
 	}
-	unit := ""
-	if e.Limit == BudgetBytes {
-		unit = " bytes"
-	}
-	return pathPrefix(e.At) + fmt.Sprintf("%s %d%s together", what, e.Max, unit)
+	return pathPrefix(e.At) + fmt.Sprintf("the expressions of one reconcile exceed a CEL cost of %d together", e.Max)
 }
 
 // untrackedCost is what an evaluation costs whose cost CEL does not track, since the length of
@@ -60,8 +55,7 @@ func (b *Budget) check(p *Program) error {
 		return nil
 	}
 	if b.cost > b.maxCost {
-		b.isCostly = true
-		return &BudgetExceeded{At: p.at, Limit: BudgetCost, Max: b.maxCost}
+		return b.refuse(&BudgetExceeded{At: p.at, Limit: BudgetCost, Max: b.maxCost})
 	}
 	return b.ended()
 }
@@ -73,28 +67,27 @@ func (b *Budget) spendCost(cost uint64) {
 	}
 }
 
-// spendBytes charges a result that becomes part of a document.
-func (b *Budget) spendBytes(at object.Path, value any) error {
+// spendBytes charges the size of a value before it is copied or becomes part of a document.
+func (b *Budget) spendBytes(at object.Path, size int) error {
 	if b == nil {
 		return nil
 	}
-	if b.bytes += plain.Size(value); b.bytes > b.maxBytes {
-		b.isTooLong = true
-		return &BudgetExceeded{At: at, Limit: BudgetBytes, Max: uint64(b.maxBytes)}
+	if b.bytes += size; b.bytes > b.maxBytes {
+		return b.refuse(&BudgetExceeded{At: at, Limit: BudgetBytes, Max: uint64(b.maxBytes)})
 	}
 	return nil
 }
 
-// Exceeded lists which of BudgetCost and BudgetBytes have refused an evaluation.
-func (b *Budget) Exceeded() (limits []string) {
-	if b == nil {
-		return nil
+// refuse records the first evaluation that is refused for each limit.
+func (b *Budget) refuse(e *BudgetExceeded) error {
+	if !slices.ContainsFunc(b.refused, func(earlier *BudgetExceeded) bool { return earlier.Limit == e.Limit }) {
+		b.refused = append(b.refused, e)
 	}
-	if b.isCostly {
-		limits = append(limits, BudgetCost)
-	}
-	if b.isTooLong {
-		limits = append(limits, BudgetBytes)
-	}
-	return limits
+	return e
 }
+
+// Exceeded lists the first evaluation that was refused for each limit.
+func (b *Budget) Exceeded() []*BudgetExceeded { return b.refused }
+
+// Cost is the CEL cost that has been spent, with what was spent before.
+func (b *Budget) Cost() uint64 { return b.cost }

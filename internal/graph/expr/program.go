@@ -70,6 +70,9 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
 		}
+		if err := b.spendBytes(p.at, plain.Size(value)); err != nil {
+			return nil, err
+		}
 		return plain.Copy(value), nil
 	}
 	out, err := p.run(b, activation{env: p.env, vars: vars})
@@ -82,6 +85,9 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 	}
 	if err != nil {
 		return nil, p.failure(err)
+	}
+	if err := b.spendBytes(p.at, plain.Size(value)); err != nil {
+		return nil, err
 	}
 	return value, nil
 }

@@ -16,6 +16,9 @@ func (t *Template) Render(vars map[string]any) (any, error) { return t.RenderWit
 // waiting does not resolve; without any it is one *Pending with all missing paths. The document
 // shares nothing with the template or the values.
 func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
+	if err := b.spendBytes(t.at, t.root.literalSize()); err != nil {
+		return nil, err
+	}
 	r := renderer{vars: vars, budget: b}
 	value := r.render(&t.root)
 	if err := r.err(); err != nil {
@@ -25,6 +28,20 @@ func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
 		return nil, nil
 	}
 	return value, nil
+}
+
+// literalSize is the approximate size of the values in a piece that are not computed.
+func (p *piece) literalSize() (size int) {
+	if p.kind == literal {
+		return plain.Size(p.literal)
+	}
+	for i := range p.fields {
+		size += p.fields[i].value.literalSize()
+	}
+	for i := range p.items {
+		size += p.items[i].literalSize()
+	}
+	return size
 }
 
 type renderer struct {
@@ -71,10 +88,6 @@ func (r *renderer) leaf(p *piece) any {
 	}
 	if m := checkValue(value, p.shape, p.path); m != nil {
 		r.missing = append(r.missing, Missing{At: p.path, Err: m})
-		return Absent
-	}
-	if err := r.budget.spendBytes(p.path, value); err != nil {
-		r.missing = append(r.missing, Missing{At: p.path, Err: err})
 		return Absent
 	}
 	if !r.size.spend(p, value) {

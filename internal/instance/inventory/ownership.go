@@ -89,6 +89,9 @@ func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version 
 	if full := child.GetAnnotations()[v1alpha1.InstanceNameAnnotation]; full != "" && object.LabelValue(full) == key.Name {
 		key.Name = full
 	}
+	if full := child.GetAnnotations()[v1alpha1.InstanceGroupAnnotation]; full != "" && object.LabelValue(full) == key.Group {
+		key.Group = full
+	}
 	version = labels[v1alpha1.InstanceVersionLabel]
 	return key, version, key.Name != "" && version != ""
 }

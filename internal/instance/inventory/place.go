@@ -51,11 +51,8 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 		child.SetLabels(labels)
 		at.Annotate(child)
 		at.annotateOrphaned(child)
-		if object.LabelValue(o.Name) != o.Name {
-			annotations := child.GetAnnotations()
-			annotations[v1alpha1.InstanceNameAnnotation] = o.Name
-			child.SetAnnotations(annotations)
-		}
+		annotateFull(child, v1alpha1.InstanceNameAnnotation, o.Name)
+		annotateFull(child, v1alpha1.InstanceGroupAnnotation, o.Kind.Group)
 		o.addOwnerReferences(child, at)
 		o.sign(child, at.Node)
 		Sign(child, o.Version)
@@ -72,6 +69,15 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	o.setController(child, at)
 	o.sign(child, Node(child))
 	Sign(child, "")
+}
+
+// annotateFull records a text that is too long for a label.
+func annotateFull(child *unstructured.Unstructured, key, text string) {
+	if object.LabelValue(text) != text {
+		annotations := child.GetAnnotations()
+		annotations[key] = text
+		child.SetAnnotations(annotations)
+	}
 }
 
 // markLabels sets the graph dialect's labels of a child.
@@ -200,7 +206,7 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	}
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
-		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
+		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation, v1alpha1.InstanceGroupAnnotation,
 		v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {

@@ -42,9 +42,11 @@ type Desired struct {
 	Ready *bool
 	// Results are recorded as events.
 	Results []Result
-	// Exceeded lists the limits of Facts that composing has exceeded; the problems of nodes say
-	// which.
+	// Exceeded lists the limits of Facts that composing has exceeded. Problem says which, and
+	// nothing is changed: the instance has no node that is composed without the others.
 	Exceeded []Limit
+	// Cost is the CEL cost of Facts with that of this composition.
+	Cost uint64
 	// NoOwnerReferences says that the objects don't refer to the instance as their owner.
 	NoOwnerReferences bool
 	// Unsettled says that composing again, with Status as the status, gives another answer: it

@@ -36,8 +36,10 @@ type Facts struct {
 	Problems map[string]Problem
 	// Waits holds when each wait began.
 	Waits map[WaitKey]time.Time
-	// Limits bound what the instance may consist of, and what composing it may compute.
+	// Limits bound what the instance may consist of, and what composing it may compute. Cost is
+	// the CEL cost of earlier compositions in this reconcile.
 	Limits Limits
+	Cost   uint64
 	// Now is the time of this reconcile.
 	Now time.Time
 }

@@ -8,11 +8,10 @@ import (
 // Limits bound what one reconcile of an instance may compute and create. A zero field is its
 // default.
 type Limits struct {
-	// Cost bounds the CEL cost of all expressions of one composition together. Default
-	// MaxCost.
+	// Cost bounds the CEL cost of all expressions in one reconcile together. Default MaxCost.
 	Cost uint64
-	// Bytes bounds the approximate size of the results of these expressions together. Default
-	// MaxBytes.
+	// Bytes bounds the approximate size of all values that one composition computes or copies
+	// together. Default MaxBytes.
 	Bytes int
 	// Objects bounds the objects that an instance consists of. Default MaxObjects.
 	Objects int
@@ -25,7 +24,7 @@ type Limits struct {
 const (
 	// MaxCost is about a second.
 	MaxCost    = 10_000_000
-	MaxBytes   = 64 << 20
+	MaxBytes   = 32 << 20
 	MaxObjects = 5000
 	MaxDepth   = 10
 )
