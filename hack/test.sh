@@ -15,7 +15,7 @@ fi
 
 out=$(mktemp)
 export ESPALIER_TEST_SUMMARY=$out.summary
-trap 'rm -f "$out" "$ESPALIER_TEST_SUMMARY"' EXIT
+trap 'rm -f "$out" "$out.installation" "$ESPALIER_TEST_SUMMARY"' EXIT
 status=0
 begin=$SECONDS
 
@@ -38,6 +38,13 @@ else
 	# The race detector only runs for packages that start goroutines.
 	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
+fi
+# The attacks once more, on controllers that run as the service account of an installation, with its roles.
+installation=$out.installation
+if $go run ./cmd/espalier install >"$installation"; then
+	ESPALIER_TEST_INSTALLATION=$installation run "$@" ./test/security || status=1
+else
+	status=1
 fi
 # The control plane is tested without the race detector: compiling its dependencies for it takes longer than all tests.
 for module in controlplane hack/release; do

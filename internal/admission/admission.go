@@ -26,6 +26,15 @@ import (
 //go:embed policies/*.yaml
 var files embed.FS
 
+// Files returns the files with the policies.
+func Files() fs.FS {
+	policies, err := fs.Sub(files, "policies")
+	if err != nil {
+		panic(err) // the directory is embedded
+	}
+	return policies
+}
+
 // DigestAnnotation identifies the content that Install has written. An object without it is
 // someone else's, such as a chart's, and is left alone.
 const DigestAnnotation = "espalier.dev/policy-digest"

@@ -180,6 +180,7 @@ func (o Options) settings(config *rest.Config) (manager.Options, *lease, error) 
 		return settings, nil, err
 	}
 	settings.LeaderElection = true
+	settings.LeaderElectionID = LeaseName(o.Name) // the label name of its metrics
 	settings.LeaderElectionResourceLockInterface = lock
 	settings.LeaderElectionReleaseOnCancel = true
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &t.lease, &t.renew, &t.retry

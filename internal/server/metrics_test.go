@@ -74,22 +74,3 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		}
 	}
 }
-
-// TestAlertsUseExistingMetrics checks the expressions of the documented alerts.
-func TestAlertsUseExistingMetrics(t *testing.T) {
-	text, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented, alerts, found := strings.Cut(string(text), "## What to alert on")
-	if !found {
-		t.Fatal("there are no alerts")
-	}
-	names := regexp.MustCompile(`espalier_[a-z_]+`)
-	for _, name := range names.FindAllString(alerts, -1) {
-		name = strings.TrimSuffix(name, "_bucket")
-		if !strings.Contains(documented, "`"+name+"`") {
-			t.Errorf("an alert asks for %s", name)
-		}
-	}
-}

@@ -52,6 +52,18 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 	return rbac.ControllerPermissions(p), nil
 }
 
+// ProviderNeeds returns the permissions that a provider needs that runs as a program of its own, with
+// the given options.
+func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, error) {
+	served, err := servedBy(p)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+	}
+	return rbac.ProviderPermissions(rbac.ControllerOptions{
+		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Managed: served, MetricsSecure: o.MetricsSecure,
+	}), nil
+}
+
 // servedBy returns the kinds of a provider, with those of its configurations.
 func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -172,6 +172,8 @@ const (
 	// and retryInterval how often after a failure.
 	checkInterval = time.Hour
 	retryInterval = 5 * time.Second
+	// mountedInterval is how often a certificate is checked that another program renews.
+	mountedInterval = time.Minute
 	// rotationDelay is how long an expiring certificate is still served after its replacement
 	// is issued: the API server has to get the new authority first.
 	rotationDelay = time.Minute
@@ -217,6 +219,12 @@ func (s *Server) ensure(ctx context.Context, port int) (time.Duration, error) {
 		err = nil // it is still valid for long enough
 	}
 	after, use := checkInterval, certificate
+	if _, mounted := store.(Mounted); mounted {
+		after = mountedInterval
+		if old {
+			err = nil // it is valid, and renewed elsewhere
+		}
+	}
 	if err != nil {
 		if pair, err = issue(hosts, pair.Authorities, s.Now()); err != nil {
 			return 0, fmt.Errorf("issue a certificate: %w", err)

@@ -69,6 +69,18 @@ func (d Directory) Save(_ context.Context, p Pair) error {
 	return nil
 }
 
+// Mounted is a directory with a certificate that another program renews, such as cert-manager in a
+// Secret that is mounted there.
+type Mounted string
+
+// Load implements Store.
+func (m Mounted) Load(ctx context.Context) (Pair, error) { return Directory(m).Load(ctx) }
+
+// Save implements Store. It fails: the certificate is not issued here.
+func (m Mounted) Save(context.Context, Pair) error {
+	return fmt.Errorf("there is no valid certificate for this webhook in %s, and none is issued here: tls.crt, tls.key and ca.crt are required", string(m))
+}
+
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
 // SecretName is the name of the Secret that a certificate is stored in.

@@ -19,11 +19,11 @@ import (
 func newProvider() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
-		Short: "Start a provider of managed resources",
+		Short: "Run a provider of managed resources, or write one",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newProviderNew())
+	cmd.AddCommand(newProviderNew(), newProviderRun())
 	return cmd
 }
 

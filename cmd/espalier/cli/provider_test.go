@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +105,30 @@ func TestProviderNewArguments(t *testing.T) {
 			}
 			if there, _ := os.ReadDir("."); len(there) > 0 {
 				t.Errorf("something was written: %v", there)
+			}
+		})
+	}
+}
+
+func TestProviderRunArguments(t *testing.T) {
+	cases := map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"No provider":         {nil, exitUsage, "takes the name of a provider"},
+		"An unknown provider": {[]string{"clouds"}, exitUsage, "there is no provider clouds"},
+		"An unknown flag":     {[]string{"postgresql", "--nothing"}, exitUsage, "flag provided but not defined: -nothing"},
+		"Help":                {[]string{"postgresql", "--help"}, exitDone, "-leader-election-namespace"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := Main(t.Context(), append([]string{"provider", "run"}, tc.arguments...), &out, &errs); code != tc.code {
+				t.Errorf("exit code %d", code)
+			}
+			if got := out.String() + errs.String(); !strings.Contains(got, tc.says) {
+				t.Errorf("got %q", got)
 			}
 		})
 	}

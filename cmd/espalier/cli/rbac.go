@@ -51,7 +51,7 @@ func newRBAC() *cobra.Command {
 			"A template that grants permissions, such as a RoleBinding, needs more: Kubernetes lets\n" +
 			"no account grant permissions that it does not have. Composed resources of composites,\n" +
 			"and objects that a Usage protects, need more as well.",
-		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier | kubectl apply -f -\n" +
+		Example: "  espalier rbac --controllers --serviceaccount espalier-system:espalier-controllers | kubectl apply -f -\n" +
 			"  espalier rbac webapps | kubectl apply -f -\n" +
 			"  espalier rbac -f definition.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error { return printRBAC(cmd, flags, args) },

@@ -15,6 +15,8 @@ import (
 // webhookFlags configure the admission webhook for Usages and the conversion webhook.
 type webhookFlags struct {
 	address, service, url, namespace string
+	// certificates is a directory with a certificate that another program renews.
+	certificates string
 	// clientCA is a file with the authorities of the API server's client certificate, and clientNames
 	// are its allowed common names.
 	clientCA    string
@@ -29,6 +31,7 @@ func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.service, "webhook-service", "", "the Service by which the API server reaches the webhooks: namespace/name, or namespace/name:port")
 	flags.StringVar(&f.url, "webhook-url", "", "the URL by which the API server reaches the webhooks, if this program runs outside the cluster")
 	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "namespace of the Secret espalier-webhook with the certificate; by default the pod's namespace")
+	flags.StringVar(&f.certificates, "webhook-certificates", "", "directory with tls.crt, tls.key and ca.crt of the webhooks, which another program such as cert-manager renews; by default a certificate is issued and renewed in the Secret espalier-webhook")
 	flags.StringVar(&f.clientCA, "webhook-client-ca", "", "file with the certificate authorities of the client certificate that the API server presents to admission webhooks (kubeConfigFile of its AdmissionConfiguration); the admission webhook then refuses all other clients. Without it, no refused deletion is replayed")
 	flags.StringSliceVar(&f.clientNames, "webhook-client-allowed-names", nil, "allowed common names of that client certificate; by default any")
 	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which blocks deletions of objects in use when Crossplane is stopped")
@@ -37,8 +40,8 @@ func (f *webhookFlags) add(cmd *cobra.Command) {
 // options returns nil if no webhook is served.
 func (f *webhookFlags) options() (*webhook.Options, error) {
 	if f.address == "0" || f.address == "" {
-		if f.service != "" || f.url != "" || f.clientCA != "" {
-			return nil, &usageError{errors.New("--webhook-service, --webhook-url and --webhook-client-ca require --webhook-bind-address")}
+		if f.service != "" || f.url != "" || f.clientCA != "" || f.certificates != "" {
+			return nil, &usageError{errors.New("--webhook-service, --webhook-url, --webhook-certificates and --webhook-client-ca require --webhook-bind-address")}
 		}
 		return nil, nil
 	}
@@ -49,7 +52,10 @@ func (f *webhookFlags) options() (*webhook.Options, error) {
 	if o.Namespace == "" {
 		o.Namespace = manager.PodNamespace()
 	}
-	if o.Namespace == "" {
+	if f.certificates != "" {
+		o.Store = webhook.Mounted(f.certificates)
+	}
+	if o.Namespace == "" && o.Store == nil {
 		return nil, &usageError{errors.New("--webhook-secret-namespace is required outside of a pod")}
 	}
 	if (f.service == "") == (f.url == "") {

@@ -65,6 +65,25 @@ var (
 
 var usages = []string{"delete", "get", "list", "patch", "watch"}
 
+// provider is what the controllers of a provider that is a program of its own need in every cluster.
+var provider = slices.Concat(
+	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions", "create", "get", "list", "patch", "watch"),
+	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions/status", "update"),
+	PermissionsFor("apiregistration.k8s.io", "apiservices", "list", "watch"),
+	PermissionsFor("", "namespaces", read...),
+	PermissionsFor("events.k8s.io", "events", "create", "patch"),
+	PermissionsFor("rbac.authorization.k8s.io", "clusterroles", "list", "watch"),
+	PermissionsFor("rbac.authorization.k8s.io", "clusterrolebindings", "list", "watch"),
+	PermissionsFor("espalier.dev", "holds", read...),
+	PermissionsFor("espalier.dev", "holds/status", "update"),
+)
+
+// metricsSecure is what authenticating users of metrics needs.
+var metricsSecure = slices.Concat(
+	PermissionsFor("authentication.k8s.io", "tokenreviews", "create"),
+	PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create"),
+)
+
 // Object names one object. Namespace is empty for cluster-scoped objects.
 type Object struct{ Namespace, Name string }
 
@@ -104,7 +123,7 @@ type Resource struct{ Group, Name string }
 // ControllerPermissions are the permissions of the controllers themselves. The permissions
 // for the resources of instances come on top.
 func ControllerPermissions(p ControllerOptions) []Permission {
-	const leases, hooks, secrets = "leases", "validatingwebhookconfigurations", "secrets"
+	const hooks, secrets = "validatingwebhookconfigurations", "secrets"
 	permissions := slices.Clone(base)
 	if p.Graphs {
 		permissions = append(permissions, graphs...)
@@ -112,12 +131,7 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	if p.Compositions {
 		permissions = append(permissions, compositions...)
 	}
-	if p.Lease.Name != "" {
-		permissions = append(permissions, p.Lease.Permissions("coordination.k8s.io", leases, "get", "update")...)
-		namespaced := Object{Namespace: p.Lease.Namespace}
-		permissions = append(permissions, namespaced.Permissions("coordination.k8s.io", leases, "create")...)
-		permissions = append(permissions, namespaced.Permissions("", "events", "create", "patch")...) // leader election events
-	}
+	permissions = append(permissions, election(p.Lease)...)
 	if p.SigningKey.Name != "" {
 		permissions = append(permissions, p.SigningKey.Permissions("", secrets, "get")...)
 		permissions = append(permissions, Object{Namespace: p.SigningKey.Namespace}.Permissions("", secrets, "create")...)
@@ -138,22 +152,51 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		permissions = append(permissions, Object{Namespace: p.Secret.Namespace}.Permissions("", secrets, "create")...)
 	}
 	if p.MetricsSecure {
-		permissions = append(permissions, PermissionsFor("authentication.k8s.io", "tokenreviews", "create")...)
-		permissions = append(permissions, PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create")...)
+		permissions = append(permissions, metricsSecure...)
 	}
 	if p.Certificates.Name != "" {
 		permissions = append(permissions, p.Certificates.Permissions("", secrets, "list", "watch")...)
 	}
-	for _, r := range p.Managed {
-		permissions = append(permissions, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
-		permissions = append(permissions, PermissionsFor(r.Group, r.Name+"/status", "update")...)
-		permissions = append(permissions, PermissionsFor(r.Group, r.Name+"/finalizers", "update")...)
-	}
-	if len(p.Managed) > 0 {
-		permissions = append(permissions, PermissionsFor("espalier.dev", "bindings", replace...)...)
-		permissions = append(permissions, PermissionsFor("", secrets, manage...)...) // credentials and connection details
-	}
+	permissions = append(permissions, managed(p.Managed)...)
 	return normalize(append(permissions, p.More...))
+}
+
+// ProviderPermissions are the permissions of a provider that is a program of its own: they do not
+// include definitions, nor the resources of instances.
+func ProviderPermissions(p ControllerOptions) []Permission {
+	permissions := slices.Concat(provider, election(p.Lease), managed(p.Managed))
+	if p.MetricsSecure {
+		permissions = append(permissions, metricsSecure...)
+	}
+	return normalize(permissions)
+}
+
+// election is what electing a leader needs; nothing without a lease.
+func election(lease Object) []Permission {
+	if lease.Name == "" {
+		return nil
+	}
+	const group, leases = "coordination.k8s.io", "leases"
+	namespaced := Object{Namespace: lease.Namespace}
+	return slices.Concat(
+		lease.Permissions(group, leases, "get", "update"),
+		namespaced.Permissions(group, leases, "create"),
+		namespaced.Permissions("", "events", "create", "patch"), // leader election events
+	)
+}
+
+// managed is what managed resources of the given kinds need.
+func managed(kinds []Resource) (out []Permission) {
+	for _, r := range kinds {
+		out = append(out, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
+		out = append(out, PermissionsFor(r.Group, r.Name+"/status", "update")...)
+		out = append(out, PermissionsFor(r.Group, r.Name+"/finalizers", "update")...)
+	}
+	if len(kinds) > 0 {
+		out = append(out, PermissionsFor("espalier.dev", "bindings", replace...)...)
+		out = append(out, PermissionsFor("", "secrets", manage...)...) // credentials and connection details
+	}
+	return out
 }
 
 // Permissions are permissions on the object.

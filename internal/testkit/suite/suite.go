@@ -103,6 +103,17 @@ func start(t *testing.T, config *rest.Config) {
 	if as != nil {
 		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
+	if file := os.Getenv(InstallationVariable); file != "" {
+		installed, err := install(t, config, file)
+		if err != nil {
+			cancel()
+			shared.err = fmt.Errorf("%s: %w", InstallationVariable, err)
+			return
+		}
+		installed.WrapTransport = options.Config.WrapTransport
+		options.Config, options.AdmissionPolicies = installed, false
+		go newAdministrator(config, installed).run(ctx)
+	}
 	c, err := launch(options)
 	if err != nil {
 		cancel()

@@ -31,7 +31,7 @@ func Main(p managed.Provider) {
 	stop()
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
+	case errors.Is(err, ErrUsage):
 		os.Exit(2)
 	default:
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -39,8 +39,8 @@ func Main(p managed.Provider) {
 	}
 }
 
-// errUsage is returned for invalid flags, which have been reported to the user.
-var errUsage = errors.New("invalid flags")
+// ErrUsage is returned by Run for invalid flags, which have been reported to the user.
+var ErrUsage = errors.New("invalid flags")
 
 // settings are the values of the flags.
 type settings struct {
@@ -76,18 +76,18 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
 	} else if err != nil {
-		return s, errUsage
+		return s, ErrUsage
 	}
 	switch {
 	case flags.NArg() > 0:
 		fmt.Fprintf(out, "%s: unexpected argument %q: only flags are accepted\n", name, flags.Arg(0))
-		return s, errUsage
+		return s, ErrUsage
 	case s.workers < 1:
 		fmt.Fprintf(out, "%s: --workers is %d; it must be at least 1\n", name, s.workers)
-		return s, errUsage
+		return s, ErrUsage
 	case s.poll < time.Second:
 		fmt.Fprintf(out, "%s: --poll is %s; it must be at least 1s\n", name, s.poll)
-		return s, errUsage
+		return s, ErrUsage
 	}
 	return s, nil
 }
@@ -107,7 +107,7 @@ func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) 
 	}
 	if s.elect && s.namespace == "" {
 		fmt.Fprintf(out, "%s: --leader-election-namespace is required outside of a pod: all processes must elect their leader in the same namespace. --leader-elect=false elects none\n", p.Name)
-		return errUsage
+		return ErrUsage
 	}
 	format, err := manager.ParseLogFormat(s.logFormat)
 	if err != nil {

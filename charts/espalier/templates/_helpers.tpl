@@ -1,0 +1,142 @@
+{{/* The image of all containers. */}}
+{{- define "espalier.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of all objects. */}}
+{{- define "espalier.labels" -}}
+app.kubernetes.io/name: espalier
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: espalier
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{/* The labels by which the pods of a component are selected: (list . "controllers"). */}}
+{{- define "espalier.selector" -}}
+app.kubernetes.io/name: espalier
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* The permissions of the parts of the program: (list . "cluster" (list "controllers" "graph")). */}}
+{{- define "espalier.rules" -}}
+{{- $all := (index . 0).Files.Get "files/permissions.yaml" | fromYaml -}}
+{{- $scope := index . 1 -}}
+{{- $rules := list -}}
+{{- range index . 2 -}}
+{{- $rules = concat $rules (dig . $scope list $all) -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}
+
+{{/* The parts of the controllers that run, as JSON. */}}
+{{- define "espalier.parts" -}}
+{{- $parts := list "controllers" -}}
+{{- $dialects := .Values.controllers.dialects | default (list "graph" "composition") -}}
+{{- $parts = concat $parts $dialects -}}
+{{- if .Values.webhook.enabled -}}
+{{- if not .Values.webhook.certManager.enabled -}}{{- $parts = append $parts "webhookSecret" -}}{{- end -}}
+{{- $parts = append $parts "webhook" -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
+{{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* The security context of all containers. */}}
+{{- define "espalier.containerSecurity" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+privileged: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+{{- end -}}
+
+{{/* What the pods of all components have in common: (list . "controllers"). */}}
+{{- define "espalier.pod" -}}
+{{- $root := index . 0 -}}
+{{- with $root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with $root.Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+enableServiceLinks: false
+terminationGracePeriodSeconds: 30
+topologySpreadConstraints:
+  {{- if $root.Values.topologySpreadConstraints }}
+  {{- toYaml $root.Values.topologySpreadConstraints | nindent 2 }}
+  {{- else }}
+  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "espalier.selector" $ | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+  {{- end }}
+{{- with $root.Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The arguments for metrics. */}}
+{{- define "espalier.metricsArgs" -}}
+{{- with .Values.metrics -}}
+{{- if .enabled -}}
+- --metrics-bind-address=:{{ .port }}
+{{- if .secure }}
+- --metrics-secure
+{{- if .certificateSecret }}
+- --metrics-cert-path=/certificates/metrics
+{{- end }}
+{{- end }}
+{{- else -}}
+- --metrics-bind-address=0
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The probes of all containers. */}}
+{{- define "espalier.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: probes}
+  periodSeconds: 2
+  failureThreshold: 30
+livenessProbe:
+  httpGet: {path: /healthz, port: probes}
+  periodSeconds: 20
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: probes}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end -}}

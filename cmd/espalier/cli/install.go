@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/chart"
+)
+
+// defaultNamespace is the namespace of an installation.
+const defaultNamespace = "espalier-system"
+
+// installFlags are the flags of install.
+type installFlags struct {
+	namespace       string
+	createNamespace bool
+	set             []string
+	values          []string
+	image, version  string
+}
+
+func newInstall() *cobra.Command {
+	var flags installFlags
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Print the manifests that install Espalier in a cluster",
+		Long: "Prints what the Helm chart charts/espalier renders, without Helm: the controllers with\n" +
+			"their service account, roles, policies and webhooks. Nothing is changed. Apply it again\n" +
+			"with other values, or of another version, to upgrade. docs/install.md has the values.",
+		Example: "  espalier install --image registry.example.com/espalier:0.1.0 | kubectl apply --server-side -f -\n" +
+			"  espalier install -f values.yaml --set replicas=3 | kubectl diff --server-side -f -",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return printInstallation(cmd, flags) },
+	}
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", defaultNamespace, "the namespace of the installation")
+	cmd.Flags().BoolVar(&flags.createNamespace, "create-namespace", true, "print the namespace as well")
+	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "a value of the chart, as NAME=VALUE in Helm's syntax; repeatable")
+	cmd.Flags().StringArrayVarP(&flags.values, "values", "f", nil, "a file with values of the chart; - for the standard input; repeatable")
+	cmd.Flags().StringVar(&flags.image, "image", "", "the image, as NAME:TAG or NAME@DIGEST; by default image.repository and image.tag of the values")
+	cmd.Flags().StringVar(&flags.version, "version", "", "the version, which is the tag of the image unless that has one; by default this program's, or the chart's if it is no release")
+	return cmd
+}
+
+func printInstallation(cmd *cobra.Command, flags installFlags) error {
+	options, err := flags.options(cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	objects, err := chart.Render(options)
+	if err != nil {
+		return &usageError{err}
+	}
+	if flags.createNamespace {
+		objects = append([]*unstructured.Unstructured{namespaceFor(flags.namespace)}, objects...)
+	}
+	for i, o := range objects {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		separator := map[bool]string{true: "---\n"}[i > 0]
+		if _, err := fmt.Fprint(cmd.OutOrStdout(), separator, string(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options returns how the chart is rendered.
+func (f installFlags) options(stdin io.Reader) (chart.Options, error) {
+	o := chart.Options{Namespace: f.namespace, Version: f.version, ManagedBy: programName}
+	if o.Version == "" {
+		o.Version = version
+	}
+	for _, path := range f.values {
+		text, err := readValues(stdin, path)
+		if err != nil {
+			return o, err
+		}
+		o.Values = append(o.Values, text)
+	}
+	image, err := imageSettings(f.image)
+	o.Set = append(image, f.set...)
+	return o, err
+}
+
+func readValues(stdin io.Reader, path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(path)
+}
+
+// imageSettings returns the values of the chart for an image.
+func imageSettings(image string) ([]string, error) {
+	if image == "" {
+		return nil, nil
+	}
+	if name, digest, hasDigest := strings.Cut(image, "@"); hasDigest {
+		return []string{"image.repository=" + name, "image.digest=" + digest}, nil
+	}
+	if strings.ContainsAny(image, ",{}= ") {
+		return nil, &usageError{errors.New("--image must be NAME, NAME:TAG or NAME@DIGEST, not " + image)}
+	}
+	colon := strings.LastIndex(image, ":")
+	if colon <= strings.LastIndex(image, "/") { // a colon before a slash begins the port of the registry
+		return []string{"image.repository=" + image}, nil
+	}
+	return []string{"image.repository=" + image[:colon], "image.tag=" + image[colon+1:]}, nil
+}
+
+// namespaceFor is the namespace of the installation. Its pods comply with the strictest of the Pod
+// Security Standards.
+func namespaceFor(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": name, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}},
+	}}
+}

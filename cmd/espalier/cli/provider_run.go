@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/serve"
+)
+
+// programs are the providers that this program has.
+var programs = map[string]func() managed.Provider{
+	"postgresql": func() managed.Provider { return postgresql.Provider(postgresql.Options{}) },
+}
+
+func newProviderRun() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run postgresql [FLAGS]",
+		Short: "Run a provider by itself, with a service account of its own",
+		Long: "Runs the controllers of a provider's kinds, and nothing else, so that 'espalier run' needs\n" +
+			"no access to Secrets. Do not run it beside 'espalier run --postgresql'. Its flags are those\n" +
+			"of every provider that is a program of its own; --help lists them.",
+		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system",
+		// The flags are parsed by the provider.
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && (args[0] == "--help" || args[0] == "-h") {
+				return cmd.Help()
+			}
+			if len(args) == 0 {
+				return &usageError{errors.New("provider run takes the name of a provider: postgresql")}
+			}
+			provider, known := programs[args[0]]
+			if !known {
+				return &usageError{fmt.Errorf("there is no provider %s; this program has postgresql", args[0])}
+			}
+			err := serve.Run(cmd.Context(), provider(), args[1:], cmd.ErrOrStderr())
+			switch {
+			case errors.Is(err, flag.ErrHelp):
+				return nil
+			case errors.Is(err, serve.ErrUsage):
+				return &codedError{code: exitUsage}
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,414 @@
+// Package uninstall finds what the controllers leave in a cluster, and removes an installation in an
+// order in which nothing waits for something that is already gone.
+package uninstall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// Cluster is a cluster with an installation in a namespace.
+type Cluster struct {
+	client    dynamic.Interface
+	namespace string
+}
+
+// New returns the cluster. It makes no request.
+func New(config *rest.Config, namespace string) (*Cluster, error) {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return &Cluster{client: client, namespace: namespace}, nil
+}
+
+// Remaining is what lives on without the controllers.
+type Remaining struct {
+	Namespace string
+	// Kinds are the kinds of definitions, instances and records that have objects.
+	Kinds []Kind
+	// CRDs counts the CustomResourceDefinitions that the controllers have written, and Conversions
+	// those of them that the conversion webhook converts.
+	CRDs, Conversions int
+	// Helm is the name of the Helm release; empty if there is none.
+	Helm string
+}
+
+// Kind counts the objects of a kind.
+type Kind struct {
+	Kind string
+	// Objects counts all, Finalizers those with finalizers of the controllers, and Deleting those
+	// that are being deleted.
+	Objects, Finalizers, Deleting int
+}
+
+// Count returns the number of objects of a kind.
+func (r Remaining) Count(kind string) int {
+	for _, k := range r.Kinds {
+		if k.Kind == kind {
+			return k.Objects
+		}
+	}
+	return 0
+}
+
+// Finalizers returns how many objects have finalizers of the controllers.
+func (r Remaining) Finalizers() (n int) {
+	for _, k := range r.Kinds {
+		n += k.Finalizers
+	}
+	return n
+}
+
+// Remaining finds what lives on.
+func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
+	out := Remaining{Namespace: c.namespace}
+	crds, err := c.crds(ctx)
+	if err != nil {
+		return out, err
+	}
+	for _, crd := range crds {
+		ours := isWritten(crd)
+		if ours {
+			out.CRDs++
+			if converts(crd, c.namespace) {
+				out.Conversions++
+			}
+		}
+		k := Kind{Kind: crd.Spec.Names.Kind + "." + crd.Spec.Group}
+		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
+			k.Objects++
+			if len(finalizersOf(o)) > 0 {
+				k.Finalizers++
+			}
+			if o.GetDeletionTimestamp() != nil {
+				k.Deleting++
+			}
+			return nil
+		})
+		if err != nil {
+			return out, err
+		}
+		if k.Finalizers > 0 || ours && k.Objects > 0 {
+			out.Kinds = append(out.Kinds, k)
+		}
+	}
+	slices.SortFunc(out.Kinds, func(a, b Kind) int { return strings.Compare(a.Kind, b.Kind) })
+	deployment, err := c.client.Resource(deployments).Namespace(c.namespace).Get(ctx, "espalier", metav1.GetOptions{})
+	if err == nil {
+		out.Helm = deployment.GetAnnotations()["meta.helm.sh/release-name"]
+	}
+	return out, ignoreAbsent(err)
+}
+
+// Release removes the finalizers of the controllers from all objects, and returns from how many.
+func (c *Cluster) Release(ctx context.Context) (released int, err error) {
+	crds, err := c.crds(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var failed []error
+	for _, crd := range crds {
+		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
+			ours := finalizersOf(o)
+			if len(ours) == 0 {
+				return nil
+			}
+			rest := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return slices.Contains(ours, f) })
+			change := map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": rest}}
+			if err := c.patch(ctx, stored(crd), o.GetNamespace(), o.GetName(), change); ignoreAbsent(err) != nil {
+				return fmt.Errorf("remove the finalizers of %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+			released++
+			return nil
+		})
+		failed = append(failed, err)
+	}
+	return released, errors.Join(failed...)
+}
+
+// Remove removes the installation, and reports each step. It removes the programs before what they
+// need: the webhook's configuration first, since without the webhook it denies deletions; then the
+// programs, which write it and the conversion webhooks; then these, and the rest.
+func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"the webhook for deletions is removed", c.removeWebhook},
+		{"the controllers are stopped", c.stop},
+		{"the webhook for deletions stays removed", c.removeWebhook},
+		{"the conversion webhooks are removed", c.endConversions},
+		{"services, roles and service accounts are removed", c.removeObjects},
+		{"the lease and the webhook's certificate are removed", c.removeRecords},
+	}
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			return err
+		}
+		report(step.what)
+	}
+	return nil
+}
+
+var (
+	deployments    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	crdResource    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	configurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
+	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+)
+
+// objects are the kinds of the chart, in the order in which they are removed. The admission policies
+// stay, as their template explains.
+var objects = []schema.GroupVersionResource{
+	{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
+	{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"},
+	{Group: "cert-manager.io", Version: "v1", Resource: "certificates"},
+	{Group: "cert-manager.io", Version: "v1", Resource: "issuers"},
+	{Version: "v1", Resource: "services"},
+	{Version: "v1", Resource: "configmaps"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	{Version: "v1", Resource: "serviceaccounts"},
+}
+
+// selector selects the objects of the chart, whatever the name of the release.
+const selector = "app.kubernetes.io/part-of=espalier,app.kubernetes.io/name=espalier"
+
+func (c *Cluster) removeWebhook(ctx context.Context) error {
+	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{})
+	if ignoreAbsent(err) != nil {
+		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", webhook.ConfigurationName, err)
+	}
+	return nil
+}
+
+// stop deletes the Deployments, and waits until their pods have ended.
+func (c *Cluster) stop(ctx context.Context) error {
+	if err := c.removeAll(ctx, deployments, metav1.DeletePropagationForeground); err != nil {
+		return err
+	}
+	for {
+		list, err := c.client.Resource(pods).Namespace(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return fmt.Errorf("list the pods of the controllers: %w", err)
+		}
+		if len(list.Items) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s of the controllers has not ended", list.Items[0].GetName())
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// endConversions makes the API server convert kinds with several versions itself, as if they had
+// the same schema: it could not read their objects otherwise, nor delete their namespaces.
+func (c *Cluster) endConversions(ctx context.Context) error {
+	crds, err := c.crds(ctx)
+	if err != nil {
+		return err
+	}
+	for _, crd := range crds {
+		if !isWritten(crd) || !converts(crd, c.namespace) {
+			continue
+		}
+		change := map[string]any{"spec": map[string]any{"conversion": map[string]any{"strategy": string(apiextensionsv1.NoneConverter), "webhook": nil}}}
+		if err := c.patch(ctx, crdResource, "", crd.Name, change); ignoreAbsent(err) != nil {
+			return fmt.Errorf("remove the conversion webhook of CustomResourceDefinition %s: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) removeObjects(ctx context.Context) error {
+	for _, resource := range objects {
+		if err := c.removeAll(ctx, resource, metav1.DeletePropagationBackground); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeAll deletes the objects of the chart that a resource serves.
+func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionResource, policy metav1.DeletionPropagation) error {
+	list, err := c.client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if ignoreAbsent(err) != nil {
+		return fmt.Errorf("list %s: %w", resource.Resource, err)
+	} else if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
+		if ignoreAbsent(err) != nil {
+			return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// removeRecords removes what the controllers have written for themselves, but not what a later
+// installation needs to know its objects again.
+func (c *Cluster) removeRecords(ctx context.Context) error {
+	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	recorded := map[string]any{}
+	for _, o := range []struct {
+		resource schema.GroupVersionResource
+		name     string
+	}{{secrets, webhook.SecretName}, {leases, manager.LeaseName("espalier")}, {leases, manager.LeaseName("postgresql")}} {
+		err := c.client.Resource(o.resource).Namespace(c.namespace).Delete(ctx, o.name, metav1.DeleteOptions{})
+		if ignoreAbsent(err) != nil {
+			return fmt.Errorf("delete %s %s: %w", o.resource.Resource, o.name, err)
+		}
+		if o.resource == leases {
+			recorded["lease.espalier.dev/"+o.name] = nil
+		}
+	}
+	// So that a later installation may be in another namespace.
+	change := map[string]any{"metadata": map[string]any{"annotations": recorded}}
+	if err := c.patch(ctx, crdResource, "", "bindings.espalier.dev", change); ignoreAbsent(err) != nil {
+		return fmt.Errorf("remove the lease from CustomResourceDefinition bindings.espalier.dev: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, change map[string]any) error {
+	raw, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "espalier-uninstall"})
+	return err
+}
+
+func (c *Cluster) crds(ctx context.Context) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	list, err := c.client.Resource(crdResource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for i := range list.Items {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, crd); err != nil {
+			return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", list.Items[i].GetName(), err)
+		}
+		out = append(out, crd)
+	}
+	return out, nil
+}
+
+// pageSize limits how many objects are in memory.
+const pageSize = 500
+
+// each calls do with the objects of a kind, in the version that they are stored in: others may need a conversion.
+func (c *Cluster) each(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, do func(*unstructured.Unstructured) error) error {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := c.client.Resource(stored(crd)).List(ctx, options)
+		if ignoreAbsent(err) != nil {
+			return fmt.Errorf("list %s: %w", crd.Name, err)
+		} else if err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func stored(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
+	version := crd.Spec.Versions[0].Name
+	for _, v := range crd.Spec.Versions {
+		if v.Served && (v.Storage || version == "") {
+			version = v.Name
+		}
+	}
+	return schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural}
+}
+
+// converts reports whether the webhook of the installation converts the objects of a kind.
+func converts(crd *apiextensionsv1.CustomResourceDefinition, namespace string) bool {
+	conversion := crd.Spec.Conversion
+	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil {
+		return false
+	}
+	service := conversion.Webhook.ClientConfig.Service
+	return service == nil || service.Namespace == namespace
+}
+
+// isOurs reports whether a field manager is one of the controllers.
+func isOurs(manager string) bool {
+	return strings.HasPrefix(manager, "espalier.dev/") || slices.Contains([]string{v1alpha1.InstanceManager, v1alpha1.StatusManager}, manager)
+}
+
+// isWritten reports whether the controllers have written a CustomResourceDefinition.
+func isWritten(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return crd.Labels[v1alpha1.OwnedLabel] == "true" || slices.ContainsFunc(crd.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
+		return isOurs(m.Manager) && m.Subresource == ""
+	})
+}
+
+// finalizersOf returns the finalizers of an object that the controllers have set. Other programs
+// use the same names, so the field managers decide.
+func finalizersOf(o *unstructured.Unstructured) (out []string) {
+	for _, entry := range o.GetManagedFields() {
+		if !isOurs(entry.Manager) || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Finalizers map[string]any `json:"f:finalizers"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for _, f := range o.GetFinalizers() {
+			if _, managed := fields.Metadata.Finalizers[`v:"`+f+`"`]; managed && !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// ignoreAbsent drops the error that an object or a kind does not exist.
+func ignoreAbsent(err error) error {
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package suite
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// InstallationVariable names a file with what 'espalier install' prints. If it is set, the controllers
+// of a package's tests run as the service account in it, with its roles and no other permissions
+// than an administrator grants for each definition.
+const InstallationVariable = "ESPALIER_TEST_INSTALLATION"
+
+// install applies the roles and policies of an installation, and returns the configuration of its
+// service account.
+func install(t *testing.T, config *rest.Config, file string) (*rest.Config, error) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	cluster := testkit.NewCluster(t, config)
+	var account rbacv1.Subject
+	for _, o := range testkit.Parse(t, string(text)) {
+		kinds := []string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+		if !slices.Contains(kinds, o.GetKind()) {
+			continue
+		}
+		if _, err := cluster.TryApply(t, o); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+		if o.GetKind() == "ClusterRoleBinding" && o.GetName() == rbac.ControllersRole {
+			var binding rbacv1.ClusterRoleBinding
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &binding); err != nil {
+				return nil, err
+			}
+			account = binding.Subjects[0]
+		}
+	}
+	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	as := rest.AnonymousClientConfig(config)
+	as.BearerToken, as.QPS = token.Status.Token, -1
+	return as, nil
+}
+
+// administrator grants the controllers what each definition needs of them, as an administrator does
+// with 'espalier rbac': listing its kind, and impersonating its service account. What the account
+// itself needs is granted by tests.
+type administrator struct {
+	client  dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+	to      []rbacv1.Subject
+	granted map[string]string // by definition, the generation that it was granted for
+	// needs are the permissions for all generations of a definition: revisions keep their accounts.
+	needs map[string][]rbac.Permission
+}
+
+func newAdministrator(config, as *rest.Config) *administrator {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // it lists often
+	username := kubernetes.NewForConfigOrDie(as).AuthenticationV1().SelfSubjectReviews()
+	review, err := username.Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		panic(err) // the token is new
+	}
+	return &administrator{
+		client:  dynamic.NewForConfigOrDie(config),
+		mapper:  restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(config))),
+		to:      []rbacv1.Subject{rbac.UserSubject(review.Status.UserInfo.Username)},
+		granted: map[string]string{}, needs: map[string][]rbac.Permission{},
+	}
+}
+
+// run grants until the context ends.
+func (a *administrator) run(ctx context.Context) {
+	for {
+		for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
+			a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
+		}
+		a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, a.composite)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (a *administrator) each(ctx context.Context, resource schema.GroupVersionResource, needs func(*unstructured.Unstructured) (permissions []rbac.Permission, complete bool)) {
+	list, err := a.client.Resource(resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return // it is not served yet
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		id, state := string(o.GetUID()), fmt.Sprint(o.GetGeneration())
+		if a.granted[id] == state || o.GetDeletionTimestamp() != nil {
+			continue
+		}
+		permissions, complete := needs(o)
+		a.needs[id] = rbac.Distinct(append(a.needs[id], permissions...))
+		name := strings.ReplaceAll("installation:"+o.GetNamespace()+":"+o.GetName(), "::", ":")
+		ok := true
+		for _, role := range (rbac.Grant{Name: name, Permissions: a.needs[id], Subjects: a.to}).Objects() {
+			ok = a.apply(ctx, role) == nil && ok
+		}
+		if ok && complete {
+			a.granted[id] = state
+		}
+	}
+}
+
+// graph returns what the controllers need for a graph definition; complete is false while some of its
+// kinds are not served.
+func (a *administrator) graph(o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
+	var d v1alpha1.ResourceGraphDefinition
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil || d.Spec.Schema == nil {
+		return nil, true
+	}
+	needs := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+		if gvk == d.Spec.Schema.InstanceKind() {
+			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
+			return resource, true
+		}
+		mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			a.mapper.Reset()
+			return "", false
+		}
+		return mapping.Resource.Resource, true
+	})
+	account := d.Spec.ServiceAccount
+	if account == nil && d.Namespace != "" {
+		account = &v1alpha1.ServiceAccount{Name: rbac.DefaultServiceAccount}
+	}
+	if account == nil {
+		return append(needs.Controllers, needs.Instances...), len(needs.UnresolvedKinds) == 0
+	}
+	return append(needs.Controllers, rbac.Impersonate(cmp.Or(account.Namespace, d.Namespace), account.Name)...), true
+}
+
+// composite returns what the controllers need for composites and their claims. Tests compose
+// ConfigMaps; claims have connection details in Secrets.
+func (a *administrator) composite(o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
+	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+	verbs := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
+	permissions = append(rbac.PermissionsFor("", "configmaps", verbs...), rbac.PermissionsFor("", "secrets", verbs...)...)
+	for _, names := range []string{"names", "claimNames"} {
+		if plural, _, _ := unstructured.NestedString(o.Object, "spec", names, "plural"); plural != "" {
+			permissions = append(permissions, rbac.PermissionsFor(group, plural, verbs...)...)
+			permissions = append(permissions, rbac.PermissionsFor(group, plural+"/status", "update", "patch")...)
+			permissions = append(permissions, rbac.PermissionsFor(group, plural+"/finalizers", "update")...)
+		}
+	}
+	return permissions, true
+}
+
+// apply applies a role or a binding.
+func (a *administrator) apply(ctx context.Context, role any) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(role)
+	if err != nil {
+		return err
+	}
+	o := &unstructured.Unstructured{Object: content}
+	resource := rbacv1.SchemeGroupVersion.WithResource(strings.ToLower(o.GetKind()) + "s")
+	_, err = a.client.Resource(resource).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "administrator", Force: true})
+	return err
+}

@@ -1,0 +1,312 @@
+// Package chart tests the Helm chart: what it renders is valid for a real API server, and the
+// controllers run with exactly the rendered permissions.
+package chart
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/charts"
+	"github.com/espalier-dev/espalier/cmd/espalier/chart"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+
+const namespace = "espalier-system"
+
+// render renders the chart with settings NAME=VALUE.
+func render(t *testing.T, settings ...string) []*unstructured.Unstructured {
+	t.Helper()
+	return renderIn(t, namespace, settings...)
+}
+
+func renderIn(t *testing.T, namespace string, settings ...string) []*unstructured.Unstructured {
+	t.Helper()
+	all, err := chart.Render(chart.Options{Namespace: namespace, Set: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// matrix is settings that change what is rendered.
+var matrix = map[string][]string{
+	"Defaults":               nil,
+	"One replica":            {"replicas=1"},
+	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
+	"As little as possible":  {"webhook.enabled=false", "metrics.enabled=false", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false", "rbac.users.enabled=false", "admissionPolicies.enabled=false"},
+	"Graphs only":            {"controllers.dialects={graph}"},
+	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
+	"An issuer of one's own": {"webhook.certManager.enabled=true", "webhook.certManager.issuerRef.name=ours", "webhook.certManager.issuerRef.kind=ClusterIssuer"},
+	"Impersonation":          {"rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier,builder}", "rbac.composed[0].apiGroups={apps}", "rbac.composed[0].resources={deployments}", "rbac.composed[0].verbs={get,list,watch,create,patch,delete}"},
+	"A digest":               {"image.repository=registry.example.com/espalier", "image.digest=sha256:" + strings.Repeat("0", 64), "image.pullSecrets={registry}"},
+	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "networkPolicy.egress[0].ports[0].port=443"},
+	"Pods":                   {"nodeSelector.disk=ssd", "tolerations[0].key=control", "tolerations[0].operator=Exists", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists", "podLabels.team=platform", "podAnnotations.note=text", "controllers.extraArgs={--functions-prefer-builtin}", "topologySpreadConstraints[0].maxSkew=2", "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"},
+}
+
+// external are the kinds that other programs serve, with the fields of spec that the chart sets.
+var external = map[string][]string{
+	"Issuer":         {"selfSigned", "ca"},
+	"Certificate":    {"isCA", "commonName", "secretName", "duration", "renewBefore", "privateKey", "issuerRef", "dnsNames"},
+	"ServiceMonitor": {"selector", "namespaceSelector", "endpoints"},
+	"PrometheusRule": {"groups"},
+}
+
+// TestTheAPIServerAcceptsWhatIsRendered sends each object to the API server, strictly validated and
+// as a dry run.
+func TestTheAPIServerAcceptsWhatIsRendered(t *testing.T) {
+	config := testkit.Server(t)
+	cluster, release := testkit.NewCluster(t, config), testkit.Namespace(t, config)
+	for name, settings := range matrix {
+		t.Run(name, func(t *testing.T) {
+			seen := map[string]bool{}
+			for _, o := range renderIn(t, release, settings...) {
+				id := o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+				if seen[id] {
+					t.Errorf("%s is rendered twice", id)
+				}
+				seen[id] = true
+				if fields, elsewhere := external[o.GetKind()]; elsewhere {
+					for field := range o.Object["spec"].(map[string]any) {
+						if !slices.Contains(fields, field) {
+							t.Errorf("%s: spec.%s", id, field)
+						}
+					}
+					continue
+				}
+				options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+				if _, err := cluster.Resource(t, o.GroupVersionKind(), o.GetNamespace()).Create(t.Context(), o, options); err != nil && !apierrors.IsAlreadyExists(err) {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+			if !seen["Deployment "+release+"/espalier"] {
+				t.Error("there is no Deployment")
+			}
+		})
+	}
+}
+
+// TestValuesAreChecked sets values that do not exist, or are of another type.
+func TestValuesAreChecked(t *testing.T) {
+	cases := map[string]struct{ setting, says string }{
+		"A typo":                                 {"controllers.worker=3", "'worker' not allowed"},
+		"A typo at the top":                      {"replicaCount=3", "'replicaCount' not allowed"},
+		"Another type":                           {"replicas=two", "got string, want integer"},
+		"No replica":                             {"replicas=0", "minimum"},
+		"A dialect that there isn't":             {"controllers.dialects={kro}", "must be one of"},
+		"The account of ResourceGroups":          {"serviceAccount.name=espalier", "serviceAccount/name"},
+		"Impersonation of all accounts":          {"rbac.impersonate[0].namespace=default", "names"},
+		"An argument that is none":               {"controllers.extraArgs={workers}", "does not match pattern"},
+		"A port that only root may listen on":    {"webhook.port=443", "minimum"},
+		"A duration without a unit":              {"controllers.poll=60", "got number, want string"},
+		"A certificate's Secret of no namespace": {"controllers.functions.certificatesSecret.name=tls", "certificatesSecret.namespace is required"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := chart.Render(chart.Options{Namespace: namespace, Set: []string{tc.setting}})
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestEveryValueIsDescribed compares values.yaml with the schema: both have the same values.
+func TestEveryValueIsDescribed(t *testing.T) {
+	var values, schema map[string]any
+	for name, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
+		raw, err := fs.ReadFile(charts.Espalier(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(raw, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var compare func(path string, value any, schema map[string]any)
+	compare = func(path string, value any, schema map[string]any) {
+		if schema["description"] == nil && path != "" {
+			t.Errorf("%s has no description", path)
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		fields, _ := value.(map[string]any)
+		if properties == nil {
+			return
+		}
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s allows other values", path)
+		}
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			if _, exists := fields[name]; !exists && path+"."+name != ".global" && !strings.HasSuffix(path, "resources") && !strings.HasSuffix(path, "issuerRef") {
+				t.Errorf("values.yaml has no %s.%s", path, name)
+			}
+			compare(path+"."+name, fields[name], properties[name].(map[string]any))
+		}
+	}
+	compare("", values, schema)
+}
+
+// TestTheRenderedRolesAreThoseOfTheProgram compares the roles of the controllers with what the program
+// verifies at its start.
+func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
+	options := func(change func(*server.ManagerOptions)) server.ManagerOptions {
+		o := server.ManagerOptions{Options: manager.Options{Name: "espalier", LeaderElection: true, LeaderElectionNamespace: namespace, MetricsSecure: true}, Webhook: &webhook.Options{Namespace: namespace}}
+		change(&o)
+		return o
+	}
+	cases := map[string]struct {
+		settings []string
+		options  server.ManagerOptions
+	}{
+		"By default":        {nil, options(func(*server.ManagerOptions) {})},
+		"Without webhooks":  {[]string{"webhook.enabled=false"}, options(func(o *server.ManagerOptions) { o.Webhook = nil })},
+		"With cert-manager": {[]string{"webhook.certManager.enabled=true"}, options(func(o *server.ManagerOptions) { o.Webhook.Store = webhook.Mounted("") })},
+		"Graphs":            {[]string{"controllers.dialects={graph}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Graph} })},
+		"Compositions":      {[]string{"controllers.dialects={composition}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Composition} })},
+		"Open metrics":      {[]string{"metrics.secure=false"}, options(func(o *server.ManagerOptions) { o.MetricsSecure = false })},
+		"After Crossplane":  {[]string{"webhook.replaceCrossplane=true"}, options(func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true })},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			want, err := server.Needs(tc.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []rbac.Permission
+			for _, o := range render(t, tc.settings...) {
+				if o.GetName() == "espalier-controllers" && (o.GetKind() == "ClusterRole" || o.GetKind() == "Role") {
+					got = append(got, permissionsOf(t, o)...)
+				}
+			}
+			got = rbac.Distinct(got)
+			for _, p := range want {
+				if !slices.Contains(got, p) {
+					t.Errorf("lacks: %s", p)
+				}
+			}
+			for _, p := range got {
+				if !slices.Contains(want, p) {
+					t.Errorf("need not: %s", p)
+				}
+			}
+		})
+	}
+}
+
+// permissionsOf returns the permissions that a role grants.
+func permissionsOf(t *testing.T, o *unstructured.Unstructured) (out []rbac.Permission) {
+	t.Helper()
+	var role rbacv1.Role
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range role.Rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					out = append(out, rbac.Object{Namespace: role.Namespace, Name: name}.Permissions(group, resource, rule.Verbs...)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// TestUsersGetNoMoreThanTheirOwn checks the ClusterRoles for users: none has what docs/security.md
+// says that nobody is to be granted, and tenants get nothing of authors.
+func TestUsersGetNoMoreThanTheirOwn(t *testing.T) {
+	records := []string{"graphrevisions", "refuseddeletions", "bindings"}
+	definitions := []string{"resourcegraphdefinitions", "resourcegroups", "compositeresourcedefinitions", "compositions", "environmentconfigs", "functions", "clusterusages", "clusterproviderconfigs"}
+	count := 0
+	for _, o := range render(t, matrix["Everything"]...) {
+		name := strings.TrimPrefix(o.GetName(), "espalier-")
+		if o.GetKind() != "ClusterRole" || slices.Contains([]string{"controllers", "composed", "provider-postgresql", "metrics-reader"}, name) {
+			continue
+		}
+		count++
+		labels := o.GetLabels()
+		for label, only := range map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "viewer", "rbac.authorization.k8s.io/aggregate-to-edit": "tenant", "rbac.authorization.k8s.io/aggregate-to-admin": ""} {
+			if labels[label] != "" && name != only {
+				t.Errorf("%s has the label %s", o.GetName(), label)
+			}
+		}
+		for _, p := range permissionsOf(t, o) {
+			writes := !slices.Contains([]string{"get", "list", "watch"}, p.Verb)
+			switch {
+			case p.Group == "*" || p.Resource == "*" || p.Verb == "*":
+				t.Errorf("%s has a wildcard: %s", o.GetName(), p)
+			case slices.Contains([]string{"impersonate", "use", "bind", "escalate"}, p.Verb), p.Group == "", p.Group == "rbac.authorization.k8s.io":
+				t.Errorf("%s may %s", o.GetName(), p)
+			case writes && slices.Contains(records, p.Resource):
+				t.Errorf("%s may %s, a record of the controllers", o.GetName(), p)
+			case writes && strings.HasPrefix(name, "tenant") && slices.Contains(definitions, p.Resource):
+				t.Errorf("%s may %s", o.GetName(), p)
+			case writes && name == "viewer":
+				t.Errorf("%s may %s", o.GetName(), p)
+			case writes && name == "namespace-author" && p.Resource != "resourcegroups":
+				t.Errorf("%s may %s", o.GetName(), p)
+			}
+		}
+	}
+	if count != 8 {
+		t.Errorf("%d roles for users", count)
+	}
+}
+
+// TestPodsAreHardened checks the security context, probes and spread of all pods.
+func TestPodsAreHardened(t *testing.T) {
+	for _, o := range render(t, matrix["Everything"]...) {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		pod, _, _ := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+		containers, _, _ := unstructured.NestedSlice(pod, "containers")
+		for path, want := range map[string]any{"runAsNonRoot": true, "runAsUser": int64(65532)} {
+			if got, _, _ := unstructured.NestedFieldNoCopy(pod, "securityContext", path); got != want {
+				t.Errorf("%s: %s is %v", o.GetName(), path, got)
+			}
+		}
+		if seccomp, _, _ := unstructured.NestedString(pod, "securityContext", "seccompProfile", "type"); seccomp != "RuntimeDefault" {
+			t.Errorf("%s: seccomp profile %q", o.GetName(), seccomp)
+		}
+		for _, c := range containers {
+			container := c.(map[string]any)
+			for path, want := range map[string]any{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "privileged": false} {
+				if got, _, _ := unstructured.NestedFieldNoCopy(container, "securityContext", path); got != want {
+					t.Errorf("%s: %s is %v", o.GetName(), path, got)
+				}
+			}
+			if drop, _, _ := unstructured.NestedStringSlice(container, "securityContext", "capabilities", "drop"); !slices.Equal(drop, []string{"ALL"}) {
+				t.Errorf("%s drops the capabilities %v", o.GetName(), drop)
+			}
+			for _, field := range []string{"livenessProbe", "readinessProbe", "startupProbe", "resources"} {
+				if container[field] == nil {
+					t.Errorf("%s has no %s", o.GetName(), field)
+				}
+			}
+			if image := container["image"]; image != "espalier:0.1.0" {
+				t.Errorf("%s: image %v", o.GetName(), image)
+			}
+		}
+	}
+}
