@@ -39,10 +39,10 @@ else
 	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
-# The attacks once more, on controllers that run as the service account of an installation, with its roles.
+# The attacks and a black-box suite once more, on controllers that run as the service account of an installation, with its roles.
 installation=$out.installation
 if $go run ./cmd/espalier install >"$installation"; then
-	ESPALIER_TEST_INSTALLATION=$installation run "$@" ./test/security || status=1
+	ESPALIER_TEST_INSTALLATION=$installation run "$@" ./test/security ./test/identity || status=1
 else
 	status=1
 fi

@@ -96,14 +96,14 @@ func TestATenantDoesNotDelayAnother(t *testing.T) {
 						if w.key().Name == "one" {
 							waited = time.Since(w.request.since)
 						}
-						time.Sleep(took)
+						<-time.After(took)
 						w.Done()
 					}
 				})
 			}
-			time.Sleep(took / 2)
+			<-time.After(took / 2)
 			k.Add(object.Key{Kind: "Vpc", Namespace: other, Name: "one"}, watch.Normal)
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			q.ShutDown()
 			running.Wait()
 		})

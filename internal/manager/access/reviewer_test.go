@@ -29,7 +29,7 @@ type apiServer struct {
 }
 
 func (a *apiServer) ReviewToken(_ context.Context, r *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
-	time.Sleep(a.pause)
+	<-time.After(a.pause)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reviews++
@@ -100,14 +100,14 @@ func TestReviewsAreCached(t *testing.T) {
 		expect("known-prometheus", 200, 0)
 		expect("other", 401, 1)
 		expect("other", 401, 0)
-		time.Sleep(deniedTTL)
+		<-time.After(deniedTTL)
 		expect("other", 401, 1)
 		expect("known-prometheus", 200, 0)
 		server.allowed = nil
-		time.Sleep(allowedTTL)
+		<-time.After(allowedTTL)
 		expect("known-prometheus", 403, 1) // revoked
 		server.allowed = map[string]string{"prometheus": "/metrics"}
-		time.Sleep(deniedTTL)
+		<-time.After(deniedTTL)
 		var requests sync.WaitGroup
 		before := server.reviews
 		for range 10 {
@@ -135,7 +135,7 @@ func TestStrangersDoNotDisplaceOthers(t *testing.T) {
 					refused++
 				}
 			}
-			time.Sleep(allowedTTL)
+			<-time.After(allowedTTL)
 			if got := reviewer.Decide(t.Context(), "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
 				t.Fatalf("after %d minutes: %v", minute, got)
 			}

@@ -75,7 +75,7 @@ func TestAnAccountEndsAfterItsLastUse(t *testing.T) {
 			return a
 		}
 		pass := func(d time.Duration) {
-			time.Sleep(d)
+			<-time.After(d)
 			synctest.Wait()
 		}
 
