@@ -35,13 +35,13 @@ import (
 // than an administrator grants for each definition.
 const InstallationVariable = "ESPALIER_TEST_INSTALLATION"
 
-// install applies the roles and policies of an installation, and returns the configuration of its
-// service account.
-func install(t *testing.T, config *rest.Config, file string) (*rest.Config, error) {
+// install applies the roles and policies of an installation, and returns the configuration and the
+// namespace of its service account.
+func install(t *testing.T, config *rest.Config, file string) (as *rest.Config, namespace string, err error) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	cluster := testkit.NewCluster(t, config)
 	var account rbacv1.Subject
@@ -51,23 +51,23 @@ func install(t *testing.T, config *rest.Config, file string) (*rest.Config, erro
 			continue
 		}
 		if _, err := cluster.TryApply(t, o); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+			return nil, "", fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 		if o.GetKind() == "ClusterRoleBinding" && o.GetName() == rbac.ControllersRole {
 			var binding rbacv1.ClusterRoleBinding
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &binding); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 			account = binding.Subjects[0]
 		}
 	}
 	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	as := rest.AnonymousClientConfig(config)
+	as = rest.AnonymousClientConfig(config)
 	as.BearerToken, as.QPS = token.Status.Token, -1
-	return as, nil
+	return as, account.Namespace, nil
 }
 
 // administrator grants the controllers what each definition needs of them, as an administrator does

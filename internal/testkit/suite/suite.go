@@ -104,14 +104,14 @@ func start(t *testing.T, config *rest.Config) {
 		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
 	if file := os.Getenv(InstallationVariable); file != "" {
-		installed, err := install(t, config, file)
+		installed, namespace, err := install(t, config, file)
 		if err != nil {
 			cancel()
 			shared.err = fmt.Errorf("%s: %w", InstallationVariable, err)
 			return
 		}
 		installed.WrapTransport = options.Config.WrapTransport
-		options.Config, options.AdmissionPolicies = installed, false
+		options.Config, options.SigningKeyNamespace, options.AdmissionPolicies = installed, namespace, false
 		go newAdministrator(config, installed).run(ctx)
 	}
 	c, err := launch(options)
