@@ -70,7 +70,7 @@ func findDump(text string) (start, end int, instead string) {
 	if printed == nil {
 		return -1, 0, ""
 	}
-	return printed[0], endOf(text, printed[1]-1), ellipsis
+	return printed[0], endOf(text, printed[1]-1), Ellipsis
 }
 
 // endOf returns the index after the value that begins with a bracket or a quote at from;

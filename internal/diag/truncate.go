@@ -1,6 +1,7 @@
 package diag
 
-const ellipsis = "…"
+// Ellipsis replaces what is cut from a text.
+const Ellipsis = "…"
 
 // Truncate returns at most the given number of bytes of a text, but at least an ellipsis. A
 // longer text is cut between characters and ends with an ellipsis. The result is Printable.
@@ -14,7 +15,7 @@ func truncate(text string, bytes int, lines bool) string {
 	if len(text) <= bytes && len(start) <= bytes {
 		return start
 	}
-	return first(start, bytes-len(ellipsis)) + ellipsis
+	return first(start, bytes-len(Ellipsis)) + Ellipsis
 }
 
 // TruncateMiddle returns at most the given number of bytes of a text, at least an ellipsis.
@@ -25,8 +26,8 @@ func TruncateMiddle(text string, bytes int) string {
 	if len(text) <= bytes && len(start) <= bytes {
 		return start
 	}
-	room := max(bytes-len(ellipsis), 0)
-	return first(start, room/2) + ellipsis + last(end, room-room/2)
+	room := max(bytes-len(Ellipsis), 0)
+	return first(start, room/2) + Ellipsis + last(end, room-room/2)
 }
 
 // first returns the first bytes of a text, without a character that is cut.

@@ -5,8 +5,12 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -110,7 +114,7 @@ func (c *compilation) secretOutputs() []secretOutput {
 	}
 	f := secretFlow{values: map[string]*expr.Secrecy{}}
 	for _, n := range c.graph.Nodes {
-		f.node(n, c.draftByID(n.ID).documentPath())
+		f.node(n, c.draftByID(n.ID).typed)
 	}
 	f.status(c.graph)
 	return f.outputs
@@ -128,19 +132,29 @@ func (f *secretFlow) of(p *expr.Program) *expr.Secrecy {
 }
 
 // node adds the outputs of a node, and its value. The nodes that it reads must be added before.
-func (f *secretFlow) node(n *Node, document object.Path) {
+// typed is the schema of its objects, or nil.
+func (f *secretFlow) node(n *Node, typed *spec.Schema) {
 	if n.template == nil {
 		return
 	}
+	included := f.whether(n.includeWhen)
+	var each *expr.Secrecy // which items there are
 	if n.forEach != nil {
 		for _, d := range n.forEach.dimensions {
-			f.values[d.iterator] = f.of(d.list).Item()
+			list := f.of(d.list)
+			f.values[d.iterator], each = list.Item(), each.Join(list.Shape())
 		}
+		each = each.Join(f.whether(n.forEach.includeWhen))
 	}
 	memo := map[*expr.Program]*expr.Secrecy{}
 	for _, e := range n.template.Expressions() {
-		if memo[e.Program] = f.of(e.Program); !n.Variable && memo[e.Program] != nil {
-			f.addMetadata(n, e, memo[e.Program])
+		secrecy := f.of(e.Program)
+		memo[e.Program] = secrecy
+		if isItemName(n, e) {
+			secrecy = secrecy.Join(each)
+		}
+		if !n.Variable && secrecy != nil {
+			f.addMetadata(n, typed, e, secrecy)
 		}
 	}
 	value := n.template.Secrecy(func(p *expr.Program) *expr.Secrecy { return memo[p] })
@@ -154,20 +168,38 @@ func (f *secretFlow) node(n *Node, document object.Path) {
 		value = secretObject(n.ID, value)
 	}
 	if n.Collection {
-		value = expr.SecretItems(value)
+		value = expr.SecretItems(value).Join(each).Join(included)
+	}
+	if n.Variable {
+		value = value.Join(included)
 	}
 	f.values[n.ID] = value
 }
 
+// whether is the secrecy of what conditions decide.
+func (f *secretFlow) whether(conditions []*expr.Program) (out *expr.Secrecy) {
+	for _, p := range conditions {
+		out = out.Join(f.of(p).Derived())
+	}
+	return out
+}
+
+// isItemName says whether an expression is in the name of a collection's items. The names say
+// which items there are.
+func isItemName(n *Node, e expr.Expression) bool {
+	return n.forEach != nil && len(e.At) == 2 && e.At[0] == "metadata" && e.At[1] == "name"
+}
+
 // secretObject is the secrecy of a Secret. The names of its keys are not secret, and neither is
-// its metadata except for annotations: kubectl stores the applied object in one.
+// its metadata except for the annotation in which kubectl stores the applied object.
 func secretObject(id string, rendered *expr.Secrecy) *expr.Secrecy {
 	at := object.Path(id)
 	entries := func(path object.Path) *expr.Secrecy { return expr.SecretEntries(expr.Secret(string(path))) }
+	applied := expr.SecretEntry(corev1.LastAppliedConfigAnnotation, expr.Secret(string(at.Field("metadata", "annotations"))))
 	return expr.SecretFields(map[string]*expr.Secrecy{
 		"data":       entries(at.Field("data")),
 		"stringData": entries(at.Field("stringData")),
-		"metadata":   expr.SecretFields(map[string]*expr.Secrecy{"annotations": entries(at.Field("metadata", "annotations"))}),
+		"metadata":   expr.SecretFields(map[string]*expr.Secrecy{"annotations": applied}),
 	}).Join(rendered)
 }
 
@@ -178,7 +210,7 @@ var metadataOutputs = map[string]string{"name": "a name", "generateName": "a nam
 
 // addMetadata adds the outputs of an expression in a node's document. Its value, or a part of
 // it, may be metadata.
-func (f *secretFlow) addMetadata(n *Node, e expr.Expression, secrecy *expr.Secrecy) {
+func (f *secretFlow) addMetadata(n *Node, typed *spec.Schema, e expr.Expression, secrecy *expr.Secrecy) {
 	above := make([]string, len(e.At))
 	for i, step := range e.At {
 		if above[i] = "*"; !isIndex(step) {
@@ -196,10 +228,18 @@ func (f *secretFlow) addMetadata(n *Node, e expr.Expression, secrecy *expr.Secre
 		if field == "" && len(steps) > 0 && steps[len(steps)-1] == "metadata" {
 			field = "labels" // metadata as a whole
 		}
-		if field != "" {
+		switch {
+		case field != "":
 			f.add(base, e.Path, e.Program, part, metadataOutputs[field])
+		case e.Standalone && part.Keys() && !inAnnotations(steps) && specschema.PermitsField(typed, steps, "metadata"):
+			f.add(base, e.Path, e.Program, part, "a field that may contain labels")
 		}
 	})
+}
+
+func inAnnotations(steps []string) bool {
+	i := slices.Index(steps, "annotations")
+	return i > 0 && steps[i-1] == "metadata"
 }
 
 func isIndex(step any) bool { _, is := step.(int); return is }

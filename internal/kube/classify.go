@@ -109,12 +109,20 @@ type redactedError struct {
 func (q redactedError) Error() string { return redactedMessage(q.error, q.withFields) }
 func (q redactedError) Unwrap() error { return q.error }
 
-// contentInField matches what the server quotes from an object in the path of a field: a key of
-// a map, or an item of a list that is found by its fields or its value.
-var contentInField = regexp.MustCompile(`\[[^\]]*[^\]0-9][^\]]*\]`)
+// bracketsInField matches an index, or what the server quotes from an object in the path of a field:
+// an item of a list that is found by its fields or its value, with texts in quotes, or a key of a
+// map. A key is not quoted and may contain brackets, so it ends at the last one.
+var bracketsInField = regexp.MustCompile(`(?s)(\[[0-9]+\])|\[(?:[^"\[\]]*"(?:[^"\\]|\\.)*")+[^"\[\]]*\]|\[.*(?:\]|$)`)
 
 // RedactedField is the path of a field, as the server names it, without content of the object.
-func RedactedField(field string) string { return contentInField.ReplaceAllString(field, "[…]") }
+func RedactedField(field string) string {
+	return bracketsInField.ReplaceAllStringFunc(field, func(brackets string) string {
+		if index := bracketsInField.FindStringSubmatch(brackets)[1]; index != "" {
+			return index
+		}
+		return "[…]"
+	})
+}
 
 // IsTransient says whether a failed request may succeed unchanged when it is retried with
 // backoff.

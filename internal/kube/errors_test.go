@@ -90,6 +90,11 @@ func TestRedactedFields(t *testing.T) {
 		"data[hunter2!]":                                   "data[…]",
 		`spec.containers[name="hunter2"].ports[0]`:         "spec.containers[…].ports[0]",
 		`spec.set[="hunter2"]`:                             "spec.set[…]",
+		`spec.set[="hun]ter2"].a`:                          "spec.set[…].a",
+		`spec.set[="hun\"]ter2"][1]`:                       "spec.set[…][1]",
+		"data[hun]ter2]":                                   "data[…]",
+		"data[hun[0]ter2]":                                 "data[…]",
+		"data[hunter2":                                     "data[…]",
 		`spec.ports[containerPort=80,protocol="TCP"].name`: "spec.ports[…].name",
 	} {
 		if got := kube.RedactedField(field); got != want {

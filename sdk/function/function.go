@@ -107,14 +107,15 @@ type service struct {
 func (s service) RunFunction(ctx context.Context, request *fnv1.RunFunctionRequest) (response *fnv1.RunFunctionResponse, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			fmt.Fprintf(os.Stderr, "function panicked: %.4096q\n%s", fmt.Sprint(value), debug.Stack())
-			err = status.Error(codes.Internal, "the function failed with a "+panicText(value))
+			text := "the function failed with a " + panicText(value)
+			fmt.Fprintf(os.Stderr, "%s\n%s", text, debug.Stack())
+			err = status.Error(codes.Internal, text)
 		}
 	}()
 	return s.run(ctx, request)
 }
 
-// panicText describes the value of a panic in an error: the text of a mistake in the program, and
+// panicText describes the value of a panic in errors and logs: the text of a mistake in the program, and
 // of anything else its type alone, since the value may quote a Secret.
 func panicText(value any) string {
 	if mistake, ok := value.(runtime.Error); ok {

@@ -120,7 +120,9 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	result := run.Run(ctx, steps, pipeline.Request{Observed: state})
 	given := s.secrets
 	s.secrets.merge(s.memory.secrets) // the former desired state may have these
-	s.memory.secrets = given
+	if s.memory.secrets = given; result.Desired == nil {
+		s.memory.secrets = s.secrets // the former desired state stays
+	}
 	s.memory.recordRequirements(result)
 	desired := s.desiredOf(result)
 	desired.Fields = s.desiredFields(choice, chosen, desired.Nodes)

@@ -5,9 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // secretValues are the values of the Secrets that a pipeline was given. Functions are opaque: what
@@ -15,17 +18,23 @@ import (
 type secretValues struct {
 	// values are sorted by length, the longest first, so that no part of a value remains.
 	values []string
-	parts  int
+	// overflow says that there are more values than are searched for. Each text counts as one then.
+	overflow bool
 }
 
 const (
 	// minSecretValue is the length, in bytes, of the shortest value that is searched for: shorter
 	// ones, such as a port, are parts of too many other texts.
 	minSecretValue = 6
+	// minSecretPart is the length, in bytes, of the shortest part of a value that is searched for
+	// where a text was truncated.
+	minSecretPart = 3
 	// maxSecretValues bounds the values that are searched for.
 	maxSecretValues = 1000
 	// redactedValue replaces a value in a text.
 	redactedValue = "(redacted: from a Secret)"
+	// redactedText replaces a text if there are more than maxSecretValues.
+	redactedText = "(redacted: the Secrets have too many values to search for)"
 )
 
 // add adds the data of a Secret: each value, its base64, the lines of a text and the strings of a
@@ -45,14 +54,43 @@ func (v *secretValues) add(data map[string][]byte) {
 			v.addStrings(document)
 		}
 	}
-	slices.SortFunc(v.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	v.values = slices.Compact(v.values)
+	v.sort()
 }
 
+// addText adds a text as it is, and as messages escape it: quoted in Go or JSON, or made printable.
 func (v *secretValues) addText(text string) {
-	if len(text) >= minSecretValue && v.parts < maxSecretValues {
-		v.values, v.parts = append(v.values, text), v.parts+1
+	if len(text) < minSecretValue {
+		return
 	}
+	v.addForm(text)
+	v.addForm(diag.Printable(text))
+	v.addForm(withoutQuotes(strconv.Quote(text)))
+	v.addForm(withoutQuotes(strconv.QuoteToASCII(text)))
+	if quoted, err := json.Marshal(text); err == nil {
+		v.addForm(withoutQuotes(string(quoted)))
+	}
+	var unescaped strings.Builder
+	encoder := json.NewEncoder(&unescaped)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) == nil {
+		v.addForm(withoutQuotes(strings.TrimSuffix(unescaped.String(), "\n")))
+	}
+}
+
+func withoutQuotes(text string) string { return text[1 : len(text)-1] }
+
+func (v *secretValues) addForm(text string) {
+	switch {
+	case v.overflow || slices.Contains(v.values, text):
+	case len(v.values) == maxSecretValues:
+		v.overflow = true
+	default:
+		v.values = append(v.values, text)
+	}
+}
+
+func (v *secretValues) sort() {
+	slices.SortFunc(v.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 }
 
 func (v *secretValues) addStrings(document any) {
@@ -77,29 +115,68 @@ func (v *secretValues) addObject(o *unstructured.Unstructured) {
 	}
 }
 
-// merge adds the values of an earlier run.
+// merge adds the values of an earlier run. It changes no slice that another secretValues has.
 func (v *secretValues) merge(earlier secretValues) {
+	v.overflow = v.overflow || earlier.overflow
 	if slices.Equal(v.values, earlier.values) {
 		return
 	}
+	v.values = slices.Clone(v.values)
 	for _, value := range earlier.values {
-		if !slices.Contains(v.values, value) {
-			v.addText(value)
-		}
+		v.addForm(value)
 	}
-	slices.SortFunc(v.values, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	v.sort()
 }
 
-// redact returns a text without the values.
+// redact returns a text without the values, and without parts of them where it was truncated.
 func (v *secretValues) redact(text string) string {
+	if v.overflow && text != "" {
+		return redactedText
+	}
 	for _, value := range v.values {
 		text = strings.ReplaceAll(text, value, redactedValue)
 	}
-	return text
+	return v.redactTruncated(text)
+}
+
+// redactTruncated replaces the beginning of a value before an ellipsis, and the end of one after it.
+func (v *secretValues) redactTruncated(text string) string {
+	pieces := strings.Split(text, diag.Ellipsis)
+	for i, piece := range pieces {
+		if i < len(pieces)-1 {
+			piece = piece[:len(piece)-v.longestPart(func(value string, n int) bool { return strings.HasSuffix(piece, value[:n]) }, len(piece))]
+			if piece != pieces[i] {
+				piece += redactedValue
+			}
+		}
+		if i > 0 {
+			if n := v.longestPart(func(value string, n int) bool { return strings.HasPrefix(piece, value[len(value)-n:]) }, len(piece)); n > 0 {
+				piece = redactedValue + piece[n:]
+			}
+		}
+		pieces[i] = piece
+	}
+	return strings.Join(pieces, diag.Ellipsis)
+}
+
+// longestPart is the length of the longest part of a value that a text has, of at most so many bytes; 0 for none.
+func (v *secretValues) longestPart(has func(value string, n int) bool, limit int) int {
+	longest := 0
+	for _, value := range v.values {
+		for n := min(len(value)-1, limit); n >= minSecretPart && n > longest; n-- {
+			if has(value, n) {
+				longest = n
+			}
+		}
+	}
+	return longest
 }
 
 // areIn says whether a value of an object, and whether a key of it, contains one of the values.
 func (v *secretValues) areIn(value any) (found, inKeys bool) {
+	if v.overflow {
+		return true, true
+	}
 	if len(v.values) == 0 {
 		return false, false
 	}

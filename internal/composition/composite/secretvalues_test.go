@@ -3,7 +3,9 @@ package composite
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline/structs"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
@@ -49,6 +52,66 @@ func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
 				t.Errorf("as a key: %t", inKeys)
 			}
 		})
+	}
+}
+
+func TestValuesOfSecretsAreFoundHoweverMessagesQuoteThem(t *testing.T) {
+	const value = "hunter\x1b\"<2>\tü\ufeff!"
+	var v secretValues
+	v.add(map[string][]byte{"password": []byte(value), "long": []byte(strings.Repeat("0123456789", 1000))})
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const long = "0123456789"
+	cases := map[string]struct{ text, want string }{
+		"as it is":                    {value, redactedValue},
+		"quoted":                      {fmt.Sprintf("%q", value), `"` + redactedValue + `"`},
+		"quoted as ASCII":             {fmt.Sprintf("%+q", value), `"` + redactedValue + `"`},
+		"as JSON":                     {string(raw), `"` + redactedValue + `"`},
+		"printable":                   {diag.Printable(value), redactedValue},
+		"at the end of a cut text":    {diag.Truncate("used "+strings.Repeat(long, 1000), 100), "used " + redactedValue + "…"},
+		"on both sides of a cut":      {diag.TruncateMiddle("used "+strings.Repeat(long, 1000)+" again", 100), "used " + redactedValue + "…" + redactedValue + " again"},
+		"escaped and cut":             {diag.Truncate("used "+value, 16), "used " + redactedValue + "…"},
+		"an ellipsis without a value": {"loading… done", "loading… done"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := v.redact(tc.text); got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.text, tc.want, got)
+			}
+		})
+	}
+}
+
+func TestMoreValuesThanAreSearchedForMakeAllTextsAndObjectsSecret(t *testing.T) {
+	var v secretValues
+	data := map[string][]byte{}
+	for i := range maxSecretValues {
+		data[fmt.Sprint(i)] = fmt.Appendf(nil, "password-%d", i)
+	}
+	v.add(data)
+	if got := v.redact("fine"); got != redactedText {
+		t.Errorf("a text: %q", got)
+	}
+	if found, inKeys := v.areIn(map[string]any{"a": "b"}); !found || !inKeys {
+		t.Errorf("an object: %t, its keys: %t", found, inKeys)
+	}
+	var later secretValues
+	if later.merge(v); later.redact("fine") != redactedText {
+		t.Error("the next run searches for a part of the values")
+	}
+}
+
+func TestMergedValuesChangeNoOthers(t *testing.T) {
+	var current, earlier secretValues
+	current.add(map[string][]byte{"a": []byte("short-1"), "b": []byte("short-2"), "c": []byte("short-3")})
+	earlier.add(map[string][]byte{"a": []byte("a much longer value")})
+	current.values = slices.Grow(current.values, 10)
+	given, want := current, slices.Clone(current.values)
+	current.merge(earlier)
+	if !slices.Equal(given.values, want) {
+		t.Errorf("want %q, got %q", want, given.values)
 	}
 }
 
@@ -92,8 +155,10 @@ func TestWhatFunctionsReportOfTheirCredentialsIsRedacted(t *testing.T) {
 		}
 	}
 	cluster.objects = nil // the former desired state stays
-	desired, _ := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
-	if len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive {
-		t.Errorf("without the Secret: %+v", desired.Nodes)
+	for range 2 {
+		desired, _ := c.Compose(t.Context(), plan.Facts{Instance: instance}, cluster)
+		if len(desired.Nodes) != 1 || !desired.Nodes[0].Sensitive {
+			t.Errorf("without the Secret: %+v", desired.Nodes)
+		}
 	}
 }

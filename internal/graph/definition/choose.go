@@ -114,6 +114,9 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil {
 		if c := v.memory.compiled.revisions[number]; c != nil && c.good != nil && r.composes(v, number) {
+			if problem := r.publishesSecrets(v, number, c.good); problem != "" {
+				return nil, problem
+			}
 			return c.good, "" // the revision is deleted, and its graph still in memory
 		}
 		return nil, fmt.Sprintf("revision %d does not exist; existing revisions: %s", number, revision.ListNumbers(v.history.revisions))
@@ -125,6 +128,9 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 	}
 	if r.lastGood(ctx, c.compilation) == nil {
 		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(c.last.problems.Sorted().Err()))
+	}
+	if problem := r.publishesSecrets(v, number, c.good); problem != "" {
+		return nil, problem
 	}
 	if _, problem := r.accountFor(v, number); problem != "" {
 		return nil, fmt.Sprintf("revision %d cannot serve: %s", number, problem)
@@ -139,6 +145,15 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 		}
 	}
 	return c.good, ""
+}
+
+// publishesSecrets says why a revision that puts data of Secrets into outputs cannot serve. One that
+// serves already continues; nobody can request another one, such as a tenant for an instance.
+func (r *Dialect) publishesSecrets(v *session, number int64, g *graph.Graph) (problem string) {
+	if len(g.SecretOutputs) == 0 || r.SecretOutputs == graph.WarnOfSecretOutputs || slices.Contains(revision.StateOf(v.status).Revisions(), number) {
+		return ""
+	}
+	return fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(g.SecretOutputs.Err()))
 }
 
 // composes says whether a revision composes instances now.

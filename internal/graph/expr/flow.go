@@ -28,13 +28,13 @@ func (l *locals) with(name string, secrecy *Secrecy) *locals {
 	return &locals{outer: l, name: name, secrecy: secrecy}
 }
 
-// of is the secrecy of the value of an expression. A computed value may have secret keys if it is
-// no scalar.
+// of is the secrecy of the value of an expression. A computed value may have secret keys unless it is
+// a scalar or a list of scalars.
 func (f *flow) of(e ast.Expr, l *locals) *Secrecy {
 	s := f.ofParts(e, l)
 	switch e.Kind() {
 	case ast.CallKind, ast.ComprehensionKind, ast.MapKind:
-		if !isScalar(f.tree.GetType(e.ID())) {
+		if !isKeyless(f.tree.GetType(e.ID())) {
 			return s.withKeys()
 		}
 	default: // the keys of a part are those of the value that it is a part of
@@ -42,11 +42,13 @@ func (f *flow) of(e ast.Expr, l *locals) *Secrecy {
 	return s
 }
 
-func isScalar(t *cel.Type) bool {
+func isKeyless(t *cel.Type) bool {
 	if inner, ok := unwrapped(t); ok {
 		t = inner
 	}
 	switch t.Kind() {
+	case cel.ListKind:
+		return isKeyless(t.Parameters()[0])
 	case cel.StringKind, cel.BytesKind, cel.BoolKind, cel.IntKind, cel.UintKind, cel.DoubleKind, cel.TimestampKind, cel.DurationKind, cel.NullTypeKind:
 		return true
 	default:
@@ -66,7 +68,7 @@ func (f *flow) ofParts(e ast.Expr, l *locals) *Secrecy {
 	case ast.SelectKind:
 		from := f.of(e.AsSelect().Operand(), l)
 		if e.AsSelect().IsTestOnly() {
-			return from.shape()
+			return from.Shape()
 		}
 		return from.Field(e.AsSelect().FieldName())
 	case ast.CallKind:
@@ -84,7 +86,7 @@ func (f *flow) ofParts(e ast.Expr, l *locals) *Secrecy {
 	case ast.StructKind:
 		var out *Secrecy
 		for _, field := range e.AsStruct().Fields() {
-			out = out.Join(f.of(field.AsStructField().Value(), l).derived())
+			out = out.Join(f.of(field.AsStructField().Value(), l).Derived())
 		}
 		return out
 	default:
@@ -98,7 +100,7 @@ func (f *flow) entries(m ast.MapExpr, l *locals) *Secrecy {
 	var each, byKey *Secrecy
 	for _, e := range m.Entries() {
 		entry := e.AsMapEntry()
-		byKey = byKey.Join(f.of(entry.Key(), l).derived())
+		byKey = byKey.Join(f.of(entry.Key(), l).Derived())
 		value := f.of(entry.Value(), l)
 		if name, ok := constantText(entry.Key()); ok {
 			below[name] = below[name].Join(value)
@@ -130,7 +132,7 @@ func (f *flow) call(c ast.CallExpr, l *locals) *Secrecy {
 	case operators.Conditional:
 		result := f.of(args[1], l).Join(f.of(args[2], l))
 		if condition := f.of(args[0], l); condition != nil {
-			return result.Join(condition.derived())
+			return result.Join(condition.Derived())
 		}
 		return result
 	case operators.Index, operators.OptIndex, operators.OptSelect:
@@ -146,7 +148,7 @@ func (f *flow) call(c ast.CallExpr, l *locals) *Secrecy {
 	case "hasValue":
 		return f.presence(args[0], l)
 	case "size":
-		return f.of(args[0], l).shape()
+		return f.of(args[0], l).Shape()
 	case operators.Add, "or", "orValue", "merge", "value", "optional.of", "optional.ofNonZeroValue", "dyn", "reverse":
 		var out *Secrecy
 		for _, arg := range args {
@@ -156,11 +158,11 @@ func (f *flow) call(c ast.CallExpr, l *locals) *Secrecy {
 	case "cel.@mapInsert":
 		return f.inserted(args, l)
 	case readCondition:
-		return f.of(args[0], l).Field("status").Field("conditions").derived().Join(f.of(args[1], l).derived())
+		return f.of(args[0], l).Field("status").Field("conditions").Derived().Join(f.of(args[1], l).Derived())
 	}
 	var out *Secrecy
 	for _, arg := range args {
-		out = out.Join(f.of(arg, l).derived())
+		out = out.Join(f.of(arg, l).Derived())
 	}
 	return out
 }
@@ -173,7 +175,7 @@ func (f *flow) index(of, by ast.Expr, l *locals) *Secrecy {
 		part = from.Field(name)
 	}
 	if key != nil {
-		return part.Join(key.derived())
+		return part.Join(key.Derived())
 	}
 	return part
 }
@@ -196,26 +198,28 @@ func (f *flow) presence(e ast.Expr, l *locals) *Secrecy {
 	switch e.Kind() {
 	case ast.SelectKind:
 		if !e.AsSelect().IsTestOnly() {
-			return f.of(e.AsSelect().Operand(), l).shape()
+			return f.of(e.AsSelect().Operand(), l).Shape()
 		}
 	case ast.CallKind:
 		switch c := e.AsCall(); c.FunctionName() {
 		case operators.Index, operators.OptIndex, operators.OptSelect:
-			return f.of(c.Args()[0], l).shape().Join(f.of(c.Args()[1], l).derived())
+			return f.of(c.Args()[0], l).Shape().Join(f.of(c.Args()[1], l).Derived())
 		}
+	case ast.IdentKind:
+		return f.of(e, l).Shape()
 	default: // a value of its own
 	}
-	return f.of(e, l).derived()
+	return f.of(e, l).Derived()
 }
 
 // membership is the secrecy of whether a list has an item, or a map a key.
 func (f *flow) membership(value, in ast.Expr, l *locals) *Secrecy {
 	container := f.of(in, l)
-	found := container.derived()
+	found := container.Derived()
 	if f.isMap(in, container) {
-		found = container.shape()
+		found = container.Shape()
 	}
-	return found.Join(f.of(value, l).derived())
+	return found.Join(f.of(value, l).Derived())
 }
 
 // isMap says whether a value is known to be a map.
@@ -237,7 +241,7 @@ func (f *flow) inserted(args []ast.Expr, l *locals) *Secrecy {
 		return out.Join(f.of(args[1], l))
 	}
 	if key := f.of(args[1], l); key != nil {
-		out = out.Join(key.derived())
+		out = out.Join(key.Derived())
 	}
 	return out.Join(SecretEntries(f.of(args[2], l)))
 }
@@ -252,18 +256,18 @@ func (f *flow) comprehension(e ast.ComprehensionExpr, l *locals) *Secrecy {
 	over := f.of(e.IterRange(), l)
 	first, second := over.Item(), over.Item()
 	if e.HasIterVar2() || f.isMap(e.IterRange(), over) {
-		first = over.shape() // a key or an index
+		first = over.Shape() // a key or an index
 	}
 	result := f.of(e.AccuInit(), l)
 	for i := 0; ; i++ {
 		inner := l.with(e.IterVar(), first).with(e.IterVar2(), second).with(e.AccuVar(), result)
-		next := f.of(e.LoopStep(), inner).Join(f.of(e.LoopCondition(), inner).derived())
+		next := f.of(e.LoopStep(), inner).Join(f.of(e.LoopCondition(), inner).Derived())
 		if result.covers(next) {
 			break
 		}
 		if result = result.Join(next); i == maxFlowSteps {
-			result = result.derived()
+			result = result.Derived()
 		}
 	}
-	return f.of(e.Result(), l.with(e.AccuVar(), result)).Join(over.shape())
+	return f.of(e.Result(), l.with(e.AccuVar(), result)).Join(over.Shape())
 }

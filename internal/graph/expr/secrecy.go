@@ -42,6 +42,11 @@ func SecretItems(each *Secrecy) *Secrecy { return newSecrecy(Secrecy{each: each}
 // SecretEntries is the secrecy of a map with the given values. Its keys are not secret.
 func SecretEntries(each *Secrecy) *Secrecy { return newSecrecy(Secrecy{each: each, keyed: true}) }
 
+// SecretEntry is the secrecy of a map with one entry that comes from the data of a Secret.
+func SecretEntry(key string, value *Secrecy) *Secrecy {
+	return newSecrecy(Secrecy{fields: map[string]*Secrecy{key: value}, keyed: true})
+}
+
 // newSecrecy completes a secrecy with its source and size; nil if it has no parts.
 func newSecrecy(s Secrecy) *Secrecy {
 	s.fields = maps.Clone(s.fields)
@@ -123,16 +128,16 @@ func (s *Secrecy) visit(path []string, found func([]string, *Secrecy)) {
 	s.each.visit(append(path[:len(path):len(path)], "*"), found)
 }
 
-// derived is the secrecy of a value that is computed from a value with this one.
-func (s *Secrecy) derived() *Secrecy {
+// Derived is the secrecy of a value that is computed from a value with this one.
+func (s *Secrecy) Derived() *Secrecy {
 	if s == nil || s.whole {
 		return s
 	}
 	return Secret(s.source)
 }
 
-// shape is the secrecy of what the size, the keys and the presence of parts say.
-func (s *Secrecy) shape() *Secrecy {
+// Shape is the secrecy of what the size, the keys and the presence of parts say.
+func (s *Secrecy) Shape() *Secrecy {
 	if s == nil || !s.whole {
 		return nil
 	}
@@ -211,7 +216,7 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 		parsed, issues = p.env.cel.Check(parsed)
 	}
 	if issues.Err() != nil {
-		return of(p.refs[first].Root).derived()
+		return of(p.refs[first].Root).Derived()
 	}
 	f := flow{tree: parsed.NativeRep(), declared: of}
 	return f.of(f.tree.Expr(), nil)
@@ -239,7 +244,7 @@ func (p *piece) secrecy(of func(*Program) *Secrecy) *Secrecy {
 	case interpolated:
 		for _, part := range p.parts {
 			if part.prog != nil {
-				out = out.Join(of(part.prog).derived())
+				out = out.Join(of(part.prog).Derived())
 			}
 		}
 		return out

@@ -18,7 +18,7 @@ func Secrets(namespace string) []string {
 	encoded := base64.StdEncoding.EncodeToString([]byte(Value))
 	var out []string
 	for _, name := range []string{"db", "other"} {
-		out = append(out, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {db: "yes"}, annotations: {applied: '{"data": "%s"}'}}, data: {password: %[4]s, user: %[4]s}}`,
+		out = append(out, fmt.Sprintf(`{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: %s, labels: {db: "yes"}, annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"data": "%s"}'}}, data: {password: %[4]s, user: %[4]s}}`,
 			name, namespace, Value, encoded))
 	}
 	return out
@@ -63,7 +63,7 @@ type generator struct {
 func Definition(r *rand.Rand, kind string) string {
 	g := &generator{
 		Rand:    r,
-		strings: []string{"schema.metadata.name", "'plain'", "schema.spec.text", "db.metadata.name", "string(db.data.password)", "string(db.data['user'])", "db.metadata.annotations.applied"},
+		strings: []string{"schema.metadata.name", "'plain'", "schema.spec.text", "db.metadata.name", "string(db.data.password)", "string(db.data['user'])", "db.metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']"},
 		maps:    []string{"db.data.transformMap(k, v, string(v))", "{'a': 'b'}"},
 		lists:   []string{"['a', 'b']", "db.data.map(k, k)", "db.data.map(k, string(db.data[k]))", "others.map(o, o.metadata.name)", "others.map(o, string(o.data.password))", "schema.spec.list"},
 	}
