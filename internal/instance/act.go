@@ -89,7 +89,7 @@ type result struct {
 	// deleting is set if the object is being deleted to be recreated, refused if the object may
 	// not be applied.
 	deleting, refused *plan.Problem
-	err      error
+	err               error
 	// hint is what can be done about the error, or why it wasn't.
 	hint string
 }

@@ -21,12 +21,16 @@ import (
 )
 
 // copies puts copies of a child beside it: with its label alone, with its signature under other
-// names, and in another namespace. It returns their keys.
+// names, with an owner reference instead, and in another namespace. It returns their keys.
 func (f *fixture) copies(of object.Key) []object.Key {
 	var keys []object.Key
 	for name, change := range map[string]func(*unstructured.Unstructured){
 		"label": func(o *unstructured.Unstructured) { o.SetAnnotations(nil) },
 		"signature": func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Web", Name: "shop", UID: "i"}})
+		},
+		"reference": func(o *unstructured.Unstructured) {
+			o.SetAnnotations(nil)
 			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Web", Name: "shop", UID: "i"}})
 		},
 		"there": func(o *unstructured.Unstructured) { o.SetNamespace("team") },
@@ -48,7 +52,7 @@ func (f *fixture) wantUntouched(keys []object.Key) {
 		}
 	}
 	for _, call := range f.calls {
-		if strings.Contains(call, "label") || strings.Contains(call, "signature") || strings.Contains(call, "there") {
+		if strings.Contains(call, "label") || strings.Contains(call, "signature") || strings.Contains(call, "reference") || strings.Contains(call, "there") {
 			f.t.Errorf("there was a request: %s", call)
 		}
 	}
