@@ -72,13 +72,19 @@ func (o Owner) sign(child *unstructured.Unstructured, node string) {
 // Recognizing returns the owner with what it recognizes its children by: the installation's keys,
 // and, for objects without signature, the time until which they are accepted, if the instance is
 // of that time itself. TakenOver is since when this program serves the instance's kind, if
-// another engine did before; zero if none did.
+// another engine did before; zero if none did. It counts in the graph dialect alone: in the others the
+// other engine's children have owner references. Where the keys accept nothing without signature, it
+// doesn't count either.
 func (o Owner) Recognizing(keys Keys, instance *unstructured.Unstructured, takenOver time.Time) Owner {
 	o.Keys = keys
 	if keys.IsZero() {
 		return o
 	}
-	if before := latest(keys.unsignedBefore, takenOver); isOlder(instance, before) {
+	before := keys.unsignedBefore
+	if o.Definition.Dialect == object.GraphDialect && !before.IsZero() {
+		before = latest(before, takenOver)
+	}
+	if isOlder(instance, before) {
 		o.unsignedBefore = before
 	}
 	o.namespaces = o.Recorded(instance).Namespaces

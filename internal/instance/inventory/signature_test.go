@@ -183,6 +183,34 @@ func TestATakenOverKindVouchesForItsInstances(t *testing.T) {
 	}
 }
 
+// TestATakeoverCountsForGraphsAlone has kinds for which a takeover is recorded.
+func TestATakeoverCountsForGraphsAlone(t *testing.T) {
+	takenOver := afterKey.Add(time.Second)
+	never, err := inventory.NewKeys("k1", map[string][]byte{"k1": []byte(strings.Repeat("k1", inventory.KeySize))}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		dialect object.Dialect
+		keys    inventory.Keys
+		want    bool
+	}{
+		"what kro has made is accepted":                       {object.GraphDialect, signing.Keys(), true},
+		"composed resources of Crossplane have a controller":  {object.CompositeDialect, signing.Keys(), false},
+		"composites of claims refer to them":                  {object.ClaimDialect, signing.Keys(), false},
+		"the administrator accepts nothing without signature": {object.GraphDialect, never, false},
+	} {
+		owner := inventory.OwnerOf(createdAt(afterKey), object.Definition{Dialect: tc.dialect}, "v1").Recognizing(tc.keys, createdAt(afterKey), takenOver)
+		theirs := child()
+		theirs.SetNamespace("prod")
+		theirs.SetCreationTimestamp(metav1.Time{Time: afterKey})
+		theirs.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID(), v1alpha1.NodeIDLabel: "settings"})
+		if got := owner.Owns(theirs); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestRecorded says how far the inventory on an instance is believed.
 func TestRecorded(t *testing.T) {
 	recorded := func(keys inventory.Keys, at time.Time, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
