@@ -90,8 +90,8 @@ const (
 	// signature are accepted, in RFC 3339 or UnsignedNever, instead of the Secret's creation.
 	UnsignedBeforeAnnotation = "espalier.dev/unsigned-before"
 	UnsignedNever            = "never"
-	// TakenOverAnnotation is on the CustomResourceDefinition of a kind that another engine
-	// served before: since when Espalier does, in RFC 3339.
+	// TakenOverAnnotation is on the CustomResourceDefinition of a graph's kind that another
+	// engine served before: since when Espalier does, in RFC 3339.
 	TakenOverAnnotation = "espalier.dev/taken-over"
 )
 

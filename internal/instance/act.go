@@ -86,9 +86,10 @@ type result struct {
 	// of inspecting fields that may have drifted.
 	conflict   *plan.RefusedApply
 	inspection *plan.Inspection
-	// deleting is set if the object is being deleted to be recreated.
-	deleting *plan.Problem
-	err      error
+	// deleting is set if the object is being deleted to be recreated, refused if the object may
+	// not be applied.
+	deleting, refused *plan.Problem
+	err               error
 	// hint is what can be done about the error, or why it wasn't.
 	hint string
 }
@@ -96,6 +97,9 @@ type result struct {
 // apply carries out one step with one request. If an object with the name already exists, it
 // updates that object, provided it is the instance's or may be adopted.
 func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Step) result {
+	if problem := signingKeyProblem(step.Object); problem != nil {
+		return result{refused: problem}
+	}
 	switch step.Action {
 	case plan.Correct:
 		return r.correctDrift(ctx, s, step)
@@ -157,6 +161,9 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 		return true
 	case res.deleting != nil:
 		s.facts.Problems[step.Node] = *res.deleting
+		return true
+	case res.refused != nil:
+		s.facts.Problems[step.Node] = *res.refused
 		return true
 	case res.holder != nil:
 		s.setObstacle(step.Node, res.holder, r.nameConflict(s, step.Node, res.holder, writersOf(res.holder)))

@@ -15,17 +15,22 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // copies puts copies of a child beside it: with its label alone, with its signature under other
-// names, and in another namespace. It returns their keys.
+// names, with an owner reference instead, and in another namespace. It returns their keys.
 func (f *fixture) copies(of object.Key) []object.Key {
 	var keys []object.Key
 	for name, change := range map[string]func(*unstructured.Unstructured){
 		"label": func(o *unstructured.Unstructured) { o.SetAnnotations(nil) },
 		"signature": func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Web", Name: "shop", UID: "i"}})
+		},
+		"reference": func(o *unstructured.Unstructured) {
+			o.SetAnnotations(nil)
 			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.org/v1", Kind: "Web", Name: "shop", UID: "i"}})
 		},
 		"there": func(o *unstructured.Unstructured) { o.SetNamespace("team") },
@@ -47,7 +52,7 @@ func (f *fixture) wantUntouched(keys []object.Key) {
 		}
 	}
 	for _, call := range f.calls {
-		if strings.Contains(call, "label") || strings.Contains(call, "signature") || strings.Contains(call, "there") {
+		if strings.Contains(call, "label") || strings.Contains(call, "signature") || strings.Contains(call, "reference") || strings.Contains(call, "there") {
 			f.t.Errorf("there was a request: %s", call)
 		}
 	}
@@ -201,5 +206,37 @@ func TestDefinitionsReadNoSigningKey(t *testing.T) {
 	}
 	if found, _ := lease.Matching(inventory.SecretKind, "", labels.Everything()); len(found) != 1 || found[0].GetName() != "other" {
 		t.Errorf("Secrets by labels: %v", found)
+	}
+	for _, name := range []string{v1alpha1.SigningKeySecret, "other"} {
+		f.change(object.Key{Kind: "Secret", Namespace: "kube-system", Name: name}, func(o *unstructured.Unstructured) {
+			o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: "x"})
+		})
+	}
+	if found, _ := lease.Children(inventory.SecretKind, "x"); len(found) != 1 || found[0].GetName() != "other" {
+		t.Errorf("Secrets as children: %v", found)
+	}
+}
+
+// TestTheSigningKeyIsNeverAChild has a node with its name, in the key's namespace and in another one.
+func TestTheSigningKeyIsNeverAChild(t *testing.T) {
+	for _, namespace := range []string{"kube-system", "prod"} {
+		for _, exists := range []bool{true, false} {
+			o := named(inventory.SecretKind, namespace, v1alpha1.SigningKeySecret)
+			f := newFixture(t, plan.Node{ID: "key", Kind: inventory.SecretKind, Object: o, AdoptUnowned: true})
+			if exists {
+				f.put(o.DeepCopy())
+			}
+			f.reconcile()
+			f.wantCondition(v1alpha1.InstanceReady, "reserved for the signing key")
+			if out := f.reconcile(); out.Err != nil || out.RequeueAfter > 0 {
+				t.Errorf("it is reconciled again: %v", out)
+			}
+			f.wantCalls()
+			f.delete()
+			f.reconcile()
+			if o := f.objects[object.KeyOf(o)]; exists && (o == nil || o.GetDeletionTimestamp() != nil || len(o.GetLabels()) > 0) {
+				t.Errorf("the Secret in %s is touched: %v", namespace, o)
+			}
+		}
 	}
 }

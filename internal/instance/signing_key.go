@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -34,11 +35,33 @@ func (l keylessLease) Object(kind schema.GroupVersionKind, namespace, name strin
 // Matching implements Lease.
 func (l keylessLease) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State) {
 	found, state := l.Lease.Matching(kind, namespace, selector)
+	return withoutSigningKey(kind, found), state
+}
+
+// Children implements Lease.
+func (l keylessLease) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State) {
+	found, state := l.Lease.Children(kind, owner)
+	return withoutSigningKey(kind, found), state
+}
+
+func withoutSigningKey(kind schema.GroupVersionKind, found []*unstructured.Unstructured) []*unstructured.Unstructured {
 	isKey := func(o *unstructured.Unstructured) bool { return isSigningKey(kind, o.GetName()) }
 	if slices.ContainsFunc(found, isKey) {
-		found = slices.DeleteFunc(slices.Clone(found), isKey)
+		return slices.DeleteFunc(slices.Clone(found), isKey)
 	}
-	return found, state
+	return found
+}
+
+// signingKeyProblem is the problem of a node whose object has the kind and name of the signing key,
+// in any namespace; nil for others. What the lease hides must never become a child.
+func signingKeyProblem(o *unstructured.Unstructured) *plan.Problem {
+	if !isSigningKey(o.GroupVersionKind(), o.GetName()) {
+		return nil
+	}
+	return &plan.Problem{
+		Reason:  plan.NotOwned,
+		Message: "Secrets of the name " + v1alpha1.SigningKeySecret + " are reserved for the signing key: none is created, adopted or changed. Give it another name",
+	}
 }
 
 func isSigningKey(kind schema.GroupVersionKind, name string) bool {

@@ -36,7 +36,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 			return reconcile.Fail(fmt.Errorf("list objects after an unanswered write: %w", err))
 		}
 		for i := range children {
-			if inventory.Node(&children[i]) != "" && s.owner.Owns(&children[i]) {
+			if !isSigningKey(gvk, children[i].GetName()) && inventory.Node(&children[i]) != "" && s.owner.Owns(&children[i]) {
 				r.Children.Record(&children[i], watch.Subscriber{Key: s.key})
 				found = true
 			}

@@ -57,6 +57,9 @@ type Wanted struct {
 	// Review says whether CRD may replace the current one, which is nil if there is none. It may change CRD. If it
 	// returns false, it sets Readiness. Optional.
 	Review func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error)
+	// RecordsTakeover says that it is recorded when the kind was taken over from another engine, since that engine's
+	// children have labels only.
+	RecordsTakeover bool
 
 	// Readiness is the result of publishing it.
 	Readiness Readiness
@@ -86,7 +89,9 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 			return err
 		}
 	}
-	install.RecordTakeover(w.CRD, current, r.Now())
+	if w.RecordsTakeover {
+		install.RecordTakeover(w.CRD, current, r.Now())
+	}
 	readiness, nameTaken, err := r.publisher().Apply(ctx, w.CRD, current)
 	w.Readiness = readiness
 	if err != nil || !nameTaken {

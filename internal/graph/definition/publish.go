@@ -28,7 +28,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 			return nil, err
 		}
 	}
-	w := &serving.Wanted{CRD: wanted, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner) }}
+	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner) }}
 	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 		return v.r.mayPublish(ctx, v, w, current)
 	}

@@ -84,6 +84,12 @@ func (k Keys) verifies(message []byte, id, signature string) bool {
 	return err == nil && hmac.Equal(got, mac(message))
 }
 
+// isUnknown says whether an id can be that of a key, and isn't one of these.
+func (k Keys) isUnknown(id string) bool {
+	_, known := k.byID[id]
+	return !known && keyID.MatchString(id)
+}
+
 // SecretKind is the kind of the object that holds Keys.
 var SecretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 

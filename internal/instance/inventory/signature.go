@@ -49,6 +49,13 @@ func (k Keys) Verifies(signature string, instance, child object.Key, node string
 		k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
 }
 
+// isByUnknownKey says whether a signature is well-formed, and of a key that is not among these: it
+// neither proves nor disproves anything.
+func (k Keys) isByUnknownKey(signature string) bool {
+	parts := strings.Split(signature, ":")
+	return len(parts) == 4 && parts[0] == signatureVersion && k.isUnknown(parts[1])
+}
+
 // sign sets the signature of a child. Without keys it removes one that a template has.
 func (o Owner) sign(child *unstructured.Unstructured, node string) {
 	annotations := child.GetAnnotations()
@@ -65,13 +72,19 @@ func (o Owner) sign(child *unstructured.Unstructured, node string) {
 // Recognizing returns the owner with what it recognizes its children by: the installation's keys,
 // and, for objects without signature, the time until which they are accepted, if the instance is
 // of that time itself. TakenOver is since when this program serves the instance's kind, if
-// another engine did before; zero if none did.
+// another engine did before; zero if none did. It counts in the graph dialect alone: in the others the
+// other engine's children have owner references. Where the keys accept nothing without signature, it
+// doesn't count either.
 func (o Owner) Recognizing(keys Keys, instance *unstructured.Unstructured, takenOver time.Time) Owner {
 	o.Keys = keys
 	if keys.IsZero() {
 		return o
 	}
-	if before := latest(keys.unsignedBefore, takenOver); isOlder(instance, before) {
+	before := keys.unsignedBefore
+	if o.Definition.Dialect == object.GraphDialect && !before.IsZero() {
+		before = latest(before, takenOver)
+	}
+	if isOlder(instance, before) {
 		o.unsignedBefore = before
 	}
 	o.namespaces = o.Recorded(instance).Namespaces
@@ -104,13 +117,14 @@ func isOlder(o *unstructured.Unstructured, than time.Time) bool {
 
 // Owns says whether an object is one of the instance's children. Its label only names the instance:
 // whoever may write labels can copy it. A signature proves it, or, for an object without:
-//   - an owner reference to this incarnation of the instance, where Kubernetes allows one: the
-//     garbage collector deletes the object with the instance anyway;
-//   - the claim's reference of a composite;
+//   - in Crossplane's dialect, the controller reference to this incarnation of the instance, or
+//     the claim's reference of a composite;
 //   - its age and the instance's: both were there before the installation had a signing key,
-//     or before it took the kind over. The object is in a recorded namespace.
+//     or before it took the kind over. The object refers to the instance as an owner, or is in a
+//     recorded namespace.
 //
-// An invalid signature disproves it: whoever copies an object copies its owner references too.
+// An invalid signature disproves it: whoever copies an object copies its owner references too. One
+// of an unknown key counts as none.
 func (o Owner) Owns(child *unstructured.Unstructured) bool { return o.OwnsAs(child, Node(child)) }
 
 // OwnsAs is Owns for an object that is known to be the node's, whatever its label of the node says.
@@ -119,19 +133,33 @@ func (o Owner) OwnsAs(child *unstructured.Unstructured, node string) bool {
 	if set != "" && set != o.ID() || set == "" && o.Definition.Dialect == object.GraphDialect {
 		return false
 	}
-	if signature, signed := child.GetAnnotations()[v1alpha1.SignatureAnnotation]; signed {
+	if signature, signed := child.GetAnnotations()[v1alpha1.SignatureAnnotation]; signed && !o.Keys.isByUnknownKey(signature) {
 		return o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), Node(child)) ||
 			node != Node(child) && o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), node)
 	}
 	return o.refersToThis(child) || set != "" && Node(child) != "" && o.isOfOldInventory(child)
 }
 
-// refersToThis says whether an object refers to the instance in a way that its dialect, or
-// Kubernetes, takes for ownership.
+// IsDisprovedBySignature says whether an object would be one of the instance's children without
+// the signature that it has.
+func (o Owner) IsDisprovedBySignature(child *unstructured.Unstructured) bool {
+	if o.Owns(child) {
+		return false
+	}
+	bare := child.DeepCopy()
+	annotations := bare.GetAnnotations()
+	delete(annotations, v1alpha1.SignatureAnnotation)
+	bare.SetAnnotations(annotations)
+	return o.Owns(bare)
+}
+
+// refersToThis says whether an object without signature refers to the instance in a way that its
+// dialect takes for ownership. In the graph dialect every object of a release that signs was signed
+// when it was created: an owner reference alone counts for older ones.
 func (o Owner) refersToThis(child *unstructured.Unstructured) bool {
 	switch o.Definition.Dialect {
 	case object.GraphDialect:
-		return o.UID != "" && o.canControl(child) &&
+		return o.UID != "" && isOlder(child, o.unsignedBefore) && o.canControl(child) &&
 			slices.ContainsFunc(child.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == o.UID })
 	case object.ClaimDialect: // of its Secret it is the controller
 		if key, _, claimed := ClaimedBy(child); claimed && key == o.Key() {
@@ -170,6 +198,13 @@ func (k Keys) SignatureOfInventory(instance object.Key, kinds, namespaces string
 	return inventoryPrefix + strings.Join([]string{signatureVersion, id, hash}, ":")
 }
 
+// isInventoryOfUnknownKey is isByUnknownKey for inventories.
+func (k Keys) isInventoryOfUnknownKey(signature string) bool {
+	text, signed := strings.CutPrefix(signature, inventoryPrefix)
+	parts := strings.Split(text, ":")
+	return signed && len(parts) == 3 && parts[0] == signatureVersion && k.isUnknown(parts[1])
+}
+
 func (k Keys) verifiesInventory(signature string, instance object.Key, kinds, namespaces string) bool {
 	text, signed := strings.CutPrefix(signature, inventoryPrefix)
 	parts := strings.Split(text, ":")
@@ -181,10 +216,15 @@ func (k Keys) verifiesInventory(signature string, instance object.Key, kinds, na
 type recordedState int
 
 const (
-	modified recordedState = iota // by another writer
+	// untrusted: its signature is invalid, or it has none and the instance is too young for that.
+	untrusted recordedState = iota
+	// signed: its signature is valid.
 	signed
-	unsignedIntact  // by an earlier release, and the instance is of that time
-	unsignedForeign // by another engine, or modified; the instance is of that time
+	// unsignedIntact: it has no signature, the instance is of a time without, and its digest is right.
+	unsignedIntact
+	// unsignedOther: the same without the digest of an earlier release. It is another engine's, or
+	// was changed by another writer.
+	unsignedOther
 )
 
 func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
@@ -192,17 +232,16 @@ func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
 	hash := annotations[v1alpha1.ApplySetHashAnnotation]
 	kinds, namespaces := annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation]
 	switch {
-	case strings.HasPrefix(hash, inventoryPrefix):
-		if o.Keys.verifiesInventory(hash, o.Key(), kinds, namespaces) {
-			return signed
-		}
-		return modified
+	case o.Keys.verifiesInventory(hash, o.Key(), kinds, namespaces):
+		return signed
+	case strings.HasPrefix(hash, inventoryPrefix) && !o.Keys.isInventoryOfUnknownKey(hash):
+		return untrusted
 	case o.unsignedBefore.IsZero():
-		return modified
+		return untrusted
 	case hash == unkeyedHash(o.ID(), kinds, namespaces):
 		return unsignedIntact
 	}
-	return unsignedForeign
+	return unsignedOther
 }
 
 // Recorded is the inventory on an instance as far as it is to be believed: the namespaces only
@@ -211,20 +250,27 @@ func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
 // are those of the annotation whoever wrote it.
 func (o Owner) Recorded(instance *unstructured.Unstructured) Inventory {
 	v := Read(instance)
-	if o.stateOf(instance) == modified {
+	if o.stateOf(instance) == untrusted {
 		clear(v.Namespaces)
 	}
 	return v
 }
 
-// IsIntact says whether the inventory on an instance is the one that was recorded: no other
-// writer has changed it since. An instance without finalizer and label has recorded none.
+// IsIntact says whether the inventory on an instance is complete: it is as this program, or an
+// earlier release, has recorded it. If not, the instance may have children of kinds that it doesn't
+// name. An instance without finalizer and label is one for which nothing was recorded yet: it has
+// no children.
 func (o Owner) IsIntact(instance *unstructured.Unstructured) bool {
-	if !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) && instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" {
+	hasRecorded := slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) || instance.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+	if !hasRecorded {
 		return true
 	}
-	state := o.stateOf(instance)
-	return state == signed || state == unsignedIntact
+	switch o.stateOf(instance) {
+	case signed, unsignedIntact:
+		return true
+	case untrusted, unsignedOther:
+	}
+	return false
 }
 
 // unkeyedHash is the value of ApplySetHashAnnotation that earlier releases wrote.

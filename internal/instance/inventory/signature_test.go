@@ -128,10 +128,16 @@ func TestOwns(t *testing.T) {
 
 		"A copied label":                                {"whoever may write labels can copy it", young, marked(young, "prod", unsigned), false},
 		"A copied label on an old object":               {"the instance is younger", young, marked(young, "prod", unsigned, aged(beforeKey)), false},
-		"An owner reference to the instance":            {"the garbage collector believes it too", young, marked(young, "prod", unsigned, ownedBy("i-1")), true},
-		"An owner reference to a former incarnation":    {"the garbage collector deletes it", young, marked(young, "prod", unsigned, ownedBy("i-0")), false},
-		"An owner reference from another namespace":     {"Kubernetes knows none", young, marked(young, "team", unsigned, ownedBy("i-1")), false},
-		"An owner reference without label":              {"an owner is no definition", young, marked(young, "prod", unsigned, ownedBy("i-1"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
+		"An owner reference to the instance":            {"whoever creates an object can set it", young, marked(young, "prod", unsigned, ownedBy("i-1")), false},
+		"An owner reference of a young object":          {"it would have been signed when it was created", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-1"), aged(afterKey)), false},
+		"An owner reference of an old object":           {"an earlier release has made it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-1"), aged(beforeKey), labelledWith(v1alpha1.NodeIDLabel, "")), true},
+		"A signature by a key that was lost":            {"it counts as none", ownerOf(old, signing.Keys()), marked(ownerOf(old, signing.Keys("k2")), "prod", aged(beforeKey)), true},
+		"The same of a young object":                    {"it counts as none", ownerOf(old, signing.Keys()), marked(ownerOf(old, signing.Keys("k2")), "prod", aged(afterKey)), false},
+		"An invalid signature of an old object":         {"its key is known", ownerOf(old, signing.Keys()), marked(young, "prod", named("prod", "copy"), aged(beforeKey)), false},
+		"A malformed id of a key, on an old object":     {"it is no signature of a lost key", ownerOf(old, signing.Keys()), marked(young, "prod", signature("v1:K-9:i-1:AAAA"), aged(beforeKey)), false},
+		"An owner reference to a former incarnation":    {"the garbage collector deletes it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-0"), aged(beforeKey), labelledWith(v1alpha1.NodeIDLabel, "")), false},
+		"An owner reference from another namespace":     {"Kubernetes knows none", ownerOf(old, signing.Keys()), marked(young, "team", unsigned, ownedBy("i-1"), aged(beforeKey)), false},
+		"An owner reference without label":              {"an owner is no definition", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-1"), aged(beforeKey), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
 		"A child of the second of the key":              {"a release that signs has made it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, aged(signing.Created)), false},
 		"A child that is older than the key":            {"an earlier release has made it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, aged(beforeKey)), true},
 		"An old child in a recorded namespace":          {"the inventory is as old", ownerOf(old, signing.Keys()), marked(young, "recorded", unsigned, aged(beforeKey)), true},
@@ -177,6 +183,34 @@ func TestATakenOverKindVouchesForItsInstances(t *testing.T) {
 	}
 }
 
+// TestATakeoverCountsForGraphsAlone has kinds for which a takeover is recorded.
+func TestATakeoverCountsForGraphsAlone(t *testing.T) {
+	takenOver := afterKey.Add(time.Second)
+	never, err := inventory.NewKeys("k1", map[string][]byte{"k1": []byte(strings.Repeat("k1", inventory.KeySize))}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		dialect object.Dialect
+		keys    inventory.Keys
+		want    bool
+	}{
+		"what kro has made is accepted":                       {object.GraphDialect, signing.Keys(), true},
+		"composed resources of Crossplane have a controller":  {object.CompositeDialect, signing.Keys(), false},
+		"composites of claims refer to them":                  {object.ClaimDialect, signing.Keys(), false},
+		"the administrator accepts nothing without signature": {object.GraphDialect, never, false},
+	} {
+		owner := inventory.OwnerOf(createdAt(afterKey), object.Definition{Dialect: tc.dialect}, "v1").Recognizing(tc.keys, createdAt(afterKey), takenOver)
+		theirs := child()
+		theirs.SetNamespace("prod")
+		theirs.SetCreationTimestamp(metav1.Time{Time: afterKey})
+		theirs.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID(), v1alpha1.NodeIDLabel: "settings"})
+		if got := owner.Owns(theirs); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestRecorded says how far the inventory on an instance is believed.
 func TestRecorded(t *testing.T) {
 	recorded := func(keys inventory.Keys, at time.Time, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -199,20 +233,22 @@ func TestRecorded(t *testing.T) {
 		intact     bool
 		namespaces bool
 	}{
-		"What is signed is believed":                                               {recorded(signing.Keys(), afterKey), true, true},
-		"What a former incarnation recorded is believed":                           {recorded(signing.Keys(), afterKey, former), true, true},
-		"A former key's signature is believed":                                     {recorded(signing.Keys("k2"), afterKey), true, true},
-		"Another namespace is not":                                                 {recorded(signing.Keys(), afterKey, everywhere), false, false},
-		"Another kind is not":                                                      {recorded(signing.Keys(), afterKey, withAnnotation(v1alpha1.ApplySetKindsAnnotation, "Secret")), false, false},
-		"Another instance's inventory is not":                                      {recorded(signing.Keys(), afterKey, renamed), false, false},
-		"One of another installation is not":                                       {recorded(signing.Keys("k9"), afterKey), false, false},
-		"A signature that is gone leaves nothing":                                  {recorded(signing.Keys(), afterKey, withAnnotation(v1alpha1.ApplySetHashAnnotation, "")), false, false},
-		"A digest without key proves nothing":                                      {recorded(inventory.Keys{}, afterKey), false, false},
-		"Another engine's hash proves nothing":                                     {recorded(signing.Keys(), afterKey, kro), false, false},
-		"The digest of an earlier release is believed on an instance of that time": {recorded(inventory.Keys{}, beforeKey), true, true},
-		"Another engine's inventory, on an instance of that time":                  {recorded(signing.Keys(), beforeKey, kro), false, true},
-		"A signed inventory that was modified, also on an old instance":            {recorded(signing.Keys(), beforeKey, everywhere), false, false},
-		"An instance without finalizer and label has recorded nothing":             {createdAt(afterKey), true, false},
+		"What is signed is believed":                                                 {recorded(signing.Keys(), afterKey), true, true},
+		"What a former incarnation recorded is believed":                             {recorded(signing.Keys(), afterKey, former), true, true},
+		"A former key's signature is believed":                                       {recorded(signing.Keys("k2"), afterKey), true, true},
+		"Another namespace is not":                                                   {recorded(signing.Keys(), afterKey, everywhere), false, false},
+		"Another kind is not":                                                        {recorded(signing.Keys(), afterKey, withAnnotation(v1alpha1.ApplySetKindsAnnotation, "Secret")), false, false},
+		"Another instance's inventory is not":                                        {recorded(signing.Keys(), afterKey, renamed), false, false},
+		"One of another installation is not":                                         {recorded(signing.Keys("k9"), afterKey), false, false},
+		"A signature that is gone leaves nothing":                                    {recorded(signing.Keys(), afterKey, withAnnotation(v1alpha1.ApplySetHashAnnotation, "")), false, false},
+		"A digest without key proves nothing":                                        {recorded(inventory.Keys{}, afterKey), false, false},
+		"Another engine's hash proves nothing":                                       {recorded(signing.Keys(), afterKey, kro), false, false},
+		"The digest of an earlier release is believed on an instance of that time":   {recorded(inventory.Keys{}, beforeKey), true, true},
+		"Another engine's inventory, on an instance of that time":                    {recorded(signing.Keys(), beforeKey, kro), false, true},
+		"A signed inventory that was modified, also on an old instance":              {recorded(signing.Keys(), beforeKey, everywhere), false, false},
+		"The signature of a key that was lost, on an instance of an earlier release": {recorded(signing.Keys("k9"), beforeKey), false, true},
+		"A malformed signature, on such an instance":                                 {recorded(signing.Keys("k9"), beforeKey, withAnnotation(v1alpha1.ApplySetHashAnnotation, "hmac-sha256:v1:k9")), false, false},
+		"An instance without finalizer and label has recorded nothing":               {createdAt(afterKey), true, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

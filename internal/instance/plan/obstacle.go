@@ -84,10 +84,12 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	switch {
 	case !owner.IsUnowned(h.Unstructured):
 		how = "Give one of the two another name, or have " + described + " release it"
-	case owner.Definition.Dialect == object.ClaimDialect:
-		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
 	case adopts:
 		how = "It is adopted with the next reconcile"
+	case owner.IsDisprovedBySignature(h.Unstructured):
+		how = "If it is this instance's, remove its annotation " + v1alpha1.SignatureAnnotation + ", which is invalid; if not, delete it, or give one of the two another name"
+	case owner.Definition.Dialect == object.ClaimDialect:
+		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
 	case owner.Definition.Dialect == object.GraphDialect:
 		how = "To adopt it, set adopt: IfUnowned on the resource"
 	}

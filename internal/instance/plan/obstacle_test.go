@@ -71,6 +71,10 @@ func TestNameConflictProblem(t *testing.T) {
 	other := owner
 	other.Name = "other"
 	others := func(o *unstructured.Unstructured) { other.Mark(o, inventory.Place{Node: "x"}) }
+	invalid := func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{v1alpha1.SignatureAnnotation: owner.Keys.SignatureOf("i-1", owner.Key(), object.Key{Kind: "ConfigMap", Name: "former"}, "x")})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: owner.Kind.Kind, Name: owner.Name, UID: owner.UID, Controller: new(true)}})
+	}
 	labelled := func(o *unstructured.Unstructured) {
 		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
 	}
@@ -105,6 +109,10 @@ func TestNameConflictProblem(t *testing.T) {
 		},
 		"Compositions have no such policy": {
 			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
+		},
+		"An invalid signature can be removed from a composed resource": {
+			plan.NameHolder{Unstructured: someone(labelled, invalid)}, object.CompositeDialect, false, plan.NotOwned,
+			"it is not changed. If it is this instance's, remove its annotation espalier.dev/signature",
 		},
 		"An object that has the instance's label and no proof has no owner": {
 			plan.NameHolder{Unstructured: someone(labelled)}, object.GraphDialect, false, plan.NotOwned,

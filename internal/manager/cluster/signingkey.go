@@ -39,6 +39,9 @@ func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 	case kube.IsObjectNotFound(err, v1alpha1.SigningKeySecret):
 		secret, err = k.createSigningKey(ctx, namespace)
 	}
+	if apierrors.IsForbidden(err) && recorded != "" {
+		return forbiddenSigningKey(namespace, err)
+	}
 	if err != nil {
 		return fmt.Errorf("the signing key, Secret %s/%s: %w", namespace, v1alpha1.SigningKeySecret, err)
 	}
@@ -52,9 +55,17 @@ func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 	return k.recordKeyNamespace(ctx, namespace)
 }
 
+// forbiddenSigningKey is the error of a read that is forbidden in the recorded namespace: printed roles
+// are for the namespace of the options.
+func forbiddenSigningKey(namespace string, err error) error {
+	return fmt.Errorf("the signing key, Secret %s/%s: %w. CustomResourceDefinition %s records this namespace in its annotation %s: "+
+		"grant get on the Secret there, or move the Secret to the namespace of the lease and change the annotation",
+		namespace, v1alpha1.SigningKeySecret, err, bindingsCRD, v1alpha1.SigningKeyAnnotation)
+}
+
 func lostSigningKey(namespace string) error {
 	return fmt.Errorf("the signing key, Secret %s/%s, is missing. Restore it; a new key would make every child an object of somebody else. "+
-		"If there is no copy, 'kubectl annotate crd %s %s-' lets the controllers create a new one: then children are left in place until their resources adopt them",
+		"If there is no copy, 'kubectl annotate crd %s %s-' lets the controllers create a new one. Then children of graphs are left in place until their resources adopt them, which needs adopt: IfUnowned",
 		namespace, v1alpha1.SigningKeySecret, bindingsCRD, v1alpha1.SigningKeyAnnotation)
 }
 
