@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // tail is a writer that passes on its input and keeps the last tailBytes of it.
@@ -12,6 +14,8 @@ type tail struct {
 
 	mu  sync.Mutex
 	end []byte
+	// cut says that there was more before.
+	cut bool
 }
 
 // tailBytes is how much of a program's output is kept for error messages.
@@ -21,7 +25,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.end = append(t.end, p...)
 	if extra := len(t.end) - tailBytes; extra > 0 {
-		t.end = append(t.end[:0], t.end[extra:]...)
+		t.end, t.cut = append(t.end[:0], t.end[extra:]...), true
 	}
 	t.mu.Unlock()
 	return t.next.Write(p)
@@ -30,5 +34,9 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(strings.ToValidUTF8(string(t.end), ""))
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.end), ""))
+	if t.cut {
+		return diag.Ellipsis + text // the rest of a secret value may follow, which is searched for there
+	}
+	return text
 }
