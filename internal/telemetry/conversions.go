@@ -47,10 +47,12 @@ func (c *Conversions) Observe(kind schema.GroupKind, version string, converted i
 	if c == nil || c.objects == nil {
 		return
 	}
+	// Both series begin with the first review: Prometheus sees no increase in one that begins with the first failure.
+	succeeded, failures := c.objects.WithLabelValues(kind.Group, kind.Kind, version, "converted"), c.objects.WithLabelValues(kind.Group, kind.Kind, version, "failed")
 	if failed {
-		c.objects.WithLabelValues(kind.Group, kind.Kind, version, "failed").Inc()
+		failures.Inc()
 	} else {
-		c.objects.WithLabelValues(kind.Group, kind.Kind, version, "converted").Add(float64(converted))
+		succeeded.Add(float64(converted))
 	}
 	c.took.WithLabelValues(kind.Group, kind.Kind).Observe(took.Seconds())
 }

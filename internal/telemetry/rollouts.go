@@ -9,9 +9,15 @@ type Rollouts struct {
 	events *prometheus.CounterVec
 }
 
+// rolloutEvents are the reasons of events. Their series begin at zero: Prometheus sees no increase
+// in a series that begins with the first event.
+var rolloutEvents = []string{
+	"RolloutStarted", "RolloutWave", "RolloutChanged", "RolloutStopped", "RolloutResumed", "RolloutComplete", "RolloutEnded", "RevisionServed",
+}
+
 // NewRollouts returns counters at zero.
 func NewRollouts() *Rollouts {
-	return &Rollouts{
+	r := &Rollouts{
 		issued: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "espalier_graph_revisions_issued_total",
 			Help: "Number of revisions of graph definitions that were created.",
@@ -21,6 +27,10 @@ func NewRollouts() *Rollouts {
 			Help: "Events of rollouts of revisions, by reason: RolloutStarted, RolloutWave, RolloutChanged, RolloutStopped, RolloutResumed, RolloutComplete, RolloutEnded, and RevisionServed for what reached all instances at once.",
 		}, []string{"event"}),
 	}
+	for _, event := range rolloutEvents {
+		r.events.WithLabelValues(event)
+	}
+	return r
 }
 
 // CountIssued counts a revision that was created.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/espalier-dev/espalier/internal/serving/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -41,5 +42,15 @@ func TestRolloutsAreCounted(t *testing.T) {
 		if got[name] != want {
 			t.Errorf("%s is %v, not %v", name, got[name], want)
 		}
+	}
+	for _, event := range []string{
+		revision.RolloutWave, revision.RolloutChanged, revision.RolloutResumed, revision.RolloutComplete, revision.RolloutEnded, revision.Served,
+	} {
+		if n, exists := got["espalier_rollout_events_total "+event]; !exists || n != 0 {
+			t.Errorf("the series of %s does not begin at zero", event)
+		}
+	}
+	if n := len(got); n != 9 {
+		t.Errorf("%d series: %v", n, got)
 	}
 }

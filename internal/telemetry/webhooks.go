@@ -19,6 +19,12 @@ func NewWebhooks() *Webhooks {
 		Name: "espalier_webhook_requests_total",
 		Help: "Requests of the webhooks, by webhook and HTTP status code.",
 	}, []string{"webhook", "code"})}
+	// Prometheus sees no increase in a series that begins with the first refused request.
+	for _, webhook := range []string{"admission", "conversion"} {
+		for _, code := range []string{"403", "429", "503"} {
+			w.requests.WithLabelValues(webhook, code)
+		}
+	}
 	for _, collector := range w.Collectors() {
 		_ = metrics.Registry.Register(collector) // fails for a second program in one process
 	}

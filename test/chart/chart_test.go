@@ -6,15 +6,18 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/charts"
@@ -54,6 +57,7 @@ var matrix = map[string][]string{
 	"Graphs only":            {"controllers.dialects={graph}"},
 	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
 	"An issuer of one's own": {"webhook.certManager.enabled=true", "webhook.certManager.issuerRef.name=ours", "webhook.certManager.issuerRef.kind=ClusterIssuer"},
+	"Repeated namespaces":    {"rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier}", "rbac.impersonate[1].namespace=default", "rbac.impersonate[1].names={builder}"},
 	"Impersonation":          {"rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier,builder}", "rbac.composed[0].apiGroups={apps}", "rbac.composed[0].resources={deployments}", "rbac.composed[0].verbs={get,list,watch,create,patch,delete}"},
 	"A digest":               {"image.repository=registry.example.com/espalier", "image.digest=sha256:" + strings.Repeat("0", 64), "image.pullSecrets={registry}"},
 	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "networkPolicy.egress[0].ports[0].port=443"},
@@ -115,6 +119,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"An argument that is none":               {"controllers.extraArgs={workers}", "does not match pattern"},
 		"A port that only root may listen on":    {"webhook.port=443", "minimum"},
 		"A duration without a unit":              {"controllers.poll=60", "got number, want string"},
+		"A label of the chart":                   {`podLabels.app\.kubernetes\.io/component=mine`, "podLabels"},
 		"A certificate's Secret of no namespace": {"controllers.functions.certificatesSecret.name=tls", "certificatesSecret.namespace is required"},
 	}
 	for name, tc := range cases {
@@ -308,5 +313,136 @@ func TestPodsAreHardened(t *testing.T) {
 				t.Errorf("%s: image %v", o.GetName(), image)
 			}
 		}
+	}
+}
+
+// find returns the rendered object of a kind and name.
+func find(t *testing.T, all []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+	if i < 0 {
+		t.Fatalf("there is no %s %s", kind, name)
+	}
+	return all[i]
+}
+
+// TestSelectorsDoNotDependOnTheRelease renders a release of another name: the selector of a Deployment
+// cannot be changed, and 'espalier install' takes over releases of any name.
+func TestSelectorsDoNotDependOnTheRelease(t *testing.T) {
+	settings := matrix["Everything"]
+	other, err := chart.Render(chart.Options{Release: "platform", Namespace: namespace, Set: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := render(t, settings...)
+	for i, o := range other {
+		if !reflect.DeepEqual(o.Object, want[i].Object) {
+			t.Errorf("%s %s depends on the name of the release", o.GetKind(), o.GetName())
+		}
+	}
+}
+
+// TestNoPeersMeansNoMetrics checks that an empty networkPolicy.metricsFrom does not open the port to all.
+func TestNoPeersMeansNoMetrics(t *testing.T) {
+	values := "{networkPolicy: {metricsFrom: []}, providers: {postgresql: {enabled: true}}}"
+	all, err := chart.Render(chart.Options{Namespace: namespace, Values: [][]byte{[]byte(values)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if o.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		ingress, _, _ := unstructured.NestedSlice(o.Object, "spec", "ingress")
+		for _, rule := range ingress {
+			ports, _, _ := unstructured.NestedSlice(rule.(map[string]any), "ports")
+			if ports[0].(map[string]any)["port"] == "metrics" {
+				t.Errorf("%s has a rule for metrics: %v", o.GetName(), rule)
+			}
+		}
+	}
+}
+
+// TestUnusualValuesAreRendered sets names that YAML reads as another type than a string, and others
+// that are no labels.
+func TestUnusualValuesAreRendered(t *testing.T) {
+	const number = "1e3"
+	values := `
+image: {tag: 1.0.0+` + strings.Repeat("a", 80) + `, pullSecrets: ["` + number + `"]}
+serviceAccount: {name: "` + number + `"}
+priorityClassName: "` + number + `"
+rbac: {impersonate: [{namespace: "` + number + `", names: ["1"]}, {namespace: "` + number + `", names: ["2"]}]}
+controllers: {functions: {certificatesSecret: {namespace: "` + number + `", name: "` + number + `"}}}
+metrics: {certificateSecret: "` + number + `", serviceMonitor: {enabled: true}}
+webhook: {clientCA: {configMap: "` + number + `", allowedNames: ["*: # x"]}}
+providers: {postgresql: {enabled: true, serviceAccount: {name: "` + number + `"}}}
+`
+	all, err := chart.Render(chart.Options{Namespace: number, Values: [][]byte{[]byte(values)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := 0
+	for _, o := range all {
+		// The API server refuses a number where a name belongs; so does the decoder of its types.
+		raw, err := o.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(strings.ReplaceAll(string(raw), `"`+number+`"`, ""), ":1000") {
+			t.Errorf("%s %s has a number in place of a name: %s", o.GetKind(), o.GetName(), raw)
+		}
+		for label, value := range o.GetLabels() {
+			if errs := validation.IsValidLabelValue(value); errs != nil {
+				t.Errorf("%s %s: label %s: %v", o.GetKind(), o.GetName(), label, errs)
+			}
+		}
+		if o.GetKind() == "Role" && o.GetName() == "espalier-impersonate" {
+			roles++
+			for _, account := range []string{"1", "2"} {
+				want := rbac.Permission{Resource: "serviceaccounts", Namespace: number, Name: account, Verb: "impersonate"}
+				if !slices.Contains(permissionsOf(t, o), want) {
+					t.Errorf("lacks: %s", want)
+				}
+			}
+		}
+	}
+	if roles != 1 {
+		t.Errorf("%d Roles for the service accounts of a namespace", roles)
+	}
+	var deployment appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(find(t, all, "Deployment", "espalier").Object, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template.Spec
+	if pod.ServiceAccountName != number || pod.PriorityClassName != number || pod.ImagePullSecrets[0].Name != number {
+		t.Errorf("got %s, %s, %v", pod.ServiceAccountName, pod.PriorityClassName, pod.ImagePullSecrets)
+	}
+	if args := pod.Containers[0].Args; !slices.Contains(args, "--webhook-client-allowed-names=*: # x") {
+		t.Errorf("arguments: %q", args)
+	}
+}
+
+// TestNotesAskTheLeader reads the commands that users copy: only the leader answers 'espalier watches',
+// and 'helm uninstall' alone leaves webhooks behind.
+func TestNotesAskTheLeader(t *testing.T) {
+	notes, err := fs.ReadFile(charts.Espalier(), "templates/NOTES.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{"NOTES.txt": string(notes)}
+	for _, name := range []string{"install.md", "operations.md"} {
+		text, err := os.ReadFile("../../docs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	for name, text := range texts {
+		if strings.Contains(text, "exec deploy/espalier") || !strings.Contains(text, "get lease "+manager.LeaseName("espalier")+" -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) -- /espalier watches") {
+			t.Errorf("%s does not take the pod of the leader from the lease", name)
+		}
+	}
+	if !strings.Contains(texts["NOTES.txt"], "espalier uninstall --yes") {
+		t.Error("NOTES.txt does not say how to uninstall")
 	}
 }

@@ -7,20 +7,26 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A version as the value of a label. */}}
+{{- define "espalier.labelValue" -}}
+{{ . | replace "+" "_" | trunc 63 | trimAll "-_." }}
+{{- end -}}
+
 {{/* Labels of all objects. */}}
 {{- define "espalier.labels" -}}
 app.kubernetes.io/name: espalier
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/instance: espalier
+app.kubernetes.io/version: {{ include "espalier.labelValue" (.Values.image.tag | default .Chart.AppVersion) | quote }}
 app.kubernetes.io/part-of: espalier
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+helm.sh/chart: {{ include "espalier.labelValue" (printf "%s-%s" .Chart.Name .Chart.Version) | quote }}
 {{- end -}}
 
-{{/* The labels by which the pods of a component are selected: (list . "controllers"). */}}
+{{/* The labels by which the pods of a component are selected: (list . "controllers"). They are immutable, and so independent of the
+     name of the release: an installation may move between Helm and 'espalier install'. */}}
 {{- define "espalier.selector" -}}
 app.kubernetes.io/name: espalier
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/instance: espalier
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
@@ -65,11 +71,11 @@ runAsNonRoot: true
 {{- with $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- with $root.Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 securityContext:
   runAsNonRoot: true

@@ -28,6 +28,8 @@ import (
 
 // Options are how the chart is rendered.
 type Options struct {
+	// Release is the name of the release; espalier by default. There is one in a cluster.
+	Release string
 	// Namespace is the namespace of the release.
 	Namespace string
 	// Values are values files, later ones first in precedence; Set are settings NAME=VALUE, which
@@ -39,9 +41,6 @@ type Options struct {
 	// ManagedBy is the value of the label app.kubernetes.io/managed-by; Helm by default.
 	ManagedBy string
 }
-
-// release is the name of the release. There is one in a cluster.
-const release = "espalier"
 
 // Render returns the objects of the chart, in the order in which they are to be created. It
 // verifies the values against the chart's schema.
@@ -55,7 +54,7 @@ func Render(o Options) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	capabilities := common.DefaultCapabilities.Copy()
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: release, Namespace: o.Namespace, Revision: 1, IsInstall: true}, capabilities)
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: cmp.Or(o.Release, "espalier"), Namespace: o.Namespace, Revision: 1, IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, fmt.Errorf("invalid values: %w", err)
 	}

@@ -84,8 +84,9 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	if !flags.release {
 		return nil
 	}
-	released, err := cluster.Release(ctx)
+	released, unreadable, err := cluster.Release(ctx)
 	fmt.Fprintf(out, "finalizers of %d objects removed\n", released)
+	printUnreadable(out, unreadable)
 	return err
 }
 
@@ -100,6 +101,7 @@ func printRemaining(out io.Writer, remaining uninstall.Remaining) {
 		}
 		_ = table.Flush()
 	}
+	printUnreadable(out, remaining.Unreadable)
 	fmt.Fprintf(out, "%d CustomResourceDefinitions stay, and so do the children of instances.\n", remaining.CRDs)
 	if n := remaining.Count("Binding.espalier.dev"); n > 0 {
 		fmt.Fprintf(out, "%d external resources stay. Keep their Bindings: without them a later installation has to find them again.\n", n)
@@ -112,5 +114,16 @@ func printRemaining(out io.Writer, remaining uninstall.Remaining) {
 	}
 	if remaining.Helm != "" {
 		fmt.Fprintf(out, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)
+	}
+}
+
+// printUnreadable prints the kinds with objects that could not be counted or released.
+func printUnreadable(out io.Writer, errs []string) {
+	if len(errs) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "The objects of %d kinds cannot be read, and may have finalizers of the controllers:\n", len(errs))
+	for _, err := range errs {
+		fmt.Fprintf(out, "  %s\n", err)
 	}
 }

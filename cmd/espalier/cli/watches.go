@@ -25,9 +25,11 @@ func newWatches() *cobra.Command {
 		Short: "Show what the running controllers watch, and what they cannot watch",
 		Long: "Shows the watches of the running espalier: each kind with its subscribers, its state\n" +
 			"and, if it cannot be watched, why. The program must run on this machine, or in this\n" +
-			"container, as this user; it is found by the cluster of the kubeconfig.",
+			"container, as this user; it is found by the cluster of the kubeconfig. Of several\n" +
+			"replicas only the leader answers: the lease names its pod.",
 		Example: "  espalier watches\n" +
-			"  kubectl exec -n espalier deploy/espalier -- espalier watches -o json",
+			"  kubectl -n espalier-system exec $(kubectl -n espalier-system get lease espalier.espalier.dev \\\n" +
+			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) -- /espalier watches -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}

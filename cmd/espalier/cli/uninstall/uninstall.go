@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ type Remaining struct {
 	// CRDs counts the CustomResourceDefinitions that the controllers have written, and Conversions
 	// those of them that the conversion webhook converts.
 	CRDs, Conversions int
+	// Unreadable are the kinds of the cluster with objects that cannot be listed, and why. A conversion
+	// webhook that is gone is a common reason.
+	Unreadable []string
 	// Helm is the name of the Helm release; empty if there is none.
 	Helm string
 }
@@ -80,9 +84,12 @@ func (r Remaining) Finalizers() (n int) {
 	return n
 }
 
-// Remaining finds what lives on.
+// Remaining finds what lives on. It fails if the installation is in another namespace.
 func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 	out := Remaining{Namespace: c.namespace}
+	if err := c.verifyNamespace(ctx); err != nil {
+		return out, err
+	}
 	crds, err := c.crds(ctx)
 	if err != nil {
 		return out, err
@@ -106,13 +113,16 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 			}
 			return nil
 		})
-		if err != nil {
-			return out, err
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		} else if err != nil {
+			out.Unreadable = append(out.Unreadable, err.Error())
 		}
 		if k.Finalizers > 0 || ours && k.Objects > 0 {
 			out.Kinds = append(out.Kinds, k)
 		}
 	}
+	slices.Sort(out.Unreadable)
 	slices.SortFunc(out.Kinds, func(a, b Kind) int { return strings.Compare(a.Kind, b.Kind) })
 	deployment, err := c.client.Resource(deployments).Namespace(c.namespace).Get(ctx, "espalier", metav1.GetOptions{})
 	if err == nil {
@@ -121,11 +131,40 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 	return out, ignoreAbsent(err)
 }
 
-// Release removes the finalizers of the controllers from all objects, and returns from how many.
-func (c *Cluster) Release(ctx context.Context) (released int, err error) {
+// verifyNamespace fails if the installation is in another namespace than the given one. The
+// Deployment says where it is; without one, as after an interrupted Remove, the recorded lease does.
+func (c *Cluster) verifyNamespace(ctx context.Context) error {
+	list, err := c.client.Resource(deployments).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list Deployments: %w", err)
+	}
+	var found []string
+	for i := range list.Items {
+		if list.Items[i].GetName() == "espalier" {
+			found = append(found, list.Items[i].GetNamespace())
+		}
+	}
+	if len(found) == 0 {
+		recorded, err := c.recordedLeases(ctx)
+		if err != nil {
+			return err
+		}
+		if namespace, exists := recorded[leaseAnnotation+manager.LeaseName("espalier")]; exists {
+			found = append(found, namespace)
+		}
+	}
+	if len(found) == 0 || slices.Contains(found, c.namespace) {
+		return nil
+	}
+	return fmt.Errorf("the installation is in namespace %[1]s, not in %[2]s: use --namespace %[1]s", found[0], c.namespace)
+}
+
+// Release removes the finalizers of the controllers from all objects, and returns from how many. Kinds
+// of other programs with objects that cannot be listed are returned, and why.
+func (c *Cluster) Release(ctx context.Context) (released int, unreadable []string, err error) {
 	crds, err := c.crds(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var failed []error
 	for _, crd := range crds {
@@ -142,15 +181,23 @@ func (c *Cluster) Release(ctx context.Context) (released int, err error) {
 			released++
 			return nil
 		})
+		var notListed *listError
+		if errors.As(err, &notListed) && !isWritten(crd) && ctx.Err() == nil {
+			unreadable = append(unreadable, err.Error())
+			continue
+		}
 		failed = append(failed, err)
 	}
-	return released, errors.Join(failed...)
+	return released, unreadable, errors.Join(failed...)
 }
 
 // Remove removes the installation, and reports each step. It removes the programs before what they
 // need: the webhook's configuration first, since without the webhook it denies deletions; then the
 // programs, which write it and the conversion webhooks; then these, and the rest.
 func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
+	if err := c.verifyNamespace(ctx); err != nil {
+		return err
+	}
 	steps := []struct {
 		what string
 		do   func(context.Context) error
@@ -178,22 +225,37 @@ var (
 	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
 
+// scope says in which namespaces the chart has objects of a kind.
+type scope int
+
+const (
+	inNamespace    scope = iota // that of the installation
+	clusterScoped               // none
+	alsoNamespaces              // that of the installation and, under the names of grantedElsewhere, others
+)
+
+// grantedElsewhere are the names of the roles that the chart has in other namespaces than its own.
+var grantedElsewhere = []string{"espalier-impersonate", "espalier-function-certificates"}
+
 // objects are the kinds of the chart, in the order in which they are removed. The admission policies
 // stay, as their template explains.
-var objects = []schema.GroupVersionResource{
-	{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"},
-	{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"},
-	{Group: "cert-manager.io", Version: "v1", Resource: "certificates"},
-	{Group: "cert-manager.io", Version: "v1", Resource: "issuers"},
-	{Version: "v1", Resource: "services"},
-	{Version: "v1", Resource: "configmaps"},
-	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
-	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
-	{Version: "v1", Resource: "serviceaccounts"},
+var objects = []struct {
+	resource schema.GroupVersionResource
+	scope    scope
+}{
+	{schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "servicemonitors"}, inNamespace},
+	{schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: "prometheusrules"}, inNamespace},
+	{schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}, inNamespace},
+	{schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "issuers"}, inNamespace},
+	{schema.GroupVersionResource{Version: "v1", Resource: "services"}, inNamespace},
+	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, inNamespace},
+	{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, inNamespace},
+	{schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, inNamespace},
+	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}, clusterScoped},
+	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, alsoNamespaces},
+	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, clusterScoped},
+	{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, alsoNamespaces},
+	{schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}, inNamespace},
 }
 
 // selector selects the objects of the chart, whatever the name of the release.
@@ -209,7 +271,7 @@ func (c *Cluster) removeWebhook(ctx context.Context) error {
 
 // stop deletes the Deployments, and waits until their pods have ended.
 func (c *Cluster) stop(ctx context.Context) error {
-	if err := c.removeAll(ctx, deployments, metav1.DeletePropagationForeground); err != nil {
+	if err := c.removeAll(ctx, deployments, inNamespace, metav1.DeletePropagationForeground); err != nil {
 		return err
 	}
 	for {
@@ -248,8 +310,8 @@ func (c *Cluster) endConversions(ctx context.Context) error {
 }
 
 func (c *Cluster) removeObjects(ctx context.Context) error {
-	for _, resource := range objects {
-		if err := c.removeAll(ctx, resource, metav1.DeletePropagationBackground); err != nil {
+	for _, o := range objects {
+		if err := c.removeAll(ctx, o.resource, o.scope, metav1.DeletePropagationBackground); err != nil {
 			return err
 		}
 	}
@@ -257,8 +319,12 @@ func (c *Cluster) removeObjects(ctx context.Context) error {
 }
 
 // removeAll deletes the objects of the chart that a resource serves.
-func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionResource, policy metav1.DeletionPropagation) error {
-	list, err := c.client.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: selector})
+func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionResource, in scope, policy metav1.DeletionPropagation) error {
+	namespace := ""
+	if in == inNamespace {
+		namespace = c.namespace
+	}
+	list, err := c.client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if ignoreAbsent(err) != nil {
 		return fmt.Errorf("list %s: %w", resource.Resource, err)
 	} else if err != nil {
@@ -266,6 +332,9 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 	}
 	for i := range list.Items {
 		o := &list.Items[i]
+		if in == alsoNamespaces && o.GetNamespace() != c.namespace && !slices.Contains(grantedElsewhere, o.GetName()) {
+			continue
+		}
 		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
@@ -279,7 +348,6 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 func (c *Cluster) removeRecords(ctx context.Context) error {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
-	recorded := map[string]any{}
 	for _, o := range []struct {
 		resource schema.GroupVersionResource
 		name     string
@@ -288,16 +356,45 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.resource.Resource, o.name, err)
 		}
-		if o.resource == leases {
-			recorded["lease.espalier.dev/"+o.name] = nil
+	}
+	recorded, err := c.recordedLeases(ctx)
+	if err != nil {
+		return err
+	}
+	removed := map[string]any{}
+	for annotation, namespace := range recorded {
+		if namespace == c.namespace {
+			removed[annotation] = nil
 		}
 	}
+	if len(removed) == 0 {
+		return nil
+	}
 	// So that a later installation may be in another namespace.
-	change := map[string]any{"metadata": map[string]any{"annotations": recorded}}
-	if err := c.patch(ctx, crdResource, "", "bindings.espalier.dev", change); ignoreAbsent(err) != nil {
-		return fmt.Errorf("remove the lease from CustomResourceDefinition bindings.espalier.dev: %w", err)
+	change := map[string]any{"metadata": map[string]any{"annotations": removed}}
+	if err := c.patch(ctx, crdResource, "", bindingsCRD, change); ignoreAbsent(err) != nil {
+		return fmt.Errorf("remove the lease from CustomResourceDefinition %s: %w", bindingsCRD, err)
 	}
 	return nil
+}
+
+// The programs record the namespaces of their leases in annotations of a CustomResourceDefinition.
+const (
+	bindingsCRD     = "bindings.espalier.dev"
+	leaseAnnotation = "lease.espalier.dev/" // and the name of the lease
+)
+
+// recordedLeases returns the annotations that record the namespaces of leases.
+func (c *Cluster) recordedLeases(ctx context.Context) (map[string]string, error) {
+	crd, err := c.client.Resource(crdResource).Get(ctx, bindingsCRD, metav1.GetOptions{})
+	if ignoreAbsent(err) != nil {
+		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", bindingsCRD, err)
+	} else if err != nil {
+		return nil, nil
+	}
+	out := crd.GetAnnotations()
+	maps.DeleteFunc(out, func(name, _ string) bool { return !strings.HasPrefix(name, leaseAnnotation) })
+	return out, nil
 }
 
 func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, change map[string]any) error {
@@ -325,6 +422,15 @@ func (c *Cluster) crds(ctx context.Context) ([]*apiextensionsv1.CustomResourceDe
 	return out, nil
 }
 
+// listError is the error that the objects of a kind cannot be listed.
+type listError struct {
+	crd string
+	err error
+}
+
+func (e *listError) Error() string { return fmt.Sprintf("list %s: %v", e.crd, e.err) }
+func (e *listError) Unwrap() error { return e.err }
+
 // pageSize limits how many objects are in memory.
 const pageSize = 500
 
@@ -334,7 +440,7 @@ func (c *Cluster) each(ctx context.Context, crd *apiextensionsv1.CustomResourceD
 	for {
 		list, err := c.client.Resource(stored(crd)).List(ctx, options)
 		if ignoreAbsent(err) != nil {
-			return fmt.Errorf("list %s: %w", crd.Name, err)
+			return &listError{crd: crd.Name, err: err}
 		} else if err != nil {
 			return nil
 		}

@@ -1,0 +1,171 @@
+package uninstall
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+)
+
+// installed is an installation in namespace ours, and objects of other namespaces and programs.
+const installed = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: espalier, namespace: ours, labels: $LABELS}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: espalier-controllers, namespace: ours, labels: $LABELS}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: of-somebody, namespace: other, labels: $LABELS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: espalier-impersonate, namespace: team, labels: $LABELS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: of-somebody, namespace: other, labels: $LABELS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: espalier-controllers, labels: $LABELS}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: bindings.espalier.dev
+  labels: {kro.run/owned: "true"}
+  annotations: {lease.espalier.dev/espalier.espalier.dev: ours, lease.espalier.dev/postgresql.espalier.dev: other}
+spec: {group: espalier.dev, names: {kind: Binding, plural: bindings}, versions: [{name: v1, served: true, storage: true}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.org}
+spec: {group: example.org, names: {kind: Thing, plural: things}, versions: [{name: v1, served: true, storage: true}]}
+---
+apiVersion: example.org/v1
+kind: Thing
+metadata:
+  name: composed
+  namespace: team
+  finalizers: [kro.run/finalizer]
+  managedFields: [{manager: kro.run/applyset-parent, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"kro.run/finalizer"': {}}}}}]
+`
+
+// newFake is a cluster with the objects of a YAML text, in the view of a namespace.
+func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicClient) {
+	t.Helper()
+	kinds := map[schema.GroupVersionResource]string{
+		deployments: "DeploymentList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
+		{Group: "espalier.dev", Version: "v1", Resource: "bindings"}: "BindingList", {Group: "example.org", Version: "v1", Resource: "things"}: "ThingList",
+		{Group: "example.org", Version: "v1", Resource: "broken"}: "BrokenList",
+	}
+	for _, o := range objects {
+		kinds[o.resource] = "List"
+	}
+	var all []runtime.Object
+	labels := "{app.kubernetes.io/part-of: espalier, app.kubernetes.io/name: espalier}"
+	for _, document := range strings.Split(strings.ReplaceAll(text, "$LABELS", labels), "\n---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
+	return &Cluster{client: client, namespace: namespace}, client
+}
+
+// writes are the requests of a client that change something.
+func writes(client *fake.FakeDynamicClient) (out []string) {
+	for _, action := range client.Actions() {
+		if named, isNamed := action.(interface{ GetName() string }); isNamed && action.GetVerb() != "get" {
+			out = append(out, strings.TrimSpace(action.GetVerb()+" "+action.GetResource().Resource+" "+strings.TrimPrefix(action.GetNamespace()+"/"+named.GetName(), "/")))
+		}
+	}
+	return out
+}
+
+func TestAnotherNamespaceIsRefusedBeforeAnythingIsRemoved(t *testing.T) {
+	withoutDeployment := installed[strings.Index(installed, "---"):]
+	for name, text := range map[string]string{"With the Deployment": installed, "Without it, by the recorded lease": withoutDeployment} {
+		t.Run(name, func(t *testing.T) {
+			cluster, client := newFake(t, "other", strings.TrimPrefix(text, "---"))
+			want := "the installation is in namespace ours, not in other: use --namespace ours"
+			if _, err := cluster.Remaining(t.Context()); err == nil || err.Error() != want {
+				t.Errorf("Remaining: %v", err)
+			}
+			if err := cluster.Remove(t.Context(), func(string) {}); err == nil || err.Error() != want {
+				t.Errorf("Remove: %v", err)
+			}
+			if got := writes(client); got != nil {
+				t.Errorf("it has changed something: %q", got)
+			}
+		})
+	}
+}
+
+func TestOnlyTheInstallationIsRemoved(t *testing.T) {
+	cluster, client := newFake(t, "ours", installed)
+	if err := cluster.Remove(t.Context(), func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	got := writes(client)
+	for _, want := range []string{
+		"delete deployments ours/espalier", "delete serviceaccounts ours/espalier-controllers", "delete roles team/espalier-impersonate",
+		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("lacks: %s", want)
+		}
+	}
+	for _, request := range got {
+		if strings.Contains(request, "of-somebody") {
+			t.Errorf("it removes what is not the installation's: %s", request)
+		}
+	}
+	recorded, err := cluster.recordedLeases(t.Context())
+	if err != nil || len(recorded) != 1 || recorded["lease.espalier.dev/postgresql.espalier.dev"] != "other" {
+		t.Errorf("recorded leases: %v, %v", recorded, err)
+	}
+}
+
+// TestUnreadableKindsAreReported has a kind of another program with a conversion webhook that is gone.
+func TestUnreadableKindsAreReported(t *testing.T) {
+	cluster, client := newFake(t, "ours", installed+`
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: broken.example.org}
+spec: {group: example.org, names: {kind: Broken, plural: broken}, versions: [{name: v1, served: true, storage: true}]}
+`)
+	client.PrependReactor("list", "broken", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("conversion webhook failed")
+	})
+	want := []string{"list broken.example.org: conversion webhook failed"}
+	remaining, err := cluster.Remaining(t.Context())
+	if err != nil || !slices.Equal(remaining.Unreadable, want) || remaining.Count("Thing.example.org") != 1 {
+		t.Errorf("Remaining: %+v, %v", remaining, err)
+	}
+	released, unreadable, err := cluster.Release(t.Context())
+	if err != nil || released != 1 || !slices.Equal(unreadable, want) {
+		t.Errorf("Release: %d, %q, %v", released, unreadable, err)
+	}
+
+	client.PrependReactor("list", "bindings", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("timeout")
+	})
+	if _, _, err := cluster.Release(t.Context()); err == nil || err.Error() != "list bindings.espalier.dev: timeout" {
+		t.Errorf("a kind of the controllers: %v", err)
+	}
+}
