@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -81,7 +81,7 @@ func checkNode(n *yaml.Node, depth int) error {
 // become parts of URLs and of messages.
 func nameProblem(key object.Key) string {
 	switch {
-	case len(key.Name) > maxName || len(path.IsValidPathSegmentName(key.Name)) > 0 || !isPrintable(key.Name):
+	case len(key.Name) > maxName || len(content.IsPathSegmentName(key.Name)) > 0 || !isPrintable(key.Name):
 		return fmt.Sprintf("a document of kind %s has an invalid name: %s", quote(key.Kind), quote(key.Name))
 	case key.Namespace != "" && len(validation.IsDNS1123Label(key.Namespace)) > 0:
 		return fmt.Sprintf("a document of kind %s has an invalid namespace: %s", quote(key.Kind), quote(key.Namespace))

@@ -44,11 +44,10 @@ func TestGuard(t *testing.T) {
 		"A function that makes a mistake": {
 			"its text helps to find it",
 			func(context.Context, *request) (*response, error) {
-				var none map[string]any
-				none["a"] = 1
-				return nil, nil
+				var none []*response
+				return none[len(none)], nil
 			},
-			"the function failed with a panic: assignment to entry in nil map",
+			"the function failed with a panic: runtime error: index out of range [0] with length 0",
 		},
 		"A function that fails at length": {
 			"a status has limits",
