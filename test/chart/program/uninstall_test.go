@@ -2,12 +2,14 @@ package program
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
@@ -89,7 +91,9 @@ rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, patch, wat
 	r.AwaitGone(t, suite.ConfigMap, r.NS, "x-blog")
 
 	t.Log("a later installation in another namespace")
+	former := r.NS
 	r.NS = testkit.Namespace(t, r.Config)
+	r.moveSigningKey(t, former)
 	r.install(t)
 	_, stop = r.start(t, "espalier")
 	stop()
@@ -98,4 +102,17 @@ rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, patch, wat
 	if code != 0 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
+}
+
+// moveSigningKey copies the key to the namespace of the installation, as docs/install.md says.
+func (r *release) moveSigningKey(t *testing.T, from string) {
+	t.Helper()
+	key := r.Get(t, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, from, v1alpha1.SigningKeySecret)
+	data, err := json.Marshal(key.Object["data"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: "+v1alpha1.SigningKeySecret+", namespace: "+r.NS+"}\ndata: "+string(data))
+	crds := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	r.Patch(t, crds, "", "bindings.espalier.dev", `{"metadata":{"annotations":{"`+v1alpha1.SigningKeyAnnotation+`":"`+r.NS+`"}}}`)
 }
