@@ -106,9 +106,7 @@ func (a acceptance) refuse(section Section, o *unstructured.Unstructured) string
 	case Secrets:
 		return a.refuseSecret(o)
 	case Revisions:
-		if of := DefinitionOf(o); o.GroupVersionKind().GroupKind() == graphRevisionKind && !a.present[of] {
-			return fmt.Sprintf("%s is not in the export", of)
-		}
+		return a.refuseRevision(o)
 	case Definitions:
 		return a.refuseDefinition(o)
 	case Configs:
@@ -128,6 +126,18 @@ func (a acceptance) refuseSecret(o *unstructured.Unstructured) string {
 		return "no provider configuration and no composition of the export may refer to it"
 	case IsClusterCredential(o):
 		return "a Secret of its type gives access to this cluster"
+	}
+	return ""
+}
+
+// refuseRevision refuses a revision without its composition or definition: it could be one of an
+// existing one, which its instances would follow.
+func (a acceptance) refuseRevision(o *unstructured.Unstructured) string {
+	if of := RevisedBy(o); !a.present[of] {
+		return fmt.Sprintf("%s is not in the export", of)
+	}
+	if n := Number(o); n < 1 || n > maxRevision {
+		return fmt.Sprintf("its spec.revision is not between 1 and %d", maxRevision)
 	}
 	return ""
 }

@@ -120,6 +120,19 @@ func TestRefusals(t *testing.T) {
 			[]string{"{apiVersion: internal.kro.run/v1alpha1, kind: GraphRevision, metadata: {name: apps-r00007}, spec: {revision: 7, snapshot: {name: apps}}}"},
 			[]string{"GraphRevision apps-r00007 of internal.kro.run/v1alpha1"},
 		},
+		"a revision of a composition that is not in the archive": {
+			"the composites of an existing composition would follow it",
+			[]string{"{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: shop-7, labels: {crossplane.io/composition-name: shop}}, spec: {revision: 7}}"},
+			[]string{"CompositionRevision shop-7 of apiextensions.crossplane.io/v1"},
+		},
+		"a revision with the greatest number": {
+			"the controllers add one to it",
+			[]string{
+				"{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: shop}}",
+				"{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: shop-7, labels: {crossplane.io/composition-name: shop}}, spec: {revision: 9223372036854775807}}",
+			},
+			[]string{"CompositionRevision shop-7 of apiextensions.crossplane.io/v1"},
+		},
 		"a serving revision that is not in the archive": {
 			"one of a former definition may exist",
 			[]string{strings.Replace(apps, "name: apps}", `name: apps, annotations: {espalier.dev/served: '{"servingRevision":3}'}}`, 1)},
