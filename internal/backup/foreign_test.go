@@ -180,6 +180,28 @@ func TestAnAbortDeletesOnlyWhatTheImportCreated(t *testing.T) {
 	}
 }
 
+// TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt has a Binding of a managed resource that is not
+// in the archive, and its kind is not served.
+func TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt(t *testing.T) {
+	file, c := exported(t, func(c *fakekube.Cluster) {
+		c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "k-tombstone"}, func(o *unstructured.Unstructured) {
+			_ = unstructured.SetNestedMap(o.Object, map[string]any{
+				"apiVersion": "batch.example.org/v1", "kind": "Job", "namespace": "prod", "name": "gone", "uid": "job-1",
+			}, "spec", "owner")
+		})
+	}), target()
+	c.Before = failing("create App dev/test", errUnavailable)
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
+		t.Fatal(err)
+	}
+	c.Before = nil
+	i, _ = newImport(c, file)
+	if err := i.Abort(context.Background()); err != nil || c.Object(holdKey) != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestARunCarriesOutThePlan compares the steps of a plan, of a run, and the requests of the run.
 func TestARunCarriesOutThePlan(t *testing.T) {
 	file, c := exported(t, func(c *fakekube.Cluster) { c.Change(appKey, deleting) }), target()

@@ -83,6 +83,9 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 			}
 		}
 	}
+	if err := i.surveySignatures(ctx, s); err != nil {
+		return nil, err
+	}
 	if len(s.problems) > 0 {
 		return s, nil
 	}
