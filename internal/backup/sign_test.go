@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -115,5 +116,20 @@ func TestWhatAnImportCannotSignIsAProblem(t *testing.T) {
 		case tc.want != "" && len(without(c.Writes(), "dry-run ")) > 0:
 			t.Errorf("%s: %s: the import wrote objects", name, tc.reason)
 		}
+	}
+}
+
+// TestAReplacedObjectIsNotTheImports has an object that the survey has found to be the import's, and
+// that somebody else has replaced since.
+func TestAReplacedObjectIsNotTheImports(t *testing.T) {
+	file, c := exported(t), target()
+	app := find(file, object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"})
+	c.Add(app.DeepCopy())
+	i, _ := newImport(c, file)
+	i.hold = &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "import-e1", "uid": "hold-1"}}}
+	i.uids, i.own = map[object.Key]types.UID{}, map[object.Key]bool{object.KeyOf(app): true}
+	kept, err := i.restore(context.Background(), archive.Instances, app)
+	if err != nil || !kept || i.own[object.KeyOf(app)] {
+		t.Errorf("kept: %t, own: %t, %v", kept, i.own[object.KeyOf(app)], err)
 	}
 }

@@ -103,6 +103,14 @@ func TestRefusals(t *testing.T) {
 			},
 			[]string{"Secret kube-system/root of v1", "Secret prod/creds of v1", "Secret prod/loose of v1"},
 		},
+		"the signing key": {
+			"it would sign children of any instance",
+			[]string{
+				strings.ReplaceAll(config, "name: creds", "name: espalier-signing-key"),
+				"{apiVersion: v1, kind: Secret, metadata: {name: espalier-signing-key, namespace: prod}}",
+			},
+			[]string{"Secret prod/espalier-signing-key of v1"},
+		},
 		"configurations of no provider": {
 			"another program may read them", []string{"{apiVersion: other.example.org/v1, kind: ProviderConfig, metadata: {name: a}}"},
 			[]string{"ProviderConfig a of other.example.org/v1"},
