@@ -334,3 +334,13 @@ func TestBindingsOfOneExternalResourceAreReported(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestARefusedInstanceNamesWhatDefinesItsKind(t *testing.T) {
+	for kind, want := range map[string]string{"App": "which ResourceGraphDefinition apps defines in this cluster", "Widget": "which another program defines in this cluster"} {
+		refusals := decode(t, "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: others}, spec: {schema: {apiVersion: v1, kind: "+kind+"}}}",
+			"{apiVersion: kro.run/v1, kind: "+kind+", metadata: {name: a, namespace: prod}}").Refusals(targetKinds)
+		if len(refusals) != 1 || !strings.HasSuffix(refusals[0], want) {
+			t.Errorf("%s: the refusals are %q", kind, refusals)
+		}
+	}
+}
