@@ -66,13 +66,14 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 	name := o.GetName()
 	if section == archive.Bindings {
 		// The managed resource still exists: it is deleted after its Bindings.
-		owner, _ := archive.Owner(o)
-		managed, err := i.get(ctx, archive.OwnerKind(o), owner.Namespace, owner.Name)
-		if err != nil {
-			return false, err
-		}
-		if managed != nil {
-			name = archive.ForOwner(o, managed.GetUID()).GetName()
+		if owner, _ := archive.Owner(o); i.inFile(owner) {
+			managed, err := i.get(ctx, archive.OwnerKind(o), owner.Namespace, owner.Name)
+			if err != nil && !isUnserved(err) {
+				return false, err
+			}
+			if managed != nil {
+				name = archive.ForOwner(o, managed.GetUID()).GetName()
+			}
 		}
 	}
 	live, err := i.get(ctx, o.GroupVersionKind(), o.GetNamespace(), name)

@@ -95,10 +95,18 @@ func (e *Export) putDefinitions() error {
 			return err
 		}
 	}
+	exported := map[object.Key]bool{}
+	for _, o := range e.compositions {
+		exported[object.KeyOf(o)] = true
+	}
 	for _, o := range e.compositions {
 		section := archive.Compositions
 		if o.GetKind() == v1.CompositionRevisionKind {
 			section = archive.Revisions
+			if of := archive.RevisedBy(o); !exported[of] {
+				e.note("%s is not exported: %s does not exist", object.KeyOf(o), of)
+				continue
+			}
 		} else if archive.ReadsUID(o) {
 			e.note("%s reads metadata.uid, which changes with an import: objects that are named after it would be created again", object.KeyOf(o))
 		}
@@ -111,8 +119,8 @@ func (e *Export) putDefinitions() error {
 }
 
 // all returns all objects of a kind.
-func (e *Export) all(ctx context.Context, gvk schema.GroupVersionKind) (out []*unstructured.Unstructured, err error) {
-	err = e.each(ctx, gvk, func() { out = nil }, func(o *unstructured.Unstructured) error {
+func (c *Cluster) all(ctx context.Context, gvk schema.GroupVersionKind) (out []*unstructured.Unstructured, err error) {
+	err = c.each(ctx, gvk, func() { out = nil }, func(o *unstructured.Unstructured) error {
 		out = append(out, o)
 		return nil
 	})
@@ -121,8 +129,8 @@ func (e *Export) all(ctx context.Context, gvk schema.GroupVersionKind) (out []*u
 
 // allIfServed returns all objects of a kind; none if the kind is not served, as in an older
 // control plane.
-func (e *Export) allIfServed(ctx context.Context, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
-	out, err := e.all(ctx, gvk)
+func (c *Cluster) allIfServed(ctx context.Context, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	out, err := c.all(ctx, gvk)
 	if isUnserved(err) {
 		return nil, nil
 	}

@@ -77,6 +77,41 @@ func TestWhatExistsIsNotTheImports(t *testing.T) {
 			},
 			want: "CompositionRevision shop-1 exists and differs in spec.revision, and shop-2 is newer; an import overwrites nothing",
 		},
+		"a new revision of an existing composition would be the newest": {
+			reason: "its composites would run the archive's pipeline",
+			given: func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse(fmt.Sprintf(existingRevision, "shop-0", 2)))
+			},
+			want: "CompositionRevision shop-1 of Composition shop cannot be created: its number 3 is not less than 2, that of shop-0, which exists",
+		},
+		"a new revision has the hash of an existing one": {
+			reason: "a composition that returns to this state would run the archive's pipeline",
+			edit: func(c *fakekube.Cluster) {
+				c.Change(object.Key{Group: revisionKind.Group, Kind: revisionKind.Kind, Name: "shop-1"}, func(o *unstructured.Unstructured) {
+					o.SetLabels(map[string]string{"crossplane.io/composition-name": "shop", "crossplane.io/composition-hash": "h"})
+				})
+			},
+			given: func(c *fakekube.Cluster) {
+				o := fakekube.Parse(fmt.Sprintf(existingRevision, "shop-0", 7))
+				o.SetLabels(map[string]string{"crossplane.io/composition-name": "shop", "crossplane.io/composition-hash": "h"})
+				c.Add(o)
+			},
+			want: "CompositionRevision shop-1 of Composition shop cannot be created: it has the hash of shop-0, which exists",
+		},
+		"an existing composition has no revision": {
+			reason: "the archive's would be the newest until its controller creates one",
+			given: func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse("{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: shop}}"))
+			},
+			want: "CompositionRevision shop-1 of Composition shop cannot be created: that exists without a revision; wait until the controllers have created one",
+		},
+		"a new revision of an existing graph definition would be the newest": {
+			reason: "its instances would follow it",
+			given: func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse("{apiVersion: internal.kro.run/v1alpha1, kind: GraphRevision, metadata: {name: apps-0}, spec: {revision: 1, snapshot: {name: apps, generation: 1}}}"))
+			},
+			want: "GraphRevision apps-1 of ResourceGraphDefinition apps cannot be created: its number 1 is not less than 1, that of apps-0, which exists",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +133,24 @@ func TestWhatExistsIsNotTheImports(t *testing.T) {
 				t.Errorf("%s: a Binding was created", tc.reason)
 			}
 		})
+	}
+}
+
+// existingRevision is a revision of the exported composition, with a name and a number.
+const existingRevision = "{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: %s, labels: {crossplane.io/composition-name: shop}}, spec: {revision: %d, compositeTypeRef: {apiVersion: shop.example.org/v1, kind: XShop}, mode: Pipeline, pipeline: [{step: render, functionRef: {name: function-render}}]}}"
+
+// TestOlderRevisionsOfAnExistingCompositionAreImported has the newest of two exported revisions in
+// the target, as the first one of a composition that was installed there before.
+func TestOlderRevisionsOfAnExistingCompositionAreImported(t *testing.T) {
+	older := object.Key{Group: revisionKind.Group, Kind: revisionKind.Kind, Name: "shop-0"}
+	file, c := exported(t, func(c *fakekube.Cluster) { c.Add(fakekube.Parse(fmt.Sprintf(existingRevision, "shop-0", 2))) }), target()
+	c.Add(fakekube.Parse(fmt.Sprintf(existingRevision, "shop-1", 1)))
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Object(older); got == nil || archive.Number(got) != 2 {
+		t.Errorf("the older revision is %v", got)
 	}
 }
 
@@ -124,6 +177,28 @@ func TestAnAbortDeletesOnlyWhatTheImportCreated(t *testing.T) {
 	}
 	if c.Object(databaseKey) != nil || c.Object(holdKey) != nil {
 		t.Error("objects of the import remain")
+	}
+}
+
+// TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt has a Binding of a managed resource that is not
+// in the archive, and its kind is not served.
+func TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt(t *testing.T) {
+	file, c := exported(t, func(c *fakekube.Cluster) {
+		c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "k-tombstone"}, func(o *unstructured.Unstructured) {
+			_ = unstructured.SetNestedMap(o.Object, map[string]any{
+				"apiVersion": "batch.example.org/v1", "kind": "Job", "namespace": "prod", "name": "gone", "uid": "job-1",
+			}, "spec", "owner")
+		})
+	}), target()
+	c.Before = failing("create App dev/test", errUnavailable)
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
+		t.Fatal(err)
+	}
+	c.Before = nil
+	i, _ = newImport(c, file)
+	if err := i.Abort(context.Background()); err != nil || c.Object(holdKey) != nil {
+		t.Errorf("got %v", err)
 	}
 }
 

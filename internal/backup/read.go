@@ -163,7 +163,7 @@ func (e *Export) readSecrets(ctx context.Context, config *unstructured.Unstructu
 			continue
 		}
 		if archive.IsClusterCredential(secret) {
-			e.note("%s needs Secret %s/%s, which is not exported: it gives access to this cluster only", object.KeyOf(config), at[0], at[1])
+			e.note("%s needs Secret %s/%s, which is not exported: its type or name gives access to this cluster", object.KeyOf(config), at[0], at[1])
 			continue
 		}
 		if err := e.spool.put(archive.Secrets, secret); err != nil {

@@ -25,21 +25,19 @@ import (
 func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (kept bool, err error) {
 	key := object.KeyOf(o)
 	wanted := i.rewrite(section, o)
-	if err := i.sign(ctx, wanted); err != nil {
-		return false, err
-	}
+	i.sign(wanted)
 	live, err := i.ensure(ctx, wanted)
 	if err != nil {
 		return false, err
 	}
-	i.uids[key] = live.GetUID()
-	if !archive.CreatedBy(live, i.hold) {
+	// Somebody else may have replaced the object since the survey.
+	i.uids[key], i.own[key] = live.GetUID(), archive.CreatedBy(live, i.hold)
+	if !i.own[key] {
 		if section == archive.Bindings || section != archive.Namespaces && len(archive.Differences(o, live)) > 0 {
 			return false, ErrChanged
 		}
 		return true, nil
 	}
-	i.own[key] = true
 	if archive.HasStatus(o) {
 		if live, err = i.restoreStatus(ctx, o, live); err != nil {
 			return false, err

@@ -2,9 +2,9 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -13,20 +13,44 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// sign signs an object that is about to be created, as a child and as an instance, with the key of
-// this installation: the signatures in an export are those of another.
-func (i *Import) sign(ctx context.Context, o *unstructured.Unstructured) error {
-	set := o.GetLabels()[v1alpha1.ApplySetPartOfLabel]
-	parent, isChild := i.instanceOfSet(set)
-	isChild = isChild && inventory.Node(o) != ""
-	if !isChild && !inventory.IsInstance(o) {
+// surveySignatures reads the signing key if objects of the plan will be signed, and refuses children
+// of an instance that the import keeps: signed, they would be read, changed and deleted as its own.
+func (i *Import) surveySignatures(ctx context.Context, s *survey) error {
+	verbs := map[object.Key]Verb{}
+	for _, step := range s.findings {
+		verbs[step.Key] = step.Verb
+	}
+	needsKey := false
+	for _, step := range s.findings {
+		if step.Verb != Create && step.Verb != Finish {
+			continue
+		}
+		parent, isChild := i.parentOf(step.object)
+		if isChild && step.Verb == Create && verbs[parent] != Create && verbs[parent] != Finish {
+			s.problem("%s is a child of %s, which exists, and this import has not created that: an import adds nothing to an existing instance", step.Key, parent)
+		}
+		needsKey = needsKey || isChild || inventory.IsInstance(step.object)
+	}
+	if !needsKey {
 		return nil
 	}
-	if i.keys.IsZero() {
-		var err error
-		if i.keys, err = i.signingKeys(ctx); err != nil {
-			return err
-		}
+	keys, problem, err := i.signingKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		s.problem("%s", problem)
+	}
+	i.keys = keys
+	return nil
+}
+
+// sign signs an object that is about to be created, as a child and as an instance, with the key of
+// this installation, which the survey has read: the signatures in an export are those of another.
+func (i *Import) sign(o *unstructured.Unstructured) {
+	parent, isChild := i.parentOf(o)
+	if !isChild && !inventory.IsInstance(o) {
+		return
 	}
 	annotations := o.GetAnnotations()
 	if annotations == nil {
@@ -40,7 +64,12 @@ func (i *Import) sign(ctx context.Context, o *unstructured.Unstructured) error {
 			annotations[v1alpha1.ApplySetKindsAnnotation], annotations[v1alpha1.ApplySetNamespacesAnnotation])
 	}
 	o.SetAnnotations(annotations)
-	return nil
+}
+
+// parentOf is the exported instance that an object is a child of.
+func (i *Import) parentOf(o *unstructured.Unstructured) (object.Key, bool) {
+	parent, known := i.instanceOfSet(o.GetLabels()[v1alpha1.ApplySetPartOfLabel])
+	return parent, known && inventory.Node(o) != ""
 }
 
 // instanceOfSet is the exported instance with the id of an ApplySet.
@@ -56,26 +85,31 @@ func (i *Import) instanceOfSet(id string) (object.Key, bool) {
 	return key, known
 }
 
-// signingKeys reads the keys that the controllers have created.
-func (i *Import) signingKeys(ctx context.Context) (inventory.Keys, error) {
+// signingKeys reads the keys that the controllers have created, or returns why there are none.
+func (i *Import) signingKeys(ctx context.Context) (keys inventory.Keys, problem string, err error) {
 	bindings, err := i.get(ctx, crdKind, "", "bindings.espalier.dev")
 	if err != nil {
-		return inventory.Keys{}, err
+		return inventory.Keys{}, "", err
 	}
-	if bindings == nil || bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation] == "" {
-		return inventory.Keys{}, errors.New("the cluster records no signing key; start the controllers, which create one, with 'espalier run', and run the import again")
+	namespace := ""
+	if bindings != nil {
+		namespace = bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation]
 	}
-	namespace := bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation]
+	if namespace == "" {
+		return inventory.Keys{}, "the cluster records no signing key; start the controllers, which create one, with 'espalier run'", nil
+	}
+	name := fmt.Sprintf("the signing key, Secret %s/%s,", namespace, v1alpha1.SigningKeySecret)
 	secret, err := i.get(ctx, secretKind, namespace, v1alpha1.SigningKeySecret)
 	switch {
+	case apierrors.IsForbidden(err):
+		return inventory.Keys{}, fmt.Sprintf("you may not read %s which signs what the import creates; this needs the verb get on it", name), nil
 	case err != nil:
-		return inventory.Keys{}, err
+		return inventory.Keys{}, "", err
 	case secret == nil:
-		return inventory.Keys{}, fmt.Errorf("the signing key, Secret %s/%s, is missing", namespace, v1alpha1.SigningKeySecret)
+		return inventory.Keys{}, name + " is missing", nil
 	}
-	keys, err := inventory.KeysOf(secret)
-	if err != nil {
-		return inventory.Keys{}, fmt.Errorf("the signing key, Secret %s/%s, is invalid: %w", namespace, v1alpha1.SigningKeySecret, err)
+	if keys, err = inventory.KeysOf(secret); err != nil {
+		return inventory.Keys{}, fmt.Sprintf("%s is invalid: %s", name, err), nil
 	}
-	return keys, nil
+	return keys, "", nil
 }

@@ -1,16 +1,23 @@
 package backup
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
@@ -33,13 +40,8 @@ func TestAnImportSigns(t *testing.T) {
 	}})
 	i, _ := newImport(target(), archive.File{Sections: map[archive.Section][]*unstructured.Unstructured{archive.Instances: {above, below}}})
 	i.hold = &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "hold-1"}}}
-	if err := i.sign(t.Context(), below); err == nil || !strings.Contains(err.Error(), "espalier run") {
-		t.Errorf("without a key: %v", err)
-	}
 	i.keys = signing.Keys()
-	if err := i.sign(t.Context(), below); err != nil {
-		t.Fatal(err)
-	}
+	i.sign(below)
 	if !i.keys.Verifies(below.GetAnnotations()[v1alpha1.SignatureAnnotation], parent, object.KeyOf(below), "nested") {
 		t.Errorf("the child isn't signed: %v", below.GetAnnotations())
 	}
@@ -49,7 +51,85 @@ func TestAnImportSigns(t *testing.T) {
 	}
 	stranger := above.DeepCopy()
 	stranger.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: "applyset-unknown-v1", v1alpha1.NodeIDLabel: "a"})
-	if err := i.sign(t.Context(), stranger); err != nil || stranger.GetAnnotations() != nil {
-		t.Errorf("a child of an instance that isn't exported is signed: %v, %v", err, stranger.GetAnnotations())
+	if i.sign(stranger); stranger.GetAnnotations() != nil {
+		t.Errorf("a child of an instance that isn't exported is signed: %v", stranger.GetAnnotations())
+	}
+}
+
+// nested makes App dev/test a child of App prod/web.
+func nested(c *fakekube.Cluster) {
+	c.Change(object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"}, func(o *unstructured.Unstructured) {
+		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: inventory.ApplySetID(appKey), v1alpha1.NodeIDLabel: "nested"})
+	})
+}
+
+// withSigningKey gives a control plane a signing key.
+func withSigningKey(c *fakekube.Cluster) {
+	c.Add(fakekube.Parse("{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: bindings.espalier.dev, annotations: {" + v1alpha1.SigningKeyAnnotation + ": keys}}}"))
+	c.Add(inventory.NewKeySecret("keys", []byte(strings.Repeat("k", inventory.KeySize))))
+}
+
+// TestWhatAnImportCannotSignIsAProblem has reasons that an import would otherwise find when it has
+// created half of the objects.
+func TestWhatAnImportCannotSignIsAProblem(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		given  func(*fakekube.Cluster)
+		want   string
+	}{
+		"there is a key": {"the child is signed", withSigningKey, ""},
+		"no key is recorded": {
+			"the controllers have never run", func(*fakekube.Cluster) {},
+			"the cluster records no signing key; start the controllers, which create one, with 'espalier run'",
+		},
+		"the key is missing": {
+			"it was deleted", func(c *fakekube.Cluster) {
+				withSigningKey(c)
+				c.Remove(object.Key{Kind: "Secret", Namespace: "keys", Name: v1alpha1.SigningKeySecret})
+			}, "the signing key, Secret keys/espalier-signing-key, is missing",
+		},
+		"the importing user may not read it": {
+			"it needs a permission", func(c *fakekube.Cluster) {
+				withSigningKey(c)
+				c.Before = failing("get Secret keys/", apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("RBAC")))
+			}, "you may not read the signing key, Secret keys/espalier-signing-key, which signs what the import creates; this needs the verb get on it",
+		},
+		"the parent exists": {
+			"it would get a child of the archive's content", func(c *fakekube.Cluster) {
+				withSigningKey(c)
+				c.Add(fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod}, spec: {size: small}}"))
+			}, "App dev/test is a child of App prod/web, which exists, and this import has not created that: an import adds nothing to an existing instance",
+		},
+	}
+	file := exported(t, nested)
+	for name, tc := range cases {
+		c := target()
+		tc.given(c)
+		i, _ := newImport(c, file)
+		err := i.Run(context.Background())
+		var problems *ProblemsError
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: %s: got %v", name, tc.reason, err)
+		case tc.want != "" && (!errors.As(err, &problems) || !slices.Equal(problems.Problems, []string{tc.want})):
+			t.Errorf("%s: %s: got %v", name, tc.reason, err)
+		case tc.want != "" && len(without(c.Writes(), "dry-run ")) > 0:
+			t.Errorf("%s: %s: the import wrote objects", name, tc.reason)
+		}
+	}
+}
+
+// TestAReplacedObjectIsNotTheImports has an object that the survey has found to be the import's, and
+// that somebody else has replaced since.
+func TestAReplacedObjectIsNotTheImports(t *testing.T) {
+	file, c := exported(t), target()
+	app := find(file, object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"})
+	c.Add(app.DeepCopy())
+	i, _ := newImport(c, file)
+	i.hold = &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "import-e1", "uid": "hold-1"}}}
+	i.uids, i.own = map[object.Key]types.UID{}, map[object.Key]bool{object.KeyOf(app): true}
+	kept, err := i.restore(context.Background(), archive.Instances, app)
+	if err != nil || !kept || i.own[object.KeyOf(app)] {
+		t.Errorf("kept: %t, own: %t, %v", kept, i.own[object.KeyOf(app)], err)
 	}
 }

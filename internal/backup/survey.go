@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -35,8 +34,11 @@ type survey struct {
 	namespaces map[string]bool
 	// reserved are the cluster's Bindings, by what they reserve.
 	reserved map[string][]*unstructured.Unstructured
-	// newest are the newest existing revisions of compositions, by composition.
-	newest map[string]*unstructured.Unstructured
+	// revisions are the existing revisions, by composition or definition; nil before they are read.
+	revisions map[object.Key][]*unstructured.Unstructured
+	// numbers are those of the archive's revisions; revised are its compositions and definitions.
+	numbers map[object.Key]int64
+	revised map[object.Key]schema.GroupVersionKind
 	// unchecked counts the creations that the API server could not check.
 	unchecked int
 }
@@ -80,6 +82,9 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := i.surveySignatures(ctx, s); err != nil {
+		return nil, err
 	}
 	if len(s.problems) > 0 {
 		return s, nil
@@ -271,6 +276,9 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 	key := object.KeyOf(o)
 	if live == nil {
 		s.add(Create, section, o)
+		if section == archive.Revisions {
+			return i.surveyNewRevision(ctx, s, o)
+		}
 		return nil
 	}
 	i.uids[key] = live.GetUID()
@@ -295,35 +303,6 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 		}
 		return i.surveyNumber(ctx, s, section, o, live)
 	}
-	return nil
-}
-
-// surveyNumber decides whether an existing revision of a composition needs a higher number, so
-// that no imported revision is newer. It never makes another revision the newest.
-func (i *Import) surveyNumber(ctx context.Context, s *survey, section archive.Section, o, live *unstructured.Unstructured) error {
-	if !archive.IsRenumbered(o.GroupVersionKind().GroupKind()) || archive.Number(live) >= archive.Number(o) {
-		s.add(Keep, section, o)
-		return nil
-	}
-	if s.newest == nil {
-		reset := func() { s.newest = map[string]*unstructured.Unstructured{} }
-		reset()
-		err := i.each(ctx, revisionKind, reset, func(r *unstructured.Unstructured) error {
-			of := r.GetLabels()[v1.CompositionNameLabel]
-			if s.newest[of] == nil || archive.Number(s.newest[of]) < archive.Number(r) {
-				s.newest[of] = r
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if newest := s.newest[live.GetLabels()[v1.CompositionNameLabel]]; newest != nil && newest.GetUID() != live.GetUID() {
-		s.problem("%s exists and differs in spec.revision, and %s is newer; an import overwrites nothing", object.KeyOf(o), newest.GetName())
-		return nil
-	}
-	s.add(Renumber, section, o)
 	return nil
 }
 

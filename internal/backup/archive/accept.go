@@ -27,11 +27,11 @@ type TargetKind struct {
 // secretTypes are the types of Secrets that give access to the cluster that they are created in.
 var secretTypes = []string{"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"}
 
-// IsClusterCredential reports whether a Secret gives access to the cluster that it is in. An
-// export omits it, and an import refuses it.
+// IsClusterCredential reports whether a Secret gives access to the cluster that it is in, or has
+// the name of the signing key. An export omits it, and an import refuses it.
 func IsClusterCredential(secret *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(secret.Object, "type")
-	return slices.Contains(secretTypes, kind)
+	return secret.GetName() == v1alpha1.SigningKeySecret || slices.Contains(secretTypes, kind)
 }
 
 // acceptance is what the decision about one object depends on.
@@ -106,9 +106,7 @@ func (a acceptance) refuse(section Section, o *unstructured.Unstructured) string
 	case Secrets:
 		return a.refuseSecret(o)
 	case Revisions:
-		if of := DefinitionOf(o); o.GroupVersionKind().GroupKind() == graphRevisionKind && !a.present[of] {
-			return fmt.Sprintf("%s is not in the export", of)
-		}
+		return a.refuseRevision(o)
 	case Definitions:
 		return a.refuseDefinition(o)
 	case Configs:
@@ -127,7 +125,19 @@ func (a acceptance) refuseSecret(o *unstructured.Unstructured) string {
 	case !a.secrets[[2]string{o.GetNamespace(), o.GetName()}]:
 		return "no provider configuration and no composition of the export may refer to it"
 	case IsClusterCredential(o):
-		return "a Secret of its type gives access to this cluster"
+		return "a Secret of its type or name gives access to this cluster"
+	}
+	return ""
+}
+
+// refuseRevision refuses a revision without its composition or definition: it could be one of an
+// existing one, which its instances would follow.
+func (a acceptance) refuseRevision(o *unstructured.Unstructured) string {
+	if of := RevisedBy(o); !a.present[of] {
+		return fmt.Sprintf("%s is not in the export", of)
+	}
+	if n := Number(o); n < 1 || n > maxRevision {
+		return fmt.Sprintf("its spec.revision is not between 1 and %d", maxRevision)
 	}
 	return ""
 }
@@ -188,5 +198,9 @@ func (a acceptance) refuseInstance(o *unstructured.Unstructured) string {
 	if slices.ContainsFunc(a.definers[gk], isDefiner) {
 		return ""
 	}
-	return fmt.Sprintf("%s of the export defines its kind, which this cluster serves for something else", a.definers[gk][0])
+	by := "another program"
+	if kind.Definition.Name != "" {
+		by = kind.Definition.String()
+	}
+	return fmt.Sprintf("%s of the export defines its kind, which %s defines in this cluster", a.definers[gk][0], by)
 }

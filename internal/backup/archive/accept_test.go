@@ -103,6 +103,14 @@ func TestRefusals(t *testing.T) {
 			},
 			[]string{"Secret kube-system/root of v1", "Secret prod/creds of v1", "Secret prod/loose of v1"},
 		},
+		"the signing key": {
+			"it would sign children of any instance",
+			[]string{
+				strings.ReplaceAll(config, "name: creds", "name: espalier-signing-key"),
+				"{apiVersion: v1, kind: Secret, metadata: {name: espalier-signing-key, namespace: prod}}",
+			},
+			[]string{"Secret prod/espalier-signing-key of v1"},
+		},
 		"configurations of no provider": {
 			"another program may read them", []string{"{apiVersion: other.example.org/v1, kind: ProviderConfig, metadata: {name: a}}"},
 			[]string{"ProviderConfig a of other.example.org/v1"},
@@ -119,6 +127,19 @@ func TestRefusals(t *testing.T) {
 			"its account would be that of another definition",
 			[]string{"{apiVersion: internal.kro.run/v1alpha1, kind: GraphRevision, metadata: {name: apps-r00007}, spec: {revision: 7, snapshot: {name: apps}}}"},
 			[]string{"GraphRevision apps-r00007 of internal.kro.run/v1alpha1"},
+		},
+		"a revision of a composition that is not in the archive": {
+			"the composites of an existing composition would follow it",
+			[]string{"{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: shop-7, labels: {crossplane.io/composition-name: shop}}, spec: {revision: 7}}"},
+			[]string{"CompositionRevision shop-7 of apiextensions.crossplane.io/v1"},
+		},
+		"a revision with the greatest number": {
+			"the controllers add one to it",
+			[]string{
+				"{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: shop}}",
+				"{apiVersion: apiextensions.crossplane.io/v1, kind: CompositionRevision, metadata: {name: shop-7, labels: {crossplane.io/composition-name: shop}}, spec: {revision: 9223372036854775807}}",
+			},
+			[]string{"CompositionRevision shop-7 of apiextensions.crossplane.io/v1"},
 		},
 		"a serving revision that is not in the archive": {
 			"one of a former definition may exist",
@@ -311,5 +332,15 @@ func TestBindingsOfOneExternalResourceAreReported(t *testing.T) {
 	problems := decode(t, bucket("a"), bucket("b"), binding("k-1", "a"), binding("k-2", "b")).Check()
 	if diff := cmp.Diff([]string{`Binding k-2: bucket "assets" in eu is reserved by Bucket prod/a and by Bucket prod/b`}, problems); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestARefusedInstanceNamesWhatDefinesItsKind(t *testing.T) {
+	for kind, want := range map[string]string{"App": "which ResourceGraphDefinition apps defines in this cluster", "Widget": "which another program defines in this cluster"} {
+		refusals := decode(t, "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: others}, spec: {schema: {apiVersion: v1, kind: "+kind+"}}}",
+			"{apiVersion: kro.run/v1, kind: "+kind+", metadata: {name: a, namespace: prod}}").Refusals(targetKinds)
+		if len(refusals) != 1 || !strings.HasSuffix(refusals[0], want) {
+			t.Errorf("%s: the refusals are %q", kind, refusals)
+		}
 	}
 }

@@ -28,6 +28,8 @@ const (
 	maxDepth = 128
 	// maxName limits a name, in bytes.
 	maxName = 253
+	// maxRevision limits the number of a revision: the controllers add to it.
+	maxRevision = 1_000_000_000
 	// maxShown limits what a message shows of an invalid name.
 	maxShown = 64
 	// maxProblems limits how many problems of the format are listed.

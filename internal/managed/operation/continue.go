@@ -22,13 +22,11 @@ const pollInterval = 5 * time.Second
 func (s State) continueOperation() Step {
 	op := s.Binding.Operation
 	switch {
-	case s.Answer != nil && op.Imported:
-		return s.handleImportedPoll(*s.Answer)
 	case s.Answer != nil:
 		return s.handleAnswer(*s.Answer)
 	case s.NotBegun && !op.Imported:
 		return Step{Do: Begin, Intent: s.intent()}
-	case op.Resume != "":
+	case op.Resume != "" && !op.Imported:
 		return Step{Do: Poll}
 	}
 	step := s.resolve()

@@ -1,7 +1,6 @@
 package operation
 
 import (
-	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +11,8 @@ import (
 )
 
 // resolveImported finds out the outcome of an operation that an import has restored, by
-// observing the external resource. The call is never made again: its request and its token
-// come from an archive that somebody else may have written. The operation is closed once no
+// observing the external resource. The call is never made again, and the operation is not polled:
+// request and tokens come from an archive that somebody else may have written. The operation is closed once no
 // late call can arrive any more; what is still missing then is a new operation, computed from
 // the managed resource.
 func (s State) resolveImported() Step {
@@ -71,21 +70,4 @@ func (s State) resolveImportedCreate() Step {
 		return s.resolveByMark()
 	}
 	return s.unresolved(fmt.Sprintf("the external resource %s does not exist", ref))
-}
-
-// handleImportedPoll decides on the answer to a poll, which only reads. While the operation is
-// running, its resource may not be visible. What the poll says about the outcome is verified by
-// an observation, since the archive determines which operation is polled.
-func (s State) handleImportedPoll(a external.Op) Step {
-	switch {
-	case a.Err != nil && (!a.Done || a.Err.Class == external.Ambiguous):
-		return s.awaitOutcome(a.Err)
-	case a.Err == nil && !a.Done:
-		return s.awaitCompletion(a)
-	}
-	return s.updateBinding(func(b *binding.BindingSpec) {
-		at := metav1.NewMicroTime(s.Now)
-		b.Operation.Resume, b.Operation.RepeatedAt = "", &at // the effect becomes visible from now on
-		b.Operation.Ref = cmp.Or(string(a.Ref), b.Operation.Ref)
-	})
 }

@@ -72,15 +72,20 @@ func TestAnImportedOperationIsResolvedByObservation(t *testing.T) {
 			binding: binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Ref: "id-8"}},
 			there:   []*thing{aThing("id-8", theirs, "v0")}, want: resource.CreateUnresolved, left: 1,
 		},
-		"a poll that names another's resource doesn't bind it": {
-			reason: "the archive determines which operation is polled", caps: token,
+		"a creation that the API had accepted is not polled": {
+			reason: "the archive would determine which operation is polled", caps: token,
 			binding: binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Resume: "op/id-8"}},
 			there:   []*thing{aThing("id-8", theirs, "v0")}, want: resource.CreateUnresolved, left: 1,
 		},
-		"a poll that names our resource binds it": {
-			reason: "it has our mark", caps: token,
+		"a creation that the API had accepted is found by its mark": {
+			reason: "it has our mark", caps: findable,
 			binding: binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Resume: "op/id-8"}},
 			there:   []*thing{aThing("id-8", ours, "v1")}, want: resource.ReconcileSuccess, ref: "id-8", left: 1,
+		},
+		"a creation that the API had accepted, and that no mark shows, waits for a person": {
+			reason: "the resource may become visible later, and a second one would be created", caps: findable,
+			binding: binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Resume: "op/id-8"}},
+			want:    resource.CreateUnresolved,
 		},
 		"an update is computed from the spec": {
 			reason: "the archive's request is not sent", caps: named,
@@ -117,6 +122,9 @@ func TestAnImportedOperationIsResolvedByObservation(t *testing.T) {
 			l.stored = &b
 			l.next = func(s operation.State) operation.Step {
 				step := operation.Next(s)
+				if step.Do == operation.Poll && s.Binding.Operation.Imported {
+					t.Error("the operation of the archive is polled")
+				}
 				if step.Do == operation.Begin && (step.Intent.Token == archivedToken || string(step.Intent.Request) == archivedRequest) {
 					t.Errorf("the call of the archive is made: %+v", step.Intent)
 				}

@@ -184,6 +184,12 @@ func (s State) resolveByMark() Step {
 		return s.reportDuplicates()
 	case len(s.FoundByMark) == 1:
 		return s.bind(s.FoundByMark[0].Ref, s.Binding.Mark)
+	case s.Binding.Operation.Imported && s.Binding.Operation.Resume != "":
+		step := s.unresolved("the external API had accepted it before the export, and may still create the external resource")
+		if step.Do == Finish {
+			step.After = s.Resource.PollInterval
+		}
+		return step
 	case s.isUnwanted():
 		return s.closeWithoutEffect()
 	}
