@@ -198,6 +198,20 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 // and those of the archive without one. Discovery shows the kinds that are installed shortly after
 // they are.
 func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, err error) {
+	// Discovery comes first: a CustomResourceDefinition that is created in between is listed.
+	served := map[schema.GroupKind]bool{}
+	for _, o := range i.File.Objects() {
+		gvk := o.GroupVersionKind()
+		if served[gvk.GroupKind()] {
+			continue
+		}
+		switch _, err := i.objects(gvk, ""); {
+		case err == nil:
+			served[gvk.GroupKind()] = true
+		case !isUnserved(err):
+			return nil, nil, err
+		}
+	}
 	reset := func() {
 		target, installed = map[schema.GroupKind]archive.TargetKind{}, map[schema.GroupKind]bool{}
 	}
@@ -215,16 +229,9 @@ func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]a
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, o := range i.File.Objects() {
-		gvk := o.GroupVersionKind()
-		if _, custom := target[gvk.GroupKind()]; custom {
-			continue
-		}
-		switch _, err := i.objects(gvk, ""); {
-		case err == nil:
-			target[gvk.GroupKind()] = archive.TargetKind{}
-		case !isUnserved(err):
-			return nil, nil, err
+	for gk := range served {
+		if _, custom := target[gk]; !custom {
+			target[gk] = archive.TargetKind{}
 		}
 	}
 	return target, installed, nil
