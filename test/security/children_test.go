@@ -9,7 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -213,7 +215,8 @@ func TestNobodyReadsTheSigningKey(t *testing.T) {
 	s.Apply(t, shelf)
 	s.Apply(t, shelfInstance)
 	x := s.AwaitReady(t, s.Kind("Shelf"), s.NS, "x")
-	secret := s.Get(t, suite.Secret, "kube-system", "espalier-signing-key")
+	bindings := s.Get(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "bindings.espalier.dev")
+	secret := s.Get(t, suite.Secret, bindings.GetAnnotations()[v1alpha1.SigningKeyAnnotation], v1alpha1.SigningKeySecret)
 	if secret == nil {
 		t.Fatal("there is no signing key")
 	}
@@ -226,7 +229,7 @@ func TestNobodyReadsTheSigningKey(t *testing.T) {
 			}
 		}
 	}
-	_, err := labeller(t, s, "here", s.NS).Resource(t, suite.Secret, "kube-system").Get(t.Context(), secret.GetName(), metav1.GetOptions{})
+	_, err := labeller(t, s, "here", s.NS).Resource(t, suite.Secret, secret.GetNamespace()).Get(t.Context(), secret.GetName(), metav1.GetOptions{})
 	if err == nil {
 		t.Error("a user who may write ConfigMaps reads it")
 	}

@@ -105,6 +105,9 @@ func (a *administrator) run(ctx context.Context) {
 			a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
 		}
 		a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, a.composite)
+		for _, resource := range []string{"usages", "clusterusages"} {
+			a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -164,6 +167,25 @@ func (a *administrator) graph(o *unstructured.Unstructured) (permissions []rbac.
 		return append(needs.Controllers, needs.Instances...), len(needs.UnresolvedKinds) == 0
 	}
 	return append(needs.Controllers, rbac.Impersonate(cmp.Or(account.Namespace, d.Namespace), account.Name)...), true
+}
+
+// usage returns what the controllers need for the objects of a usage.
+func (a *administrator) usage(o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
+	for _, party := range []string{"of", "by"} {
+		apiVersion, _, _ := unstructured.NestedString(o.Object, "spec", party, "apiVersion")
+		kind, named, _ := unstructured.NestedString(o.Object, "spec", party, "kind")
+		gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
+		mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		switch {
+		case !named:
+		case err != nil:
+			a.mapper.Reset()
+			return permissions, false
+		default:
+			permissions = append(permissions, rbac.PermissionsFor(gvk.Group, mapping.Resource.Resource, "get", "list", "patch", "watch")...)
+		}
+	}
+	return permissions, true
 }
 
 // composite returns what the controllers need for composites and their claims. Tests compose

@@ -131,7 +131,13 @@ func TestADefinitionChanges(t *testing.T) {
 		return nil
 	})
 	c.Await(t, definition, "", c.name("apps"), isEstablished)
-	c.Apply(t, "\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: b, namespace: $NS}\nspec: {more: text}\n")
+	for _, o := range testkit.Parse(t, c.Expand("\napiVersion: $GROUP/v1\nkind: App\nmetadata: {name: b, namespace: $NS}\nspec: {more: text}\n")) {
+		// The API server does not say from when on it applies a new schema.
+		testkit.Poll(t, "the API server serves the new schema", func() bool {
+			_, err := c.TryApply(t, o)
+			return err == nil
+		})
+	}
 	if err := fieldIs("text", "spec", "more")(c.Get(t, c.kind("App"), c.NS, "b")); err != nil {
 		t.Error(err)
 	}
