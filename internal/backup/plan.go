@@ -130,7 +130,7 @@ func (i *Import) tryCreate(ctx context.Context, s *survey, step Step) error {
 		if step.section == archive.Bindings && archive.HasOperation(wanted) && !archive.IsImportedOperation(answer) {
 			s.problem("%s has an operation in flight, and the controllers of this cluster are too old to resolve it by observation: upgrade them first", step.Key)
 		}
-	case apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err), apierrors.IsMethodNotSupported(err), lacksDryRun(err):
+	case apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err), apierrors.IsMethodNotSupported(err), lacksDryRun(err), isTerminating(err):
 		s.unchecked++
 	case apierrors.IsAlreadyExists(err): // since the survey has read it
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
@@ -139,6 +139,12 @@ func (i *Import) tryCreate(ctx context.Context, s *survey, step Step) error {
 		return fmt.Errorf("dry run of %s: %w", step.Key, err)
 	}
 	return nil
+}
+
+// isTerminating reports whether the CustomResourceDefinition of the kind is being deleted. Its
+// definition, which is imported before, creates it again.
+func isTerminating(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "custom resource definition is terminating")
 }
 
 // lacksDryRun reports whether an admission webhook without support for dry runs is configured

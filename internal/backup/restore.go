@@ -90,7 +90,7 @@ const servingTimeout = 10 * time.Second
 
 // isNotServingYet reports whether the error may be one of a kind that is served only in a moment.
 func isNotServingYet(err error) bool {
-	return apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err)
+	return apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err) || isTerminating(err)
 }
 
 func wait(ctx context.Context, d time.Duration) error {
