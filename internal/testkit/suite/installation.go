@@ -27,7 +27,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // InstallationVariable names a file with what 'espalier install' prints. If it is set, the controllers
@@ -35,9 +37,10 @@ import (
 // than an administrator grants for each definition.
 const InstallationVariable = "ESPALIER_TEST_INSTALLATION"
 
-// install applies the roles and policies of an installation, and returns the configuration and the
-// namespace of its service account.
-func install(t *testing.T, config *rest.Config, file string) (as *rest.Config, namespace string, err error) {
+// install applies the roles and policies of an installation, and grants its service account what the
+// providers need that run inside, as an administrator does with 'espalier rbac --controllers'. It returns
+// the configuration and the namespace of the service account.
+func install(t *testing.T, config *rest.Config, file string, providers []managed.Provider) (as *rest.Config, namespace string, err error) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -61,6 +64,19 @@ func install(t *testing.T, config *rest.Config, file string) (as *rest.Config, n
 			account = binding.Subjects[0]
 		}
 	}
+	permissions, err := providerPermissions(providers)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, role := range (rbac.Grant{Name: "installation:providers", Permissions: permissions, Subjects: []rbacv1.Subject{account}}).Objects() {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(role)
+		if err != nil {
+			return nil, "", err
+		}
+		if _, err := cluster.TryApply(t, &unstructured.Unstructured{Object: content}); err != nil {
+			return nil, "", err
+		}
+	}
 	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, "", err
@@ -68,6 +84,16 @@ func install(t *testing.T, config *rest.Config, file string) (as *rest.Config, n
 	as = rest.AnonymousClientConfig(config)
 	as.BearerToken, as.QPS = token.Status.Token, -1
 	return as, account.Namespace, nil
+}
+
+// providerPermissions are what the controllers need for providers that run inside.
+func providerPermissions(providers []managed.Provider) ([]rbac.Permission, error) {
+	all, err := server.Needs(server.ManagerOptions{Providers: providers})
+	if err != nil {
+		return nil, err
+	}
+	without, err := server.Needs(server.ManagerOptions{})
+	return slices.DeleteFunc(all, func(p rbac.Permission) bool { return slices.Contains(without, p) }), err
 }
 
 // administrator grants the controllers what each definition needs of them, as an administrator does

@@ -104,7 +104,7 @@ func start(t *testing.T, config *rest.Config) {
 		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
 	if file := os.Getenv(InstallationVariable); file != "" {
-		installed, namespace, err := install(t, config, file)
+		installed, namespace, err := install(t, config, file, options.Providers)
 		if err != nil {
 			cancel()
 			shared.err = fmt.Errorf("%s: %w", InstallationVariable, err)
