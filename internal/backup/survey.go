@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -199,15 +200,15 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 // they are.
 func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, err error) {
 	// Discovery comes first: a CustomResourceDefinition that is created in between is listed.
-	served := map[schema.GroupKind]bool{}
+	served := map[schema.GroupKind]schema.GroupVersionKind{}
 	for _, o := range i.File.Objects() {
 		gvk := o.GroupVersionKind()
-		if served[gvk.GroupKind()] {
+		if _, known := served[gvk.GroupKind()]; known {
 			continue
 		}
 		switch _, err := i.objects(gvk, ""); {
 		case err == nil:
-			served[gvk.GroupKind()] = true
+			served[gvk.GroupKind()] = gvk
 		case !isUnserved(err):
 			return nil, nil, err
 		}
@@ -229,12 +230,33 @@ func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]a
 	if err != nil {
 		return nil, nil, err
 	}
-	for gk := range served {
-		if _, custom := target[gk]; !custom {
+	for gk, gvk := range served {
+		if _, custom := target[gk]; custom {
+			continue
+		}
+		if gone, err := i.isGone(ctx, gvk); err != nil {
+			return nil, nil, err
+		} else if !gone {
 			target[gk] = archive.TargetKind{}
 		}
 	}
 	return target, installed, nil
+}
+
+// isGone reports whether a kind that discovery shows is not served any more: for a moment, discovery
+// also shows kinds of which the CustomResourceDefinition has been deleted.
+func (i *Import) isGone(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	r, err := i.objects(gvk, "")
+	if err == nil {
+		_, err = r.List(ctx, metav1.ListOptions{Limit: 1})
+	}
+	switch {
+	case err == nil, apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+		return false, nil
+	case isUnserved(err):
+		return true, nil
+	}
+	return false, fmt.Errorf("list %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err)
 }
 
 func targetKind(c *apiextensionsv1.CustomResourceDefinition) archive.TargetKind {
