@@ -18,7 +18,7 @@ var ErrCrashed = errors.New("testkit: crashed")
 // concurrent use.
 type Crash struct {
 	after   int64
-	before  func(n int) bool
+	before  func(n int, r *http.Request) bool
 	writes  atomic.Int64
 	crashed chan struct{}
 	once    atomic.Bool
@@ -32,7 +32,7 @@ func NewCrash(n int) *Crash { return &Crash{after: int64(n), crashed: make(chan 
 // NewCrashBefore crashes before the first write, counted from 1, for which before returns
 // true: that write does not reach the server. External effects since the previous write
 // remain, with no record of them in the cluster.
-func NewCrashBefore(before func(n int) bool) *Crash {
+func NewCrashBefore(before func(n int, r *http.Request) bool) *Crash {
 	return &Crash{before: before, crashed: make(chan struct{})}
 }
 
@@ -65,7 +65,7 @@ func (c crashing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.Log != nil {
 		c.Log(r.Method + " " + r.URL.Path)
 	}
-	if c.before != nil && c.before(int(n)) {
+	if c.before != nil && c.before(int(n), r) {
 		c.crash()
 	}
 	if c.once.Load() || c.after > 0 && n > c.after {

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -145,7 +147,13 @@ func TestAnImportIsAborted(t *testing.T) {
 		t.Errorf("aborting an import that is not in progress ends with: %v", err)
 	}
 	p.loseStock(t)
-	crash := testkit.NewCrash(18)
+	buckets := 0
+	crash := testkit.NewCrashBefore(func(_ int, r *http.Request) bool {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/buckets") {
+			buckets++
+		}
+		return buckets == 2
+	})
 	if err := p.importer(t, crash.Wrap(p.config), raw, "first").Run(t.Context()); !errors.Is(err, testkit.ErrCrashed) {
 		t.Fatal(err)
 	}

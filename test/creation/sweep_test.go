@@ -70,7 +70,7 @@ func failures(of trace) []failure {
 		}, failure{
 			name: fmt.Sprintf("crash before write %d", n),
 			crash: func(*cloud.Faulty) *testkit.Crash {
-				return testkit.NewCrashBefore(func(at int) bool { return at >= n })
+				return testkit.NewCrashBefore(func(at int, _ *http.Request) bool { return at >= n })
 			},
 		})
 	}
@@ -109,7 +109,7 @@ var faults = map[string]cloud.Fault{
 func afterCall(n int) func(*cloud.Faulty) *testkit.Crash {
 	return func(fakeCloud *cloud.Faulty) *testkit.Crash {
 		before := len(fakeCloud.Journal().Select(changing))
-		return testkit.NewCrashBefore(func(int) bool { return len(fakeCloud.Journal().Select(changing))-before >= n })
+		return testkit.NewCrashBefore(func(int, *http.Request) bool { return len(fakeCloud.Journal().Select(changing))-before >= n })
 	}
 }
 
