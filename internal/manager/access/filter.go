@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (c clients) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAcc
 // Filter serves those requests that the reviewer allows.
 func Filter(reviewer *Reviewer, requests *telemetry.MetricsRequests, log logr.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		decision := reviewer.Decide(r.Context(), bearerToken(r), strings.ToLower(r.Method), r.URL.Path)
+		decision := reviewer.Decide(r.Context(), address(r), bearerToken(r), strings.ToLower(r.Method), r.URL.Path)
 		requests.Observe(decision.Status)
 		if decision.Status == http.StatusOK {
 			next.ServeHTTP(w, r)
@@ -66,6 +67,15 @@ func Filter(reviewer *Reviewer, requests *telemetry.MetricsRequests, log logr.Lo
 		log.V(1).Info("refused a request", "status", decision.Status, "reason", decision.Message)
 		http.Error(w, decision.Message, decision.Status)
 	})
+}
+
+// address is the IP address that a request was sent from.
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 // bearerToken is the token of a request; empty if it has none.

@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -22,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/lru"
 )
 
 // Limits of reviews. A revoked permission is noticed after allowedTTL.
@@ -30,8 +32,10 @@ const (
 	deniedTTL      = 10 * time.Second // the same for a denied one
 	reviewLimit    = 10 * time.Second // for the reviews of one request
 	maxCached      = 1024             // tokens, with the paths that they were used for
-	maxReviews     = 5                // a second, of tokens that were not allowed before
+	maxReviews     = 5                // a second for an address, of tokens that were not allowed before
 	maxReviewBurst = 20               // beyond that, after a pause
+	maxAllReviews  = 50               // a second for all addresses, of tokens that were not allowed before
+	maxAddresses   = 256              // with reviews that count
 	maxToken       = 16 << 10         // bytes of a token
 	rememberedTTL  = time.Hour        // how long a token counts as allowed before
 )
@@ -56,7 +60,10 @@ type Reviewer struct {
 	key     []byte // of the hashes of tokens: no token is kept in memory
 	cached  *cache.LRUExpireCache
 	flights singleflight.Group
-	rate    flowcontrol.RateLimiter
+	total   flowcontrol.RateLimiter
+
+	mu        sync.Mutex
+	addresses *lru.Cache // a flowcontrol.RateLimiter by address
 }
 
 // NewReviewer returns a reviewer.
@@ -65,7 +72,7 @@ func NewReviewer(reviews Reviews, now func() time.Time) *Reviewer {
 	_, _ = rand.Read(key) // it never returns an error
 	return &Reviewer{
 		reviews: reviews, now: now, key: key, cached: cache.NewLRUExpireCacheWithClock(maxCached, clock(now)),
-		rate: flowcontrol.NewTokenBucketRateLimiter(maxReviews, maxReviewBurst),
+		total: flowcontrol.NewTokenBucketRateLimiter(maxAllReviews, 2*maxAllReviews), addresses: lru.New(maxAddresses),
 	}
 }
 
@@ -88,8 +95,9 @@ func (r review) fresh(now time.Time) bool {
 	return now.Sub(r.at) < ttl
 }
 
-// Decide decides whether the bearer of a token may use a verb on a path.
-func (r *Reviewer) Decide(ctx context.Context, token, verb, path string) Decision {
+// Decide decides whether the bearer of a token, who sends a request from an IP address, may use a verb
+// on a path.
+func (r *Reviewer) Decide(ctx context.Context, address, token, verb, path string) Decision {
 	switch {
 	case token == "":
 		return Decision{http.StatusUnauthorized, "the request has no bearer token"}
@@ -101,9 +109,10 @@ func (r *Reviewer) Decide(ctx context.Context, token, verb, path string) Decisio
 	if known && before.fresh(r.now()) {
 		return before.Decision
 	}
-	// Tokens of strangers share a budget, which does not delay those who were allowed before.
-	if (!known || before.Status != http.StatusOK) && !r.rate.TryAccept() {
-		return Decision{http.StatusTooManyRequests, fmt.Sprintf("too many requests with tokens that are not known: %d a second are reviewed", maxReviews)}
+	// Tokens of strangers have a budget for each address, which does not delay those who were allowed
+	// before, and delays nobody with another address.
+	if (!known || before.Status != http.StatusOK) && !r.mayReview(address) {
+		return Decision{http.StatusTooManyRequests, fmt.Sprintf("too many requests with tokens that are not known: %d a second are reviewed for an address", maxReviews)}
 	}
 	result, _, _ := r.flights.Do(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewLimit) // others may wait for it
@@ -111,6 +120,18 @@ func (r *Reviewer) Decide(ctx context.Context, token, verb, path string) Decisio
 		return r.review(ctx, key, token, verb, path), nil
 	})
 	return result.(Decision)
+}
+
+// mayReview counts a review for an address, if the limits allow one more.
+func (r *Reviewer) mayReview(address string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limiter, ok := r.addresses.Get(address)
+	if !ok {
+		limiter = flowcontrol.NewTokenBucketRateLimiter(maxReviews, maxReviewBurst)
+		r.addresses.Add(address, limiter)
+	}
+	return limiter.(flowcontrol.RateLimiter).TryAccept() && r.total.TryAccept()
 }
 
 // hash identifies a request without its token.

@@ -89,7 +89,7 @@ func TestReviewsAreCached(t *testing.T) {
 		expect := func(token string, status, reviews int) {
 			t.Helper()
 			before := server.reviews
-			if got := reviewer.Decide(t.Context(), token, "get", "/metrics"); got.Status != status {
+			if got := reviewer.Decide(t.Context(), "10.0.0.1", token, "get", "/metrics"); got.Status != status {
 				t.Errorf("%s: %d, want %d", token, got.Status, status)
 			}
 			if got := server.reviews - before; got != reviews {
@@ -111,7 +111,7 @@ func TestReviewsAreCached(t *testing.T) {
 		var requests sync.WaitGroup
 		before := server.reviews
 		for range 10 {
-			requests.Go(func() { reviewer.Decide(context.Background(), "known-prometheus", "get", "/metrics") })
+			requests.Go(func() { reviewer.Decide(context.Background(), "10.0.0.1", "known-prometheus", "get", "/metrics") })
 		}
 		requests.Wait()
 		if got := server.reviews - before; got != 1 {
@@ -125,18 +125,18 @@ func TestStrangersDoNotDisplaceOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{allowed: map[string]string{"prometheus": "/metrics"}}
 		reviewer := NewReviewer(server, time.Now)
-		if got := reviewer.Decide(t.Context(), "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
+		if got := reviewer.Decide(t.Context(), "10.0.0.1", "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
 			t.Fatal(got)
 		}
 		refused, began := 0, time.Now()
 		for minute := range 10 {
 			for i := range 5000 {
-				if reviewer.Decide(t.Context(), fmt.Sprint(minute, i), "get", "/metrics").Status == http.StatusTooManyRequests {
+				if reviewer.Decide(t.Context(), "10.0.0.1", fmt.Sprint(minute, i), "get", "/metrics").Status == http.StatusTooManyRequests {
 					refused++
 				}
 			}
 			<-time.After(allowedTTL)
-			if got := reviewer.Decide(t.Context(), "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
+			if got := reviewer.Decide(t.Context(), "10.0.0.1", "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
 				t.Fatalf("after %d minutes: %v", minute, got)
 			}
 		}
@@ -145,6 +145,32 @@ func TestStrangersDoNotDisplaceOthers(t *testing.T) {
 		}
 		if got := len(reviewer.cached.Keys()); got > maxCached {
 			t.Errorf("%d decisions are cached", got)
+		}
+	})
+}
+
+// TestStrangersDoNotDelayANewToken uses up the budget of one address: a token from another one is
+// reviewed at once.
+func TestStrangersDoNotDelayANewToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &apiServer{allowed: map[string]string{"prometheus": "/metrics"}}
+		reviewer := NewReviewer(server, time.Now)
+		for i := range 1000 {
+			reviewer.Decide(t.Context(), "10.0.0.9", fmt.Sprint(i), "get", "/metrics")
+		}
+		if got := reviewer.Decide(t.Context(), "10.0.0.9", "known-prometheus", "get", "/metrics"); got.Status != http.StatusTooManyRequests {
+			t.Errorf("from the same address: %v", got)
+		}
+		if got := reviewer.Decide(t.Context(), "10.0.0.1", "known-prometheus", "get", "/metrics"); got.Status != http.StatusOK {
+			t.Errorf("from another address: %v", got)
+		}
+		<-time.After(10 * time.Second)
+		before := server.reviews
+		for i := range 10_000 {
+			reviewer.Decide(t.Context(), fmt.Sprintf("fd00::%x", i), fmt.Sprint("more", i), "get", "/metrics")
+		}
+		if got := server.reviews - before; got > 2*maxAllReviews {
+			t.Errorf("%d reviews at once for all addresses", got)
 		}
 	})
 }

@@ -27,7 +27,7 @@ type Server struct {
 	Watches func() []watch.KindStats
 	Log     logr.Logger
 
-	retryInterval time.Duration // openAgain by default
+	retryInterval time.Duration // the constant by default
 }
 
 // Run serves until the context ends, and then removes the socket. It returns no error, since
