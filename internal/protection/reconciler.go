@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -118,6 +119,9 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 	case kube.IsStale(err):
 		return reconcile.Conflict()
 	case err != nil:
+		if apierrors.IsForbidden(err) {
+			_ = r.report(ctx, s, facts.Denied(step.Do, kube.RedactedMessage(err))) // the failure is retried
+		}
 		err = fmt.Errorf("%s: %w", step.Do, kube.Redacted(err))
 		logr.FromContextOrDiscard(ctx).Info("cannot reconcile a usage", "usage", s.key.String(), "step", step.Do, "error", err.Error())
 		return reconcile.Fail(err)

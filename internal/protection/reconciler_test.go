@@ -2,6 +2,7 @@ package protection
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -433,6 +434,15 @@ func TestReconcileAfterAFailedRequest(t *testing.T) {
 				t.Errorf("the event of the other write brings the next reconcile; got %+v", out)
 			case tc.want != "" && (out.Err == nil || !strings.HasPrefix(out.Err.Error(), tc.want)):
 				t.Errorf("want an error that begins with %q, got %v", tc.want, out.Err)
+			}
+			if apierrors.IsForbidden(tc.err) && tc.want != "write the status: " {
+				if got := w.ready(); !strings.HasPrefix(got, "False Unavailable: cannot ") || !strings.Contains(got, "Forbidden") {
+					t.Errorf("the condition does not report the denial: %s", got)
+				}
+				w.refreshIndex()
+				if _, writes := w.reconcile(t); slices.Contains(writes, "update-status Usage prod/u") {
+					t.Errorf("the same denial is reported again: %q", writes)
+				}
 			}
 			w.Before = nil
 			w.refreshIndex()

@@ -203,6 +203,16 @@ func (f Facts) finishWith(status metav1.ConditionStatus, reason, message string)
 	}}
 }
 
+// Denied is the end of a reconcile of which a step was denied, for lack of a permission for example.
+func (f Facts) Denied(do Do, why string) Step {
+	what := map[Do]string{
+		PatchUsage: "change the usage", AddLabel: "add the in-use label to the used object", RemoveLabel: "remove the in-use label of the used object",
+		Replay: "replay the deletion of the used object", ForgetRefused: "delete the record of the refused deletion",
+		RemoveFinalizer: "remove the finalizer of the usage", DeleteUsage: "delete the usage, of which the using object is gone",
+	}[do]
+	return f.finishWith(condition.False, Unavailable, "cannot "+what+": "+why)
+}
+
 func (f Facts) missing(which string, r usage.Ref, unreadable string) Step {
 	switch unreadable {
 	case "":

@@ -34,7 +34,8 @@ import (
 
 // InstallationVariable names a file with what 'espalier install' prints. If it is set, the controllers
 // of a package's tests run as the service account in it, with its roles and no other permissions
-// than an administrator grants for each definition.
+// than an administrator grants for each definition. Packages whose controllers run as a user of their own
+// are left out.
 const InstallationVariable = "ESPALIER_TEST_INSTALLATION"
 
 // install applies the roles and policies of an installation, and grants its service account what the
@@ -134,6 +135,7 @@ func (a *administrator) run(ctx context.Context) {
 		for _, resource := range []string{"usages", "clusterusages"} {
 			a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
 		}
+		a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Resource: "usages"}, a.usage)
 		select {
 		case <-ctx.Done():
 			return

@@ -103,7 +103,7 @@ func start(t *testing.T, config *rest.Config) {
 	if as != nil {
 		options.Config.Impersonate, options.Config.WrapTransport = as.Impersonate, as.WrapTransport
 	}
-	if file := os.Getenv(InstallationVariable); file != "" {
+	if file := os.Getenv(InstallationVariable); file != "" && as == nil {
 		installed, namespace, err := install(t, config, file, options.Providers)
 		if err != nil {
 			cancel()
