@@ -14,8 +14,8 @@ if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null;
 fi
 
 out=$(mktemp)
-export ESPALIER_TEST_SUMMARY=$out.summary
-trap 'rm -f "$out" "$out.installation" "$ESPALIER_TEST_SUMMARY"' EXIT
+export ESPALIER_TEST_SUMMARY=$out.summary ESPALIER_TEST_INSTALLATION=$out.installation
+trap 'rm -f "$out" "$ESPALIER_TEST_INSTALLATION" "$ESPALIER_TEST_SUMMARY"' EXIT
 status=0
 begin=$SECONDS
 
@@ -28,6 +28,12 @@ run() {
 	$go test -timeout=60m "$@" 2>&1 | { grep -v -e '\[no test files\]' -e '\[no tests to run\]' || true; } | tee -a "$out"
 }
 
+# The controllers that black-box tests share run as the service account of an installation, with exactly its roles.
+if ! $go run ./cmd/espalier install >"$ESPALIER_TEST_INSTALLATION"; then
+	echo "espalier install failed" >&2
+	exit 1
+fi
+
 # The slowest packages start first, so that none of them runs alone at the end.
 slow=(./test/image ./test/watches ./test/deletion ./test/backup ./test/crash ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/providers/...)
 if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
@@ -38,13 +44,6 @@ else
 	# The race detector only runs for packages that start goroutines.
 	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
-fi
-# The attacks and a black-box suite once more, on controllers that run as the service account of an installation, with its roles.
-installation=$out.installation
-if $go run ./cmd/espalier install >"$installation"; then
-	ESPALIER_TEST_INSTALLATION=$installation run "$@" ./test/security ./test/identity || status=1
-else
-	status=1
 fi
 # The control plane is tested without the race detector: compiling its dependencies for it takes longer than all tests.
 for module in controlplane hack/release; do

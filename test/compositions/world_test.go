@@ -17,6 +17,7 @@ import (
 
 func TestAnInvalidResourceBlocksNoOther(t *testing.T) {
 	s := suite.New(t)
+	s.AllowComposing(t, "w.$GROUP")
 	var calls atomic.Int64
 	widget := schema.GroupVersionKind{Group: "w." + s.Group, Version: "v1", Kind: "Widget"}
 	serveFunction(t, s, func(g functionInput) functionOutput {

@@ -34,7 +34,10 @@ var before map[string]*unstructured.Unstructured
 
 func TestMain(m *testing.M) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // about the names of others' finalizers
-	load := func(t *testing.T, w *testkit.Cluster) { before = live.Load(t, w, live.Crossplane, live.KRO) }
+	load := func(t *testing.T, w *testkit.Cluster) {
+		w.Apply(t, suite.ComposingRole("composed", "", "apps", "platform.example.org", "legacy.example.org"))
+		before = live.Load(t, w, live.Crossplane, live.KRO)
+	}
 	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: observe}, load))
 }
 

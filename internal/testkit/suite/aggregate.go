@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"context"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -8,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -15,10 +17,15 @@ import (
 // tests' API server does.
 func Aggregate(t *testing.T, config *rest.Config) {
 	t.Helper()
-	roles := kubernetes.NewForConfigOrDie(config).RbacV1().ClusterRoles()
-	all, err := roles.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
+	if err := aggregate(t.Context(), kubernetes.NewForConfigOrDie(config).RbacV1().ClusterRoles()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func aggregate(ctx context.Context, roles rbacclient.ClusterRoleInterface) error {
+	all, err := roles.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
 	}
 	for i := range all.Items {
 		into := &all.Items[i]
@@ -30,7 +37,7 @@ func Aggregate(t *testing.T, config *rest.Config) {
 		for _, s := range into.AggregationRule.ClusterRoleSelectors {
 			selector, err := metav1.LabelSelectorAsSelector(&s)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			for _, from := range all.Items {
 				if from.Name != into.Name && selector.Matches(labels.Set(from.Labels)) {
@@ -41,8 +48,9 @@ func Aggregate(t *testing.T, config *rest.Config) {
 		if equality.Semantic.DeepEqual(before, into.Rules) {
 			continue
 		}
-		if _, err := roles.Update(t.Context(), into, metav1.UpdateOptions{FieldManager: "clusterrole-aggregation-controller"}); err != nil {
-			t.Fatal(err)
+		if _, err := roles.Update(ctx, into, metav1.UpdateOptions{FieldManager: "clusterrole-aggregation-controller"}); err != nil {
+			return err
 		}
 	}
+	return nil
 }

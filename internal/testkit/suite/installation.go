@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
@@ -99,9 +100,11 @@ func providerPermissions(providers []managed.Provider) ([]rbac.Permission, error
 
 // administrator grants the controllers what each definition needs of them, as an administrator does
 // with 'espalier rbac': listing its kind, and impersonating its service account. What the account
-// itself needs is granted by tests.
+// itself needs is granted by tests, and so is what composites consist of beyond ConfigMaps and Secrets, by
+// ClusterRoles with the label for that.
 type administrator struct {
 	client  dynamic.Interface
+	roles   rbacclient.ClusterRoleInterface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
 	to      []rbacv1.Subject
 	granted map[string]string // by definition, the generation that it was granted for
@@ -119,15 +122,17 @@ func newAdministrator(config, as *rest.Config) *administrator {
 	}
 	return &administrator{
 		client:  dynamic.NewForConfigOrDie(config),
+		roles:   kubernetes.NewForConfigOrDie(config).RbacV1().ClusterRoles(),
 		mapper:  restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(config))),
 		to:      []rbacv1.Subject{rbac.UserSubject(review.Status.UserInfo.Username)},
 		granted: map[string]string{}, needs: map[string][]rbac.Permission{},
 	}
 }
 
-// run grants until the context ends.
+// run grants until the context ends. A conflict is retried in the next turn.
 func (a *administrator) run(ctx context.Context) {
 	for {
+		_ = aggregate(ctx, a.roles)
 		for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
 			a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
 		}

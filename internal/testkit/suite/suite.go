@@ -186,6 +186,23 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
 `)
 }
 
+// AllowComposing allows the controllers to compose all kinds of API groups, as an administrator does
+// for composites. Without an installation they may do so anyway.
+func (s Suite) AllowComposing(t *testing.T, groups ...string) {
+	t.Helper()
+	s.Apply(t, ComposingRole("$ID-composed", groups...))
+}
+
+// ComposingRole is a ClusterRole that allows the controllers to compose all kinds of API groups.
+func ComposingRole(name string, groups ...string) string {
+	return fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %s, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
+rules: [{apiGroups: ["%s"], resources: ["*"], verbs: [get, list, watch, create, update, patch, delete]}]
+`, name, strings.Join(groups, `", "`))
+}
+
 // Kind is one of the test's own kinds.
 func (s Suite) Kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: s.Group, Version: "v1alpha1", Kind: name}
