@@ -2,6 +2,7 @@ package creation
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
