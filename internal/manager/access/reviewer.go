@@ -23,7 +23,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/utils/lru"
 )
 
 // Limits of reviews. A revoked permission is noticed after allowedTTL.
@@ -63,7 +62,7 @@ type Reviewer struct {
 	total   flowcontrol.RateLimiter
 
 	mu        sync.Mutex
-	addresses *lru.Cache // a flowcontrol.RateLimiter by address
+	addresses *cache.LRUExpireCache // a flowcontrol.RateLimiter by address
 }
 
 // NewReviewer returns a reviewer.
@@ -72,7 +71,7 @@ func NewReviewer(reviews Reviews, now func() time.Time) *Reviewer {
 	_, _ = rand.Read(key) // it never returns an error
 	return &Reviewer{
 		reviews: reviews, now: now, key: key, cached: cache.NewLRUExpireCacheWithClock(maxCached, clock(now)),
-		total: flowcontrol.NewTokenBucketRateLimiter(maxAllReviews, 2*maxAllReviews), addresses: lru.New(maxAddresses),
+		total: flowcontrol.NewTokenBucketRateLimiter(maxAllReviews, 2*maxAllReviews), addresses: cache.NewLRUExpireCacheWithClock(maxAddresses, clock(now)),
 	}
 }
 
@@ -129,7 +128,7 @@ func (r *Reviewer) mayReview(address string) bool {
 	limiter, ok := r.addresses.Get(address)
 	if !ok {
 		limiter = flowcontrol.NewTokenBucketRateLimiter(maxReviews, maxReviewBurst)
-		r.addresses.Add(address, limiter)
+		r.addresses.Add(address, limiter, rememberedTTL)
 	}
 	return limiter.(flowcontrol.RateLimiter).TryAccept() && r.total.TryAccept()
 }
