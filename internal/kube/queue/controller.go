@@ -75,7 +75,13 @@ func (e *Engine) register(c *Controller) (previous *Controller) {
 }
 
 // Enqueue enqueues an object.
-func (c *Controller) Enqueue(key object.Key, p watch.Priority) { c.queue.Add(key, p) }
+func (c *Controller) Enqueue(key object.Key, p watch.Priority) {
+	namespace := key.Namespace
+	if onBehalfOf := c.engine.OnBehalfOf; namespace == "" && onBehalfOf != nil {
+		namespace = onBehalfOf(c.Kind, key)
+	}
+	c.queue.AddFor(namespace, key, p)
+}
 
 // State is the state of the kind's watch.
 func (c *Controller) State() watch.State {

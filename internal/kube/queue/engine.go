@@ -33,6 +33,9 @@ type Config struct {
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
+	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
+	// it takes turns; empty if there is none. It is optional, is called concurrently, and must not block.
+	OnBehalfOf func(schema.GroupVersionKind, object.Key) string
 }
 
 // Engine runs controllers. It is safe for concurrent use.

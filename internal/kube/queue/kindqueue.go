@@ -30,6 +30,8 @@ type kindQueue struct {
 // item is the state of a key.
 type item struct {
 	key object.Key
+	// namespace is the namespace with which the key takes turns.
+	namespace string
 	// requested says that the key was requested, and request how: it waits in the queue, or for the end of its
 	// reconcile.
 	requested, active bool
@@ -97,12 +99,21 @@ func (k *kindQueue) markDrained() {
 }
 
 // Add requests a reconcile of the key.
-func (k *kindQueue) Add(key object.Key, p watch.Priority) {
+func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p) }
+
+// AddFor is Add for a key that takes turns with those of a namespace. A key that waits already keeps
+// its turn.
+func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
-	if !k.isClosed() {
-		k.request(k.item(key), request{p, time.Now()})
+	if k.isClosed() {
+		return
 	}
+	it := k.item(key)
+	if !it.requested {
+		it.namespace = namespace
+	}
+	k.request(it, request{p, time.Now()})
 }
 
 func (k *kindQueue) isClosed() bool { return k.closed || k.parent.closed }
@@ -111,7 +122,7 @@ func (k *kindQueue) isClosed() bool { return k.closed || k.parent.closed }
 func (k *kindQueue) item(key object.Key) *item {
 	it, ok := k.items[key]
 	if !ok {
-		it = &item{key: key}
+		it = &item{key: key, namespace: key.Namespace}
 		it.element.value = it
 		k.items[key] = it
 	}

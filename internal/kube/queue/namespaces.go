@@ -1,8 +1,8 @@
 package queue
 
 // namespaces are the waiting keys of one kind and priority. Namespaces take turns: one with many
-// keys delays another by one key at a time. Keys of cluster-scoped objects are one namespace. It
-// has nothing for namespaces without keys, and each operation takes the same time however many
+// keys delays another by one key at a time. Keys of cluster-scoped objects are one namespace, unless
+// Config.OnBehalfOf names one. It has nothing for namespaces without keys, and each operation takes the same time however many
 // keys wait.
 type namespaces struct {
 	byName map[string]*namespace
@@ -20,7 +20,7 @@ func (n *namespaces) empty() bool { return len(n.byName) == 0 }
 // push adds an item behind those of its namespace. A namespace without keys has its turn after
 // all others.
 func (n *namespaces) push(it *item) {
-	name := it.key.Namespace
+	name := it.namespace
 	ns := n.byName[name]
 	if ns == nil {
 		ns = &namespace{}
@@ -47,8 +47,8 @@ func (n *namespaces) pop() *item {
 // remove removes a waiting item.
 func (n *namespaces) remove(it *item) {
 	it.element.unlink()
-	if ns := n.byName[it.key.Namespace]; ns.items.empty() {
+	if ns := n.byName[it.namespace]; ns.items.empty() {
 		ns.round.unlink()
-		delete(n.byName, it.key.Namespace)
+		delete(n.byName, it.namespace)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
@@ -119,8 +120,18 @@ func New(o Options) (*Cluster, error) {
 	k.Quota = watch.NewQuota(o.WatchLimits)
 	k.Hub = watch.New(k.watchConfig(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
-	k.Engine = queue.New(queue.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe})
+	k.Engine = queue.New(queue.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe, OnBehalfOf: k.claimNamespace})
 	return k, nil
+}
+
+// claimNamespace returns the namespace of the claim of a composite; empty for other cluster-scoped
+// objects.
+func (k *Cluster) claimNamespace(kind schema.GroupVersionKind, key object.Key) string {
+	composite, _ := k.Hub.GetCached(kind, "", key.Name)
+	if composite == nil {
+		return ""
+	}
+	return composite.GetLabels()[apiextensions.ClaimNamespaceLabel]
 }
 
 // watchConfig returns the configuration of a hub that watches with a client.
