@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
 const (
@@ -109,7 +111,8 @@ func isForbidden(_ watch.EventType, o *unstructured.Unstructured) bool {
 	return false
 }
 
-// restrict grants the limited user all permissions that the controllers need, except for Secrets.
+// restrict grants the limited user all permissions that the controllers need, except for Secrets other
+// than the signing key.
 func (b *bench) restrict(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(b.plane.Config())
 	if err != nil {
@@ -122,6 +125,7 @@ func (b *bench) restrict(ctx context.Context) error {
 			{APIGroups: []string{group, "kro.run", "internal.kro.run", "espalier.dev", "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
 				"apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "authorization.k8s.io", "authentication.k8s.io", "events.k8s.io"}, Resources: all, Verbs: all},
 			{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces", "events"}, Verbs: all},
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{v1alpha1.SigningKeySecret}, Verbs: []string{"get"}},
 			{NonResourceURLs: all, Verbs: all},
 		},
 	}
