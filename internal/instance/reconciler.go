@@ -80,6 +80,12 @@ type reconcileState struct {
 	facts plan.Facts
 	// observedKinds are the kinds whose children have been read in this round.
 	observedKinds map[schema.GroupKind]bool
+	// desiredNamespaces are those of desired objects, as far as the inventory has not recorded
+	// them when they were desired first; see childNamespaces.
+	desiredNamespaces map[string]struct{}
+	// namespacesOf is the revision of the instance whose inventory was last read for its
+	// namespaces.
+	namespacesOf *unstructured.Unstructured
 	// unreadKinds are the kinds whose objects can't be read now.
 	unreadKinds []schema.GroupKind
 	// lookupErr is why a kind that was recorded can't be looked up.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -151,7 +152,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 // recordStatusRefusal records an event if the status can't be written and a retry won't succeed.
 func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
 	if kube.IsPermanent(err) {
-		s.memory.refusals.Record(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status is outdated: "+err.Error())
+		message := "the status is outdated: " + err.Error()
+		if apierrors.IsForbidden(err) {
+			message += r.grantHint(s.key.Namespace)
+		}
+		s.memory.refusals.Record(r.Events, s.instance, telemetry.FailedStatusUpdate, message)
 	}
 }
 

@@ -106,7 +106,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 		if err != nil || availability == kube.Gone {
 			continue // of a kind that is gone there are no objects
 		}
-		children, state := s.readChildren(gvk)
+		children, state := r.readChildren(ctx, s, gvk)
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // the kind is gone since it was looked up
 		}
