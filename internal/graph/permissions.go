@@ -20,6 +20,9 @@ var (
 	// controllerVerbs are used by the controllers themselves, even if they impersonate a
 	// service account for the instances.
 	controllerVerbs = []string{"list", "watch"}
+	// finalizerVerb is used by the controllers to remove the finalizers of instances whose namespace
+	// is being deleted: the roles of their account in it are gone then.
+	finalizerVerb = "patch"
 )
 
 // Permissions are the permissions that reconciling the instances of a definition needs.
@@ -78,6 +81,9 @@ func RequiredPermissionsIn(spec *v1alpha1.DefinitionSpec, scope Scope, served fu
 	n := needs{scope: scope, served: served}
 	instanceKind := spec.Schema.InstanceKind()
 	n.Controllers = n.permissionsFor(controllerVerbs, instanceKind, []string{""}, "", "")
+	if scope.Namespace != "" {
+		n.Controllers = append(n.Controllers, n.permissionsFor([]string{finalizerVerb}, instanceKind, []string{""}, "", "")...)
+	}
 	instances := scope.instances()
 	if spec.Schema.Scope == v1alpha1.ClusterScope {
 		instances = []string{""}

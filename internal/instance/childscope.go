@@ -73,6 +73,12 @@ func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease 
 		return found, r.withHint(s, state)
 	}
 	found, state := lease.ChildrenIn(gvk, namespaces, s.owner.ID())
+	if state.Reason == watch.Forbidden {
+		gone := func(namespace string) bool { return r.isGoneWithNamespace(ctx, s, namespace) }
+		if left := slices.DeleteFunc(slices.Clone(namespaces), gone); len(left) < len(namespaces) {
+			found, state = lease.ChildrenIn(gvk, left, s.owner.ID())
+		}
+	}
 	return found, r.withHint(s, state)
 }
 

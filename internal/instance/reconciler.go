@@ -37,6 +37,9 @@ type Reconciler struct {
 	Cluster  Cluster
 	Children ChildCache
 	Lease    func(watch.Subscriber) Lease
+	// Controllers has the controllers' own permissions, for the account of a definition in a
+	// namespace; nil for others. See terminating_namespace.go.
+	Controllers Controllers
 	// Instances caches the instances themselves.
 	Instances InstanceCache
 	Kinds     Kinds
@@ -83,6 +86,8 @@ type reconcileState struct {
 	// desiredNamespaces are those of desired objects, as far as the inventory has not recorded
 	// them when they were desired first; see childNamespaces.
 	desiredNamespaces map[string]struct{}
+	// namespaceStates are the namespaces that were read in this reconcile.
+	namespaceStates map[string]namespaceState
 	// namespacesOf is the revision of the instance whose inventory was last read for its
 	// namespaces.
 	namespacesOf *unstructured.Unstructured

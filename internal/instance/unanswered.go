@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -58,6 +59,9 @@ func (r *Reconciler) listLabelled(ctx context.Context, s *reconcileState, gvk sc
 	}
 	for _, namespace := range namespaces {
 		found, err := r.Cluster.ListIn(ctx, gvk, namespace, v1alpha1.ApplySetPartOfLabel+"="+s.owner.ID())
+		if apierrors.IsForbidden(err) && r.isGoneWithNamespace(ctx, s, namespace) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

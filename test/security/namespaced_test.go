@@ -40,7 +40,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: site}
 subjects: [{kind: ServiceAccount, namespace: $NS, name: espalier}]
 `
 
-const account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: espalier, namespace: $NS}\n"
+// account is the account of the test's namespace. An administrator lets the controllers remove finalizers
+// of instances in namespaces that are being deleted, as 'espalier rbac' prints it.
+const account = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: espalier, namespace: $NS}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: $ID-finalizers, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
+rules: [{apiGroups: [$GROUP], resources: [sites], verbs: [patch]}]
+`
 
 // siteGroup composes a ConfigMap and a Secret in the namespace that the instance names, or in its own.
 const siteGroup = `
@@ -194,8 +205,9 @@ func TestChildrenInNamespacesWithoutPermissionAreNotGone(t *testing.T) {
 	})
 	s.Delete(t, s.Kind("Site"), s.NS, "x")
 	s.Await(t, s.Kind("Site"), s.NS, "x", func(o *unstructured.Unstructured) error {
-		if got := testkit.JSON(o); !strings.Contains(got, `in the namespace \"`+next+`\"`) {
-			return errors.New("its deletion does not name the namespace: " + got)
+		// The watch may be open still.
+		if got := testkit.JSON(o); !strings.Contains(got, `in the namespace \"`+next+`\"`) && !strings.Contains(got, next+"/x-key: Forbidden") {
+			return errors.New("its deletion does not say what is forbidden: " + got)
 		}
 		return nil
 	})
@@ -205,4 +217,21 @@ func TestChildrenInNamespacesWithoutPermissionAreNotGone(t *testing.T) {
 	s.Apply(t, fmt.Sprintf(roleIn, next))
 	s.AwaitGone(t, s.Kind("Site"), s.NS, "x")
 	s.AwaitGone(t, secretKind, next, "x-key")
+}
+
+// TestANamespaceIsDeletedWithTheRolesOfItsAccount deletes a namespace with an instance, the account and
+// its only role, in no order. A child in another namespace is deleted first.
+func TestANamespaceIsDeletedWithTheRolesOfItsAccount(t *testing.T) {
+	s := suite.New(t)
+	shared := otherNamespace(t, s, "shared")
+	s.Apply(t, account+"---"+fmt.Sprintf(roleIn, s.NS)+"---"+fmt.Sprintf(roleIn, shared)+"---"+siteGroup)
+	s.Await(t, suite.RG, s.NS, "site", suite.HasCondition("ControllerReady", "True", "Running"))
+	s.Apply(t, fmt.Sprintf(site, "x", s.NS, "one", "")+"---\n"+fmt.Sprintf(site, "z", s.NS, "one", shared))
+	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
+	s.AwaitReady(t, s.Kind("Site"), s.NS, "z")
+	s.Delete(t, namespaceKind, "", s.NS)
+	s.AwaitGone(t, namespaceKind, "", s.NS)
+	if s.Get(t, secretKind, shared, "z-key") != nil {
+		t.Error("the child in the other namespace is left behind")
+	}
 }
