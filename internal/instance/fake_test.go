@@ -225,14 +225,20 @@ func (f fakeCache) Watch(t watch.Target) watch.State {
 }
 
 func (f fakeCache) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State) {
+	if state, ok := f.unsynced[kind.Kind+" in all"]; ok {
+		f.fake.wanted = append(f.fake.wanted, kind.Kind)
+		return nil, state
+	}
 	return f.Matching(kind, "", labels.SelectorFromSet(labels.Set{v1alpha1.ApplySetPartOfLabel: owner}))
 }
 
 func (f fakeCache) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) (all []*unstructured.Unstructured, state watch.State) {
+	state = f.state(kind)
 	for _, namespace := range namespaces {
 		f.fake.wanted = append(f.fake.wanted, kind.Kind+" in "+namespace)
-		if state = f.state(kind); f.unsynced[kind.Kind+" in "+namespace].Phase != "" {
-			return all, f.unsynced[kind.Kind+" in "+namespace]
+		if one := f.unsynced[kind.Kind+" in "+namespace]; one.Phase != "" {
+			state = one
+			continue
 		}
 		all = append(all, f.matching(kind, namespace, labels.SelectorFromSet(labels.Set{v1alpha1.ApplySetPartOfLabel: owner}))...)
 	}

@@ -111,6 +111,8 @@ type reconcileState struct {
 	// requeueAfter and pruneAfter are when to reconcile again, the latter for pruning; 0 for no
 	// time.
 	requeueAfter, pruneAfter time.Duration
+	// obstacleAfter is when to reconcile again for obstacles that cannot be watched; 0 for no time.
+	obstacleAfter time.Duration
 	// errs are the errors of this reconcile for which a retry may succeed.
 	errs []error
 }

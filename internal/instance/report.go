@@ -66,7 +66,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.requeueAfter, s.pruneAfter, summary.Retry, s.desired.RequeueAfter))
+	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, summary.Retry, s.desired.RequeueAfter))
 }
 
 // soonest is the shortest of the delays; 0 is none.
