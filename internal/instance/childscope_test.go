@@ -147,7 +147,9 @@ func TestAModifiedInventoryLosesNoNamespace(t *testing.T) {
 		f.annotate(shop, v1alpha1.ApplySetNamespacesAnnotation, "")
 		return f
 	}
-	gone := func(f *fixture) bool { return f.objects[object.Key{Kind: "ConfigMap", Namespace: "team", Name: "b"}] == nil }
+	gone := func(f *fixture) bool {
+		return f.objects[object.Key{Kind: "ConfigMap", Namespace: "team", Name: "b"}] == nil
+	}
 	t.Run("while this process has read it", func(t *testing.T) {
 		f := modified(t)
 		f.unsynced = forbidden("all")
