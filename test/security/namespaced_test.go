@@ -40,8 +40,9 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: site}
 subjects: [{kind: ServiceAccount, namespace: $NS, name: espalier}]
 `
 
-// account is the account of the test's namespace. An administrator lets the controllers remove finalizers
-// of instances in namespaces that are being deleted, as 'espalier rbac' prints it.
+// account is the account of the test's namespace. An administrator lets the controllers of an
+// installation remove finalizers of instances in namespaces that are being deleted, as 'espalier rbac'
+// prints it, and impersonate the account also when the Role for that is gone with the namespace.
 const account = `
 apiVersion: v1
 kind: ServiceAccount
@@ -49,8 +50,16 @@ metadata: {name: espalier, namespace: $NS}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: $ID-finalizers, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
-rules: [{apiGroups: [$GROUP], resources: [sites], verbs: [patch]}]
+metadata: {name: $ID-controllers}
+rules:
+- {apiGroups: [$GROUP], resources: [sites], verbs: [patch]}
+- {apiGroups: [""], resources: [serviceaccounts], resourceNames: [espalier], verbs: [impersonate]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: $ID-controllers}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: $ID-controllers}
+subjects: [{kind: ServiceAccount, namespace: espalier-system, name: espalier-controllers}]
 `
 
 // siteGroup composes a ConfigMap and a Secret in the namespace that the instance names, or in its own.
