@@ -11,7 +11,8 @@ import (
 )
 
 // The verbs that a reconcile of an instance uses on the instance, on its children and on
-// external objects. Children are found by their labels in all namespaces.
+// external objects. Children are found by their labels: in all namespaces, or, for a definition
+// in a namespace, in those in which an instance may have some.
 var (
 	instanceVerbs  = []string{"get", "list", "patch"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
@@ -19,6 +20,9 @@ var (
 	// controllerVerbs are used by the controllers themselves, even if they impersonate a
 	// service account for the instances.
 	controllerVerbs = []string{"list", "watch"}
+	// finalizerVerb is used by the controllers to remove the finalizers of instances whose namespace
+	// is being deleted: the roles of their account in it are gone then.
+	finalizerVerb = "patch"
 )
 
 // Permissions are the permissions that reconciling the instances of a definition needs.
@@ -32,47 +36,152 @@ type Permissions struct {
 	UnresolvedKinds []schema.GroupVersionKind
 }
 
+// Scope says where the permissions of a definition's account are needed: that of a definition in
+// a namespace needs them in single namespaces.
+type Scope struct {
+	// Namespace is the definition's own; empty for a cluster-scoped definition, whose account needs
+	// its permissions in all namespaces.
+	Namespace string
+	// Instances are further namespaces that have instances of a definition in a namespace.
+	Instances []string
+}
+
+// instances are the namespaces that instances are in; one empty one stands for all.
+func (s Scope) instances() []string {
+	if s.Namespace == "" {
+		return []string{""}
+	}
+	all := append([]string{s.Namespace}, s.Instances...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Served is how a kind is served.
+type Served struct {
+	Resource      string
+	ClusterScoped bool
+}
+
 // RequiredPermissions returns the permissions that reconciling the instances of a
-// definition needs. served returns the resource that serves a kind. The definition need
-// not compile: invalid nodes need no permission.
-func RequiredPermissions(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (resource string, ok bool)) (r Permissions) {
-	if spec.Schema == nil {
-		return r
-	}
-	permissionsFor := func(verbs []string, gvk schema.GroupVersionKind, sub, name string) (permissions []rbac.Permission) {
+// definition needs in all namespaces. served returns the resource that serves a kind. The
+// definition need not compile: invalid nodes need no permission.
+func RequiredPermissions(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (resource string, ok bool)) Permissions {
+	return RequiredPermissionsIn(spec, Scope{}, func(gvk schema.GroupVersionKind) (Served, bool) {
 		resource, ok := served(gvk)
-		if !ok {
-			if !slices.Contains(r.UnresolvedKinds, gvk) {
-				r.UnresolvedKinds = append(r.UnresolvedKinds, gvk)
-			}
-			return nil
-		}
-		for _, verb := range verbs {
-			permissions = append(permissions, rbac.Permission{Verb: verb, Group: gvk.Group, Resource: resource + sub, Name: name})
-		}
-		return permissions
+		return Served{Resource: resource}, ok
+	})
+}
+
+// RequiredPermissionsIn is RequiredPermissions for a scope. A namespace that a template or a
+// reference computes is unknown: there the permissions come on top.
+func RequiredPermissionsIn(spec *v1alpha1.DefinitionSpec, scope Scope, served func(schema.GroupVersionKind) (Served, bool)) Permissions {
+	if spec.Schema == nil {
+		return Permissions{}
 	}
+	n := needs{scope: scope, served: served}
 	instanceKind := spec.Schema.InstanceKind()
-	r.Controllers = permissionsFor(controllerVerbs, instanceKind, "", "")
-	r.Instances = slices.Concat(permissionsFor(instanceVerbs, instanceKind, "", ""), permissionsFor([]string{"update"}, instanceKind, "/status", ""),
-		permissionsFor([]string{"update"}, instanceKind, "/finalizers", "")) // for owner references with blockOwnerDeletion
-	for _, d := range drafts(spec, nil) {
+	n.Controllers = n.permissionsFor(controllerVerbs, instanceKind, []string{""}, "", "")
+	if scope.Namespace != "" {
+		n.Controllers = append(n.Controllers, n.permissionsFor([]string{finalizerVerb}, instanceKind, []string{""}, "", "")...)
+	}
+	instances := scope.instances()
+	if spec.Schema.Scope == v1alpha1.ClusterScope {
+		instances = []string{""}
+	}
+	n.Instances = slices.Concat(n.permissionsFor(instanceVerbs, instanceKind, instances, "", ""), n.permissionsFor([]string{"update"}, instanceKind, instances, "/status", ""),
+		n.permissionsFor([]string{"update"}, instanceKind, instances, "/finalizers", "")) // for owner references with blockOwnerDeletion
+	all := drafts(spec, nil)
+	watched := n.watchedNamespaces(all)
+	for _, d := range all {
 		switch {
 		case d.broken, d.Variable:
 		case !d.External:
-			r.Instances = append(r.Instances, permissionsFor(childVerbs, d.Kind, "", "")...)
-			r.Instances = append(r.Instances, d.namespacePermissions()...)
+			n.Instances = append(n.Instances, n.permissionsFor(childVerbs, d.Kind, n.namespacesOf(d), "", "")...)
+			n.Instances = append(n.Instances, n.permissionsFor(referenceVerbs, d.Kind, watched, "", "")...)
+			if scope.Namespace == "" {
+				n.Instances = append(n.Instances, d.namespacePermissions()...)
+			}
 		default:
-			r.Instances = append(r.Instances, permissionsFor(referenceVerbs, d.Kind, "", d.literalReferenceName())...)
+			n.Instances = append(n.Instances, n.permissionsFor(referenceVerbs, d.Kind, n.namespacesOf(d), "", d.literalReferenceName())...)
 		}
 	}
-	return r
+	return n.Permissions
 }
 
-// namespacePermissions are needed to wait for the namespace that a template names.
-func (d *draft) namespacePermissions() []rbac.Permission {
+// needs collects the permissions of a definition.
+type needs struct {
+	Permissions
+	scope  Scope
+	served func(schema.GroupVersionKind) (Served, bool)
+}
+
+// permissionsFor returns the permissions to use verbs on a kind in some namespaces; an empty one
+// stands for all.
+func (n *needs) permissionsFor(verbs []string, gvk schema.GroupVersionKind, namespaces []string, sub, name string) (permissions []rbac.Permission) {
+	served, ok := n.served(gvk)
+	if !ok {
+		if !slices.Contains(n.UnresolvedKinds, gvk) {
+			n.UnresolvedKinds = append(n.UnresolvedKinds, gvk)
+		}
+		return nil
+	}
+	if served.ClusterScoped {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		for _, verb := range verbs {
+			permissions = append(permissions, rbac.Permission{Verb: verb, Group: gvk.Group, Resource: served.Resource + sub, Name: name, Namespace: namespace})
+		}
+	}
+	return permissions
+}
+
+// namespacesOf are the namespaces of a node's objects, as far as they are known; an empty one
+// stands for all.
+func (n *needs) namespacesOf(d *draft) []string {
+	switch name := d.namespace(); {
+	case n.scope.Namespace == "", name == "" && d.External && d.Collection: // a selector without a namespace
+		return []string{""}
+	case name == "", isInstanceNamespace(name):
+		return n.scope.instances()
+	case strings.Contains(name, "${"):
+		return nil
+	default:
+		return []string{name}
+	}
+}
+
+// watchedNamespaces are the namespaces in which an instance may have children: each kind is
+// watched in each, since the inventory of an instance has no namespaces for each kind.
+func (n *needs) watchedNamespaces(all []*draft) []string {
+	watched := n.scope.instances()
+	for _, d := range all {
+		if !d.broken && !d.Variable && !d.External {
+			watched = append(watched, n.namespacesOf(d)...)
+		}
+	}
+	slices.Sort(watched)
+	return slices.Compact(watched)
+}
+
+// namespace is the namespace that a template or a reference names; empty if it names none.
+func (d *draft) namespace() string {
 	metadata, _ := d.document["metadata"].(map[string]any)
 	name, _ := metadata["namespace"].(string)
+	return strings.TrimSpace(name)
+}
+
+// isInstanceNamespace says whether a namespace is computed from nothing but that of the instance.
+func isInstanceNamespace(name string) bool {
+	expression, begins := strings.CutPrefix(name, "${")
+	expression, ends := strings.CutSuffix(expression, "}")
+	return begins && ends && strings.TrimSpace(expression) == "schema.metadata.namespace"
+}
+
+// namespacePermissions are needed to wait for the namespace that a template names. An account
+// with permissions in single namespaces has them in namespaces that exist.
+func (d *draft) namespacePermissions() []rbac.Permission {
+	name := d.namespace()
 	if name == "" {
 		return nil // it is the instance's namespace, which exists
 	}

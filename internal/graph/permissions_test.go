@@ -45,3 +45,71 @@ resources:
 		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
 }
+
+func TestRequiredPermissionsOfADefinitionInANamespace(t *testing.T) {
+	const everything = "create, delete, get, list, patch and watch"
+	cases := map[string]struct {
+		reason    string
+		scope     string // of the instances' kind
+		instances []string
+		resources string
+		want      []string
+	}{
+		"InItsNamespace": {
+			reason:    "the permissions for namespaced kinds are needed in the namespace of the definition",
+			resources: `[{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}}}]`,
+			want: []string{
+				everything + " configmaps in namespace team", "get, list and patch sites.example.com in namespace team",
+				"update sites.example.com/finalizers in namespace team", "update sites.example.com/status in namespace team",
+			},
+		},
+		"InstancesElsewhere": {
+			reason:    "the account needs in another namespace with instances what it needs in its own",
+			instances: []string{"prod"},
+			resources: "[{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: \"${schema.metadata.namespace}\"}}}]",
+			want: []string{
+				everything + " configmaps in namespace prod", everything + " configmaps in namespace team",
+				"get, list and patch sites.example.com in namespace prod", "get, list and patch sites.example.com in namespace team",
+				"update sites.example.com/finalizers in namespace prod", "update sites.example.com/finalizers in namespace team",
+				"update sites.example.com/status in namespace prod", "update sites.example.com/status in namespace team",
+			},
+		},
+		"ChildrenElsewhere": {
+			reason: "each kind is watched in each namespace that may have children; a computed namespace is unknown",
+			scope:  "Cluster",
+			resources: "[{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: shared}}}, {id: role, template: {apiVersion: v1, kind: ClusterThing, metadata: {name: x}}}," +
+				"{id: copy, template: {apiVersion: v1, kind: Secret, metadata: {name: x, namespace: \"${schema.spec.where}\"}}}]",
+			want: []string{
+				everything + " clusterthings", everything + " configmaps in namespace shared", "list and watch configmaps in namespace team",
+				"list and watch secrets in namespace shared", "list and watch secrets in namespace team",
+				"get, list and patch sites.example.com", "update sites.example.com/finalizers", "update sites.example.com/status",
+			},
+		},
+		"References": {
+			reason: "a reference is read in the namespace that it names; a selector without one selects from all",
+			scope:  "Cluster",
+			resources: "[{id: settings, externalRef: {apiVersion: v1, kind: Secret, metadata: {name: settings}}}, {id: other, externalRef: {apiVersion: v1, kind: Secret, metadata: {name: other, namespace: infra}}}," +
+				"{id: some, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: infra, selector: {matchLabels: {a: b}}}}}, {id: all, externalRef: {apiVersion: v1, kind: Event, metadata: {selector: {matchLabels: {a: b}}}}}]",
+			want: []string{
+				"list and watch configmaps in namespace infra", "list and watch events", "list and watch secrets named other in namespace infra", "list and watch secrets named settings in namespace team",
+				"get, list and patch sites.example.com", "update sites.example.com/finalizers", "update sites.example.com/status",
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var spec v1alpha1.DefinitionSpec
+			text := "schema: {apiVersion: v1, kind: Site, group: example.com, spec: {where: string}}\nresources: " + tc.resources
+			if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
+				t.Fatal(err)
+			}
+			spec.Schema.Scope = v1alpha1.ResourceScope(tc.scope)
+			got := graph.RequiredPermissionsIn(&spec, graph.Scope{Namespace: "team", Instances: tc.instances}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+				return graph.Served{Resource: strings.ToLower(gvk.Kind) + "s", ClusterScoped: strings.HasPrefix(gvk.Kind, "Cluster")}, true
+			})
+			if diff := cmp.Diff(tc.want, rbac.Describe(got.Instances)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}

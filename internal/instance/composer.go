@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
 // Composer says what an instance should consist of now, given what has been observed.
@@ -84,7 +83,7 @@ func (c clusterState) Matching(kind schema.GroupVersionKind, namespace string, s
 }
 
 func (c clusterState) Schema(kind schema.GroupVersionKind) (doc map[string]any, known bool, err error) {
-	c.s.lease.Watch(watch.ChildrenOf(kind, c.s.owner.ID())) // a change of the kind triggers another reconcile
+	c.r.watchLabelled(c.ctx, c.s, c.s.lease, kind) // a change of the kind triggers another reconcile
 	found, known, err := c.r.Kinds.Lookup(c.ctx, kind)
 	if err != nil || !known || found.Schema == nil {
 		return nil, known, err

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -182,11 +183,11 @@ func (f fakeCluster) Get(_ context.Context, kind schema.GroupVersionKind, namesp
 	return f.live(named(kind, namespace, name), "")
 }
 
-func (f fakeCluster) List(_ context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
-	err := f.request("list", kind.Kind, "all")
+func (f fakeCluster) ListIn(_ context.Context, kind schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, error) {
+	err := f.request("list", kind.Kind, cmp.Or(namespace, "all"))
 	parsed, _ := labels.Parse(selector)
 	var out []unstructured.Unstructured
-	for _, o := range f.matching(kind, "", parsed) {
+	for _, o := range f.matching(kind, namespace, parsed) {
 		out = append(out, *o)
 	}
 	return out, err
@@ -224,7 +225,24 @@ func (f fakeCache) Watch(t watch.Target) watch.State {
 }
 
 func (f fakeCache) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State) {
+	if state, ok := f.unsynced[kind.Kind+" in all"]; ok {
+		f.fake.wanted = append(f.fake.wanted, kind.Kind)
+		return nil, state
+	}
 	return f.Matching(kind, "", labels.SelectorFromSet(labels.Set{v1alpha1.ApplySetPartOfLabel: owner}))
+}
+
+func (f fakeCache) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) (all []*unstructured.Unstructured, state watch.State) {
+	state = f.state(kind)
+	for _, namespace := range namespaces {
+		f.fake.wanted = append(f.fake.wanted, kind.Kind+" in "+namespace)
+		if one := f.unsynced[kind.Kind+" in "+namespace]; one.Phase != "" {
+			state = one
+			continue
+		}
+		all = append(all, f.matching(kind, namespace, labels.SelectorFromSet(labels.Set{v1alpha1.ApplySetPartOfLabel: owner}))...)
+	}
+	return all, state
 }
 
 func (f fakeCache) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State) {

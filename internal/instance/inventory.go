@@ -18,6 +18,13 @@ import (
 // recordInventory writes the finalizer, the labels and the inventory to the instance, in one
 // write, before the first child is created.
 func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) reconcile.Result {
+	if problem := r.lostNamespaces(s); problem.Reason != "" {
+		if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
+			return out
+		}
+		s.inventoryProblem = problem
+		return r.report(ctx, s)
+	}
 	settled := s.plan.Settled && len(s.plan.Prune) == 0
 	wanted := plan.WantedInventory(s.composer.ChildKinds(), s.desired.Nodes, s.plan.Steps, s.facts.Owned, s.key.Namespace)
 	next := inventory.Next(s.owner.Recorded(s.instance), wanted, s.unreadKinds, settled)
@@ -45,6 +52,7 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) rec
 			r.Instances.ForgetDeletedDespiteFinalizers(r.Kind, s.key.Namespace, s.key.Name) // what the former incarnation has left is this one's
 		}
 	}
+	s.memory.namespaces = next.Namespaces
 	return r.retireFinalizers(ctx, s, metadata.Finalizer)
 }
 
@@ -74,6 +82,9 @@ func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState
 	}
 	problem := problemOf(err)
 	problem.Message = "no resource is created while the instance has no finalizer, labels and inventory: " + problem.Message
+	if problem.Reason == plan.Forbidden {
+		problem.Message += r.grantHint(s.key.Namespace)
+	}
 	s.inventoryProblem = problem
 	s.errs = append(s.errs, err)
 	return r.report(ctx, s)

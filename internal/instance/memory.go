@@ -23,6 +23,9 @@ type memory struct {
 	uid types.UID
 	// watchesRestored says that what the instance recorded is watched.
 	watchesRestored bool
+	// namespaces are those of the inventory, for instances whose children are looked for in
+	// single namespaces; nil before an intact inventory was read.
+	namespaces map[string]struct{}
 	// history is what plans depend on in addition to what is observed.
 	history plan.History
 	// observed are the children as they were when their status last was of their current

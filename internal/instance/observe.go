@@ -26,8 +26,6 @@ import (
 func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	s.facts.Instance, s.facts.Defaults = s.instance, s.composer.Defaults()
 	s.facts.Now, s.facts.Limits = r.Now(), r.Limits.Limits
-	s.facts.Owned = map[string][]*unstructured.Unstructured{}
-	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
 	s.facts.External = map[plan.Need]plan.Lookup{}
 	s.facts.UnreadableKinds = nil
 	if s.facts.Problems == nil {
@@ -41,7 +39,8 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 			return fmt.Errorf("compose: %w", err)
 		}
 		s.desired, s.facts.Cost = desired, desired.Cost
-		if needed, found := r.observeNeeds(s), r.observeFurtherKinds(s); !needed && !found {
+		needed, further := r.observeNeeds(s), r.observeFurtherNamespaces(ctx, s)
+		if found := r.observeFurtherKinds(ctx, s); !needed && !further && !found {
 			break
 		}
 	}
@@ -56,6 +55,8 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 // observeChildren reads the children of every kind that the instance consists of now, or did
 // before.
 func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
+	s.facts.Owned = map[string][]*unstructured.Unstructured{}
+	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
 	s.unreadKinds, s.lookupErr = nil, nil
 	kinds := s.composer.ChildKinds()
 	known := map[schema.GroupKind]bool{}
@@ -78,15 +79,15 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 	}
 	s.observedKinds = make(map[schema.GroupKind]bool, len(kinds))
 	for _, gvk := range kinds {
-		r.observeKind(s, gvk)
+		r.observeKind(ctx, s, gvk)
 	}
 	r.observeReferences(s)
 }
 
 // observeKind reads the children of a kind, and reports whether there are any.
-func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind) bool {
+func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) bool {
 	s.observedKinds[gvk.GroupKind()] = true
-	children, state := s.readChildren(gvk)
+	children, state := r.readChildren(ctx, s, gvk)
 	unreadable := unavailability(gvk, state)
 	switch {
 	case unreadable != nil:
@@ -108,8 +109,8 @@ func (r *Reconciler) observeKind(s *reconcileState, gvk schema.GroupVersionKind)
 
 // readChildren reads the instance's children of a kind, and watches them. Objects that only have
 // the label of one are left out.
-func (s *reconcileState) readChildren(gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
-	labelled, state := s.lease.Children(gvk, s.owner.ID())
+func (r *Reconciler) readChildren(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
+	labelled, state := r.readLabelled(ctx, s, s.lease, gvk)
 	return slices.DeleteFunc(slices.Clone(labelled), func(o *unstructured.Unstructured) bool { return !s.owner.Owns(o) }), state
 }
 
@@ -155,12 +156,12 @@ func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 
 // observeFurtherKinds reads the kinds of nodes that the composer didn't name beforehand, and
 // reports whether the instance has objects of them already.
-func (r *Reconciler) observeFurtherKinds(s *reconcileState) (found bool) {
+func (r *Reconciler) observeFurtherKinds(ctx context.Context, s *reconcileState) (found bool) {
 	for _, node := range s.desired.Nodes {
 		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
 			continue
 		}
-		found = r.observeKind(s, node.Kind) || found
+		found = r.observeKind(ctx, s, node.Kind) || found
 	}
 	return found
 }
@@ -229,7 +230,7 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 		case err != nil:
 			s.memory.watchesRestored = false // the next reconcile tries again
 		case availability != kube.Gone:
-			lease.Watch(watch.ChildrenOf(gvk, s.owner.ID()))
+			r.watchLabelled(ctx, s, lease, gvk)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package instance
 import (
 	"errors"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,12 @@ func (r *Reconciler) observeObstacles(s *reconcileState) {
 	for node, by := range s.memory.obstacles {
 		found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
 		synced := state.Phase == watch.Synced
-		if by.IsCleared(found, synced, s.owner) {
+		// An account without permission for namespaces cannot see one come: the write is tried again.
+		isBlind := by.IsNamespace() && state.Reason == watch.Forbidden && s.round == 0 && r.Definition.Namespace != ""
+		if isBlind {
+			s.obstacleAfter = blindObstacleRetry
+		}
+		if isBlind || by.IsCleared(found, synced, s.owner) {
 			delete(s.memory.obstacles, node)
 			delete(s.facts.Problems, node)
 			continue
@@ -43,6 +49,10 @@ func (r *Reconciler) observeObstacles(s *reconcileState) {
 		s.facts.Problems[node] = by.Problem
 	}
 }
+
+// blindObstacleRetry is when a write into a namespace that did not exist is tried again, where the
+// account may not read the namespace.
+const blindObstacleRetry = 30 * time.Second
 
 // forgetObstacles drops the obstacles of nodes that don't exist any more, since items of collections
 // come and go, and those that their node may adopt by now: the definition says so, or the object

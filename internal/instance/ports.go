@@ -31,7 +31,7 @@ type Cluster interface {
 // LiveReader reads what caches don't have.
 type LiveReader interface {
 	Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
-	List(ctx context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error)
+	ListIn(ctx context.Context, kind schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, error)
 	WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error)
 }
 
@@ -132,6 +132,8 @@ type Lease interface {
 type CacheReader interface {
 	Watch(watch.Target) watch.State
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
+	// ChildrenIn is Children in some namespaces, which need no permission in others.
+	ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) ([]*unstructured.Unstructured, watch.State)
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	// OwnObject reads an object that the instance consists of, and that lacks the engine's labels.
 	OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)

@@ -37,6 +37,9 @@ type Reconciler struct {
 	Cluster  Cluster
 	Children ChildCache
 	Lease    func(watch.Subscriber) Lease
+	// Controllers has the controllers' own permissions, for the account of a definition in a
+	// namespace; nil for others. See terminating_namespace.go.
+	Controllers Controllers
 	// Instances caches the instances themselves.
 	Instances InstanceCache
 	Kinds     Kinds
@@ -80,6 +83,14 @@ type reconcileState struct {
 	facts plan.Facts
 	// observedKinds are the kinds whose children have been read in this round.
 	observedKinds map[schema.GroupKind]bool
+	// desiredNamespaces are those of desired objects, as far as the inventory has not recorded
+	// them when they were desired first; see childNamespaces.
+	desiredNamespaces map[string]struct{}
+	// namespaceStates are the namespaces that were read in this reconcile.
+	namespaceStates map[string]namespaceState
+	// namespacesOf is the revision of the instance whose inventory was last read for its
+	// namespaces.
+	namespacesOf *unstructured.Unstructured
 	// unreadKinds are the kinds whose objects can't be read now.
 	unreadKinds []schema.GroupKind
 	// lookupErr is why a kind that was recorded can't be looked up.
@@ -100,6 +111,8 @@ type reconcileState struct {
 	// requeueAfter and pruneAfter are when to reconcile again, the latter for pruning; 0 for no
 	// time.
 	requeueAfter, pruneAfter time.Duration
+	// obstacleAfter is when to reconcile again for obstacles that cannot be watched; 0 for no time.
+	obstacleAfter time.Duration
 	// errs are the errors of this reconcile for which a retry may succeed.
 	errs []error
 }

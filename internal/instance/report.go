@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -65,7 +66,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.requeueAfter, s.pruneAfter, summary.Retry, s.desired.RequeueAfter))
+	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, summary.Retry, s.desired.RequeueAfter))
 }
 
 // soonest is the shortest of the delays; 0 is none.
@@ -151,7 +152,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 // recordStatusRefusal records an event if the status can't be written and a retry won't succeed.
 func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
 	if kube.IsPermanent(err) {
-		s.memory.refusals.Record(r.Events, s.instance, telemetry.FailedStatusUpdate, "the status is outdated: "+err.Error())
+		message := "the status is outdated: " + err.Error()
+		if apierrors.IsForbidden(err) {
+			message += r.grantHint(s.key.Namespace)
+		}
+		s.memory.refusals.Record(r.Events, s.instance, telemetry.FailedStatusUpdate, message)
 	}
 }
 

@@ -44,6 +44,12 @@ func (l keylessLease) Children(kind schema.GroupVersionKind, owner string) ([]*u
 	return withoutSigningKey(kind, found), state
 }
 
+// ChildrenIn implements Lease.
+func (l keylessLease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) ([]*unstructured.Unstructured, watch.State) {
+	found, state := l.Lease.ChildrenIn(kind, namespaces, owner)
+	return withoutSigningKey(kind, found), state
+}
+
 func withoutSigningKey(kind schema.GroupVersionKind, found []*unstructured.Unstructured) []*unstructured.Unstructured {
 	isKey := func(o *unstructured.Unstructured) bool { return isSigningKey(kind, o.GetName()) }
 	if slices.ContainsFunc(found, isKey) {

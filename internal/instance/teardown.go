@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -106,7 +107,7 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 		if err != nil || availability == kube.Gone {
 			continue // of a kind that is gone there are no objects
 		}
-		children, state := s.readChildren(gvk)
+		children, state := r.readChildren(ctx, s, gvk)
 		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
 			continue // the kind is gone since it was looked up
 		}
@@ -168,6 +169,9 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 		s.memory.policy = before.Policy
 	case s.memory.policy == "":
 		orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
+		if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
+			orphaned, err = r.Controllers.WasOrphaned(ctx, s.instance)
+		}
 		if err != nil {
 			return "", err // nothing is touched before it is known
 		}
@@ -186,6 +190,10 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (r
 	o := &writer.Object{Unstructured: s.instance}
 	w := writer.Writer{Cluster: r.Cluster, Caches: r.Instances, Manager: v1alpha1.InstanceManager}
 	gone, err := w.Release(ctx, o, ours...)
+	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
+		w.Cluster = r.Controllers
+		gone, err = w.Release(ctx, o, ours...)
+	}
 	if kube.IsStale(err) {
 		return false, reconcile.Done()
 	}

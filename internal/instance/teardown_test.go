@@ -443,12 +443,12 @@ type late struct {
 	object *unstructured.Unstructured
 }
 
-func (l *late) List(ctx context.Context, kind schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
+func (l *late) ListIn(ctx context.Context, kind schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, error) {
 	if l.object != nil {
 		l.put(l.object)
 		l.object = nil
 	}
-	return l.fakeCluster.List(ctx, kind, selector)
+	return l.fakeCluster.ListIn(ctx, kind, namespace, selector)
 }
 
 func TestChildrenOfAnInstanceDeletedDespiteItsFinalizerAreRemoved(t *testing.T) {

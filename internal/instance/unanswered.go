@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -30,7 +32,7 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 		}
 		var children []unstructured.Unstructured
 		if err == nil {
-			children, err = r.Cluster.List(ctx, gvk, v1alpha1.ApplySetPartOfLabel+"="+s.owner.ID())
+			children, err = r.listLabelled(ctx, s, gvk)
 		}
 		if err != nil {
 			return reconcile.Fail(fmt.Errorf("list objects after an unanswered write: %w", err))
@@ -47,6 +49,25 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 	}
 	s.memory.writeUnanswered = false
 	return reconcile.Result{}
+}
+
+// listLabelled lists the objects of a kind that have the label of the instance's children.
+func (r *Reconciler) listLabelled(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) (all []unstructured.Unstructured, err error) {
+	namespaces := r.childNamespaces(ctx, s, gvk)
+	if namespaces == nil {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		found, err := r.Cluster.ListIn(ctx, gvk, namespace, v1alpha1.ApplySetPartOfLabel+"="+s.owner.ID())
+		if apierrors.IsForbidden(err) && r.isGoneWithNamespace(ctx, s, namespace) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
 }
 
 // unansweredRetry is when a reconcile is repeated that has found objects which the cache lacked.

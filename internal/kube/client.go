@@ -282,7 +282,12 @@ func (c *Client) Patch(ctx context.Context, o *unstructured.Unstructured, change
 // List reads the objects of a kind from the API server: those that match a label selector,
 // or all if it is empty.
 func (c *Client) List(ctx context.Context, gvk schema.GroupVersionKind, selector string) ([]unstructured.Unstructured, error) {
-	r, err := c.resource(ctx, gvk, "")
+	return c.ListIn(ctx, gvk, "", selector)
+}
+
+// ListIn is List in one namespace, or in all if it is empty.
+func (c *Client) ListIn(ctx context.Context, gvk schema.GroupVersionKind, namespace, selector string) ([]unstructured.Unstructured, error) {
+	r, err := c.resource(ctx, gvk, namespace)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,15 +27,21 @@ var rulesReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Ve
 // all.
 const unusedNamespace = "espalier-dev--nowhere"
 
-// permissions caches the rules that the client's user has in all namespaces.
+// permissions caches the rules that the client's user has.
 type permissions struct {
-	mu        sync.Mutex
+	mu sync.Mutex
+	// granted has the rules by namespace; those that apply in all namespaces have none.
+	granted  map[string]grantedRules
+	epoch    int64
+	onChange func()
+	user     string
+}
+
+// grantedRules are the rules of a user in a namespace, or in all.
+type grantedRules struct {
 	fetchedAt time.Time
 	rules     []rbacv1.PolicyRule
 	digest    string
-	epoch     int64
-	onChange  func()
-	user      string
 }
 
 // OnPermissionsChange sets a function that is called, from any goroutine, whenever the API
@@ -49,27 +58,40 @@ func (c *Client) PermissionsEpoch() int64 {
 // MissingPermissions returns those of the required permissions that the client's user lacks,
 // by rules that were read at since or later. It makes at most one request if nothing is
 // missing, and one more for each permission that seems to be: not every authorizer lists
-// what it grants.
+// what it grants. Permissions in one namespace may cost one more for that namespace.
 func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
 	if len(required) == 0 {
 		return nil, nil
 	}
-	granted, err := c.grantedRules(ctx, since)
+	granted, err := c.grantedRules(ctx, "", since)
 	if err != nil {
 		return nil, err
 	}
 	var out []rbac.Permission
-	for _, p := range rbac.Missing(granted, required) {
-		allowed, err := c.isAllowed(ctx, p)
-		if err != nil {
-			return nil, err
+	for _, scope := range rbac.Scopes(rbac.Missing(granted, required)) {
+		seem := scope.Permissions
+		if scope.Namespace != "" && len(seem) > maxSingleReviews {
+			if granted, err = c.grantedRules(ctx, scope.Namespace, since); err != nil {
+				return nil, err
+			}
+			seem = rbac.Missing(granted, seem)
 		}
-		if !allowed {
-			out = append(out, p)
+		for _, p := range seem {
+			allowed, err := c.isAllowed(ctx, p)
+			if err != nil {
+				return nil, err
+			}
+			if !allowed {
+				out = append(out, p)
+			}
 		}
 	}
-	return out, nil
+	return rbac.Distinct(out), nil
 }
+
+// maxSingleReviews is up to how many permissions in one namespace are reviewed one by one, as the
+// three to impersonate an account are. More are looked for among the rules of the namespace.
+const maxSingleReviews = 3
 
 // RefreshPermissions reads the rules again, if they were read before, and reports whether
 // they changed. Doubt says that a request was forbidden although no permission is known to
@@ -77,13 +99,15 @@ func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permiss
 // case and each permission is checked again.
 func (c *Client) RefreshPermissions(ctx context.Context, doubt bool) (changed bool, err error) {
 	c.permissions.mu.Lock()
-	fetched, before := !c.permissions.fetchedAt.IsZero(), c.permissions.epoch
+	namespaces, before := slices.Sorted(maps.Keys(c.permissions.granted)), c.permissions.epoch
 	c.permissions.mu.Unlock()
-	if !fetched {
+	if len(namespaces) == 0 {
 		return false, nil
 	}
-	if _, err := c.grantedRules(ctx, time.Now()); err != nil {
-		return false, err
+	for _, namespace := range namespaces {
+		if _, err := c.grantedRules(ctx, namespace, time.Now()); err != nil {
+			return false, err
+		}
 	}
 	c.permissions.mu.Lock()
 	changed = c.permissions.epoch != before
@@ -103,22 +127,23 @@ func (c *Client) notifyPermissionsChange() {
 	}
 }
 
-func (c *Client) grantedRules(ctx context.Context, since time.Time) ([]rbacv1.PolicyRule, error) {
-	granted, changed, err := c.fetchGrantedRules(ctx, since)
+func (c *Client) grantedRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
+	granted, changed, err := c.fetchGrantedRules(ctx, namespace, since)
 	if changed {
 		c.notifyPermissionsChange()
 	}
 	return granted, err
 }
 
-func (c *Client) fetchGrantedRules(ctx context.Context, since time.Time) (granted []rbacv1.PolicyRule, changed bool, err error) {
+func (c *Client) fetchGrantedRules(ctx context.Context, namespace string, since time.Time) (granted []rbacv1.PolicyRule, changed bool, err error) {
 	c.permissions.mu.Lock() // held during the request: concurrent callers share its answer
 	defer c.permissions.mu.Unlock()
-	if !c.permissions.fetchedAt.IsZero() && !c.permissions.fetchedAt.Before(since) {
-		return c.permissions.rules, false, nil
+	before, known := c.permissions.granted[namespace]
+	if known && !before.fetchedAt.Before(since) {
+		return before.rules, false, nil
 	}
 	at := time.Now()
-	answer, err := c.createReview(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": unusedNamespace})
+	answer, err := c.createReview(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": cmp.Or(namespace, unusedNamespace)})
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,12 +155,15 @@ func (c *Client) fetchGrantedRules(ctx context.Context, since time.Time) (grante
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &review); err != nil {
 		return nil, false, fmt.Errorf("decode SelfSubjectRulesReview: %w", err)
 	}
-	digest, known := rbac.Digest(review.Status.ResourceRules), !c.permissions.fetchedAt.IsZero()
-	if changed = known && digest != c.permissions.digest; changed {
+	fetched := grantedRules{fetchedAt: at, rules: review.Status.ResourceRules, digest: rbac.Digest(review.Status.ResourceRules)}
+	if changed = known && fetched.digest != before.digest; changed {
 		c.permissions.epoch++
 	}
-	c.permissions.fetchedAt, c.permissions.rules, c.permissions.digest = at, review.Status.ResourceRules, digest
-	return c.permissions.rules, changed, nil
+	if c.permissions.granted == nil {
+		c.permissions.granted = map[string]grantedRules{}
+	}
+	c.permissions.granted[namespace] = fetched
+	return fetched.rules, changed, nil
 }
 
 // isAllowed checks one permission.

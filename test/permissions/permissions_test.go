@@ -206,10 +206,11 @@ func text(want string) func(*unstructured.Unstructured) error {
 }
 
 // printed is what espalier rbac prints of a definition.
-func printed(t *testing.T, s suite.Suite, name string) string {
+func printed(t *testing.T, s suite.Suite, name string, flags ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Main(context.Background(), []string{"rbac", name, "--serviceaccount", s.NS + ":controllers", "--kubeconfig", testkit.Kubeconfig(t, s.Config)}, &out, &errs); code != 0 || errs.Len() > 0 {
+	args := append([]string{"rbac", name, "--serviceaccount", s.NS + ":controllers", "--kubeconfig", testkit.Kubeconfig(t, s.Config)}, flags...)
+	if code := cli.Main(context.Background(), args, &out, &errs); code != 0 || errs.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	return out.String()
@@ -248,4 +249,59 @@ func TestPermissionsAreReviewedForServedKinds(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestRolesInNamespacesSufficeForAResourceGroup applies what is printed for a ResourceGroup with
+// instances in two namespaces: the service account gets no ClusterRole.
+func TestRolesInNamespacesSufficeForAResourceGroup(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: espalier, namespace: $NS}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: $ID-prod}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGroup
+metadata: {name: site, namespace: $NS}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP, spec: {text: string}}
+  resources:
+    - {id: settings, externalRef: {apiVersion: v1, kind: Secret, metadata: {name: settings, namespace: $NS}}}
+    - {id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-page", namespace: "${schema.metadata.namespace}"}, data: {text: "${schema.spec.text}", from: "${settings.metadata.name}"}}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: settings, namespace: $NS}
+`)
+	prod := s.Name("prod")
+	told := s.Await(t, suite.RG, s.NS, "site", permissions("False", "Forbidden"))
+	for _, lack := range []string{"create, delete, get, list, patch and watch configmaps in namespace " + s.NS + ";", "list and watch secrets named settings in namespace " + s.NS, "espalier rbac site --namespace " + s.NS} {
+		if got := testkit.ConditionMessage(told, "PermissionsGranted"); !strings.Contains(got, lack) {
+			t.Errorf("it does not tell of %q: %s", lack, got)
+		}
+	}
+	for _, namespace := range []string{s.NS, prod} {
+		s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Site\nmetadata: {name: x, namespace: "+namespace+"}\nspec: {text: one}\n")
+	}
+	text := printed(t, s, "site", "--namespace", s.NS)
+	for _, o := range testkit.Parse(t, text) {
+		if o.GetKind() == "ClusterRoleBinding" && strings.Contains(testkit.JSON(o), `"name":"espalier"`) {
+			t.Errorf("the account gets a ClusterRole: %s", testkit.JSON(o))
+		}
+	}
+	s.Apply(t, text)
+	s.Await(t, suite.RG, s.NS, "site", permissions("True", "Granted"))
+	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
+	if s.Get(t, suite.ConfigMap, prod, "x-page") != nil {
+		t.Error("the account writes where it has no role")
+	}
+	s.Apply(t, printed(t, s, "site", "--namespace", s.NS, "--instance-namespace", prod))
+	s.AwaitReady(t, s.Kind("Site"), prod, "x")
+	s.Delete(t, s.Kind("Site"), prod, "x")
+	s.AwaitGone(t, s.Kind("Site"), prod, "x")
+	s.AwaitGone(t, suite.ConfigMap, prod, "x-page")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,7 +33,9 @@ type rbacFlags struct {
 	account     string
 	user        string
 	controllers bool
-	program     programFlags
+	// instances are further namespaces with instances of a definition in a namespace.
+	instances []string
+	program   programFlags
 }
 
 func newRBAC() *cobra.Command {
@@ -45,6 +48,9 @@ func newRBAC() *cobra.Command {
 			"definition names (spec.serviceAccount), or else to the controllers. With a service\n" +
 			"account, separate roles have the permissions that the controllers need themselves.\n" +
 			"Nothing is changed.\n\n" +
+			"For a ResourceGroup the service account gets Roles and RoleBindings: in the namespace of\n" +
+			"the ResourceGroup, in those that its templates name, and in those of --instance-namespace.\n" +
+			"A ClusterRole has only what is not in a namespace, or selected from all.\n\n" +
 			"With --controllers it prints what the controllers need in every cluster, before there\n" +
 			"is any definition. --serviceaccount or --user names the account of the controllers; for\n" +
 			"a definition it is otherwise read from the ClusterRoleBinding " + rbac.ControllersRole + ".\n\n" +
@@ -59,6 +65,7 @@ func newRBAC() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the definition, if it is a ResourceGroup")
 	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "the file with the definition, instead of one in the cluster; - for the standard input")
+	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; can be repeated")
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account that the controllers run as: NAMESPACE:NAME")
 	cmd.Flags().StringVar(&flags.user, "user", "", "the user that the controllers run as, if it is not a service account")
 	cmd.Flags().BoolVar(&flags.controllers, "controllers", false, "print what the controllers need in every cluster")
@@ -141,7 +148,10 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	if len(controllers) == 0 {
 		controllers = boundControllers(cmd.Context(), cluster)
 	}
-	permissions, err := requiredPermissions(d, cluster.Kinds)
+	if d.Namespace == "" && len(flags.instances) > 0 {
+		return nil, nil, &usageError{errors.New("--instance-namespace is for ResourceGroups: other definitions need their permissions in all namespaces")}
+	}
+	permissions, err := requiredPermissions(d, flags.instances, cluster.Kinds)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -222,22 +232,24 @@ func checkDefinition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGra
 	return d, nil
 }
 
-// requiredPermissions returns the permissions that a definition needs in a cluster.
-func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, kinds *follow.Kinds) (graph.Permissions, error) {
+// requiredPermissions returns the permissions that a definition needs in a cluster. Instances are
+// further namespaces with instances of a definition in a namespace.
+func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string, kinds *follow.Kinds) (graph.Permissions, error) {
 	var failed error
-	permissions := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+	scope := graph.Scope{Namespace: d.Namespace, Instances: instances}
+	permissions := graph.RequiredPermissionsIn(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
-			return resource, true
+			return graph.Served{Resource: resource}, true
 		}
 		mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			if !follow.IsNoMatch(err) {
 				failed = err
 			}
-			return "", false
+			return graph.Served{}, false
 		}
-		return mapping.Resource.Resource, true
+		return graph.Served{Resource: mapping.Resource.Resource, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}, true
 	})
 	if failed != nil {
 		return permissions, fmt.Errorf("look up how kinds are served: %w", failed)

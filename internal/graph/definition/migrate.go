@@ -66,7 +66,7 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 	if account.Cluster == nil {
 		return out // its conditions say why
 	}
-	if err := rewriteBatch(ctx, account.Cluster, m, current); err != nil {
+	if err := rewriteBatch(ctx, r.Cluster, account.Cluster, m, current); err != nil {
 		return reconcile.Fail(fmt.Errorf("rewrite instances of %s in version %s: %w", v.source.kind.Kind, m.storageVersion, kube.Redacted(err)))
 	}
 	if len(m.pending) > 0 {
@@ -84,11 +84,12 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 }
 
 // rewriteBatch rewrites some of the instances: an empty change makes the API server store an
-// object again if it is stored in another version.
-func rewriteBatch(ctx context.Context, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
+// object again if it is stored in another version. The controllers list them, since they watch
+// them anyway and the account may not in all namespaces.
+func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.listed {
 		kind := crd.GroupKind(current).WithVersion(m.storageVersion)
-		instances, err := as.List(ctx, kind, "")
+		instances, err := controllers.List(ctx, kind, "")
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,13 @@ func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
 		r.recheckWatches(account.Hub, lacks.accounts[user], before.accounts[user])
 	}
 	r.recheckWatches(r.Hub, lacks.controllers, before.controllers)
-	if regained := before.without(lacks); !regained.isEmpty() && v.memory.running.Controller != nil {
+	regained := before.without(lacks)
+	for user := range regained.accounts {
+		if account, used := accounts[user]; used {
+			account.Hub.RetryForbidden() // roles in a namespace are watched only while a watch is forbidden
+		}
+	}
+	if !regained.isEmpty() && v.memory.running.Controller != nil {
 		for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 			v.memory.running.Enqueue(object.KeyOf(o), watch.Background) // it may have failed without these permissions
 		}
@@ -123,9 +129,9 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 		if account.Cluster == nil {
 			return
 		}
-		needs := graph.RequiredPermissions(spec, func(gvk schema.GroupVersionKind) (string, bool) {
+		needs := graph.RequiredPermissionsIn(spec, graph.Scope{Namespace: v.Key.Namespace}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 			served, err := r.Kinds.Resolve(ctx, gvk)
-			return served.GVR.Resource, err == nil
+			return graph.Served{Resource: served.GVR.Resource, ClusterScoped: !served.Namespaced}, err == nil
 		})
 		all.controllers = append(all.controllers, needs.Controllers...)
 		if account.User == "" {
@@ -160,7 +166,7 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 // changed, and as long as a permission is missing.
 func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions, accounts map[string]Account) {
 	e, now := v.memory, r.Now()
-	grants := r.impersonationState(v, accounts)
+	grants := r.namespacedRolesState(v, accounts)
 	epochs := []any{r.Cluster.PermissionsEpoch()} // read before the review, so that a later change triggers another one
 	for _, user := range needs.users() {
 		epochs = append(epochs, user, accounts[user].Cluster.PermissionsEpoch())
@@ -206,16 +212,23 @@ func (v *session) confirmAt(at, now time.Time) {
 	}
 }
 
-// impersonationState identifies the state of the roles and bindings that let the controllers
-// impersonate the accounts, if they are those that 'espalier rbac' prints. Reviews of cluster
-// permissions do not cover permissions in one namespace.
-func (r *Dialect) impersonationState(v *session, accounts map[string]Account) string {
+// namespacedRolesState identifies the state of the roles and bindings in a namespace that let the
+// controllers impersonate the accounts, and that the accounts of a definition in a namespace need,
+// if they are those that 'espalier rbac' prints. Reviews of cluster permissions do not cover
+// permissions in one namespace.
+func (r *Dialect) namespacedRolesState(v *session, accounts map[string]Account) string {
+	names := []string{rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name)}
+	if v.Key.Namespace != "" {
+		names = append(names, rbac.RoleName(v.Key.Namespace, v.Key.Name))
+	}
 	var states []string
 	for _, user := range slices.Sorted(maps.Keys(accounts)) {
 		for _, gvk := range inNamespaces {
-			o, _ := v.lease.Object(gvk, accounts[user].Named.Namespace, rbac.ControllersRoleName(v.Key.Namespace, v.Key.Name))
-			if o != nil {
-				states = append(states, o.GetResourceVersion())
+			for _, name := range names {
+				o, _ := v.lease.Object(gvk, accounts[user].Named.Namespace, name)
+				if o != nil {
+					states = append(states, o.GetResourceVersion())
+				}
 			}
 		}
 	}

@@ -149,8 +149,13 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 			if account.Lifetime != nil {
 				account.Lifetime.Retain()
 			}
+			var controllers instance.Controllers
+			if key.Namespace != "" {
+				controllers = r.Cluster
+			}
 			return &instance.Reconciler{
-				Kind: kind, Definition: owner, Dialect: instance.Graphs{},
+				Controllers: controllers,
+				Kind:        kind, Definition: owner, Dialect: instance.Graphs{},
 				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
 				Version: r.Version, Keys: r.Keys, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits,
 				EnqueueDefinition: func() { r.EnqueueDefinition(key) },

@@ -61,7 +61,7 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	}
 	r.setComposers(v, next, fallback)
 	if v.memory.composers != nil {
-		r.warmWatches(v)
+		r.warmWatches(ctx, v)
 	}
 	return nil
 }
@@ -299,19 +299,32 @@ func (r *Dialect) members(v *session) []revision.Member {
 // warmWatches keeps a watch open on the kinds that instances will write, so that the first
 // instance need not wait for one: the first watch of a new kind takes the API server about a
 // second. It also enqueues the definition when such a kind is installed.
-func (r *Dialect) warmWatches(v *session) {
+func (r *Dialect) warmWatches(ctx context.Context, v *session) {
 	for user, account := range distinctAccounts(v.memory.composers.accounts) {
 		lease := v.lease
 		if account.Hub != r.Hub {
 			lease = account.Hub.Begin(watch.Subscriber{Key: v.Key})
 		}
 		for _, gvk := range v.memory.composers.childKindsOf(user) {
-			lease.Watch(watch.ChildrenOf(gvk, string(v.owner.UID))) // the definition has no such children: no object enqueues it
+			lease.Watch(r.warmTarget(ctx, v, gvk))
 		}
 		if account.Hub != r.Hub {
 			lease.Commit()
 		}
 	}
+}
+
+// warmTarget targets children of a kind that a definition does not have: no object enqueues it. The
+// account of a definition in a namespace may read that namespace only.
+func (r *Dialect) warmTarget(ctx context.Context, v *session, gvk schema.GroupVersionKind) watch.Target {
+	id := string(v.owner.UID)
+	if v.Key.Namespace == "" {
+		return watch.ChildrenOf(gvk, id)
+	}
+	if served, err := r.Kinds.Resolve(ctx, gvk); err == nil && !served.Namespaced {
+		return watch.ChildrenOf(gvk, id)
+	}
+	return watch.ChildrenIn(gvk, v.Key.Namespace, id)
 }
 
 // ensureController ensures that a controller runs for the kind, for the UID of its definition.

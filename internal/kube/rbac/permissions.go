@@ -58,8 +58,8 @@ func (p Permission) resourceArgument() string {
 	return resource
 }
 
-// Missing returns the required permissions that no rule grants, sorted. The rules apply to
-// all namespaces.
+// Missing returns the required permissions that no rule grants, sorted. The rules apply in the
+// namespaces of the permissions.
 func Missing(granted []rbacv1.PolicyRule, required []Permission) []Permission {
 	var out []Permission
 	for _, p := range normalize(required) {

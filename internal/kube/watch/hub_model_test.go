@@ -33,7 +33,7 @@ var operations = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) operation {
 		}).Draw(t, "what"),
 		subscriber: rapid.IntRange(0, 2).Draw(t, "subscriber"),
 		kind:       rapid.IntRange(0, 1).Draw(t, "kind"),
-		to:         rapid.IntRange(0, 6).Draw(t, "to"),
+		to:         rapid.IntRange(0, 9).Draw(t, "to"),
 	}
 }), 10, 80)
 
@@ -53,6 +53,7 @@ func (b *modelledHub) target(kind, to int) Target {
 	return [...]Target{
 		Child(gvk, "a", "x"), ChildrenOf(gvk, "o"), ChildrenOf(gvk, "p"), Object(gvk, "a", "x"), Object(gvk, "b", "y"),
 		Matching(gvk, "", app), Matching(gvk, "", labels.Everything()),
+		ChildrenIn(gvk, "a", "o"), ChildrenIn(gvk, "a", "p"), ChildrenIn(gvk, "b", "o"),
 	}[to]
 }
 

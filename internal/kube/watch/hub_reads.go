@@ -93,8 +93,8 @@ func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
 }
 
 // actorFor returns the actor that answers reads of a selection: its own, that of its namespace
-// for a single object, or that of the whole kind. Of several it is the first that is in sync, or
-// the last; nil if there is none.
+// for a single object, that of all namespaces for managed objects of one, or that of the whole
+// kind. Of several it is the first that is in sync, or the last; nil if there is none.
 func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -103,7 +103,7 @@ func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 		return nil
 	}
 	var found *actor
-	for _, a := range [...]*actor{k.actors[s], k.joined(s), k.actors[All()]} {
+	for _, a := range [...]*actor{k.actors[s], k.joined(s), k.inAllNamespaces(s), k.actors[All()]} {
 		if a == nil {
 			continue
 		}
@@ -122,6 +122,15 @@ func (k *kind) joined(s Selection) *actor {
 	return k.actors[InNamespace(s.namespace)]
 }
 
+// inAllNamespaces is the actor of the managed objects of all namespaces, for a selection of those
+// of one; nil if there is none.
+func (k *kind) inAllNamespaces(s Selection) *actor {
+	if !s.isManagedIn() {
+		return nil
+	}
+	return k.actors[Managed()]
+}
+
 // actorsHolding returns the actors whose stores may have the object that a selection by One
 // selects: those of the whole kind, of managed objects, of the object, and of selections by
 // labels or namespace.
@@ -132,9 +141,9 @@ func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor
 	if k == nil {
 		return nil
 	}
-	out := make([]*actor, 0, 3)
-	for _, s := range [...]Selection{All(), Managed(), one} {
-		if a := k.actors[s]; a != nil {
+	out := make([]*actor, 0, 4)
+	for _, s := range [...]Selection{All(), Managed(), ManagedIn(one.namespace), one} {
+		if a := k.actors[s]; a != nil && !slices.Contains(out, a) { // of a cluster-scoped object ManagedIn is Managed
 			out = append(out, a)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // one interest in a selection of a kind.
 type interests struct {
 	count      int // all interests
-	narrower   int // of these, the ones in narrower selections, which this actor of the whole kind or of a namespace serves too
+	narrower   int // of these, the ones in narrower selections, which this actor serves too
 	departures int // how often the last interest was released
 	grace      *time.Timer
 }
 
 // hasOwnInterest says whether there is an interest in the actor's own selection. An actor of a
-// whole kind serves narrower selections only as long as there is: it does not run for those
-// alone. That of a namespace does, for the single objects in it.
+// whole kind, or of its managed objects, serves narrower selections only as long as there is: it
+// does not run for those alone. That of a namespace does, for the single objects in it.
 func (i *interests) hasOwnInterest() bool { return i.count > i.narrower }
 
 func (i *interests) stopGrace() {
@@ -33,7 +33,8 @@ func (i *interests) stopGrace() {
 // of its first state. The lock is held.
 //
 // An actor of the whole kind serves every selection of it, so that no object is watched
-// twice; and many single objects of a namespace have one actor.
+// twice. So does that of the managed objects of all namespaces for those of one; and many single
+// objects of a namespace have one actor.
 func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	k := h.kindOf(gvk)
 	if wholeKind := k.wholeFor(s); wholeKind != nil {
@@ -61,7 +62,7 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 // acquireFor is acquire for a target of a lease, unless the quota refuses it. The lock is held.
 func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal string) {
 	quota, gvk, s := h.env.Quota, t.kind, t.selection
-	if !l.limited || !quota.counts(s) || h.stopped {
+	if !l.limited || !quota.counts(s, l.sub.listener.subscriber.Namespace) || h.stopped {
 		return interest{actor: h.acquire(gvk, s)}, ""
 	}
 	k := h.kindOf(gvk)
@@ -88,10 +89,18 @@ func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal stri
 	return interest{actor: a, counted: true}, ""
 }
 
-// wholeFor returns the actor of the whole kind, if it serves a selection.
+// wholeFor returns the actor of a wider selection that serves a selection: that of the whole kind
+// or, for the managed objects of a namespace, that of the managed objects of all. The latter
+// may be forbidden to an account that may read the namespace; then it serves nothing else.
 func (k *kind) wholeFor(s Selection) *actor {
-	if whole := k.actors[All()]; whole != nil && s != All() && whole.hasOwnInterest() {
-		return whole
+	for _, wider := range [...]Selection{All(), Managed()} {
+		whole := k.actors[wider]
+		switch {
+		case whole == nil, s == wider, !whole.hasOwnInterest(), wider == Managed() && !s.isManagedIn():
+		case s.isManagedIn() && whole.current().Reason == Forbidden:
+		default:
+			return whole
+		}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package watch
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +26,76 @@ func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstruc
 	}
 	objects, complete := a.store.ownedBy(owner)
 	return objects, a.stateOfRead(complete)
+}
+
+// ChildrenIn is Children with a watch for each of several namespaces, and the objects in these
+// alone. The state is Synced if all are; otherwise it is the one that says most, with the
+// messages of all that are unavailable for the same reason.
+//
+// The limits of watches apply to namespaces other than the instance's own, but for
+// Limits.PerSubscriber: the objects are the instance's own.
+func (l *Lease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) ([]*unstructured.Unstructured, State) {
+	var objects []*unstructured.Unstructured
+	var states []State
+	for _, namespace := range namespaces {
+		target := ChildrenIn(kind, namespace, owner)
+		state := l.watch(target, true)
+		a := l.hub.actorFor(kind, target.selection)
+		if a == nil || state.Reason == LimitExceeded {
+			states = append(states, state)
+			continue
+		}
+		found, complete := a.store.ownedBy(owner)
+		for _, o := range found {
+			if in := o.GetNamespace(); in == namespace || in == "" && namespace == namespaces[0] {
+				objects = append(objects, o)
+			}
+		}
+		states = append(states, a.stateOfRead(complete))
+	}
+	slices.SortFunc(objects, compareObjects)
+	return objects, union(states)
+}
+
+// maxUnionMessages bounds how many messages the state of a union has.
+const maxUnionMessages = 3
+
+// union is the state of objects that several watches have together.
+func union(states []State) State {
+	out := State{Phase: Synced} // in no namespace there is no object
+	var messages []string
+	for i, s := range states {
+		switch {
+		case i == 0 || rank(s) > rank(out):
+			out, messages = s, nil
+		case rank(s) == rank(out) && s.Since.Before(out.Since):
+			out.Since = s.Since
+		}
+		if rank(s) == rank(out) && s.Message != "" && !slices.Contains(messages, s.Message) {
+			messages = append(messages, s.Message)
+		}
+	}
+	out.Generation = 0
+	for _, s := range states {
+		out.Generation += s.Generation
+	}
+	if more := len(messages) - maxUnionMessages; more > 0 {
+		messages = append(messages[:maxUnionMessages], fmt.Sprintf("and %d more", more))
+	}
+	out.Message = strings.Join(messages, "; ")
+	return out
+}
+
+// rank orders states by how much they say about why objects may be missing.
+func rank(s State) int {
+	switch {
+	case s.Phase == Synced:
+		return 0
+	case s.Phase != Unavailable:
+		return 1
+	default:
+		return 2 + slices.Index([]Reason{Degraded, LimitExceeded, WaitingForKind, Forbidden}, s.Reason)
+	}
 }
 
 // Object watches a single object and returns it, nil if there is none, with the state that

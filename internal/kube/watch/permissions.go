@@ -61,8 +61,13 @@ func (r *permissionWatcher) changed(key object.Key, c Cause) {
 	if key.Name == "" || c.Priority == Background {
 		return
 	}
-	r.hub.forgetUnjoinable()
-	for _, a := range r.hub.actorsOf(func(*kind) bool { return true }) {
+	r.hub.RetryForbidden()
+}
+
+// RetryForbidden makes forbidden watches retry at once: permissions may have been granted.
+func (h *Hub) RetryForbidden() {
+	h.forgetUnjoinable()
+	for _, a := range h.actorsOf(func(*kind) bool { return true }) {
 		if a.current().Reason == Forbidden {
 			a.kindChanged(KindAdded)
 		}

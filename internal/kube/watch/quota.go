@@ -11,8 +11,10 @@ import (
 // Limits bound the watches of objects that are not the instances' own: those of single objects and
 // of selections by labels or namespace. They do not bound the watches of managed objects, and of
 // whole kinds, which a selector that matches everything in all namespaces needs too: of these, each
-// hub has as many as there are kinds, and there is a hub for each account. They do not bound what
-// controllers read for themselves either. A zero field is its default.
+// hub has as many as there are kinds, and there is a hub for each account. Nor do they bound the
+// watches of managed objects in the instance's own namespace, which exists; those in other
+// namespaces count, since an instance can name any. They do not bound what controllers read for
+// themselves either. A zero field is its default.
 type Limits struct {
 	// PerSubscriber bounds the targets of one instance, without those of Lease.OwnObject. Default MaxPerInstance.
 	PerSubscriber int
@@ -77,8 +79,13 @@ func (q *Quota) Describe(out chan<- *prometheus.Desc) { q.refused.Describe(out) 
 // Collect implements prometheus.Collector.
 func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refused.Collect(out) }
 
-// counts says whether the watches of a selection count.
-func (q *Quota) counts(s Selection) bool { return q != nil && !s.managed && s != All() }
+// counts says whether the watches of a selection count for an instance of a namespace.
+func (q *Quota) counts(s Selection, namespace string) bool {
+	if q == nil || s == All() {
+		return false
+	}
+	return !s.managed || s.isManagedIn() && s.namespace != namespace
+}
 
 // check returns why a subscriber may not have one more target, which an actor serves, or a new one
 // if that is nil; empty if it may. One that replaces a watch of the subscriber is not refused for

@@ -35,7 +35,7 @@ func (a *actor) selects(at identity) bool {
 	s := a.selection
 	switch {
 	case s.managed:
-		return at.labels.Has(a.env.ManagedLabel)
+		return at.labels.Has(a.env.ManagedLabel) && (s.namespace == "" || at.namespace == "" || s.namespace == at.namespace)
 	case s.name != "":
 		return at.objectName == objectName{s.namespace, s.name}
 	default:

@@ -21,6 +21,10 @@ func All() Selection { return Selection{} }
 // instances.
 func Managed() Selection { return Selection{managed: true} }
 
+// ManagedIn is Managed for one namespace. An account that may not read a kind in all namespaces
+// needs it.
+func ManagedIn(namespace string) Selection { return Selection{managed: true, namespace: namespace} }
+
 // One selects a single object, which costs one cached object whatever the size of its kind.
 // The namespace is empty for cluster-scoped kinds.
 func One(namespace, name string) Selection { return Selection{namespace: namespace, name: name} }
@@ -35,10 +39,15 @@ func Labelled(namespace string, selector labels.Selector) Selection {
 	return Selection{namespace: namespace, labels: selector.String()}
 }
 
-// String describes the selection for users and metrics: all, managed, one prod/main,
-// namespace prod, labelled prod app=db.
+// isManagedIn says whether ManagedIn has made the selection.
+func (s Selection) isManagedIn() bool { return s.managed && s.namespace != "" }
+
+// String describes the selection for users and metrics: all, managed, managed prod,
+// one prod/main, namespace prod, labelled prod app=db.
 func (s Selection) String() string {
 	switch {
+	case s.isManagedIn():
+		return "managed " + s.namespace
 	case s.managed:
 		return "managed"
 	case s.name != "":
@@ -76,8 +85,8 @@ func join(namespace, name string) string {
 }
 
 // Target is one interest of a subscriber: the objects of a kind that wake it, and the
-// selection that contains them. It is comparable. Child, ChildrenOf, Object and Matching
-// create it.
+// selection that contains them. It is comparable. Child, ChildrenOf, ChildrenIn, Object and
+// Matching create it.
 type Target struct {
 	kind      schema.GroupVersionKind
 	selection Selection
@@ -92,6 +101,12 @@ func Child(kind schema.GroupVersionKind, namespace, name string) Target {
 // ChildrenOf targets every managed object whose Config.OwnerLabel has this value.
 func ChildrenOf(kind schema.GroupVersionKind, owner string) Target {
 	return Target{kind, Managed(), route{by: byOwner, owner: owner}}
+}
+
+// ChildrenIn is ChildrenOf for one namespace. Of a kind that is cluster-scoped it targets every
+// object.
+func ChildrenIn(kind schema.GroupVersionKind, namespace, owner string) Target {
+	return Target{kind, ManagedIn(namespace), route{by: byOwner, owner: owner}}
 }
 
 // Object targets a single unmanaged object: an external reference, or a foreign object that
