@@ -12,6 +12,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -180,17 +181,18 @@ func (a *administrator) graph(o *unstructured.Unstructured) (permissions []rbac.
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d) != nil || d.Spec.Schema == nil {
 		return nil, true
 	}
-	needs := graph.RequiredPermissions(&d.Spec, func(gvk schema.GroupVersionKind) (string, bool) {
+	scope := graph.Scope{Namespace: d.Namespace}
+	needs := graph.RequiredPermissionsIn(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 		if gvk == d.Spec.Schema.InstanceKind() {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
-			return resource, true
+			return graph.Served{Resource: resource}, true
 		}
 		mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			a.mapper.Reset()
-			return "", false
+			return graph.Served{}, false
 		}
-		return mapping.Resource.Resource, true
+		return graph.Served{Resource: mapping.Resource.Resource, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}, true
 	})
 	account := d.Spec.ServiceAccount
 	if account == nil && d.Namespace != "" {
