@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,13 @@ type NoKindMatchError struct {
 	// siblings are the kinds that the server lists in the same version, sorted; nil if it
 	// does not list the version.
 	siblings []string
+	// remedy says how the kind comes to be served; empty for the usual way.
+	remedy string
 }
 
 func (u *NoKindMatchError) Error() string {
-	return fmt.Sprintf("no matches for kind %q in version %q; it continues when the CustomResourceDefinition is installed", u.Kind.Kind, u.Kind.GroupVersion())
+	remedy := cmp.Or(u.remedy, "it continues when the CustomResourceDefinition is installed")
+	return fmt.Sprintf("no matches for kind %q in version %q; %s", u.Kind.Kind, u.Kind.GroupVersion(), remedy)
 }
 
 // IsNoKindMatch says whether the error is a *NoKindMatchError.
@@ -45,6 +49,17 @@ func IsNoKindMatch(err error) bool {
 // server serves it. For a kind without a CustomResourceDefinition it requests discovery at
 // most once, and not at all for a group that the server is known not to have.
 func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
+	r, err := k.resolve(ctx, gvk)
+	var u *NoKindMatchError
+	if k.Remedy != nil && errors.As(err, &u) {
+		if remedy := k.Remedy(gvk.GroupKind()); remedy != "" {
+			return r, &NoKindMatchError{Kind: u.Kind, siblings: u.siblings, remedy: remedy}
+		}
+	}
+	return r, err
+}
+
+func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
 		return resourceFromCRD(c, gvk)
 	}

@@ -25,6 +25,10 @@ import (
 // CustomResourceDefinitions, which cost no request; others are looked up once by discovery.
 // It is safe for concurrent use.
 type Kinds struct {
+	// Remedy says what to do so that a kind is served that is not; empty for the usual, to install
+	// its CustomResourceDefinition. It is optional, and must not be changed once Kinds is used.
+	Remedy func(schema.GroupKind) string
+
 	discovery discovery.DiscoveryInterface
 	schemas   resolver.SchemaResolver
 	flights   singleflight.Group // lookups in flight

@@ -19,10 +19,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Expirer deletes or orphans Bindings whose managed resources are gone. It handles managed
-// resources of the given kinds only; other providers handle theirs.
+// Expirer deletes or orphans Bindings whose managed resources are gone.
 type Expirer struct {
-	Kinds    map[schema.GroupKind]struct{}
+	// Handles reports whether the managed resources of a kind are this program's; other providers
+	// handle theirs.
+	Handles  func(schema.GroupKind) bool
 	Bindings Bindings
 	Cache    Cache
 	Watch    func(watch.Subscriber) Lease
@@ -41,7 +42,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	if err != nil {
 		return reconcile.Done() // this program has not written it
 	}
-	if _, served := e.Kinds[schema.FromAPIVersionAndKind(spec.Owner.APIVersion, spec.Owner.Kind).GroupKind()]; !served {
+	if !e.Handles(schema.FromAPIVersionAndKind(spec.Owner.APIVersion, spec.Owner.Kind).GroupKind()) {
 		return reconcile.Done()
 	}
 	gone, err := e.ownerGone(ctx, spec.Owner)

@@ -22,7 +22,7 @@ import (
 func (w *world) expire(key object.Key) (reconcile.Result, []string) {
 	w.Writes()
 	e := &Expirer{
-		Kinds: map[schema.GroupKind]struct{}{databaseKind.GroupKind(): {}}, Bindings: w.Client(), Cache: w,
+		Handles: func(kind schema.GroupKind) bool { return kind == databaseKind.GroupKind() }, Bindings: w.Client(), Cache: w,
 		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) }, Now: func() time.Time { return w.now },
 	}
 	out := e.Reconcile(context.Background(), key)

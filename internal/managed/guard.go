@@ -26,8 +26,8 @@ type Guard struct {
 	// Default reports whether a managed resource that names no kind of configuration means
 	// this one.
 	Default bool
-	// UserKinds are the kinds of managed resources that refer to configurations.
-	UserKinds []schema.GroupVersionKind
+	// UserKinds returns the kinds of managed resources that refer to configurations.
+	UserKinds func() []schema.GroupVersionKind
 	Configs   writer.Cluster
 	Cache     Cache
 	Watch     func(watch.Subscriber) Lease
@@ -75,7 +75,7 @@ func (g *Guard) writer() writer.Writer {
 // all kinds could be read.
 func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bool) {
 	known = true
-	for _, kind := range g.UserKinds {
+	for _, kind := range g.UserKinds() {
 		all, state := lease.Matching(kind, key.Namespace, labels.Everything())
 		known = known && state.Phase == watch.Synced
 		for _, o := range all {

@@ -125,7 +125,7 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 				}
 			}
 			g := &Guard{
-				Config: kind, Default: true, UserKinds: []schema.GroupVersionKind{databaseKind}, Configs: c.Client(), Cache: c, Events: c,
+				Config: kind, Default: true, UserKinds: func() []schema.GroupVersionKind { return []schema.GroupVersionKind{databaseKind} }, Configs: c.Client(), Cache: c, Events: c,
 				Watch: func(s watch.Subscriber) Lease { return c.Begin(s) },
 			}
 			out := g.Reconcile(context.Background(), key)

@@ -72,8 +72,10 @@ type reconcileState struct {
 	bindings []*unstructured.Unstructured
 	binding  *unstructured.Unstructured
 	lease    Lease
-	session  port.Session
-	state    operation.State
+	// listValues are resolved references that are not stored.
+	listValues []fieldValue
+	session    port.Session
+	state      operation.State
 }
 
 // maxSteps bounds the steps of a reconcile. A creation takes about twenty.
@@ -139,7 +141,7 @@ func (r *Reconciler) load(key object.Key) (*reconcileState, reconcile.Result) {
 // connect connects the provider's client, unless the managed resource is paused. Before that
 // it resolves references, which writes the resolved values into spec.forProvider.
 func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.Result {
-	if own := execute.ReadResource(s.object, r.PollInterval); own.Paused || own.Policies.Paused() {
+	if own := execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval)); own.Paused || own.Policies.Paused() {
 		return reconcile.Result{}
 	}
 	if !s.isSecretKnown() {
@@ -162,7 +164,7 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 
 // openSession connects the client, which identifies the external resource.
 func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err error) {
-	if s.session, err = r.Port.Connect(ctx, s, s.object); err != nil {
+	if s.session, err = r.Port.Connect(ctx, s, s.withListValues()); err != nil {
 		return err
 	}
 	s.state.DesiredKeyAnnotation = s.object.GetAnnotations()[resource.ExternalNameAnnotation]
@@ -211,7 +213,10 @@ func (r *Reconciler) forget(key object.Key) {
 
 // update sets the fields of the state that follow from the stored objects.
 func (s *reconcileState) update(r *Reconciler) {
-	s.state.Resource = execute.ReadResource(s.object, r.PollInterval)
+	s.state.Resource = execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval))
+	if !execute.HasPollInterval(s.object) {
+		s.state.Resource.MaxPollInterval = r.Port.MaxPollInterval
+	}
 	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(), r.Random()
 	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader()
 	s.state.Binding = nil

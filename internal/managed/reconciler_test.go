@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -115,6 +116,38 @@ func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.
 	}
 	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.RequeueAfter < time.Minute {
 		t.Errorf("at rest: %q, %+v", writes, out)
+	}
+}
+
+func TestRefusedLateInitializationKeepsFieldsUnset(t *testing.T) {
+	for name, causes := range map[string][]metav1.StatusCause{
+		"the API server names the field":   {{Field: "spec.forProvider.zone", Message: "must match a pattern"}},
+		"the API server names an item":     {{Field: "spec.forProvider.zone[0].name", Message: "must be set"}},
+		"the API server names only a rule": {{Field: "spec", Message: "failed rule"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(database)
+			patches := 0
+			w.Before = func(request string) error {
+				if request != "patch Database prod/db" {
+					return nil
+				}
+				if patches++; patches < 3 { // the finalizer and the external name
+					return nil
+				}
+				err := apierrors.NewInvalid(databaseKind.GroupKind(), "db", nil)
+				err.ErrStatus.Details.Causes = causes
+				return err
+			}
+			out, _ := w.reconcile(t)
+			o := w.Object(databaseKey)
+			if zone, set, _ := unstructured.NestedString(o.Object, "spec", "forProvider", "zone"); set || out.Err != nil || patches != 3 {
+				t.Errorf("zone %q after %d patches, %v", zone, patches, out.Err)
+			}
+			if synced, _ := condition.Read(o).Get(resource.Synced); synced.Status != condition.True {
+				t.Errorf("Synced is %+v", synced)
+			}
+		})
 	}
 }
 

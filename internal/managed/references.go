@@ -18,6 +18,10 @@ import (
 // resolveReferences stores the values that fields of spec.forProvider take from other managed
 // resources. The error names one that does not exist or has no identity yet; its event
 // brings the next reconcile. References of an object that is being deleted are not resolved.
+//
+// Values of fields in lists are not stored, but given to the provider's client only. In a
+// CustomResourceDefinition, a list is one value to server-side apply: storing a value would make
+// this controller the owner of the whole list, and whoever applies the list would write it again.
 func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) error {
 	if s.object.GetDeletionTimestamp() != nil {
 		return nil
@@ -25,20 +29,17 @@ func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) e
 	forProvider, _, _ := unstructured.NestedMap(s.object.Object, "spec", "forProvider")
 	found := map[string]any{}
 	for _, ref := range r.Port.References {
-		values, err := s.resolveField(ref, forProvider)
-		if err != nil {
-			return fmt.Errorf("spec.forProvider.%s: %w", ref.Field, err)
-		}
-		if len(values) == 0 {
-			continue
-		}
-		if ref.List {
-			found[ref.Field] = values
-		} else {
-			found[ref.Field] = values[0]
-		}
-		if equal(forProvider[ref.Field], found[ref.Field]) {
-			delete(found, ref.Field)
+		for _, f := range findFields(ref.Field, forProvider) {
+			value, err := s.resolveField(ref, f)
+			switch {
+			case err != nil:
+				return fmt.Errorf("spec.forProvider.%s: %w", f, err)
+			case value == nil || equal(f.value(), value):
+			case f.inList():
+				s.listValues = append(s.listValues, fieldValue{f.path, value})
+			default:
+				setField(found, f.path, value)
+			}
 		}
 	}
 	if len(found) == 0 {
@@ -56,13 +57,13 @@ type target struct {
 	found                   *unstructured.Unstructured
 }
 
-// resolveField returns the values for a field; none if the field is set, or has no reference.
-func (s *reconcileState) resolveField(ref port.Reference, forProvider map[string]any) ([]any, error) {
-	targets, err := s.findTargets(ref, forProvider)
+// resolveField returns the value for a field; nil if the field is set, or has no reference.
+func (s *reconcileState) resolveField(ref port.Reference, f field) (any, error) {
+	targets, err := s.findTargets(ref, f)
 	if err != nil || len(targets) == 0 {
 		return nil, err
 	}
-	if isSet(forProvider[ref.Field]) && !slices.ContainsFunc(targets, func(t target) bool { return t.policy == "Always" }) {
+	if isSet(f.value()) && !slices.ContainsFunc(targets, func(t target) bool { return t.policy == "Always" }) {
 		return nil, nil
 	}
 	extract := ref.Extract
@@ -85,7 +86,13 @@ func (s *reconcileState) resolveField(ref port.Reference, forProvider map[string
 			return nil, fmt.Errorf("%s %s/%s has no identity yet", ref.To.Kind, t.namespace, t.name)
 		}
 	}
-	return values, nil
+	switch {
+	case len(values) == 0:
+		return nil, nil
+	case ref.List:
+		return values, nil
+	}
+	return values[0], nil
 }
 
 func isSet(value any) bool {
@@ -95,9 +102,12 @@ func isSet(value any) bool {
 
 // findTargets returns the objects that a field names, or else those that it selects, and
 // watches them.
-func (s *reconcileState) findTargets(ref port.Reference, forProvider map[string]any) ([]target, error) {
+func (s *reconcileState) findTargets(ref port.Reference, f field) ([]target, error) {
 	var out []target
-	named := forProvider[cmp.Or(ref.Ref, ref.Field+"Ref")]
+	named := f.parent[cmp.Or(ref.Ref, f.name()+"Ref")]
+	if ref.List && ref.Ref == "" && named == nil {
+		named = f.parent[f.name()+"Refs"]
+	}
 	list, isList := named.([]any)
 	if !isList && named != nil {
 		list = []any{named}
@@ -115,7 +125,7 @@ func (s *reconcileState) findTargets(ref port.Reference, forProvider map[string]
 		t.found = found
 		out = append(out, t)
 	}
-	selector, _ := forProvider[cmp.Or(ref.Selector, ref.Field+"Selector")].(map[string]any)
+	selector, _ := f.parent[cmp.Or(ref.Selector, f.name()+"Selector")].(map[string]any)
 	if len(out) > 0 || selector == nil {
 		return out, nil
 	}

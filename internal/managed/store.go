@@ -2,8 +2,12 @@ package managed
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -60,12 +64,41 @@ func (s bindingStore) SetExternalName(ctx context.Context, ref external.Ref) err
 	return s.annotate(ctx, s.reconcileState, resource.ExternalNameAnnotation, string(ref))
 }
 
-// LateInitialize sets those fields of spec.forProvider that are not set yet.
+// LateInitialize sets those fields of spec.forProvider that are not set yet. Values that the schema of
+// the kind refuses stay unset: external APIs choose some that they do not accept.
 func (s bindingStore) LateInitialize(ctx context.Context, chosen map[string]any) error {
-	if missing := execute.UnsetFields(s.object, chosen); len(missing) > 0 {
-		return s.patch(ctx, s.reconcileState, map[string]any{"spec": map[string]any{"forProvider": missing}})
+	missing := execute.UnsetFields(s.object, chosen)
+	for len(missing) > 0 {
+		err := s.patch(ctx, s.reconcileState, map[string]any{"spec": map[string]any{"forProvider": missing}})
+		if !apierrors.IsInvalid(err) {
+			return err
+		}
+		accepted := withoutRefused(missing, err)
+		if len(accepted) == len(missing) {
+			return nil
+		}
+		missing = accepted
 	}
 	return nil
+}
+
+// withoutRefused returns the fields of spec.forProvider that the API server does not name when it refuses
+// a change.
+func withoutRefused(fields map[string]any, err error) map[string]any {
+	out := maps.Clone(fields)
+	var refused apierrors.APIStatus
+	if !errors.As(err, &refused) || refused.Status().Details == nil {
+		return out
+	}
+	for _, cause := range refused.Status().Details.Causes {
+		path, _ := strings.CutPrefix(cause.Field, "spec.forProvider.")
+		name := path
+		if end := strings.IndexAny(path, ".["); end >= 0 {
+			name = path[:end]
+		}
+		delete(out, name)
+	}
+	return out
 }
 
 // PublishConnection writes the connection secret.

@@ -145,6 +145,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
+		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
@@ -177,11 +178,11 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 	return append(out, provider.CRDs(c.options.Providers)...)
 }
 
-// crdDependents returns the definitions, of both dialects, to reconcile after a change of a
-// CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
+// crdDependents returns the definitions, of both dialects, and the activations to reconcile after a
+// change of a CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
 func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	c.usages.crdChanged(crd)
-	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd))
+	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd))
 }
 
 // Run installs the dialects' kinds, then runs the controllers until the context ends or a

@@ -61,10 +61,11 @@ func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, er
 	}
 	return rbac.ProviderPermissions(rbac.ControllerOptions{
 		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Managed: served, MetricsSecure: o.MetricsSecure,
+		Catalogs: p.Catalog != nil,
 	}), nil
 }
 
-// servedBy returns the kinds of a provider, with those of its configurations.
+// servedBy returns the kinds of a provider, with those of its configurations and of its catalog.
 func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 	err = fs.WalkDir(p.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -81,5 +82,10 @@ func servedBy(p managed.Provider) (out []rbac.Resource, err error) {
 		out = append(out, rbac.Resource{Group: crd.Spec.Group, Name: crd.Spec.Names.Plural})
 		return nil
 	})
+	if catalog, ok := p.Catalog.(managed.Groups); ok {
+		for _, group := range catalog.Groups() {
+			out = append(out, rbac.Resource{Group: group, Name: "*"})
+		}
+	}
 	return out, err
 }

@@ -16,6 +16,7 @@ import (
 	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -105,6 +106,34 @@ func TestOnlySecureMetricsNeedTokenReviews(t *testing.T) {
 		}
 		if got != want || !slices.Contains(needs, rbac.PermissionsFor("authorization.k8s.io", "subjectaccessreviews", "create")[0]) {
 			t.Errorf("--metrics-secure=%t needs %d permissions for TokenReviews", secure, got)
+		}
+	}
+}
+
+// groups is a catalog that knows its groups.
+type groups struct{ managed.Catalog }
+
+func (groups) Groups() []string { return []string{"net.example.org"} }
+
+// TestNeedsIncludeTheGroupsOfACatalog runs a provider with a catalog inside and on its own.
+func TestNeedsIncludeTheGroupsOfACatalog(t *testing.T) {
+	provider := managed.Provider{Name: "things", CRDs: fstest.MapFS{}, Catalog: groups{}}
+	inside, err := server.Needs(server.ManagerOptions{Providers: []managed.Provider{provider}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := server.ProviderNeeds(provider, manager.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, needs := range map[string][]rbac.Permission{"inside": inside, "alone": alone} {
+		for _, need := range []rbac.Permission{
+			{Verb: "patch", Group: "net.example.org", Resource: "*"}, {Verb: "update", Group: "net.example.org", Resource: "*/status"},
+			{Verb: "delete", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, {Verb: "watch", Group: "kro.run", Resource: "resourcegraphdefinitions"},
+		} {
+			if !slices.Contains(needs, need) {
+				t.Errorf("%s: nobody needs to %s", where, need)
+			}
 		}
 	}
 }

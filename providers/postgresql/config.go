@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -65,8 +66,7 @@ var hostPattern = regexp.MustCompile(`^([A-Za-z0-9_.:-]{1,253}|/[A-Za-z0-9_./:-]
 func (s server) databaseScope(database string) string { return s.scope() + "/" + database }
 
 // readServer reads the provider configuration that a managed resource refers to, and what it
-// allows. The namespace of a managed resource that is being deleted is not checked: what the
-// managed resource owns by now is still deleted with it.
+// allows.
 func (o Options) readServer(objects managed.Objects, m managed.Object, ref *resource.ProviderConfigReference) (server, sharing, error) {
 	namespace := m.GetNamespace()
 	kind, name := v1alpha1.ClusterProviderConfigKind, "default"
@@ -107,23 +107,33 @@ func (o Options) readServer(objects managed.Objects, m managed.Object, ref *reso
 	return s, shared, nil
 }
 
-// readSharing returns what a ClusterProviderConfig allows the namespace of a managed resource.
+// readSharing returns what a ClusterProviderConfig allows the namespace of a managed resource. In a
+// namespace that is not allowed, a managed resource that is being deleted adopts nothing, but what
+// it owns by now is still deleted with it.
 func readSharing(objects managed.Objects, m managed.Object, config string, spec v1alpha1.ClusterProviderConfigSpec) (sharing, error) {
 	shared := sharing{Config: config, Namespace: m.GetNamespace(), Allow: spec.Allow}
-	if m.GetDeletionTimestamp() != nil {
+	err := checkSharing(objects, m, config, spec.AllowedNamespaces)
+	var denied *external.NotAllowedError
+	if m.GetDeletionTimestamp() != nil && errors.As(err, &denied) {
+		shared.Denied = denied.Message
 		return shared, nil
 	}
+	return shared, err
+}
+
+// checkSharing returns an error unless a configuration allows the namespace of a managed resource.
+func checkSharing(objects managed.Objects, m managed.Object, config string, allowed *v1alpha1.AllowedNamespaces) error {
 	var namespaceLabels map[string]string
-	if spec.AllowedNamespaces != nil && spec.AllowedNamespaces.Selector != nil {
+	if allowed != nil && allowed.Selector != nil {
 		namespace, err := objects.Get(namespaceKind, "", m.GetNamespace())
 		if err != nil {
-			return sharing{}, err
+			return err
 		}
 		if namespace != nil {
 			namespaceLabels = namespace.GetLabels()
 		}
 	}
-	return shared, checkNamespace(config, m.GetNamespace(), spec.AllowedNamespaces, namespaceLabels)
+	return checkNamespace(config, m.GetNamespace(), allowed, namespaceLabels)
 }
 
 // reader reads the Secrets that a configuration refers to. Those of a ProviderConfig must be

@@ -72,10 +72,7 @@ func serve[M managed.Object](servers *pools, empty func() M, k kind[M], marked b
 				return nil, err
 			}
 			c := &client[M]{kind: k, session: &session{server: s, servers: servers, objects: objects, sharing: shared}}
-			if m.GetDeletionTimestamp() == nil {
-				err = c.checkNames(k.needs(c.session, m)) // before a name is reserved
-			}
-			return c, err
+			return c, c.checkBeforeUse(k.needs(c.session, m), m.GetDeletionTimestamp() != nil)
 		},
 	})
 }

@@ -36,6 +36,20 @@ func (sess *session) checkNames(needs []need) error {
 	return sess.sharing.check(pending, f)
 }
 
+// checkBeforeUse checks the needs of a managed resource before a name is reserved for it. One that is
+// being deleted is still served, and adopts nothing.
+func (sess *session) checkBeforeUse(needs []need, deleting bool) error {
+	err := sess.checkNames(needs)
+	var denied *external.NotAllowedError
+	if deleting && errors.As(err, &denied) {
+		if sess.sharing.Denied == "" {
+			sess.sharing.Denied = denied.Message
+		}
+		return nil
+	}
+	return err
+}
+
 // isOwned reports whether a managed resource of the namespace owns a resource of the whole
 // server. The Binding shows it: the mark on the server can be written by others.
 func (sess *session) isOwned(typ, name string) (bool, error) {
@@ -123,6 +137,9 @@ func (f facts) read(ctx context.Context, conn *pgx.Conn, n need) (err error) {
 // adoptionDenied returns why an external resource that is not the managed resource's own may
 // not be adopted; empty if it may.
 func (sess *session) adoptionDenied(ctx context.Context, needs []need) (string, error) {
+	if sess.sharing.Denied != "" {
+		return sess.sharing.Denied, nil
+	}
 	err := sess.checkOnServer(ctx, needs)
 	var denied *external.NotAllowedError
 	if errors.As(err, &denied) {

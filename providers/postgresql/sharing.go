@@ -22,6 +22,9 @@ type sharing struct {
 	Config    string
 	Namespace string
 	Allow     []v1alpha1.Allowance
+	// Denied is why a managed resource that is being deleted would not be served otherwise: what it owns is
+	// still deleted with it, and nothing is adopted.
+	Denied string
 }
 
 func (s sharing) allows(a v1alpha1.Allowance) bool {

@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -154,11 +155,17 @@ func TestARefusedNamespaceReadsNoCredentials(t *testing.T) {
 		t.Errorf("got %+v, %v", shared, err)
 	}
 	t.Log("what is deleted with its object still needs the configuration")
-	objects["Namespace /team"] = nil
+	objects["Namespace /team"] = namespace("nothing")
 	terminating := role("team")
 	terminating.DeletionTimestamp = &metav1.Time{Time: noon}
-	if _, _, err := (Options{}).readServer(objects, terminating, nil); err != nil {
+	_, shared, err := Options{}.readServer(objects, terminating, nil)
+	if err != nil {
 		t.Error(err)
+	}
+	t.Log("but it adopts nothing, whatever the configuration allows other namespaces")
+	shared.Allow = []v1alpha1.Allowance{v1alpha1.AllowEverything}
+	if got, err := (&session{sharing: shared}).adoptionDenied(context.Background(), nil); err != nil || !strings.Contains(got, "spec.allowedNamespaces") {
+		t.Errorf("got %q, %v", got, err)
 	}
 	t.Log("the ProviderConfig of a namespace restricts nothing")
 	objects["ProviderConfig team/mine"] = spec(map[string]any{"host": "h", "credentials": map[string]any{"secretRef": map[string]any{"name": "login"}}, "allowedNamespaces": map[string]any{}})
@@ -178,6 +185,25 @@ func TestARoleOfAnotherNamespaceIsForeign(t *testing.T) {
 		if err := sess.checkNames([]need{roleNeed("f", name)}); (err == nil) != want {
 			t.Errorf("%s: want allowed %t, got %v", name, want, err)
 		}
+	}
+}
+
+// TestADeletedObjectWithoutPermissionAdoptsNothing deletes a managed resource in a database of another
+// namespace, which its namespace could not have created.
+func TestADeletedObjectWithoutPermissionAdoptsNothing(t *testing.T) {
+	sess := &session{
+		server: server{Host: "h", Port: 1}, sharing: sharing{Config: "ClusterProviderConfig default", Namespace: "team"},
+		objects: fakeObjects{"Owner Database theirs": {"namespace": "other"}},
+	}
+	needs := []need{databaseNeed("spec.forProvider.database", "theirs")}
+	if err := sess.checkBeforeUse(needs, false); err == nil {
+		t.Error("it may be created")
+	}
+	if err := sess.checkBeforeUse(needs, true); err != nil {
+		t.Errorf("what it owns cannot be deleted: %v", err)
+	}
+	if got, err := sess.adoptionDenied(context.Background(), nil); err != nil || !strings.Contains(got, "theirs") {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

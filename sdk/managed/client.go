@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// Object is a managed resource of a provider's own Go type.
+// Object is a managed resource of a provider's own Go type, or an *unstructured.Unstructured.
 type Object interface {
 	runtime.Object
 	metav1.Object

@@ -23,7 +23,8 @@ func (k Kind) Port() port.Kind { return k.port }
 type Definition[M Object] struct {
 	// Kind is the kind with the version of the Go type.
 	Kind schema.GroupVersionKind
-	// New returns an empty object of the kind.
+	// New returns an empty object of the kind. A kind without a Go type has
+	// *unstructured.Unstructured.
 	New func() M
 	// Caps returns what the external API can do for the kind. It is called at the
 	// beginning of each reconcile.
@@ -34,6 +35,14 @@ type Definition[M Object] struct {
 	// Timeout limits each call of a client; a minute by default. A call that changes
 	// something is also canceled when its process's leadership ends.
 	Timeout time.Duration
+	// PollInterval is how often an external resource is observed without an event, for an API whose
+	// limits don't allow it more often; the runtime's interval applies if it is longer. The annotation
+	// crossplane.io/poll-interval overrides both.
+	PollInterval time.Duration
+	// MaxPollInterval is set for an API where each observation counts: the longer nothing changes,
+	// the less often an external resource is observed, up to a quarter as often and at least each
+	// MaxPollInterval. If it is 0, the interval stays the same.
+	MaxPollInterval time.Duration
 	// Connect returns a client for one managed resource, with its provider configuration.
 	// If the client has a method Close() error, that is called at the end of the reconcile.
 	// The client may keep the Objects until then.
@@ -53,11 +62,11 @@ type Reference = port.Reference
 // which others may be able to write. The same holds for its errors and for changes.
 type Objects = port.Objects
 
-// For returns the kind of a definition.
+// For returns the kind of a definition. The object that a client gets is its own copy.
 func For[M Object](d Definition[M]) Kind {
-	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
+	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, PollInterval: d.PollInterval, MaxPollInterval: d.MaxPollInterval, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
 		m := d.New()
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m); err != nil {
+		if err := decode(o, m); err != nil {
 			return nil, fmt.Errorf("decode the object as %T: %w", m, err)
 		}
 		client, err := d.Connect(ctx, objects, m)
@@ -66,6 +75,15 @@ func For[M Object](d Definition[M]) Kind {
 		}
 		return session[M]{client, m}, nil
 	}}}
+}
+
+// decode decodes an object, which is shared with caches, into one of a provider's Go type.
+func decode(o *unstructured.Unstructured, m Object) error {
+	if u, ok := m.(*unstructured.Unstructured); ok {
+		o.DeepCopyInto(u)
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, m)
 }
 
 // session is a client with the object that it was connected for.

@@ -19,7 +19,7 @@ import (
 var sky = cloud.New(cloud.Options{})
 
 func TestMain(m *testing.M) {
-	os.Exit(suite.Main(m, server.Options{Providers: []sdk.Provider{sandbox.Provider(sky)}}, nil))
+	os.Exit(suite.Main(m, server.Options{Providers: []sdk.Provider{sandbox.Provider(sky), shapesProvider()}}, nil))
 }
 
 var (

@@ -210,6 +210,11 @@ type BindingEnded struct {
 	// +optional
 	Request string           `json:"request,omitempty"`
 	At      metav1.MicroTime `json:"at"`
+	// Reverted is how many updates in a row, beside this one, had the same content: what they set was
+	// changed back each time.
+	//
+	// +optional
+	Reverted int64 `json:"reverted,omitempty"`
 }
 
 // BindingUnresolved is a creation of which it is unknown whether it had an effect.

@@ -78,6 +78,15 @@ var provider = slices.Concat(
 	PermissionsFor("espalier.dev", "holds/status", "update"),
 )
 
+// catalogs is what a provider needs on top that installs kinds once they are activated, also by
+// definitions.
+var catalogs = slices.Concat(
+	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions", "delete"),
+	PermissionsFor("kro.run", "resourcegraphdefinitions", "list", "watch"),
+	PermissionsFor("kro.run", "resourcegroups", "list", "watch"),
+	PermissionsFor("apiextensions.crossplane.io", "compositions", "list", "watch"),
+)
+
 // metricsSecure is what authenticating users of metrics needs.
 var metricsSecure = slices.Concat(
 	PermissionsFor("authentication.k8s.io", "tokenreviews", "create"),
@@ -113,6 +122,8 @@ type ControllerOptions struct {
 	Certificates Object
 	// Managed are the kinds of the running providers.
 	Managed []Resource
+	// Catalogs: providers have kinds that are installed once they are activated.
+	Catalogs bool
 	// More are further permissions.
 	More []Permission
 }
@@ -165,6 +176,9 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 // include definitions, nor the resources of instances.
 func ProviderPermissions(p ControllerOptions) []Permission {
 	permissions := slices.Concat(provider, election(p.Lease), managed(p.Managed))
+	if p.Catalogs {
+		permissions = append(permissions, catalogs...)
+	}
 	if p.MetricsSecure {
 		permissions = append(permissions, metricsSecure...)
 	}

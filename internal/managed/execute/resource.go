@@ -38,7 +38,35 @@ func ReadResource(o *unstructured.Unstructured, poll time.Duration) operation.Re
 		AdoptUnmarked:   annotations[resource.AdoptAnnotation] == resource.AdoptIfUnmarked,
 		Retry:           annotations[resource.RetryAnnotation],
 		PollInterval:    poll,
+		ChangedAt:       changedAt(o),
 	}
+}
+
+// HasPollInterval reports whether an annotation of a managed resource sets its poll interval.
+func HasPollInterval(o *unstructured.Unstructured) bool {
+	_, err := time.ParseDuration(o.GetAnnotations()[resource.PollIntervalAnnotation])
+	return err == nil
+}
+
+// changedAt is when a managed resource was created or its condition Synced has changed; zero if
+// its generation is not the one that was reported.
+func changedAt(o *unstructured.Unstructured) time.Time {
+	at := o.GetCreationTimestamp().Time
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		if c["type"] != resource.Synced {
+			continue
+		}
+		if generation, _, _ := unstructured.NestedInt64(c, "observedGeneration"); generation != o.GetGeneration() {
+			return time.Time{}
+		}
+		text, _ := c["lastTransitionTime"].(string)
+		if changed, err := time.Parse(time.RFC3339, text); err == nil && changed.After(at) {
+			at = changed
+		}
+	}
+	return at
 }
 
 // policiesOf reads the management policies; nil, which allows everything, if none are set.

@@ -64,12 +64,12 @@ func (s State) checkOwnership() (mark, conflict string) {
 		return b.Mark, ""
 	case seen != nil && seen.Owner == s.MarkOwner:
 		return seen.ID, "" // the binding with this mark was lost
+	case denied != "" && (seen != nil || !s.isOpenCreation() || !s.appearedSinceFirstAttempt()):
+		return "", denied // no message tells whose it is
 	case seen != nil:
 		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s; it is not changed", s.observedRef(), seen.Owner)
 	case s.appearedSinceFirstAttempt():
 		return b.Mark, ""
-	case denied != "":
-		return "", denied
 	case b.Explicit, s.Resource.AdoptUnmarked:
 		return b.Mark, ""
 	}
@@ -85,6 +85,19 @@ func (s State) appearedSinceFirstAttempt() bool {
 		return false
 	}
 	return s.Observed.Created.IsZero() || !s.Observed.Created.Before(b.AbsentBefore.Time)
+}
+
+// isOpenCreation reports whether a call may have created the observed external resource: it is neither
+// known to have failed nor, where the API assigns identities, named by the user instead of the API.
+func (s State) isOpenCreation() bool {
+	op := s.Binding.Operation
+	if op == nil || external.Verb(op.Verb) != external.Create {
+		return false
+	}
+	if s.Caps.Naming == external.ProviderAssigned {
+		return op.Ref != ""
+	}
+	return op.Failed == nil
 }
 
 // isForeign reports whether the observed external resource carries another owner's mark.

@@ -106,7 +106,9 @@ func (s State) handleSuccess(a external.Op) Step {
 
 // closeOperation records that the open operation has succeeded.
 func (s State) closeOperation(b *binding.BindingSpec) {
-	b.Ended = &binding.BindingEnded{Verb: b.Operation.Verb, Request: digest(b.Operation.Request), At: metav1.NewMicroTime(s.Now)}
+	ended := &binding.BindingEnded{Verb: b.Operation.Verb, Request: digest(b.Operation.Request), At: metav1.NewMicroTime(s.Now)}
+	ended.Reverted = countReverted(b.Ended, ended)
+	b.Ended = ended
 	b.Operation = nil
 }
 
@@ -129,9 +131,8 @@ func (s State) handleRejection(a external.Op) Step {
 		return s.afterRejectedRepeat(s.awaitOutcome(a.Err)) // the call before may still arrive; later the name shows its outcome
 	}
 	return s.updateBinding(func(b *binding.BindingSpec) {
-		if external.Verb(op.Verb) == external.Create && !op.Repeated && s.Caps.Settle == 0 {
-			// No call of ours had an effect: what exists now is another owner's. Where the API
-			// shows changes late, an earlier attempt's resource may have caused the rejection.
+		if external.Verb(op.Verb) == external.Create && !op.Repeated {
+			// The call had no effect: what exists from now on is another owner's.
 			b.AbsentBefore = nil
 		}
 		b.Operation, b.Phase = nil, binding.BindingReserved

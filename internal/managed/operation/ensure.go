@@ -125,8 +125,10 @@ func (s State) handlePresent() Step {
 		return s.openOperationOnce(external.Update, binding.BindingUpdating).with(s.readyCondition())
 	case s.Observed.UpToDate == external.CannotTell && s.Observed.Ready != external.Yes:
 		return s.awaitChange()
+	case s.Observed.UpToDate == external.Yes && b.Ended != nil && b.Ended.Reverted > 0:
+		return s.settleContest()
 	}
-	after := s.Resource.PollInterval
+	after := s.pollAtRest()
 	if s.Binding.Doubted != nil && s.mayDuplicate() {
 		after = min(after, s.untilDuplicatesVisible())
 	}

@@ -48,5 +48,9 @@ func (s State) recoverBinding() Step {
 		return finish(resource.Conflict, fmt.Sprintf("%d external resources name this object as their owner: %s. None is created or deleted; name the right one with the annotation %s, or remove the mark from the others",
 			len(found), joinRefs(found), resource.ExternalNameAnnotation), s.recheckInterval()).with(creating)
 	}
+	if denied := found[0].AdoptionDenied; denied != "" {
+		// Whoever may write tags of the external API can write an owner into them.
+		return finish(resource.NotAllowed, fmt.Sprintf("the external resource %s names this object as its owner, and nothing else shows that it belongs to it: %s", found[0].Ref, denied), recheckNotAllowed).with(creating)
+	}
 	return s.bind(found[0].Ref, found[0].Mark.ID)
 }

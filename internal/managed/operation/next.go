@@ -104,10 +104,7 @@ func (s State) createBinding() Step {
 // owner. The deletion of that binding is an event, which brings the next reconcile; the
 // external API is not called until then.
 func (s State) reservedBy(by *binding.BindingSpec) Step {
-	owner := fmt.Sprintf("%s %s", by.Owner.Kind, by.Owner.Name)
-	if by.Owner.Namespace != "" {
-		owner = fmt.Sprintf("%s %s/%s", by.Owner.Kind, by.Owner.Namespace, by.Owner.Name)
-	}
+	owner := s.describeOwner(by.Owner)
 	key := fmt.Sprintf("%s %q in %s", s.DesiredKey.Type, s.DesiredKey.Name, s.DesiredKey.Scope)
 	switch by.Phase {
 	case binding.BindingTombstone:
@@ -122,6 +119,20 @@ func (s State) reservedBy(by *binding.BindingSpec) Step {
 	default:
 	}
 	return finish(resource.NameReserved, fmt.Sprintf("%s belongs to %s", key, owner), 0)
+}
+
+// describeOwner names the owner of another binding. A managed resource in a namespace is not told the
+// names of objects elsewhere: the Binding has them, for those who may read it.
+func (s State) describeOwner(o binding.BindingOwner) string {
+	switch own := s.Resource.Owner.Namespace; {
+	case own != "" && o.Namespace == "":
+		return "a cluster-scoped " + o.Kind
+	case own != "" && o.Namespace != own:
+		return fmt.Sprintf("a %s of another namespace", o.Kind)
+	case o.Namespace == "":
+		return fmt.Sprintf("%s %s", o.Kind, o.Name)
+	}
+	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
 }
 
 // updateBinding is the step that stores a changed copy of the binding.
@@ -165,6 +176,8 @@ func (s State) openOperationOnce(verb external.Verb, phase binding.BindingPhase)
 	switch left := s.untilVisible(last.At); {
 	case left > 0:
 		return s.awaitVisible(left)
+	case s.isContested():
+		return s.reportContested()
 	case s.LastVerb == verb && bytes.Equal(request, s.LastRequest):
 		return Failure(fmt.Errorf("%s the external resource has succeeded without effect; it still differs: %s", gerund(string(verb)), s.Observed.Diff))
 	}

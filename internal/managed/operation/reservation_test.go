@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"strings"
 	"testing"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -33,6 +34,28 @@ func TestALostReservationIsRecreated(t *testing.T) {
 			tc.state(&s)
 			if step := operation.Next(s); step.Do != tc.do || step.Synced.Reason != tc.reason {
 				t.Errorf("the next step is %s %+v", step.Do, step.Synced)
+			}
+		})
+	}
+}
+
+// TestNobodyIsToldTheOwnerInAnotherNamespace has a key that another managed resource has reserved.
+func TestNobodyIsToldTheOwnerInAnotherNamespace(t *testing.T) {
+	cases := map[string]struct{ own, other, want string }{
+		"in the same namespace":     {"prod", "prod", "belongs to Thing prod/b"},
+		"in another namespace":      {"prod", "secret", "belongs to a Thing of another namespace"},
+		"cluster-scoped":            {"prod", "", "belongs to a cluster-scoped Thing"},
+		"told a cluster-scoped one": {"", "prod", "belongs to Thing prod/b"},
+		"both are cluster-scoped":   {"", "", "belongs to Thing b"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			step := operation.Next(operation.State{
+				Resource: operation.Resource{HasFinalizer: true, Owner: binding.BindingOwner{Kind: "Thing", Namespace: tc.own, Name: "a"}}, Now: start,
+				ReservedBy: &binding.BindingSpec{Phase: binding.BindingBound, Owner: binding.BindingOwner{Kind: "Thing", Namespace: tc.other, Name: "b"}},
+			})
+			if step.Synced.Reason != resource.NameReserved || !strings.HasSuffix(step.Synced.Message, tc.want) {
+				t.Errorf("got %+v", step.Synced)
 			}
 		})
 	}

@@ -2,9 +2,12 @@ package operation
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -170,7 +173,11 @@ const arrivalTime = 10 * time.Second
 // last call.
 func (s State) resolveByMark() Step {
 	if !s.Caps.Findable {
-		return s.unresolved("the external API cannot search for it")
+		reason := "the external API cannot search for it"
+		if s.OperationErr != nil && s.OperationErr.Mismatch {
+			reason += ": " + s.OperationErr.Message
+		}
+		return s.unresolved(reason)
 	}
 	if left := s.untilVisible(s.lastUnresolvedCall()) + arrivalTime; left > 0 {
 		return s.awaitVisible(left)
@@ -284,9 +291,32 @@ func (s State) unresolved(reason string) Step {
 			b.Unresolved = &binding.BindingUnresolved{Since: metav1.NewMicroTime(s.Now), Message: reason}
 		})
 	}
-	return finish(resource.CreateUnresolved, fmt.Sprintf("since %s it is unknown whether the creation started at %s had an effect: %s. Look for the external resource; then set the annotation %s to its identity, or, if there is none, %s to a new value",
-		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), reason,
-		resource.ExternalNameAnnotation, resource.RetryAnnotation), 0)
+	if strings.HasPrefix(b.Unresolved.Message, reason) {
+		reason = b.Unresolved.Message // with what the external API has answered
+	}
+	return finish(resource.CreateUnresolved, fmt.Sprintf("since %s it is unknown whether the creation started at %s had an effect: %s. Look for the external resource. If there is one, run: %s; if there is none, run: %s",
+		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), strings.TrimSuffix(reason, "."),
+		s.annotateCommand(resource.ExternalNameAnnotation, "ID"), s.annotateCommand(resource.RetryAnnotation, s.nextRetry())), 0)
+}
+
+// annotateCommand is the command that sets an annotation of the managed resource.
+func (s State) annotateCommand(annotation, value string) string {
+	owner := s.Binding.Owner
+	kind, namespace := owner.Kind, ""
+	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err == nil && gv.Group != "" {
+		kind += "." + gv.Group
+	}
+	if owner.Namespace != "" {
+		namespace = " -n " + owner.Namespace
+	}
+	return fmt.Sprintf("kubectl annotate %s %s%s %s=%s --overwrite", kind, owner.Name, namespace, annotation, value)
+}
+
+// nextRetry is a value of the retry annotation that requests one more repetition.
+func (s State) nextRetry() string {
+	was, _ := strconv.Atoi(s.Resource.Retry) // another text is no number, and differs from each
+	done, _ := strconv.Atoi(s.Binding.Retried)
+	return strconv.Itoa(max(was, done, 0) + 1)
 }
 
 // resolveUpdate repeats an update, unless the external resource shows its effect.

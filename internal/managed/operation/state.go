@@ -42,8 +42,12 @@ type Resource struct {
 	ExternalName  string
 	AdoptUnmarked bool
 	Retry         string
-	// PollInterval is how often the external resource is observed without an event.
-	PollInterval time.Duration
+	// PollInterval is how often the external resource is observed without an event. The interval
+	// grows up to MaxPollInterval the longer nothing changes; 0 means that it does not grow.
+	PollInterval, MaxPollInterval time.Duration
+	// ChangedAt is when the managed resource was created or its condition Synced has changed, or
+	// zero if the generation has changed since the last report.
+	ChangedAt time.Time
 }
 
 // State is what is known in one reconcile of a managed resource.

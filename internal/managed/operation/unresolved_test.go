@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -106,5 +107,39 @@ func TestASecondResourceOfALateCallIsReported(t *testing.T) {
 		if all := len(l.cloud.alive()); all > 1 && l.last.Synced.Reason != resource.Conflict {
 			t.Errorf("after step %d there are %d, and it says %s", n, all, l.last.Synced.Reason)
 		}
+	}
+}
+
+// TestAnUnresolvedCreationNamesTheCommands has a message with both commands that resolve it.
+func TestAnUnresolvedCreationNamesTheCommands(t *testing.T) {
+	cases := map[string]struct {
+		owner          binding.BindingOwner
+		retry, retried string
+		want           []string
+	}{
+		"of a namespace": {
+			owner: binding.BindingOwner{APIVersion: "ec2.aws.espalier.dev/v1alpha1", Kind: "VPC", Namespace: "prod", Name: "app"},
+			want: []string{
+				"run: kubectl annotate VPC.ec2.aws.espalier.dev app -n prod crossplane.io/external-name=ID --overwrite;",
+				"run: kubectl annotate VPC.ec2.aws.espalier.dev app -n prod espalier.dev/retry-create=1 --overwrite",
+			},
+		},
+		"cluster-scoped, and repeated before": {
+			owner: binding.BindingOwner{APIVersion: "example.org/v1", Kind: "ClusterThing", Name: "app"}, retry: "2", retried: "2",
+			want: []string{"run: kubectl annotate ClusterThing.example.org app espalier.dev/retry-create=3 --overwrite"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := lost()
+			s.Binding.Owner, s.Resource.Retry, s.Binding.Retried = tc.owner, tc.retry, tc.retried
+			s.Binding.Unresolved.Message = "the external API cannot search for it: delete the key, or adopt it"
+			step := operation.Next(s)
+			for _, want := range append(tc.want, s.Binding.Unresolved.Message) {
+				if !strings.Contains(step.Synced.Message, want) {
+					t.Errorf("the message is %q, without %q", step.Synced.Message, want)
+				}
+			}
+		})
 	}
 }

@@ -22,7 +22,13 @@ type Kind struct {
 	References []Reference
 	// Timeout limits each call to the external API; 0 stands for the runtime's default.
 	Timeout time.Duration
-	Connect func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
+	// PollInterval is how often an external resource is observed without an event at most; 0 stands
+	// for the runtime's default.
+	PollInterval time.Duration
+	// MaxPollInterval is up to which interval an external resource at rest is observed less often;
+	// 0 if it always is as often.
+	MaxPollInterval time.Duration
+	Connect         func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }
 
 // Objects reads objects from the API server; see managed.Objects.
@@ -37,10 +43,13 @@ var ErrNotSynced = errors.New("the cache is not synced yet")
 
 // Reference is a field of spec.forProvider whose value comes from another managed resource.
 type Reference struct {
-	// Field is the field's name in spec.forProvider, such as networkID.
+	// Field is the field's name in spec.forProvider, such as networkID, or the path to a field of
+	// objects and lists of objects in it, such as network.rules[*].groupID. The value of a field
+	// in a list is not stored in spec.forProvider: only Connect gets it.
 	Field string
-	// Ref and Selector are the fields that name and select the referenced resource; by
-	// default Field with the suffix "Ref" or "Selector".
+	// Ref and Selector are the names of the fields that name and select the referenced resource,
+	// in the same object as the field. By default, they are the field's name with the suffix
+	// "Ref", for a list also "Refs", and "Selector".
 	Ref, Selector string
 	// List reports whether the field and its references are lists.
 	List bool

@@ -7,13 +7,18 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed"
+	"github.com/espalier-dev/espalier/internal/managed/activation"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	sdk "github.com/espalier-dev/espalier/sdk/managed"
@@ -50,8 +55,9 @@ func CRDs(providers []sdk.Provider) []fs.FS {
 	return out
 }
 
-// Start starts a controller for each kind of the providers, and one for the Bindings of
-// managed resources that are gone. Without providers it does nothing.
+// Start starts a controller for each kind of the providers, one for the activations of each
+// catalog, and one for the Bindings of managed resources that are gone. Without providers it does
+// nothing.
 func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	if len(o.Providers) == 0 {
 		return nil
@@ -66,37 +72,79 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	if o.Leader == nil {
 		o.Leader = func() (string, int64) { return "", 0 }
 	}
-	begin := func(s watch.Subscriber) managed.Lease { return k.Hub.Begin(s) }
-	served := map[schema.GroupKind]struct{}{}
+	s := starter{k, o, installation}
 	for _, p := range o.Providers {
-		guardConfigs(k, o, p)
+		s.guardConfigs(p)
 		for _, kind := range p.Kinds {
-			served[kind.Port().GVK.GroupKind()] = struct{}{}
-			k.Serve(kind.Port().GVK, &managed.Reconciler{
-				Port: kind.Port(), Bindings: k.Client, Resources: k.Client, Secrets: k.Client, Cache: k.Hub, Watch: begin,
-				Events: o.Events, Now: o.Now, LeaderUntil: o.LeaderUntil, Leader: o.Leader,
-				Random: rand.Text, Installation: installation, PollInterval: cmp.Or(o.PollInterval, DefaultPollInterval), Enqueue: k.Enqueue,
-				Usages: o.Usages,
-			})
+			s.serve(kind)
+		}
+		s.activate(p)
+	}
+	k.Serve(managed.BindingKind, &managed.Expirer{Handles: s.handles, Bindings: k.Client, Cache: k.Hub, Watch: s.begin, Now: o.Now})
+	return nil
+}
+
+// starter starts the controllers of providers.
+type starter struct {
+	*cluster.Cluster
+	Options
+	installation string
+}
+
+func (s starter) begin(of watch.Subscriber) managed.Lease { return s.Hub.Begin(of) }
+
+// serve starts the controller of a kind.
+func (s starter) serve(kind sdk.Kind) *queue.Controller {
+	return s.Serve(kind.Port().GVK, &managed.Reconciler{
+		Port: kind.Port(), Bindings: s.Client, Resources: s.Client, Secrets: s.Client, Cache: s.Hub, Watch: s.begin,
+		Events: s.Events, Now: s.Now, LeaderUntil: s.LeaderUntil, Leader: s.Leader,
+		Random: rand.Text, Installation: s.installation, PollInterval: cmp.Or(s.PollInterval, DefaultPollInterval), Enqueue: s.Enqueue,
+		Usages: s.Usages,
+	})
+}
+
+// handles reports whether a kind is one of the providers, activated or not.
+func (s starter) handles(kind schema.GroupKind) bool {
+	for _, p := range s.Providers {
+		if slices.ContainsFunc(p.Kinds, func(k sdk.Kind) bool { return k.Port().GVK.GroupKind() == kind }) {
+			return true
+		}
+		if p.Catalog != nil {
+			if _, _, ok := p.Catalog.TypeOf(kind); ok {
+				return true
+			}
 		}
 	}
-	k.Serve(managed.BindingKind, &managed.Expirer{Kinds: served, Bindings: k.Client, Cache: k.Hub, Watch: begin, Now: o.Now})
-	return nil
+	return false
 }
 
 // guardConfigs starts the controllers that keep a provider's configurations from being
 // deleted while they are used.
-func guardConfigs(k *cluster.Cluster, o Options, p sdk.Provider) {
-	var users []schema.GroupVersionKind
-	for _, kind := range p.Kinds {
-		users = append(users, kind.Port().GVK)
-	}
+func (s starter) guardConfigs(p sdk.Provider) {
 	for i, config := range p.Configs {
-		k.Engine.Start(config, &managed.Guard{
-			Config: config, Default: i == 0, UserKinds: users, Configs: k.Client, Cache: k.Hub, Events: o.Events,
-			Watch: func(s watch.Subscriber) managed.Lease { return k.Hub.Begin(s) },
+		s.Engine.Start(config, &managed.Guard{
+			Config: config, Default: i == 0, UserKinds: func() []schema.GroupVersionKind { return s.userKinds(p) },
+			Configs: s.Client, Cache: s.Hub, Events: s.Events, Watch: s.begin,
 		}, nil)
 	}
+}
+
+// userKinds returns the kinds of a provider's managed resources, with those of its catalog that are
+// installed: also before they are served, so that no configuration is deleted meanwhile.
+func (s starter) userKinds(p sdk.Provider) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	for _, kind := range p.Kinds {
+		out = append(out, kind.Port().GVK)
+	}
+	if p.Catalog == nil {
+		return out
+	}
+	for _, c := range s.Kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool {
+		return activation.IsOf(p.Name, c) && crd.IsEstablished(c)
+	}) {
+		out = append(out, crd.GroupKind(c).WithVersion(crd.StorageVersion(c)))
+	}
+	return out
 }
 
 // installationID identifies this control plane permanently: it is the UID of the namespace

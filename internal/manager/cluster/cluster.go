@@ -43,6 +43,8 @@ type Options struct {
 	// optional, are called concurrently and must not block.
 	CRDDependents   func(*apiextensionsv1.CustomResourceDefinition) []object.Key
 	GroupDependents func(group string) []object.Key
+	// Remedy says what to do so that a kind is served that is not; optional. See kube.Kinds.
+	Remedy func(schema.GroupKind) string
 	// OnPermissionsChange is called when the permissions of a user have changed, as far as
 	// they were requested before; an empty name is this program. It is optional, is called
 	// concurrently and must not block.
@@ -112,6 +114,7 @@ func New(o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.options, k.Kinds = o, kube.NewKinds(disc)
+	k.Kinds.Remedy = o.Remedy
 	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
@@ -235,8 +238,8 @@ func (k *Cluster) installAndStart(ctx context.Context, start func(context.Contex
 }
 
 // Serve starts the controller of a kind, which is suspended while there is a Hold.
-func (k *Cluster) Serve(kind schema.GroupVersionKind, r queue.Reconciler) {
-	k.Engine.Start(kind, k.Gate.Wrap(kind, r), nil)
+func (k *Cluster) Serve(kind schema.GroupVersionKind, r queue.Reconciler) *queue.Controller {
+	return k.Engine.Start(kind, k.Gate.Wrap(kind, r), nil)
 }
 
 // Base returns the cluster of controllers that embed it.

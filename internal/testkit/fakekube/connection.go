@@ -140,6 +140,9 @@ func (c connection) serve(r *http.Request, body []byte) (answer any, stream io.R
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
 	}
 	on := requests{cluster: c.Cluster, kind: gvk, resource: schema.GroupResource{Group: gv.Group, Resource: info.Resource}, namespace: info.Namespace}
+	if info.Resource == "namespaces" {
+		on.namespace = "" // the request's information has the object's own name
+	}
 	switch info.Verb {
 	case "watch":
 		stream, err = c.watch(r, on, info.Name)

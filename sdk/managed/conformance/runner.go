@@ -99,6 +99,10 @@ func newRunner[M managed.Object](s Suite[M]) (*runner, error) {
 // decode decodes an object as the type of the kind.
 func decode[M managed.Object](o map[string]any) (M, error) {
 	m := reflect.New(reflect.TypeFor[M]().Elem()).Interface().(M)
+	if u, ok := any(m).(*unstructured.Unstructured); ok {
+		u.Object = runtime.DeepCopyJSON(o)
+		return m, nil
+	}
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, m)
 	return m, err
 }

@@ -8,8 +8,8 @@ import (
 // initProvider. Providers embed it inline.
 type Spec struct {
 	// ManagementPolicies are the actions that are allowed on the external resource.
-	// The default is all; an empty list pauses the resource. Fifteen sets are valid,
-	// and all but the empty one include Observe.
+	// The default is all; an empty list pauses the resource. Any other list includes
+	// Observe or is ["*"]; Delete with Update or LateInitialize also needs Create.
 	//
 	// +optional
 	// +kubebuilder:default={"*"}
@@ -39,7 +39,8 @@ type Spec struct {
 
 // ProviderConfigReference names a provider's configuration.
 type ProviderConfigReference struct {
-	// Kind is the configuration's kind; the provider's own by default.
+	// Kind is the kind of the provider configuration, such as ProviderConfig or
+	// ClusterProviderConfig. Each provider has a default.
 	//
 	// +optional
 	Kind string `json:"kind,omitempty"`
@@ -126,6 +127,8 @@ const (
 	// Disagreement: the external API contradicts itself about whether the external resource
 	// exists, so it is not created again.
 	Disagreement = "Disagreement"
+	// Contested: the external API or another client changes back what updates set.
+	Contested = "Contested"
 	// NotAllowed: the provider configuration does not allow what the object specifies. The
 	// external resource is not changed.
 	NotAllowed = "NotAllowed"

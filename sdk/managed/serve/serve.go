@@ -15,10 +15,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -26,8 +29,23 @@ import (
 // options from the command line. It uses the kubeconfig, or in a pod the pod's cluster. It
 // exits with code 1 and a message after a failure, and with 2 if the flags are invalid.
 func Main(p managed.Provider) {
+	MainOf(Program{Name: p.Name, Provider: func() (managed.Provider, error) { return p, nil }})
+}
+
+// Program is a provider with flags of its own.
+type Program struct {
+	// Name is the provider's name.
+	Name string
+	// Flags adds flags. It is optional.
+	Flags func(*flag.FlagSet)
+	// Provider returns the provider. It is called once the flags are parsed.
+	Provider func() (managed.Provider, error)
+}
+
+// MainOf is Main for a provider with flags of its own.
+func MainOf(p Program) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := Run(ctx, p, os.Args[1:], os.Stderr)
+	err := RunOf(ctx, p, os.Args[1:], os.Stderr)
 	stop()
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -56,10 +74,13 @@ type settings struct {
 	lease               time.Duration
 }
 
-func parse(name string, args []string, out io.Writer) (settings, error) {
+func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(out)
+	if more != nil {
+		more(flags)
+	}
 	flags.StringVar(&s.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "address of /healthz and /readyz, such as :8081; 0 for none")
@@ -94,7 +115,16 @@ func parse(name string, args []string, out io.Writer) (settings, error) {
 
 // Run is Main with the given arguments and output; it runs until the context ends.
 func Run(ctx context.Context, p managed.Provider, args []string, out io.Writer) error {
-	s, err := parse(p.Name, args, out)
+	return RunOf(ctx, Program{Name: p.Name, Provider: func() (managed.Provider, error) { return p, nil }}, args, out)
+}
+
+// RunOf is Run for a provider with flags of its own.
+func RunOf(ctx context.Context, program Program, args []string, out io.Writer) error {
+	s, err := parse(program.Name, program.Flags, args, out)
+	if err != nil {
+		return err
+	}
+	p, err := program.Provider()
 	if err != nil {
 		return err
 	}
@@ -145,6 +175,10 @@ func newControllers(p managed.Provider, s settings, log logr.Logger, env manager
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
 		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease,
+		Remedy: func(kind schema.GroupKind) string { return provider.Remedy(providers, kind) },
+		CRDDependents: func(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
+			return provider.Dependents(providers, crd)
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -11,11 +11,11 @@ import (
 )
 
 func TestNoAddressesByDefault(t *testing.T) {
-	s, err := parse("things", nil, io.Discard)
+	s, err := parse("things", nil, nil, io.Discard)
 	if err != nil || s.health != "0" || s.metrics != "0" {
 		t.Errorf("want no addresses, got %q and %q: %v", s.health, s.metrics, err)
 	}
-	s, err = parse("things", []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080"}, io.Discard)
+	s, err = parse("things", nil, []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080"}, io.Discard)
 	if err != nil || s.health != ":8081" || s.metrics != ":8080" {
 		t.Errorf("want the addresses of the flags, got %q and %q: %v", s.health, s.metrics, err)
 	}

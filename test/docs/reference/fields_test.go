@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,11 +24,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// installed are the CustomResourceDefinitions that the program installs, by kind.
+// installed are the CustomResourceDefinitions that the program and the AWS provider install, by kind.
 func installed(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	out := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, files := range []fs.FS{v1alpha1.CRDs, revision.CRDs, crossplane.CRDs, pkgs.CRDs, protection.CRDs} {
+	for _, files := range []fs.FS{v1alpha1.CRDs, revision.CRDs, crossplane.CRDs, pkgs.CRDs, protection.CRDs, os.DirFS(filepath.Join(root, "providers/aws/v1alpha1/crds"))} {
 		for _, c := range definitionsIn(t, files) {
 			out[c.Spec.Names.Kind] = c
 		}
@@ -67,6 +69,7 @@ func TestFieldsAreCurrent(t *testing.T) {
 		{"composition.md", "fields of EnvironmentConfig", "EnvironmentConfig", "v1beta1", "data"},
 		{"composition.md", "fields of Function", "Function", "v1", "spec"},
 		{"composition.md", "fields of Usage", "Usage", "v1beta1", "spec status"},
+		{"activation.md", "fields of ResourceTypeActivation", "ResourceTypeActivation", "v1alpha1", "spec status"},
 	} {
 		t.Run(table.name, func(t *testing.T) {
 			c := kinds[table.kind]

@@ -95,6 +95,8 @@ func TestEveryNameIsOnThePage(t *testing.T) {
 		{"definition.md", "internal/graph/definition", reasons, []string{"GraphRevisionsResolved", "KindReady"}, nil},
 		{"definition.md", "internal/graph/kind", of("Reason"), []string{"KindReady"}, nil},
 		{"definition.md", "internal/serving", of("Reason"), []string{"KindReady"}, nil},
+		{"activation.md", "sdk/managed/resource", of("ActivationState"), []string{"States"}, nil},
+		{"activation.md", "sdk/managed/resource", of("ActivationReason"), []string{"Reasons"}, nil},
 		{"definition.md", "internal/serving/revision", of("Reason"), []string{"GraphRevisionsResolved"}, []string{"", "NewestRevision"}},
 	} {
 		t.Run(list.page+" "+list.dir, func(t *testing.T) {

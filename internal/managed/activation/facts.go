@@ -1,0 +1,162 @@
+package activation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed"
+	"github.com/espalier-dev/espalier/internal/managed/activation/plan"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// readActivation reads an activation. Fields that the API server would not accept count as unset.
+func readActivation(o *unstructured.Unstructured) plan.Activation {
+	a := plan.Activation{Name: o.GetName(), Deleting: o.GetDeletionTimestamp() != nil}
+	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &a.Spec); err != nil {
+		a.Spec = resource.ActivationSpec{}
+	}
+	return a
+}
+
+// installed returns the CustomResourceDefinitions of the catalog.
+func (r *Reconciler) installed() []plan.CRD {
+	var out []plan.CRD
+	for _, c := range r.CRDs.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return IsOf(r.Provider, c) }) {
+		out = append(out, r.read(c))
+	}
+	return out
+}
+
+// find returns the CustomResourceDefinition of the catalog with a name.
+func (r *Reconciler) find(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+	found := r.CRDs.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == name && IsOf(r.Provider, c) })
+	if len(found) == 0 {
+		return nil, false
+	}
+	return found[0], true
+}
+
+// read returns what a plan needs of a CustomResourceDefinition. That of a type that the catalog does
+// not have any more is kept apart by the name of its kind.
+func (r *Reconciler) read(c *apiextensionsv1.CustomResourceDefinition) plan.CRD {
+	kind := crd.GroupKind(c)
+	name, clusterScoped, ok := r.Catalog.TypeOf(kind)
+	if !ok {
+		name = kind.String()
+	}
+	out := plan.CRD{
+		Name: c.Name, Key: plan.Key{Type: name, ClusterScoped: clusterScoped}, Kind: kind.WithVersion(crd.StorageVersion(c)),
+		Activation: c.Annotations[resource.ActivationAnnotation], Ours: IsOf(r.Provider, c), Digest: c.Annotations[v1alpha1.AppliedAnnotation],
+		Deleting: c.DeletionTimestamp != nil, Established: crd.IsEstablished(c),
+	}
+	if !out.Established {
+		out.Message = crd.NotEstablishedMessage(c)
+	}
+	return out
+}
+
+// facts gathers what the plan depends on.
+func (r *Reconciler) facts(s *reconcileState, installed []plan.CRD) plan.Facts {
+	f := plan.Facts{CRDs: map[string]plan.CRD{}, Users: map[plan.Key]plan.Users{}, Digest: r.Catalog.digest, Failures: r.failures}
+	for _, c := range installed {
+		f.CRDs[c.Name] = c
+	}
+	for _, kind := range s.wanted.Kinds() {
+		if found, exists := r.CRDs.CRD(kind.GVK.GroupKind()); exists && !IsOf(r.Provider, found) {
+			f.CRDs[kind.CRD] = r.read(found)
+		}
+	}
+	for _, c := range s.wanted.Unwanted(installed) {
+		f.Users[c.Key] = r.users(s, c)
+	}
+	return f
+}
+
+// users counts what keeps a kind from being removed. Its changes bring the next reconcile.
+func (r *Reconciler) users(s *reconcileState, c plan.CRD) plan.Users {
+	var u plan.Users
+	if c.Established {
+		objects, state := s.lease.Matching(c.Kind, "", labels.Everything())
+		u.Objects = len(objects)
+		addState(&u, state)
+	}
+	bindings, state := s.lease.Matching(managed.BindingKind, "", labels.Everything())
+	for _, b := range bindings {
+		apiVersion, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "apiVersion")
+		kind, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "kind")
+		if schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind() == c.Kind.GroupKind() {
+			u.Bindings++
+		}
+	}
+	addState(&u, state)
+	return u
+}
+
+// addState records that a kind is not known completely.
+func addState(u *plan.Users, state watch.State) {
+	switch state.Phase {
+	case watch.Synced:
+	case watch.Unavailable:
+		u.Unreadable = cmp.Or(u.Unreadable, state.Message)
+	default:
+		u.Syncing = true
+	}
+}
+
+// namedKinds are the kinds that a generation of a definition names.
+type namedKinds struct {
+	generation int64
+	kinds      []schema.GroupKind
+}
+
+// demand reads which kinds definitions name, if definitions may activate kinds.
+func (r *Reconciler) demand(s *reconcileState, activations []plan.Activation) plan.Demand {
+	var d plan.Demand
+	if !slices.ContainsFunc(activations, func(a plan.Activation) bool { return len(a.Spec.OnDemand) > 0 }) {
+		r.named = nil
+		return d
+	}
+	before := r.named
+	r.named = map[types.UID]namedKinds{}
+	for _, kind := range r.Definitions {
+		definitions, state := s.lease.Matching(kind, "", labels.Everything())
+		_, defined := r.CRDs.CRD(kind.GroupKind())
+		switch {
+		case state.Phase == watch.Synced, state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind && !defined:
+		case state.Phase == watch.Unavailable:
+			d.Unreadable = cmp.Or(d.Unreadable, fmt.Sprintf("%s: %s", kind.Kind, state.Message))
+		default:
+			d.Syncing = true
+		}
+		for _, o := range definitions {
+			known, ok := before[o.GetUID()]
+			if !ok || known.generation != o.GetGeneration() {
+				known = namedKinds{o.GetGeneration(), plan.NamedKinds(o.Object["spec"], r.isOfCatalog)}
+			}
+			r.named[o.GetUID()] = known
+			d.Kinds = append(d.Kinds, known.kinds...)
+		}
+	}
+	return d
+}
+
+func (r *Reconciler) isOfCatalog(kind schema.GroupKind) bool {
+	if strings.Contains(kind.Group, "$") {
+		return false // an expression
+	}
+	_, _, ok := r.Catalog.TypeOf(kind)
+	return ok
+}
