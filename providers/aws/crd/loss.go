@@ -1,0 +1,71 @@
+package crd
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
+)
+
+// Loss is something that the schema of a type says about the desired state, and that its
+// CustomResourceDefinition does not. AWS still checks it, when the resource is created or changed.
+type Loss struct {
+	Path resourcetype.Path
+	What What
+}
+
+// What is a kind of loss.
+type What string
+
+// Kinds of losses.
+const (
+	// FreeForm: values of different types are allowed, so that any value is.
+	FreeForm What = "any type"
+	// Recursion: the schema contains itself, and is not checked from there on.
+	Recursion What = "recursive schema"
+	// TooLarge: the schema is too large, and is not checked from there on.
+	TooLarge What = "large schema"
+	// Alternatives: properties of several alternatives are allowed together.
+	Alternatives What = "alternatives"
+	// Exclusion: properties that exclude each other are allowed together.
+	Exclusion What = "exclusions"
+	// Dependency: a rule about one property that depends on another.
+	Dependency What = "dependencies"
+	// Pattern: a regular expression that Go cannot compile.
+	Pattern What = "patterns"
+	// PatternCount: a regular expression whose large repetition counts are not checked.
+	PatternCount What = "counts in patterns"
+	// KeyPattern: a regular expression for the keys of a map.
+	KeyPattern What = "patterns of keys"
+	// Keys: a map that also has properties of its own; other keys may have any value.
+	Keys What = "other keys"
+	// Format: a format of strings that Kubernetes does not know.
+	Format What = "formats"
+	// Unique: items of an array that must differ.
+	Unique What = "unique items"
+	// Enum: values of an enumeration that are not of the property's type.
+	Enum What = "enumerations"
+	// CreateOnly: a property that can only be set at creation, which the API server cannot refuse to change.
+	// The provider does not send the change.
+	CreateOnly What = "immutability"
+	// Sibling: a reference or a Secret whose name is already that of a property.
+	Sibling What = "references"
+)
+
+// sorted returns losses by path and kind, without duplicates.
+func sorted(losses []Loss) []Loss {
+	compare := func(a, b Loss) int {
+		return cmp.Or(cmp.Compare(a.Path.String(), b.Path.String()), cmp.Compare(a.What, b.What))
+	}
+	slices.SortFunc(losses, compare)
+	return slices.CompactFunc(losses, func(a, b Loss) bool { return compare(a, b) == 0 })
+}
+
+// Count returns how many losses of each kind there are.
+func Count(losses []Loss) map[What]int {
+	out := map[What]int{}
+	for _, loss := range losses {
+		out[loss.What]++
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package crd
+
+import (
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/providers/aws/reference"
+	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
+)
+
+// siblings are the fields beside properties from which these can take their values.
+type siblings struct {
+	references map[string]reference.Reference
+	secrets    map[string]resourcetype.Path
+	// ref, selector and secret are the schemas of such fields.
+	ref, selector, secret apiextensionsv1.JSONSchemaProps
+}
+
+// Suffixes of the names of siblings.
+const (
+	RefSuffix       = "Ref"
+	RefsSuffix      = "Refs"
+	SelectorSuffix  = "Selector"
+	SecretRefSuffix = "SecretRef"
+)
+
+func newSiblings(t *resourcetype.Type, base template) siblings {
+	s := siblings{
+		references: map[string]reference.Reference{}, secrets: map[string]resourcetype.Path{},
+		ref: base.ref, selector: base.selector, secret: base.secret,
+	}
+	for _, r := range reference.Of(t) {
+		s.references[r.Path.String()] = r
+	}
+	for _, path := range resourcetype.SecretPaths(t) {
+		s.secrets[path.String()] = path
+	}
+	return s
+}
+
+// replaced reports whether a property exists only as a reference to a Secret.
+func (s siblings) replaced(path resourcetype.Path) bool {
+	_, isSecret := s.secrets[path.String()]
+	return isSecret && resourcetype.IsSecret(path)
+}
+
+// of returns the names of a property's siblings.
+func (s siblings) of(path resourcetype.Path) []string {
+	name := path[len(path)-1]
+	var out []string
+	if r, has := s.references[path.String()]; has && r.List {
+		out = append(out, name+RefsSuffix, name+SelectorSuffix)
+	} else if has {
+		out = append(out, name+RefSuffix, name+SelectorSuffix)
+	}
+	if _, has := s.secrets[path.String()]; has {
+		out = append(out, name+SecretRefSuffix)
+	}
+	return out
+}
+
+// addSiblings adds the siblings of the properties of an object.
+func (c *converter) addSiblings(out *apiextensionsv1.JSONSchemaProps, path resourcetype.Path) {
+	if c.part == atProvider {
+		return
+	}
+	for _, each := range sortedKeys(c.siblings.references) {
+		r := c.siblings.references[each]
+		if name, isHere := childName(r.Path, path); isHere && out.Properties[name].Type != "" {
+			ref := describe(c.siblings.ref, name+" is taken from the "+r.To+" with this name.")
+			if r.List {
+				c.addSibling(out, path, name+RefsSuffix, describe(apiextensionsv1.JSONSchemaProps{
+					Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &c.siblings.ref},
+				}, name+" are taken from the "+r.To+"s with these names."))
+			} else {
+				c.addSibling(out, path, name+RefSuffix, ref)
+			}
+			c.addSibling(out, path, name+SelectorSuffix, describe(c.siblings.selector, name+" is taken from a selected "+r.To+"."))
+		}
+	}
+	for _, each := range sortedKeys(c.siblings.secrets) {
+		if name, isHere := childName(c.siblings.secrets[each], path); isHere {
+			if out.Properties == nil {
+				out.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
+			}
+			c.addSibling(out, path, name+SecretRefSuffix, describe(c.siblings.secret, name+" is taken from this key of a Secret."))
+		}
+	}
+}
+
+func (c *converter) addSibling(out *apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string, s apiextensionsv1.JSONSchemaProps) {
+	if _, isTaken := out.Properties[name]; isTaken {
+		c.lose(append(slices.Clip(path), name), Sibling)
+		return
+	}
+	if c.part == initProvider {
+		s.Description = ""
+	}
+	out.Properties[name] = s
+}
+
+func describe(s apiextensionsv1.JSONSchemaProps, description string) apiextensionsv1.JSONSchemaProps {
+	s.Description = description
+	return s
+}
+
+// childName returns the last name of a path if the rest is parent.
+func childName(path, parent resourcetype.Path) (string, bool) {
+	if len(path) != len(parent)+1 || !slices.Equal(path[:len(parent)], parent) {
+		return "", false
+	}
+	return path[len(parent)], true
+}
