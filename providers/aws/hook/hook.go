@@ -1,0 +1,165 @@
+// Package hook has what single resource types need beyond the Cloud Control API, one file each: connection
+// details, steps before a deletion, reads of many resources at once, and handlers for types that Cloud
+// Control does not serve. Begin with Hooks and Handler.
+package hook
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// Annotations of managed resources, which allow what destroys more than the resource itself, or keep a copy
+// of it.
+const (
+	// AnnotationEmpty allows to empty a resource before it is deleted: "true" removes all objects of a bucket
+	// with their versions, and what is attached to an IAM role by others.
+	AnnotationEmpty = "aws.espalier.dev/empty-before-delete"
+	// AnnotationFinalSnapshot is the name of a snapshot that is taken before a database or a volume is deleted.
+	AnnotationFinalSnapshot = "aws.espalier.dev/final-snapshot"
+)
+
+// Resource is a resource as it was last read.
+type Resource struct {
+	// Identifier is its primary identifier, as Cloud Control writes it.
+	Identifier string
+	Properties map[string]any
+}
+
+// Target is a resource with its managed resource.
+type Target struct {
+	Resource
+	// Account is the number of the resource's account.
+	Account string
+	// Region is the region that the provider configuration names.
+	Region string
+	// Annotations are those of the managed resource.
+	Annotations map[string]string
+	// Deleted is when the deletion of the managed resource was requested; zero if it was not.
+	Deleted time.Time
+}
+
+// Hooks are what one type needs. Each field is optional.
+type Hooks struct {
+	// Connection returns the connection details of a resource that can be used, from its properties alone.
+	Connection func(Target) map[string][]byte
+	// BeforeDelete is called before each request to delete a resource, and may be called again after a crash.
+	// It does what AWS requires before, as far as the annotations allow it, a part of it in each call. waiting
+	// says what is not finished; it is empty when the resource can be deleted.
+	BeforeDelete func(context.Context, aws.Config, Target) (waiting string, err error)
+	// Normalize returns the properties of a resource, wanted or read, so that equal ones are the same. It does
+	// not change its argument.
+	Normalize func(map[string]any) map[string]any
+	// ReadMany reads at most MaxReadMany resources by their identifiers with few requests. A resource that
+	// is not in the result has to be read by itself before it counts as absent: the reads of a service may
+	// lag behind its changes.
+	ReadMany func(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error)
+	// Unread are the properties that a read returns and ReadMany does not.
+	Unread []string
+	// Handler serves the type instead of Cloud Control.
+	Handler Handler
+	// Permissions are the IAM actions that the hooks need, beside those of the type's handlers in its schema.
+	Permissions []string
+}
+
+// MaxReadMany is how many identifiers a call of ReadMany takes: as many as a filter of EC2.
+const MaxReadMany = 200
+
+// Handler manages the resources of a type that Cloud Control does not serve, with the properties of the
+// type's schema in package schema. An identifier has the values of the schema's primary identifier. Its calls are
+// synchronous, and make as few requests as possible. Errors are those of the SDK, with the code of the service as
+// a smithy.APIError.
+type Handler interface {
+	// Identifier returns the identifier that the properties determine; empty if the service assigns it. With
+	// one, Create may be repeated: it fails if the resource exists with other properties.
+	Identifier(desired map[string]any) string
+	// List returns the identifiers of the resources with the properties of model, which has those that the
+	// service needs for a list.
+	List(ctx context.Context, config aws.Config, model map[string]any) ([]string, error)
+	// Create creates a resource. earlier is what List returned before the intent of this creation was
+	// stored, and is the same each time the creation is repeated. If the answer of an earlier call may have
+	// been lost, Create returns a LostError, and creates nothing.
+	Create(ctx context.Context, config aws.Config, desired map[string]any, earlier []string) (Created, error)
+	// Read returns a resource; nil if it does not exist.
+	Read(ctx context.Context, config aws.Config, identifier string) (*Resource, error)
+	// Update makes the properties of a resource those that are desired.
+	Update(ctx context.Context, config aws.Config, identifier string, desired map[string]any) error
+	// Delete deletes a resource. That it does not exist is no error.
+	Delete(ctx context.Context, config aws.Config, identifier string) error
+}
+
+// Created is a resource that was created.
+type Created struct {
+	Resource
+	// Connection are connection details that only the creation returns. They are stored in the connection
+	// secret before anything else, or are lost.
+	Connection map[string][]byte
+}
+
+// LostError is returned for a creation that may have succeeded without its answer being received. A person
+// has to decide, by one of the commands in the message.
+type LostError struct {
+	// Candidates are the identifiers of what has been created since.
+	Candidates []string
+	Message    string
+}
+
+// Error returns the message.
+func (e *LostError) Error() string { return e.Message }
+
+// For returns the hooks of a type, empty ones for most.
+func For(typeName string) Hooks { return all[typeName] }
+
+// Handled returns the names of the types that have a handler here, sorted.
+func Handled() []string {
+	var names []string
+	for name := range all {
+		if all[name].Handler != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Types returns the names of the types with hooks, sorted.
+func Types() []string { return slices.Sorted(maps.Keys(all)) }
+
+// all are the hooks by type.
+var all = map[string]Hooks{
+	"AWS::AmazonMQ::Broker":              {Connection: brokerConnection},
+	"AWS::DocDBElastic::Cluster":         {Connection: fields("endpoint", "ClusterEndpoint", "username", "AdminUserName")},
+	"AWS::EC2::InternetGateway":          {ReadMany: readInternetGateways, Permissions: []string{"ec2:DescribeInternetGateways"}},
+	"AWS::EC2::NatGateway":               {ReadMany: readNATGateways, Unread: natGatewayUnread, Permissions: []string{"ec2:DescribeNatGateways"}},
+	"AWS::EC2::NetworkAclEntry":          {Handler: networkACLEntries{}, Permissions: networkACLEntryPermissions},
+	"AWS::EC2::RouteTable":               {ReadMany: readRouteTables, Permissions: []string{"ec2:DescribeRouteTables"}},
+	"AWS::EC2::SecurityGroup":            {ReadMany: readSecurityGroups, Normalize: normalizeSecurityGroup, Permissions: []string{"ec2:DescribeSecurityGroups"}},
+	"AWS::EC2::SecurityGroupEgress":      {Normalize: normalizeRule},
+	"AWS::EC2::SecurityGroupIngress":     {Normalize: normalizeRule},
+	"AWS::EC2::Subnet":                   {ReadMany: readSubnets, Unread: subnetUnread, Permissions: []string{"ec2:DescribeSubnets"}},
+	"AWS::EC2::VPC":                      {ReadMany: readVPCs, Unread: vpcUnread, Permissions: []string{"ec2:DescribeVpcs"}},
+	"AWS::EC2::Volume":                   {BeforeDelete: snapshotVolume, Permissions: volumePermissions},
+	"AWS::ECR::Repository":               {Connection: fields("endpoint", "RepositoryUri", "arn", "Arn")},
+	"AWS::EKS::Cluster":                  {Connection: clusterConnection},
+	"AWS::ElastiCache::CacheCluster":     {Connection: cacheClusterConnection},
+	"AWS::ElastiCache::ReplicationGroup": {Connection: replicationGroupConnection},
+	"AWS::ElastiCache::ServerlessCache":  {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "readerEndpoint", "ReaderEndpoint.Address", "readerPort", "ReaderEndpoint.Port")},
+	"AWS::IAM::AccessKey":                {Handler: accessKeys{}, Permissions: accessKeyPermissions},
+	"AWS::IAM::Role":                     {BeforeDelete: detachRole, Permissions: rolePermissions},
+	"AWS::MSK::Cluster":                  {Connection: fields("arn", "Arn")},
+	"AWS::MemoryDB::Cluster":             {Connection: fields("endpoint", "ClusterEndpoint.Address", "port", "ClusterEndpoint.Port")},
+	"AWS::Neptune::DBCluster":            {Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port")},
+	"AWS::OpenSearchService::Domain":     {Connection: domainConnection},
+	"AWS::RDS::DBCluster":                {Connection: dbClusterConnection, BeforeDelete: snapshotDBCluster, Permissions: dbClusterPermissions},
+	"AWS::RDS::DBInstance":               {Connection: dbInstanceConnection, BeforeDelete: snapshotDBInstance, Permissions: dbInstancePermissions},
+	"AWS::RDS::DBProxy":                  {Connection: fields("endpoint", "Endpoint")},
+	"AWS::Redshift::Cluster":             {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "username", "MasterUsername", "database", "DBName", "secretArn", "MasterPasswordSecretArn")},
+	"AWS::RedshiftServerless::Workgroup": {Connection: fields("endpoint", "Workgroup.Endpoint.Address", "port", "Workgroup.Endpoint.Port")},
+	"AWS::S3::Bucket":                    {Connection: bucketConnection, BeforeDelete: emptyBucket, Permissions: bucketPermissions},
+	"AWS::SNS::Topic":                    {Connection: fields("arn", "TopicArn")},
+	"AWS::SQS::Queue":                    {Connection: fields("endpoint", "QueueUrl", "arn", "Arn")},
+	"AWS::SecretsManager::Secret":        {Connection: fields("arn", "Id")},
+}
