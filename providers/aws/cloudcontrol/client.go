@@ -1,0 +1,238 @@
+package cloudcontrol
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/providers/aws/hook"
+	"github.com/espalier-dev/espalier/providers/aws/model"
+	"github.com/espalier-dev/espalier/sdk/managed"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// client implements managed.Client for one managed resource.
+type client struct {
+	*Kind
+	account *Account
+	objects managed.Objects
+	object  *unstructured.Unstructured
+
+	forProvider map[string]any
+	// creation is the desired state of a creation; wanted is what is compared, without initProvider. In
+	// both, a model.SecretRef stands for each secret.
+	creation, wanted map[string]any
+	// secretErr is why a secret cannot be read. Nothing is sent then.
+	secretErr error
+	// last is what was last observed, and what follows from it.
+	last *observed
+}
+
+// observed is a resource as it was read.
+type observed struct {
+	ref        external.Ref
+	properties map[string]any
+	comparison model.Comparison
+	patch      []model.Operation
+}
+
+// Connect returns a client for one managed resource.
+func (k *Kind) Connect(ctx context.Context, account *Account, objects managed.Objects, m *unstructured.Unstructured) (managed.Client[*unstructured.Unstructured], error) {
+	c := &client{Kind: k, account: account, objects: objects, object: m}
+	c.forProvider, _, _ = unstructured.NestedMap(m.Object, "spec", "forProvider")
+	initProvider, _, _ := unstructured.NestedMap(m.Object, "spec", "initProvider")
+	var err error
+	if c.creation, err = c.withSecrets(model.Desired(k.Type, c.forProvider, initProvider)); err != nil {
+		return nil, err
+	}
+	if c.wanted, err = c.withSecrets(model.Desired(k.Type, c.forProvider, nil)); err != nil {
+		return nil, err
+	}
+	if k.hooks.Handler != nil {
+		return c.connectHandler(ctx)
+	}
+	if k.caps.Naming == external.CallerAssigned {
+		if key, err := c.Identify(m); err == nil {
+			model.SetIdentifier(k.Type, c.creation, key.Name)
+			model.SetIdentifier(k.Type, c.wanted, key.Name)
+		}
+	}
+	return c, nil
+}
+
+// Identify returns a key of account, region and type, with the identifier if the caller chooses it.
+func (c *client) Identify(m *unstructured.Unstructured) (external.Key, error) {
+	key := external.Key{Scope: c.account.Scope, Type: c.Type.Name}
+	if c.caps.Naming == external.ProviderAssigned {
+		return key, nil
+	}
+	key.Name = m.GetAnnotations()[resource.ExternalNameAnnotation]
+	if key.Name != "" {
+		return key, nil
+	}
+	var err error
+	key.Name, err = model.Identifier(c.Type, c.creation, m.GetName())
+	return key, err
+}
+
+// Observe reads a resource.
+func (c *client) Observe(ctx context.Context, _ *unstructured.Unstructured, ref external.Ref) (external.Observation, error) {
+	properties, found, err := c.read(ctx, string(ref))
+	if err != nil {
+		return external.Observation{}, c.readError("read", err)
+	}
+	if !found {
+		return external.Observation{Presence: external.Absent}, nil
+	}
+	o, seen := c.observation(ref, properties)
+	c.last = seen
+	if o.Ready == external.Yes && c.hooks.Connection != nil && c.object.GetDeletionTimestamp() == nil {
+		o.Connection = merged(o.Connection, c.hooks.Connection(c.target(string(ref), properties)))
+	}
+	return o, nil
+}
+
+// target is a resource for hooks.
+func (c *client) target(identifier string, properties map[string]any) hook.Target {
+	t := hook.Target{
+		Resource: hook.Resource{Identifier: identifier, Properties: properties}, Account: c.account.ID, Region: c.account.Region,
+		Annotations: c.object.GetAnnotations(),
+	}
+	if at := c.object.GetDeletionTimestamp(); at != nil {
+		t.Deleted = at.Time
+	}
+	return t
+}
+
+func merged(a, b map[string][]byte) map[string][]byte {
+	if len(a) == 0 {
+		return b
+	}
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+func (c *client) observation(ref external.Ref, properties map[string]any) (external.Observation, *observed) {
+	wanted, read := c.normalized(c.wanted), c.normalized(properties)
+	seen := &observed{ref: ref, properties: read, comparison: model.Compare(c.Type, wanted, read)}
+	seen.patch = model.Patch(c.Type, seen.comparison, wanted, read)
+	shown, secrets := hideSecrets(model.Shape(c.Type, properties))
+	o := external.Observation{
+		Presence: external.Present, Ref: ref, Mark: c.mark(properties), UpToDate: external.Yes, Ready: external.Yes,
+		AtProvider: shown, LateInit: c.chosen(properties), Connection: secrets,
+		AdoptionDenied: c.account.AdoptionDenied,
+	}
+	switch {
+	case len(seen.comparison.Differences) > 0:
+		o.UpToDate, o.Diff = external.No, seen.comparison.String()
+	case len(seen.patch) > 0:
+		o.UpToDate, o.Diff = external.No, "values that AWS does not return have changed since they were sent"
+	}
+	c.setState(&o, properties)
+	return o, seen
+}
+
+// chosen returns what late initialization stores. Properties that only the read of one resource returns are left
+// out: with them, each resource would have to be read alone now and then.
+func (c *client) chosen(properties map[string]any) map[string]any {
+	out := withoutSecrets(model.Chosen(c.Type, c.forProvider, properties))
+	for _, name := range c.hooks.Unread {
+		delete(out, name)
+	}
+	return out
+}
+
+// normalized applies the hook of the type.
+func (c *client) normalized(properties map[string]any) map[string]any {
+	if c.hooks.Normalize == nil {
+		return properties
+	}
+	return c.hooks.Normalize(properties)
+}
+
+// mark returns the mark in the tags of a resource; nil without one.
+func (c *client) mark(properties map[string]any) *external.Mark {
+	if c.tags.Property == "" {
+		return nil
+	}
+	tags := c.tags.Read(properties)
+	if tags[model.TagBinding] == "" {
+		return nil
+	}
+	return &external.Mark{ID: tags[model.TagBinding], Owner: tags[model.TagOwner]}
+}
+
+// request is the content of a call as it is stored: without our mark, which the intent has, and without the
+// values of Secrets, whose places it lists.
+type request struct {
+	Desired any               `json:"desired,omitempty"`
+	Patch   []model.Operation `json:"patch,omitempty"`
+	Secrets []placedSecret    `json:"secrets,omitempty"`
+}
+
+// maxDocument is the most characters that Cloud Control takes as a desired state or a patch.
+const maxDocument = 262_144
+
+// Prepare returns the desired state or the patch.
+func (c *client) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen external.Observation) (external.Request, error) {
+	var r request
+	switch verb {
+	case external.Create:
+		desired := c.creation
+		if sent := model.Sent(c.Type, c.creation); sent != "" && c.tags.AtCreation {
+			desired = c.tagged(desired, map[string]string{model.TagSent: model.Sent(c.Type, c.wanted)})
+		}
+		r.Desired, r.Secrets = withoutSecretRefs(desired, "desired")
+	case external.Update:
+		if c.last == nil || c.last.ref != seen.Ref {
+			return nil, fmt.Errorf("Prepare was called before Observe %q", seen.Ref)
+		}
+		if len(c.last.patch) == 0 {
+			return nil, c.immutableError()
+		}
+		for i, o := range c.last.patch {
+			value, secrets := withoutSecretRefs(o.Value, "patch", i, "value")
+			r.Patch, r.Secrets = append(r.Patch, model.Operation{Op: o.Op, Path: o.Path, Value: value}), append(r.Secrets, secrets...)
+		}
+	case external.Delete:
+		return nil, nil
+	}
+	if c.secretErr != nil {
+		return nil, c.secretErr
+	}
+	return encodeRequest(r)
+}
+
+// encodeRequest returns a request as it is stored. Its bytes are the same for the same content.
+func encodeRequest(r any) (external.Request, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxDocument {
+		return nil, fmt.Errorf("the request has %d bytes; the Cloud Control API takes at most %d", len(raw), maxDocument)
+	}
+	return raw, nil
+}
+
+// immutableError says which differences no update can correct.
+func (c *client) immutableError() error {
+	fixed := c.last.comparison.Immutable()
+	if len(fixed.Differences) == 0 {
+		return errors.New("an update was requested although nothing differs; this is a bug of Espalier")
+	}
+	return fmt.Errorf("AWS sets this only at the creation of %s: %s. Set it back in spec.forProvider, or delete this object and create another one", c.Type.Name, fixed)
+}
+
+// tagged returns properties with more tags.
+func (c *client) tagged(properties map[string]any, tags map[string]string) map[string]any {
+	out := maps.Clone(properties)
+	out[c.tags.Property] = c.tags.Add(properties[c.tags.Property], tags)
+	return out
+}
