@@ -17,23 +17,23 @@ MODULES := $(patsubst %/,%,$(sort $(dir $(wildcard go.mod */go.mod */*/go.mod)))
 in-modules = for module in $(MODULES); do (cd $$module && GOWORK=off $(1)) || exit; done
 
 # Packages with tests that need no server. Those in test/ need one.
-UNIT := ./... ./cmd/espalier/... ./providers/postgresql/... ./providers/sandbox/...
+UNIT := ./... ./cmd/espalier/... ./providers/aws/... ./providers/postgresql/... ./providers/sandbox/...
 
 .DEFAULT_GOAL := help
 
 ##@ Build
 
 .PHONY: build
-build: ## build the three programs into bin/
-	@hack/build.sh espalier espalier-controlplane kubectl
+build: ## build the programs into bin/
+	@hack/build.sh espalier espalier-controlplane kubectl espalier-provider-aws
 
 # Always phony: go build detects whether a program is up to date.
 .PHONY: programs
 programs:
 	@hack/build.sh espalier espalier-controlplane
 
-.PHONY: bin/espalier bin/espalier-controlplane bin/kubectl
-bin/espalier bin/espalier-controlplane bin/kubectl:
+.PHONY: bin/espalier bin/espalier-controlplane bin/kubectl bin/espalier-provider-aws bin/aws-testcloud
+bin/espalier bin/espalier-controlplane bin/kubectl bin/espalier-provider-aws bin/aws-testcloud:
 	@hack/build.sh $(@F)
 
 .PHONY: generate
@@ -79,14 +79,26 @@ test: programs ## run the tests, most of them on a real API server; ARGS are pas
 test-full: programs ## run the tests with the race detector, and all sweeps in full; takes hours
 	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)
 
+# It needs credentials of AWS and AWS_REGION; test/providers/aws/live says more.
+.PHONY: test-aws-live
+test-aws-live: programs ## run the AWS provider on a real account of AWS: eleven cheap types, deleted afterwards
+	ESPALIER_AWS_LIVE=1 hack/with-server.sh $(GO) test -C test -count=1 -v -timeout=60m $(ARGS) ./providers/aws/live
+
 .PHONY: bench
 bench: bin/espalier-controlplane ## measure requests, time and memory, and compare with the budgets
 	$(GO) run ./test/bench $(ARGS)
 	$(GO) test -run='^$$' -bench='^Benchmark(Compile|Compose|Event|Stop)$$' -benchtime=20x ./internal/graph ./internal/kube/watch ./internal/kube/queue
 
+# The cloud of the demo: the sandbox by default, or aws, a test cloud with AWS's APIs.
+CLOUD ?=
+
 .PHONY: demo
-demo: programs ## run the demo
-	bin/espalier demo
+demo: programs $(if $(filter aws,$(CLOUD)),testcloud) ## run the demo; with CLOUD=aws on a test cloud with AWS's APIs
+	bin/espalier demo $(if $(CLOUD),--cloud=$(CLOUD))
+
+.PHONY: testcloud
+testcloud: bin/aws-testcloud
+	@hack/testcloud.sh >/dev/null
 
 ##@ Check
 

@@ -3,8 +3,8 @@ package examples
 
 import "embed"
 
-// EKSWithVPC is three layers on the sandbox cloud: a network, a cluster, and both
-// together. Its files are to be applied in the order of their names.
+// EKSWithVPC is three layers: a network, a cluster, and both together; on the sandbox cloud and, in
+// the folder aws, on AWS. Its files are to be applied in the order of their names.
 //
-//go:embed eks-with-vpc/*.yaml
+//go:embed eks-with-vpc/*.yaml eks-with-vpc/aws/*.yaml
 var EKSWithVPC embed.FS

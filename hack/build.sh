@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds programs into bin/ (espalier, espalier-controlplane, kubectl), and prints the progress: the first build
+# Builds programs into bin/ (espalier, espalier-controlplane, kubectl, espalier-provider-aws, aws-testcloud), and prints the progress: the first build
 # compiles a Kubernetes API server. One call with several programs is faster than several calls.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -57,7 +57,9 @@ build_kubernetes() {
 fetcher=
 if [ $# -gt 1 ]; then
 	for program in "${@:2}"; do
-		if [ "$program" != espalier ]; then $go list -C controlplane -deps "./cmd/$program"; fi
+		case $program in
+		espalier-controlplane | kubectl) $go list -C controlplane -deps "./cmd/$program" ;;
+		esac
 	done >/dev/null 2>&1 &
 	fetcher=$!
 fi
@@ -75,6 +77,14 @@ for program in "$@"; do
 	kubectl)
 		echo "Building bin/kubectl"
 		build_kubernetes "$program"
+		;;
+	espalier-provider-aws)
+		echo "Building bin/$program"
+		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" "./cmd/$program" 2>&1 | show_progress one
+		;;
+	aws-testcloud)
+		echo "Building bin/$program, AWS's APIs for tests and the demo"
+		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./awscloud/testcloud 2>&1 | show_progress one
 		;;
 	*)
 		echo "unknown program: $program" >&2

@@ -13,7 +13,7 @@ linked() {
 }
 
 differ=$({
-	for module in . cmd/espalier providers/postgresql providers/sandbox test; do linked "$module" ./...; done
+	for module in . cmd/espalier providers/aws providers/postgresql providers/sandbox test; do linked "$module" ./...; done
 	linked controlplane ./cmd/espalier-controlplane
 } | sort -u | awk '{ versions[$1] = versions[$1] " " $2; if (count[$1]++) twice[$1] } END { for (m in twice) print m versions[m] }')
 if [ -n "$differ" ]; then

@@ -25,6 +25,7 @@ import (
 var programs = []struct{ module, path string }{
 	{"cmd/espalier", "."},
 	{"controlplane", "./cmd/..."},
+	{"providers/aws", "./..."},
 	{"providers/postgresql", "./..."},
 	{"providers/sandbox", "./..."},
 }

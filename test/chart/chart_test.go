@@ -52,7 +52,7 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 var matrix = map[string][]string{
 	"Defaults":               nil,
 	"One replica":            {"replicas=1"},
-	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
+	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "providers.aws.enabled=true", "providers.aws.services={ec2,eks}", "providers.aws.namespacedIdentity=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
 	"As little as possible":  {"webhook.enabled=false", "metrics.enabled=false", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false", "rbac.users.enabled=false", "admissionPolicies.enabled=false"},
 	"Graphs only":            {"controllers.dialects={graph}"},
 	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
@@ -245,7 +245,7 @@ func TestUsersGetNoMoreThanTheirOwn(t *testing.T) {
 	count := 0
 	for _, o := range render(t, matrix["Everything"]...) {
 		name := strings.TrimPrefix(o.GetName(), "espalier-")
-		if o.GetKind() != "ClusterRole" || slices.Contains([]string{"controllers", "composed", "provider-postgresql", "metrics-reader"}, name) {
+		if o.GetKind() != "ClusterRole" || slices.Contains([]string{"controllers", "composed", "provider-aws", "provider-aws-kinds", "provider-aws-services", "provider-postgresql", "metrics-reader"}, name) {
 			continue
 		}
 		count++

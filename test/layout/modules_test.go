@@ -15,6 +15,9 @@ var separate = []string{"controlplane", "hack/licenses", "hack/protogen", "hack/
 // driver is the PostgreSQL driver. Only programs that serve the kinds of PostgreSQL compile it.
 const driver = "github.com/jackc/pgx/v5"
 
+// awsSDK is AWS's SDK. Packages that decide do not compile it.
+const awsSDK = "github.com/aws/aws-sdk-go-v2"
+
 // TestLibraryPackagesImportOnlyWhatTheyMay checks which packages a program compiles if it imports
 // a package of the library.
 func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
@@ -33,6 +36,8 @@ func TestLibraryPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		"sdk/managed/conformance": {never: append([]string{driver, "providers"}, engine...)},
 		"sdk/managed/serve":       {never: []string{driver, "providers", "internal/graph", "internal/composition", "internal/server"}},
 		"providers/sandbox":       {internal: []string{"internal/managed/port"}, never: []string{driver}},
+		"providers/aws/model":     {internal: []string{}, never: []string{awsSDK, driver, "k8s.io/client-go"}},
+		"providers/aws/manifest":  {internal: []string{}, never: []string{awsSDK, driver, "k8s.io/client-go"}},
 		"providers/postgresql":    {internal: []string{"internal/managed/port"}},
 	}
 	all := packages(t)

@@ -146,3 +146,10 @@ readinessProbe:
   periodSeconds: 5
   timeoutSeconds: 5
 {{- end -}}
+
+{{/* The groups of services of AWS, as JSON: (list "ec2" "eks"). */}}
+{{- define "espalier.awsGroups" -}}
+{{- $groups := list -}}
+{{- range . -}}{{- $groups = append $groups (printf "%s.aws.espalier.dev" .) -}}{{- end -}}
+{{- toJson $groups -}}
+{{- end -}}

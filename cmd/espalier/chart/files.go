@@ -14,7 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/webhook"
+	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // Generated returns the files of the chart that are generated, by their paths in it.
@@ -93,17 +95,22 @@ func permissions() (map[string]grants, error) {
 	}
 	out["webhookSecret"] = rules(beside(stored, mounted))
 	provider := minimal.Options
-	needs, err := server.ProviderNeeds(postgresql.Provider(postgresql.Options{}), provider)
-	if err != nil {
-		return nil, err
+	for name, p := range map[string]managed.Provider{
+		"aws": aws.Provider(aws.Options{}), "postgresql": postgresql.Provider(postgresql.Options{}),
+	} {
+		needs, err := server.ProviderNeeds(p, provider)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = rules(needs)
+		secured := provider
+		secured.MetricsSecure = true
+		secure, err := server.ProviderNeeds(p, secured)
+		if err != nil {
+			return nil, err
+		}
+		out[name+"MetricsSecure"] = rules(beside(secure, needs))
 	}
-	out["postgresql"] = rules(needs)
-	provider.MetricsSecure = true
-	secure, err := server.ProviderNeeds(postgresql.Provider(postgresql.Options{}), provider)
-	if err != nil {
-		return nil, err
-	}
-	out["postgresqlMetricsSecure"] = rules(beside(secure, needs))
 	return out, nil
 }
 

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -79,8 +81,12 @@ func (s *demoStory) apply(ctx context.Context, o *unstructured.Unstructured) err
 
 // waitForKind waits until the API server serves a custom kind, and returns its resource.
 func (s *demoStory) waitForKind(ctx context.Context, gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
-	if gvk.Group == crdResource.Group {
+	switch gvk.Group {
+	case crdResource.Group:
 		return crdResource, nil
+	case corev1.GroupName:
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		return resource, nil
 	}
 	crd, err := waitForObject(ctx, s.cluster.Client.Resource(crdResource), "", func(o *unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/examples"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/observe"
-	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
-	sandbox "github.com/espalier-dev/espalier/providers/sandbox/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -26,11 +25,11 @@ const scaledTo = 5
 
 // applyDefinitions applies the three definitions, and waits until they are served.
 func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
-	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/[1-3]-*.yaml")
+	objects, err := readObjects(examples.EKSWithVPC, s.cloud.folder()+"/[1-3]-*.yaml")
 	if err != nil {
 		return "", err
 	}
-	for _, o := range objects {
+	for _, o := range slices.Concat(s.cloud.configuration(), objects) {
 		if err := s.apply(ctx, o); err != nil {
 			return "", err
 		}
@@ -45,7 +44,7 @@ func (s *demoStory) applyDefinitions(ctx context.Context) (string, error) {
 
 // createTop creates one object, and waits until everything below it is ready.
 func (s *demoStory) createTop(ctx context.Context) (string, error) {
-	objects, err := readObjects(examples.EKSWithVPC, "eks-with-vpc/4-*.yaml")
+	objects, err := readObjects(examples.EKSWithVPC, s.cloud.folder()+"/4-*.yaml")
 	if err != nil {
 		return "", err
 	}
@@ -88,45 +87,6 @@ func allReady(w observe.ClusterState) bool {
 	return true
 }
 
-// changeBottom scales the cluster in the cloud, three layers below, and requests a reconcile of
-// it. It measures the time from the response to that request to the event with the change in
-// the status of the top.
-func (s *demoStory) changeBottom(ctx context.Context) (string, error) {
-	events, err := s.watchTop(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer events.Stop()
-	if err := s.scale(); err != nil {
-		return "", err
-	}
-	cluster := s.cluster.Client.Resource(sandbox.GroupVersion.WithResource("clusters")).Namespace(s.target.Namespace)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
-	if _, err := cluster.Patch(ctx, s.target.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-demo"}); err != nil {
-		return "", fmt.Errorf("request a reconcile of the cluster: %w", err)
-	}
-	took := timeUntil(ctx, events, func(e watch.Event) bool { return nodesOf(e) == scaledTo })
-	if err := s.await(ctx, func(w observe.ClusterState) bool { return shownNodes(w.Root) == scaledTo }); err != nil {
-		return "", err
-	}
-	arrived := <-took
-	if arrived.err != nil {
-		return "", arrived.err
-	}
-	return fmt.Sprintf("in the status of the top %s after the reconcile request", milliseconds(arrived.after)), nil
-}
-
-// scale changes the cluster in the cloud, behind the back of the controllers.
-func (s *demoStory) scale() error {
-	for _, r := range s.cloud.Admin().Resources() {
-		if r.Type == cloud.TypeCluster {
-			r.Properties.Nodes = scaledTo
-			return s.cloud.Admin().Change(r.Key, r.Properties)
-		}
-	}
-	return errors.New("there is no cluster in the cloud")
-}
-
 // deleteTop deletes the object that was created, and waits until it and everything below it is
 // gone.
 func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
@@ -160,7 +120,10 @@ func (s *demoStory) deleteTop(ctx context.Context) (string, error) {
 
 // countLeft counts what is left of the example: objects, Bindings and external resources.
 func (s *demoStory) countLeft(ctx context.Context) (int, error) {
-	count := len(s.cloud.Admin().Resources())
+	count, err := s.cloud.countLeft(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("list what is left: %w", err)
+	}
 	crds, err := s.cluster.Client.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("list what is left: %w", err)
@@ -168,7 +131,7 @@ func (s *demoStory) countLeft(ctx context.Context) (int, error) {
 	for i := range crds.Items {
 		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "kind")
-		if group != sandbox.GroupVersion.Group && kind != "Vpc" && kind != "EksCluster" {
+		if !s.cloud.hasGroup(group) && kind != "Vpc" && kind != "EksCluster" {
 			continue
 		}
 		mapping, err := s.cluster.Kinds.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
@@ -182,6 +145,21 @@ func (s *demoStory) countLeft(ctx context.Context) (int, error) {
 		count += len(list.Items)
 	}
 	return count, nil
+}
+
+// requestReconcile requests a reconcile of an object below the top.
+func (s *demoStory) requestReconcile(ctx context.Context, kind schema.GroupKind) error {
+	mapping, err := s.cluster.Kinds.RESTMapping(kind)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
+	_, err = s.cluster.Client.Resource(mapping.Resource).Namespace(s.target.Namespace).
+		Patch(ctx, s.target.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-demo"})
+	if err != nil {
+		return fmt.Errorf("request a reconcile of %s %s: %w", kind.Kind, s.target.Name, err)
+	}
+	return nil
 }
 
 // watchTop watches the top from its current resourceVersion.

@@ -25,6 +25,8 @@ func (l *demoLines) handle(msg any) {
 		l.chapter(msg)
 	case observe.ClusterState:
 		l.printChanges(msg)
+	case factMsg:
+		l.line("%s", msg)
 	case cleaningMsg:
 		fmt.Fprintln(l.to, "\nStopping the API server and removing its data")
 	case endMsg:

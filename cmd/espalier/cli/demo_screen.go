@@ -13,19 +13,21 @@ import (
 
 // demoModel is the demo on a screen: the chapters with their outcomes, and the tree below.
 type demoModel struct {
+	cloud         demoCloud
 	interrupt     func()
 	ended         []chapterMsg
 	current       int // -1 before the first
 	begun         time.Time
 	cluster       observe.ClusterState
+	fact          string
 	cleaning      bool
 	end           *endMsg
 	width, height int
 	frame         int
 }
 
-func newDemoModel(interrupt func()) demoModel {
-	return demoModel{interrupt: interrupt, current: -1}
+func newDemoModel(of demoCloud, interrupt func()) demoModel {
+	return demoModel{cloud: of, interrupt: interrupt, current: -1}
 }
 
 // frameMsg animates the spinner.
@@ -52,10 +54,12 @@ func (m demoModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.ended {
 			m.ended = append(m.ended, msg)
 		} else {
-			m.current, m.begun = msg.index, time.Now()
+			m.current, m.begun, m.fact = msg.index, time.Now(), ""
 		}
 	case observe.ClusterState:
 		m.cluster = msg
+	case factMsg:
+		m.fact = string(msg)
 	case cleaningMsg:
 		m.cleaning = true
 	case endMsg:
@@ -112,9 +116,10 @@ func (m demoModel) chapter(i, width int) string {
 func (m demoModel) below(width, height int) []string {
 	switch {
 	case m.end != nil && m.end.err == nil:
+		command, text := m.cloud.next()
 		return []string{
 			ready.Render("Done") + fmt.Sprintf(" in %s; the API server is stopped and its data are removed.", seconds(m.end.took)),
-			"espalier up --sandbox" + faint.Render(" runs the same permanently; the manifests are in ") + "examples/eks-with-vpc",
+			command + faint.Render(" "+text+" ") + "examples/" + m.cloud.folder(),
 		}
 	case m.cleaning && m.end == nil:
 		return []string{faint.Render("Stopping the API server and removing its data …")}
@@ -127,6 +132,9 @@ func (m demoModel) below(width, height int) []string {
 	lines := drawRows(observe.Rows(observe.Build(m.cluster, now), now), width, height)
 	if status := topStatus(m.cluster.Root); status != "" {
 		lines = append(lines, "", faint.Render("status of the top: ")+observe.Truncate(status, max(width-19, 1)))
+	}
+	if m.fact != "" {
+		lines = append(lines, observe.Truncate(m.fact, width))
 	}
 	return lines
 }

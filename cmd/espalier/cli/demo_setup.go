@@ -12,8 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
-	"github.com/espalier-dev/espalier/providers/sandbox"
-	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -54,17 +52,19 @@ func (s *demoStory) startPlane(ctx context.Context) (string, error) {
 	return "on " + where.Host, nil
 }
 
-// startControllers starts what `espalier run` runs, in this process, and a small cloud
-// for it.
+// startControllers starts what `espalier run` runs, in this process, and the cloud for it.
 func (s *demoStory) startControllers(ctx context.Context) (string, error) {
-	s.cloud = cloud.New(cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
+	provider, cloud, err := s.cloud.start(ctx, s)
+	if err != nil {
+		return "", err
+	}
 	ready := make(chan struct{})
 	m, err := server.NewManager(server.ManagerOptions{
 		Options: manager.Options{
 			Name: "espalier", Config: s.plane.Config(), Version: Version(), Log: manager.NewLogger(s.log, manager.LogText, 0),
 			HealthAddress: "0", MetricsAddress: "0", Ready: ready,
 		},
-		Workers: 16, AdditionalPrinterColumns: true, AdmissionPolicies: true, Providers: []managed.Provider{sandbox.Provider(s.cloud)},
+		Workers: 16, AdditionalPrinterColumns: true, AdmissionPolicies: true, Providers: []managed.Provider{provider},
 	})
 	if err != nil {
 		return "", err
@@ -76,7 +76,7 @@ func (s *demoStory) startControllers(ctx context.Context) (string, error) {
 	})
 	select {
 	case <-ready:
-		return "in this process, with a small cloud", nil
+		return "in this process, with " + cloud, nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}

@@ -7,26 +7,48 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/observe"
-	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
+	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
 // pace is how long a screen shows a result before the demo goes on.
 const pace = 2500 * time.Millisecond
 
+// demoCloud is the cloud that the demo's resources are in.
+type demoCloud interface {
+	// start starts the cloud, and returns its provider and a note on the cloud.
+	start(context.Context, *demoStory) (provider managed.Provider, note string, err error)
+	// configuration returns the objects that the provider needs.
+	configuration() []*unstructured.Unstructured
+	// folder has the manifests, limit bounds the whole demo without the cleanup.
+	folder() string
+	limit() time.Duration
+	// changeBottom scales the cluster in the cloud, three layers below the top, and returns a note
+	// on what came of it.
+	changeBottom(context.Context, *demoStory) (note string, err error)
+	// hasGroup reports whether the cloud's managed resources have an API group.
+	hasGroup(group string) bool
+	// countLeft counts the external resources of the example.
+	countLeft(context.Context) (int, error)
+	// next is a command for what the reader can do next, and the text between it and the folder.
+	next() (command, text string)
+}
+
 // demoStory runs the chapters of the demo, one after the other.
 type demoStory struct {
 	log  io.Writer
-	send func(any) // what happens, a chapterMsg, observe.ClusterState, cleaningMsg or endMsg
+	send func(any) // what happens, a chapterMsg, observe.ClusterState, factMsg, cleaningMsg or endMsg
 	pace time.Duration
 
 	fail      context.CancelCauseFunc
 	dir       string // data directory
 	plane     *embedded.ControlPlane
 	cluster   *follow.Cluster
-	cloud     *cloud.Cloud
+	cloud     demoCloud
 	target    follow.Target
 	states    chan observe.ClusterState
 	following bool     // there is a tree to show
@@ -34,8 +56,8 @@ type demoStory struct {
 	closers   []func() // clean up, the last one first
 }
 
-func newDemoStory(log io.Writer, tell func(any), pace time.Duration) *demoStory {
-	return &demoStory{log: log, send: tell, pace: pace, states: make(chan observe.ClusterState)}
+func newDemoStory(of demoCloud, log io.Writer, tell func(any), pace time.Duration) *demoStory {
+	return &demoStory{cloud: of, log: log, send: tell, pace: pace, states: make(chan observe.ClusterState)}
 }
 
 // chapter is one step of the story.
@@ -48,10 +70,10 @@ type chapter struct {
 
 var chapters = []chapter{
 	{"Start an API server with etcd", 40 * time.Second, (*demoStory).startPlane},
-	{"Start the controllers", 15 * time.Second, (*demoStory).startControllers},
+	{"Start the controllers", 20 * time.Second, (*demoStory).startControllers},
 	{"Apply the definitions", 20 * time.Second, (*demoStory).applyDefinitions},
 	{"Create the three layers", 30 * time.Second, (*demoStory).createTop},
-	{"Scale it behind our back", 10 * time.Second, (*demoStory).changeBottom},
+	{"Scale it behind our back", 10 * time.Second, func(s *demoStory, ctx context.Context) (string, error) { return s.cloud.changeBottom(ctx, s) }},
 	{"Delete the top", 20 * time.Second, (*demoStory).deleteTop},
 }
 
@@ -63,6 +85,9 @@ type chapterMsg struct {
 	note  string
 	err   error
 }
+
+// factMsg is what the cloud itself says about the example.
+type factMsg string
 
 // outcome describes how a chapter ended.
 func (m chapterMsg) outcome() string {
@@ -88,7 +113,7 @@ type (
 func (s *demoStory) run(ctx context.Context) (err error) {
 	begun := time.Now()
 	ctx, s.fail = context.WithCancelCause(ctx)
-	ctx, stop := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the demo is not done within %s", demoLimit))
+	ctx, stop := context.WithTimeoutCause(ctx, s.cloud.limit(), fmt.Errorf("the demo is not done within %s", s.cloud.limit()))
 	defer func() {
 		s.send(cleaningMsg{})
 		took := time.Since(begun)

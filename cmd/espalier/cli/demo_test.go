@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -89,4 +91,41 @@ func (w *trigger) Write(p []byte) (int, error) {
 		w.once.Do(w.then)
 	}
 	return len(p), nil
+}
+
+func TestDemoOnAWS(t *testing.T) {
+	needsControlPlane(t)
+	program := filepath.Join(t.TempDir(), testCloudProgram)
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../providers/aws", "-o", program, "./awscloud/testcloud")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the test cloud: %v\n%s", err, out)
+	}
+	data := t.TempDir()
+	t.Setenv("TMPDIR", data)
+	code, out, errs := call(t.Context(), "demo", "--cloud=aws", "--testcloud="+program)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s\n%s", code, errs, out)
+	}
+	for _, says := range []string{
+		"10 objects are ready",
+		"status of the top: endpoint=https://",
+		"in EKS: desiredSize=5",
+		"in EKS: desiredSize=3",
+		"3 nodes again in AWS after ",
+		"all 10 objects are gone after ",
+		"nothing is left behind",
+	} {
+		if !strings.Contains(out, says) {
+			t.Errorf("it does not say %q:\n%s", says, out)
+		}
+	}
+	nothingIn(t, data)
+}
+
+func TestDemoSaysWhyTheTestCloudDidNotStart(t *testing.T) {
+	needsControlPlane(t)
+	code, out, errs := call(t.Context(), "demo", "--cloud=aws", "--testcloud=/bin/false")
+	if code != 1 || !strings.Contains(errs, "the test cloud /bin/false did not start") {
+		t.Errorf("exit code %d: %s\n%s", code, errs, out)
+	}
 }

@@ -4,27 +4,36 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/serve"
 )
 
 // programs are the providers that this program has.
-var programs = map[string]func() managed.Provider{
-	"postgresql": func() managed.Provider { return postgresql.Provider(postgresql.Options{}) },
+var programs = map[string]func() serve.Program{
+	"aws": aws.Program,
+	"postgresql": func() serve.Program {
+		return serve.Program{Name: "postgresql", Provider: func() (managed.Provider, error) { return postgresql.Provider(postgresql.Options{}), nil }}
+	},
 }
 
 func newProviderRun() *cobra.Command {
 	return &cobra.Command{
-		Use:   "run postgresql [FLAGS]",
+		Use:   "run aws|postgresql [FLAGS]",
 		Short: "Run a provider by itself, with a service account of its own",
 		Long: "Runs the controllers of a provider's kinds, and nothing else, so that 'espalier run' needs\n" +
-			"no access to Secrets. Do not run it beside 'espalier run --postgresql'. Its flags are those\n" +
-			"of every provider that is a program of its own; --help lists them.",
-		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system",
+			"no access to Secrets. Do not run it beside 'espalier run' with the flag of the same provider.\n" +
+			"Its flags are those of every provider that is a program of its own, and some of its own;\n" +
+			"'espalier provider run aws --help' lists them.",
+		Example: "  espalier provider run postgresql --leader-election-namespace espalier-system\n" +
+			"  espalier provider run aws --leader-elect=false",
+		ValidArgs: slices.Sorted(maps.Keys(programs)),
 		// The flags are parsed by the provider.
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,13 +41,13 @@ func newProviderRun() *cobra.Command {
 				return cmd.Help()
 			}
 			if len(args) == 0 {
-				return &usageError{errors.New("provider run takes the name of a provider: postgresql")}
+				return &usageError{errors.New("provider run takes the name of a provider: aws or postgresql")}
 			}
 			provider, known := programs[args[0]]
 			if !known {
-				return &usageError{fmt.Errorf("there is no provider %s; this program has postgresql", args[0])}
+				return &usageError{fmt.Errorf("there is no provider %s; this program has aws and postgresql", args[0])}
 			}
-			err := serve.Run(cmd.Context(), provider(), args[1:], cmd.ErrOrStderr())
+			err := serve.RunOf(cmd.Context(), provider(), args[1:], cmd.ErrOrStderr())
 			switch {
 			case errors.Is(err, flag.ErrHelp):
 				return nil

@@ -21,6 +21,7 @@ type programFlags struct {
 	secret         string
 	certificates   string
 	postgresql     bool
+	aws            bool
 	policies       bool
 	metricsSecure  bool
 	dialects       dialectFlag
@@ -35,6 +36,7 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
+	flags.BoolVar(&f.aws, "aws", false, with+"they serve activated resource types of AWS; 'espalier aws rbac' prints the role for the types")
 	flags.BoolVar(&f.policies, "admission-policies", true, with+"they install the ValidatingAdmissionPolicies")
 	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, with+"they authenticate users of /metrics")
 	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
@@ -52,10 +54,14 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 		}
 		return namespace
 	}
-	providers := controllerFlags{postgresql: f.postgresql}
+	enabled := controllerFlags{postgresql: f.postgresql, aws: f.aws}
+	providers, err := enabled.providers()
+	if err != nil {
+		return nil, err
+	}
 	o := server.ManagerOptions{
 		Options:   manager.Options{Name: programName, LeaderElection: f.elect, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
-		Providers: providers.providers(), Dialects: f.dialects.all, AdmissionPolicies: f.policies,
+		Providers: providers, Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {
 		o.Webhook = &webhook.Options{Namespace: at(f.secret)}

@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -35,6 +36,8 @@ type controllerFlags struct {
 	verbosity        int
 	postgresql       bool
 	localServers     bool
+	aws              bool
+	awsFlags         aws.Flags
 	functions        functionFlags
 	usages           bool
 	moreColumns      bool
@@ -64,6 +67,10 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
+	flags.BoolVar(&f.aws, "aws", false, "serve the kinds of resource types of AWS that are activated")
+	flags.StringVar(&f.awsFlags.TypesFile, "aws-types-file", "", aws.TypesFileUsage)
+	flags.BoolVar(&f.awsFlags.LocalEndpoints, "aws-local-endpoints", false, aws.LocalEndpointsUsage)
+	flags.BoolVar(&f.awsFlags.NamespacedIdentity, "aws-namespaced-identity", false, aws.NamespacedIdentityUsage)
 	f.limits.add(cmd)
 	f.functions.add(cmd, defaults.development)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
@@ -75,7 +82,8 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 // programName is the name of the controllers in their lease and their user agent.
 const programName = "espalier"
 
-func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served packages.Options) server.ManagerOptions {
+func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served packages.Options) (server.ManagerOptions, error) {
+	providers, err := f.providers()
 	return server.ManagerOptions{
 		Options: manager.Options{
 			Name: programName, Config: config, Log: log, Version: Version(),
@@ -83,16 +91,24 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			IntrospectionSocket: f.socket(config),
 		},
 		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
-		Providers: f.providers(), Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
-	}
+		Providers: providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
+	}, err
 }
 
 // providers returns the enabled providers.
-func (f *controllerFlags) providers() []managed.Provider {
+func (f *controllerFlags) providers() ([]managed.Provider, error) {
+	var out []managed.Provider
 	if f.postgresql {
-		return []managed.Provider{postgresql.Provider(postgresql.Options{LocalServers: f.localServers})}
+		out = append(out, postgresql.Provider(postgresql.Options{LocalServers: f.localServers}))
 	}
-	return nil
+	if f.aws {
+		p, err := f.awsFlags.Provider()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // socket is the path of the introspection socket; empty for none.
@@ -158,7 +174,10 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			options := flags.options(config, flags.logger(cmd), served)
+			options, err := flags.options(config, flags.logger(cmd), served)
+			if err != nil {
+				return err
+			}
 			if options.Webhook, err = hook.options(); err != nil {
 				return err
 			}

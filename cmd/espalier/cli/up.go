@@ -95,7 +95,10 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 		}
 	}()
 	ready := make(chan struct{})
-	managed := flags.options(plane.Config(), flags.logger(cmd), served)
+	managed, err := flags.options(plane.Config(), flags.logger(cmd), served)
+	if err != nil {
+		return err
+	}
 	managed.Ready = ready
 	if withWebhook {
 		managed.Webhook = &webhook.Options{

@@ -126,7 +126,7 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 			t.Fatalf("%s: %s\n%s", deployment, end, log)
 		default:
 		}
-		return strings.Contains(r.metrics(t, metrics), `leader_election_master_status{name="`+map[bool]string{true: "espalier", false: "postgresql"}[deployment == "espalier"]+`.espalier.dev"} 1`) &&
+		return strings.Contains(r.metrics(t, metrics), `leader_election_master_status{name="`+strings.TrimPrefix(deployment, "espalier-provider-")+`.espalier.dev"} 1`) &&
 			get(t, "http://"+health+"/readyz", "") == "ok"
 	})
 	return metrics, stop

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/providers/aws/v1alpha1"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// activateFlags are the flags of activate and deactivate.
+type activateFlags struct {
+	where    clusterFlags
+	name     string
+	onDemand []string
+	scopes   []string
+	maxKinds int32
+	wait     bool
+	timeout  time.Duration
+	// removes: the change is complete once deactivated kinds are removed.
+	removes bool
+}
+
+func (f *activateFlags) add(cmd *cobra.Command) {
+	f.where.add(cmd)
+	cmd.Flags().StringVar(&f.name, "name", "default", "name of the ResourceTypeActivation")
+	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the change is complete")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait")
+}
+
+func newAWSActivate() *cobra.Command {
+	var flags activateFlags
+	cmd := &cobra.Command{
+		Use:   "activate [PATTERN...]",
+		Short: "Serve the kinds of resource types",
+		Long: "Adds resource types to a ResourceTypeActivation, which it creates if there is none, and\n" +
+			"waits until their kinds are served. With --on-demand, types are activated only once a\n" +
+			"ResourceGraphDefinition, ResourceGroup or Composition names one of their kinds.\n\n" +
+			"The scopes of a ResourceTypeActivation are for all its types. With a --scope that it does not\n" +
+			"have, and other types that it has, activate refuses: --name makes another one.\n\n" +
+			typePatterns + "\n\n" + exitCodes,
+		Example: "  espalier aws activate AWS::EC2::VPC AWS::EC2::Subnet\n" +
+			"  espalier aws activate 'AWS::EKS::*' --name eks --scope Namespaced,Cluster\n" +
+			"  espalier aws activate --on-demand 'AWS::EC2::*','AWS::IAM::*'",
+		ValidArgsFunction: completeTypes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args)+len(flags.onDemand) == 0 {
+				return requirePatterns(cmd, args)
+			}
+			if err := flags.checkScopes(); err != nil {
+				return err
+			}
+			if _, err := matchTypes(slices.Concat(args, flags.onDemand)); err != nil {
+				return err
+			}
+			to, err := flags.where.activations()
+			if err != nil {
+				return err
+			}
+			stored, err := to.change(cmd.Context(), flags.name, true, func(s *resource.ActivationSpec) error { return flags.change(s, args) })
+			if err != nil || !flags.wait {
+				return err
+			}
+			return flags.follow(cmd, to, stored)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringSliceVar(&flags.onDemand, "on-demand", nil, "types that definitions activate by naming their kinds")
+	cmd.Flags().StringSliceVar(&flags.scopes, "scope", nil, "scope of the kinds, Namespaced or Cluster; by default those of the ResourceTypeActivation, and Namespaced of a new one")
+	cmd.Flags().Int32Var(&flags.maxKinds, "max-kinds", 0, "the greatest number of kinds of the ResourceTypeActivation; its default is "+strconv.Itoa(resource.DefaultMaxKinds))
+	return cmd
+}
+
+// change adds the types to a spec. A scope is for all types of an activation, so that it is not added if the
+// activation has others.
+func (f *activateFlags) change(s *resource.ActivationSpec, types []string) error {
+	for _, scope := range f.scopes {
+		if slices.Contains(s.Scopes, resource.ActivationScope(scope)) {
+			continue
+		}
+		if others := otherPatterns(s, slices.Concat(types, f.onDemand)); len(others) > 0 {
+			return fmt.Errorf("ResourceTypeActivation %s has other types, whose kinds would get the scope %s too (%s): use --name for another ResourceTypeActivation", f.name, scope, strings.Join(others, ", "))
+		}
+		s.Scopes = append(s.Scopes, resource.ActivationScope(scope))
+	}
+	s.Types, s.OnDemand = addPatterns(s.Types, types), addPatterns(s.OnDemand, f.onDemand)
+	if f.maxKinds > 0 {
+		s.MaxKinds = f.maxKinds
+	}
+	return nil
+}
+
+// otherPatterns returns the patterns of a spec that are not among these.
+func otherPatterns(s *resource.ActivationSpec, these []string) (out []string) {
+	for _, p := range slices.Concat(s.Types, s.OnDemand) {
+		if !slices.Contains(these, string(p)) {
+			out = append(out, string(p))
+		}
+	}
+	return out
+}
+
+func (f *activateFlags) checkScopes() error {
+	for _, scope := range f.scopes {
+		if s := resource.ActivationScope(scope); s != resource.ScopeNamespaced && s != resource.ScopeCluster {
+			return &usageError{fmt.Errorf("--scope can be %s or %s, not %q", resource.ScopeNamespaced, resource.ScopeCluster, scope)}
+		}
+	}
+	return nil
+}
+
+func newAWSDeactivate() *cobra.Command {
+	var flags activateFlags
+	cmd := &cobra.Command{
+		Use:   "deactivate PATTERN...",
+		Short: "Stop serving the kinds of resource types",
+		Long: "Removes patterns from spec.types and spec.onDemand of a ResourceTypeActivation. A kind is\n" +
+			"removed once no object of it exists, and no other pattern matches it.\n" +
+			"Resources of AWS stay as they are.\n\n" + exitCodes,
+		Example: "  espalier aws deactivate AWS::EC2::VPC",
+		Args:    requirePatterns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := flags.where.activations()
+			if err != nil {
+				return err
+			}
+			var missing []string
+			stored, err := to.change(cmd.Context(), flags.name, false, func(s *resource.ActivationSpec) error {
+				var types, onDemand []string
+				s.Types, types = removePatterns(s.Types, args)
+				s.OnDemand, onDemand = removePatterns(s.OnDemand, args)
+				missing = slices.DeleteFunc(types, func(p string) bool { return !slices.Contains(onDemand, p) })
+				return nil
+			})
+			switch {
+			case err != nil:
+				return err
+			case stored == nil:
+				return fmt.Errorf("there is no ResourceTypeActivation %s", flags.name)
+			case len(missing) > 0:
+				fmt.Fprintf(cmd.ErrOrStderr(), "espalier: ResourceTypeActivation %s does not have the patterns %s; 'espalier aws activations' lists those that it has\n", flags.name, strings.Join(missing, ", "))
+			}
+			if !flags.wait {
+				return nil
+			}
+			flags.removes = true
+			return flags.follow(cmd, to, stored)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// follow prints the states of kinds until the change is complete.
+func (f *activateFlags) follow(cmd *cobra.Command, in activations, stored *v1alpha1.ResourceTypeActivation) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	printed, last := map[string]string{}, progress{}
+	err := in.watch(ctx, f.name, func(a *v1alpha1.ResourceTypeActivation) (bool, error) {
+		if a.Generation < stored.Generation {
+			return false, nil // an answer from before the change
+		}
+		if last = progressOf(a); f.removes && last.Done && a.Status.Kinds.Deactivated > 0 {
+			last = progress{Waiting: fmt.Sprintf("%d kinds are not removed yet; they are, once no object of them exists", a.Status.Kinds.Deactivated)}
+		}
+		if last.Done || last.Failed != "" || a.Status.ObservedGeneration >= a.Generation {
+			for _, line := range stateLines(a, printed) {
+				fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(strings.ReplaceAll(line, "\t", "  ")))
+			}
+		}
+		if last.Done {
+			fmt.Fprintf(cmd.OutOrStdout(), "%d of %d kinds served\n", a.Status.Kinds.Served, a.Status.Kinds.Activated)
+		}
+		return last.Done || last.Failed != "", nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, context.DeadlineExceeded):
+		return err
+	case last.Failed != "":
+		return errors.New(last.Failed)
+	case err != nil:
+		return &codedError{exitUnfinished, fmt.Sprintf("after %s: %s", f.timeout, last.Waiting)}
+	}
+	return nil
+}
+
+// watch calls handle for each state of an activation until it returns true.
+func (a activations) watch(ctx context.Context, name string, handle func(*v1alpha1.ResourceTypeActivation) (bool, error)) error {
+	for {
+		stream, err := a.client.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
+		if err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		done, err := handleEvents(ctx, stream, handle)
+		stream.Stop()
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// handleEvents returns false if the server has ended the watch.
+func handleEvents(ctx context.Context, stream watch.Interface, handle func(*v1alpha1.ResourceTypeActivation) (bool, error)) (bool, error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case event, ok := <-stream.ResultChan():
+			u, isObject := event.Object.(*unstructured.Unstructured)
+			switch {
+			case !ok, event.Type == watch.Error:
+				return false, ctx.Err()
+			case event.Type == watch.Deleted && isObject:
+				return true, fmt.Errorf("ResourceTypeActivation %s was deleted", u.GetName())
+			case !isObject:
+				continue
+			}
+			a, err := activationOf(u)
+			if err != nil {
+				return true, err
+			}
+			if done, err := handle(a); done || err != nil {
+				return true, err
+			}
+		}
+	}
+}
+
+func newAWSActivations() *cobra.Command {
+	var (
+		where  clusterFlags
+		output outputFlag
+	)
+	cmd := &cobra.Command{
+		Use:   "activations",
+		Short: "List the activated resource types of a cluster",
+		Example: "  espalier aws activations\n" +
+			"  espalier aws activations -o yaml",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			from, err := where.activations()
+			if err != nil {
+				return err
+			}
+			all, err := from.list(cmd.Context())
+			if err != nil {
+				return err
+			}
+			rows := activationRows(all)
+			return output.print(cmd.OutOrStdout(), rows, func() error { return activationsTable(cmd.OutOrStdout(), rows) })
+		},
+	}
+	where.add(cmd)
+	output.add(cmd)
+	return cmd
+}
+
+// activationRow is an activation with its kinds in a list.
+type activationRow struct {
+	Name     string                   `json:"name"`
+	Types    []resource.TypePattern   `json:"types,omitempty"`
+	OnDemand []resource.TypePattern   `json:"onDemand,omitempty"`
+	Served   int32                    `json:"served"`
+	Kinds    int32                    `json:"kinds"`
+	Ready    string                   `json:"ready"`
+	States   []resource.ActivatedType `json:"states,omitempty"`
+}
+
+func activationRows(all []v1alpha1.ResourceTypeActivation) []activationRow {
+	out := make([]activationRow, 0, len(all))
+	for _, a := range all {
+		p := progressOf(&a)
+		ready := p.Failed + p.Waiting
+		if p.Done {
+			ready = "True"
+		}
+		out = append(out, activationRow{
+			Name: a.Name, Types: a.Spec.Types, OnDemand: a.Spec.OnDemand, Served: a.Status.Kinds.Served, Kinds: a.Status.Kinds.Activated,
+			Ready: ready, States: a.Status.Types,
+		})
+	}
+	return out
+}
+
+func activationsTable(to io.Writer, rows []activationRow) error {
+	lines := [][]string{{"ACTIVATION", "TYPE", "KIND", "STATE", "MESSAGE"}}
+	for _, r := range rows {
+		for _, t := range r.States {
+			lines = append(lines, []string{r.Name, t.Type, t.Kind, string(t.State), t.Message})
+		}
+		summary := fmt.Sprintf("%d of %d kinds served", r.Served, r.Kinds)
+		if r.Ready != "True" {
+			summary += "; " + r.Ready
+		}
+		lines = append(lines, []string{r.Name, "", "", "", summary})
+	}
+	return columns(to, lines)
+}

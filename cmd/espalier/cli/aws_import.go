@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/providers/aws/catalog"
+	"github.com/espalier-dev/espalier/providers/aws/existing"
+	"github.com/espalier-dev/espalier/providers/aws/manifest"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// awsImportFlags are the flags of aws import.
+type awsImportFlags struct {
+	region, profile, endpoint string
+	tags                      []string
+	of                        string
+	all, tree                 bool
+	limit                     int
+	scope, config             string
+	manifest                  manifest.Options
+}
+
+func newAWSImport() *cobra.Command {
+	var flags awsImportFlags
+	cmd := &cobra.Command{
+		Use:   "import TYPE [IDENTIFIER...]",
+		Short: "Print managed resources for resources of AWS that exist",
+		Long: "Reads resources of AWS, and prints managed resources that adopt them: by their identifiers,\n" +
+			"or all with the tags of --tag; with both, it fails unless the tags match. Nothing is changed, neither in AWS nor in the cluster; it\n" +
+			"needs no cluster. The managed resources only observe (managementPolicies: [Observe]). Apply\n" +
+			"them, and when they are ready, apply what --full prints: then they are managed with all\n" +
+			"policies, and what is in spec.forProvider is what AWS has, so that nothing changes.\n\n" +
+			"With --tree, what a resource refers to is read too, and the properties become references.\n" +
+			"Parts of an identifier are joined with |, in the order that 'espalier aws types' prints.\n\n" +
+			"Credentials are those of the AWS tools: the environment, the files in ~/.aws, or the\n" +
+			"machine's role. The calls are ListResources and GetResource of the Cloud Control API; AWS's\n" +
+			"handlers need the permissions to read that 'espalier aws policy' prints.",
+		Example: "  espalier aws import AWS::EC2::VPC vpc-0123456789abcdef0 --region eu-central-1\n" +
+			"  espalier aws import AWS::EC2::Subnet --tag env=prod --tree -n prod > network.yaml\n" +
+			"  espalier aws import AWS::EC2::Subnet --tag env=prod --tree -n prod --full | kubectl apply -f -",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeTypes(cmd, args, typed)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tags, err := flags.check(args)
+			if err != nil {
+				return err
+			}
+			api, err := flags.connect(cmd)
+			if err != nil {
+				return err
+			}
+			return importAWS(cmd, api, flags, args[0], args[1:], tags)
+		},
+	}
+	cmd.Flags().StringVar(&flags.region, "region", "", "the region; by default that of the AWS tools")
+	cmd.Flags().StringVar(&flags.profile, "profile", "", "the profile of the AWS tools")
+	cmd.Flags().StringVar(&flags.endpoint, "endpoint", "", "URL of the Cloud Control API, for test clouds")
+	cmd.Flags().StringArrayVar(&flags.tags, "tag", nil, "import the resources with this tag, KEY=VALUE; several must all match; those that are identified must have it")
+	cmd.Flags().BoolVar(&flags.all, "all", false, "import all resources of the type in the region")
+	cmd.Flags().StringVar(&flags.of, "list-with", "", "what AWS needs to list resources of the type, as JSON: '{\"ClusterName\": \"main\"}'")
+	cmd.Flags().BoolVar(&flags.tree, "tree", false, "also import what the resources refer to")
+	cmd.Flags().IntVar(&flags.limit, "limit", 100, "the greatest number of resources; with more, nothing is printed")
+	cmd.Flags().BoolVar(&flags.manifest.Full, "full", false, "allow all actions, instead of only observing")
+	cmd.Flags().StringVarP(&flags.manifest.Namespace, "namespace", "n", "", "namespace of the objects; by default none is printed")
+	cmd.Flags().StringVar(&flags.manifest.Name, "name", "", "name of the object of the first resource; by default from its tag Name or its identifier")
+	cmd.Flags().StringVar(&flags.scope, "scope", string(resource.ScopeNamespaced), "scope of the kinds: Namespaced or Cluster")
+	cmd.Flags().StringVar(&flags.config, "provider-config", "", "the provider configuration, as NAME or KIND/NAME; by default the one named default")
+	return cmd
+}
+
+// check returns the tags.
+func (f *awsImportFlags) check(args []string) (map[string]string, error) {
+	isSelected := len(args) > 1 || len(f.tags) > 0
+	switch {
+	case len(args) == 0:
+		return nil, &usageError{errors.New("aws import takes a resource type, such as AWS::EC2::VPC")}
+	case !catalog.Has(args[0]):
+		return nil, noType(args[0])
+	case isSelected == f.all:
+		return nil, &usageError{errors.New("aws import takes identifiers, --tag or both; or --all alone")}
+	case f.limit < 1:
+		return nil, &usageError{fmt.Errorf("--limit must be at least 1, not %d", f.limit)}
+	case f.scope != string(resource.ScopeNamespaced) && f.scope != string(resource.ScopeCluster):
+		return nil, &usageError{fmt.Errorf("--scope can be %s or %s, not %q", resource.ScopeNamespaced, resource.ScopeCluster, f.scope)}
+	case f.manifest.Name != "" && len(validation.IsDNS1123Subdomain(f.manifest.Name)) > 0:
+		return nil, &usageError{fmt.Errorf("--name %q: %s", f.manifest.Name, strings.Join(validation.IsDNS1123Subdomain(f.manifest.Name), "; "))}
+	}
+	f.manifest.ClusterScoped = f.scope == string(resource.ScopeCluster)
+	if kind, name, hasKind := strings.Cut(f.config, "/"); hasKind {
+		f.manifest.ConfigKind, f.manifest.Config = kind, name
+	} else {
+		f.manifest.Config = f.config
+	}
+	tags := map[string]string{}
+	for _, tag := range f.tags {
+		key, value, ok := strings.Cut(tag, "=")
+		if !ok || key == "" {
+			return nil, &usageError{fmt.Errorf("--tag takes KEY=VALUE, not %q", tag)}
+		}
+		tags[key] = value
+	}
+	return tags, nil
+}
+
+// connect returns a client with the credentials of the AWS tools.
+func (f *awsImportFlags) connect(cmd *cobra.Command) (*cloudcontrol.Client, error) {
+	var options []func(*config.LoadOptions) error
+	if f.region != "" {
+		options = append(options, config.WithRegion(f.region))
+	}
+	if f.profile != "" {
+		options = append(options, config.WithSharedConfigProfile(f.profile))
+	}
+	loaded, err := config.LoadDefaultConfig(cmd.Context(), options...)
+	if err != nil {
+		return nil, fmt.Errorf("load the configuration of the AWS tools: %w", err)
+	}
+	if loaded.Region == "" {
+		return nil, &usageError{errors.New("no region is configured; set --region")}
+	}
+	return cloudcontrol.NewFromConfig(loaded, func(o *cloudcontrol.Options) {
+		if f.endpoint != "" {
+			o.BaseEndpoint = aws.String(f.endpoint)
+		}
+	}), nil
+}
+
+func importAWS(cmd *cobra.Command, api existing.API, flags awsImportFlags, typeName string, identifiers []string, tags map[string]string) error {
+	r := existing.Reader{API: api, Types: catalog.Get, Limit: flags.limit}
+	found, err := r.Read(cmd.Context(), existing.Selection{Type: typeName, Identifiers: identifiers, Tags: tags, ListWith: flags.of})
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		if len(flags.tags) == 0 {
+			return fmt.Errorf("there is no %s in this account and region", typeName)
+		}
+		return fmt.Errorf("no %s has the tags %s", typeName, strings.Join(flags.tags, ", "))
+	}
+	var notes []string
+	if flags.tree {
+		if found, notes, err = r.Follow(cmd.Context(), found); err != nil {
+			return err
+		}
+	}
+	result, err := manifest.For(found, flags.manifest)
+	if err != nil {
+		return err
+	}
+	for i, o := range result.Objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(cmd.OutOrStdout(), map[bool]string{true: "---\n"}[i > 0], string(text))
+	}
+	for _, note := range slices.Concat(notes, result.Notes) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: "+diag.Printable(note))
+	}
+	return nil
+}

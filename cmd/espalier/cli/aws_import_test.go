@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// cloudControl serves reads of resources, by type and identifier.
+func cloudControl(t *testing.T, resources map[string]map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ TypeName, Identifier string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		type description struct{ Identifier, Properties string }
+		of := resources[in.TypeName]
+		switch operation := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "CloudApiService."); operation {
+		case "ListResources":
+			var all []description
+			for identifier := range of {
+				all = append(all, description{Identifier: identifier, Properties: "{}"})
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"ResourceDescriptions": all})
+		case "GetResource":
+			if of[in.Identifier] == "" {
+				w.WriteHeader(http.StatusBadRequest)
+				_ = json.NewEncoder(w).Encode(map[string]any{"__type": "ResourceNotFoundException", "Message": "not there"})
+				return
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"ResourceDescription": description{in.Identifier, of[in.Identifier]}})
+		default:
+			t.Errorf("an import calls %s", operation)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestImportFromAWS(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	endpoint := cloudControl(t, map[string]map[string]string{
+		"AWS::EC2::VPC": {"vpc-1": `{"VpcId": "vpc-1", "CidrBlock": "10.0.0.0/16"}`},
+		"AWS::EC2::Subnet": {
+			"subnet-1": `{"SubnetId": "subnet-1", "VpcId": "vpc-1", "Tags": [{"Key": "env", "Value": "prod"}]}`,
+			"subnet-2": `{"SubnetId": "subnet-2", "VpcId": "vpc-9"}`,
+		},
+	})
+	cases := map[string]struct {
+		args       []string
+		code       int
+		want, errs string
+	}{
+		"ByIdentifier":      {args: []string{"AWS::EC2::VPC", "vpc-1"}, want: "kind: VPC\n"},
+		"Missing":           {args: []string{"AWS::EC2::VPC", "vpc-2"}, code: exitFailed, errs: "there is no AWS::EC2::VPC vpc-2"},
+		"ByTagWithItsVPC":   {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod", "--tree"}, want: "    VpcIdRef:\n      name: vpc-1\n"},
+		"WithoutTheVPC":     {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod"}, want: "    VpcId: vpc-1\n"},
+		"ByBoth":            {args: []string{"AWS::EC2::Subnet", "subnet-1", "--tag", "env=prod"}, want: "kind: Subnet\n"},
+		"ByOneWithoutIt":    {args: []string{"AWS::EC2::Subnet", "subnet-1", "subnet-2", "--tag", "env=prod"}, code: exitFailed, errs: "AWS::EC2::Subnet subnet-2 does not have the tags env=prod"},
+		"OfAnotherTag":      {args: []string{"AWS::EC2::Subnet", "--tag", "env=dev"}, code: exitFailed, errs: "no AWS::EC2::Subnet has the tags env=dev"},
+		"TooMany":           {args: []string{"AWS::EC2::Subnet", "--all", "--limit", "1"}, code: exitFailed, errs: "more than 1 resources"},
+		"WhatIsNotThere":    {args: []string{"AWS::EC2::Subnet", "subnet-2", "--tree"}, want: "    VpcId: vpc-9\n", errs: "AWS::EC2::VPC vpc-9, which is left out"},
+		"WithFullPolicies":  {args: []string{"AWS::EC2::VPC", "vpc-1", "--full", "--scope", "Cluster", "--provider-config", "ProviderConfig/prod", "--name", "main"}, want: "kind: ClusterVPC\n"},
+		"OfATypeToListWith": {args: []string{"AWS::EKS::Nodegroup", "--all"}, code: exitFailed, errs: "set --list-with"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append([]string{"aws", "import", "--endpoint", endpoint, "--region", "eu-central-1"}, tc.args...)...)
+			if code != tc.code || !strings.Contains(out, tc.want) || !strings.Contains(errs, tc.errs) {
+				t.Errorf("exit code %d, %s%s", code, out, errs)
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestTheAWSProviderRunsAsItsRenderedAccount runs the AWS provider by itself: it serves, and removes, the kind of
+// a type of a service of the values. Nothing answers for AWS, so that the object does not get ready.
+func TestTheAWSProviderRunsAsItsRenderedAccount(t *testing.T) {
+	r := newRelease(t, "providers.aws.enabled=true", "providers.aws.services={sqs}")
+	_, stop := r.start(t, "espalier-provider-aws")
+	r.Apply(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: key, namespace: $NS}
+stringData: {accessKeyId: test, secretAccessKey: test-test-test}
+---
+apiVersion: aws.espalier.dev/v1alpha1
+kind: ClusterProviderConfig
+metadata: {name: $ID}
+spec:
+  region: eu-central-1
+  credentials: {source: Secret, secretRef: {name: key, namespace: $NS}}
+  endpoint: {url: "https://127.0.0.1:1"}
+---
+apiVersion: aws.espalier.dev/v1alpha1
+kind: ResourceTypeActivation
+metadata: {name: $ID}
+spec: {types: ["AWS::SQS::Queue"]}
+`)
+	activation := schema.GroupVersionKind{Group: "aws.espalier.dev", Version: "v1alpha1", Kind: "ResourceTypeActivation"}
+	r.Await(t, activation, "", r.Expand("$ID"), func(o *unstructured.Unstructured) error {
+		if got := testkit.ConditionStatus(o, "Ready"); got != "True" {
+			return fmt.Errorf("Ready is %q: %s", got, testkit.ConditionMessage(o, "Ready"))
+		}
+		return nil
+	})
+	r.Apply(t, `
+apiVersion: sqs.aws.espalier.dev/v1alpha1
+kind: Queue
+metadata: {name: queue, namespace: $NS}
+spec:
+  providerConfigRef: {name: $ID}
+  forProvider: {DelaySeconds: 1}
+  writeConnectionSecretToRef: {name: queue}
+`)
+	queue := schema.GroupVersionKind{Group: "sqs.aws.espalier.dev", Version: "v1alpha1", Kind: "Queue"}
+	r.Await(t, queue, r.NS, "queue", func(o *unstructured.Unstructured) error {
+		if got := testkit.ConditionMessage(o, "Synced"); !strings.Contains(got, "127.0.0.1") {
+			return fmt.Errorf("Synced says %q", got)
+		}
+		return nil
+	})
+	r.Delete(t, queue, r.NS, "queue")
+	r.AwaitGone(t, queue, r.NS, "queue")
+	r.Delete(t, activation, "", r.Expand("$ID"))
+	r.AwaitGone(t, activation, "", r.Expand("$ID"))
+	stop()
+	r.nothingRefused(t)
+}
