@@ -28,6 +28,9 @@ func TestAnUnreadableKindDelaysItsNodesOnly(t *testing.T) {
 		"The kind is not served": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
 		}, `WaitingForKind: volume: no matches for kind "PersistentVolumeClaim"`, false},
+		"The kind is not activated": {func(f *fixture) {
+			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.WaitingForKind, Remedy: "activate it"}}
+		}, `WaitingForKind: volume: no matches for kind "PersistentVolumeClaim" in version "v1"; activate it`, false},
 		"It is forbidden": {func(f *fixture) {
 			f.unsynced = map[string]watch.State{"PersistentVolumeClaim": {Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "no"}}
 		}, "Forbidden: volume: no", false},

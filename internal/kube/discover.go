@@ -30,12 +30,12 @@ type NoKindMatchError struct {
 	// siblings are the kinds that the server lists in the same version, sorted; nil if it
 	// does not list the version.
 	siblings []string
-	// remedy says how the kind comes to be served; empty for the usual way.
-	remedy string
+	// Remedy says how the kind comes to be served; empty for the usual way.
+	Remedy string
 }
 
 func (u *NoKindMatchError) Error() string {
-	remedy := cmp.Or(u.remedy, "it continues when the CustomResourceDefinition is installed")
+	remedy := cmp.Or(u.Remedy, "it continues when the CustomResourceDefinition is installed")
 	return fmt.Sprintf("no matches for kind %q in version %q; %s", u.Kind.Kind, u.Kind.GroupVersion(), remedy)
 }
 
@@ -53,7 +53,7 @@ func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	var u *NoKindMatchError
 	if k.Remedy != nil && errors.As(err, &u) {
 		if remedy := k.Remedy(gvk.GroupKind()); remedy != "" {
-			return r, &NoKindMatchError{Kind: u.Kind, siblings: u.siblings, remedy: remedy}
+			return r, &NoKindMatchError{Kind: u.Kind, siblings: u.siblings, Remedy: remedy}
 		}
 	}
 	return r, err

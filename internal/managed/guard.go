@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -80,10 +81,11 @@ func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bo
 		known = known && state.Phase == watch.Synced
 		for _, o := range all {
 			if g.refersTo(o, key.Name) {
-				users = append(users, fmt.Sprintf("%s %s/%s", kind.Kind, o.GetNamespace(), o.GetName()))
+				users = append(users, kind.Kind+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/"))
 			}
 		}
 	}
+	slices.Sort(users)
 	return users, known
 }
 
@@ -94,13 +96,25 @@ func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 	return cmp.Or(name, "default") == config && (kind == g.Config.Kind || (kind == "" && g.Default))
 }
 
+// maxListedUsers is how many managed resources a message lists.
+const maxListedUsers = 10
+
+// inUseMessage says which managed resources use a configuration, and how its deletion goes on. That they may not use
+// it any more is no reason to delete it: without it, their external resources cannot be deleted.
+func inUseMessage(users []string) string {
+	listed := users[:min(len(users), maxListedUsers)]
+	text := "the configuration is not deleted while it is used by " + strings.Join(listed, ", ")
+	if more := len(users) - len(listed); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text + ". Delete them, also those whose namespace may not use it any more: their external resources are deleted with them, or left with spec.deletionPolicy Orphan. " +
+		"Or have them refer to another configuration, in spec.providerConfigRef"
+}
+
 // reportUsers writes into the status which managed resources keep a configuration that is
 // being deleted, and records one event.
 func (g *Guard) reportUsers(ctx context.Context, config *writer.Object, users []string) reconcile.Result {
-	text := "the configuration is not deleted while it is used by " + users[0]
-	if len(users) > 1 {
-		text += fmt.Sprintf(" and %d more", len(users)-1)
-	}
+	text := inUseMessage(users)
 	before, _, _ := unstructured.NestedString(config.Object, "status", "message")
 	wrote, out := g.writer().WriteStatus(ctx, config, map[string]any{"users": int64(len(users)), "message": text})
 	if wrote && before == "" {

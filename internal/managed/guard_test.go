@@ -3,6 +3,8 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,7 +22,9 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "ProviderConfig"}
 	key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: "prod", Name: "default"}
 	const config = "{apiVersion: cloud.example.org/v1, kind: ProviderConfig, metadata: {name: default, namespace: prod, finalizers: [" + resource.ConfigFinalizer + "]}}"
-	const inUse = "the configuration is not deleted while it is used by Database prod/db"
+	const before, after = "the configuration is not deleted while it is used by ", ". Delete them, also those whose namespace may not use it any more: " +
+		"their external resources are deleted with them, or left with spec.deletionPolicy Orphan. Or have them refer to another configuration, in spec.providerConfigRef"
+	const inUse = before + "Database prod/db" + after
 	naming := func(kind, name string) edit {
 		return set(map[string]any{"kind": kind, "name": name}, "spec", "providerConfigRef")
 	}
@@ -64,7 +68,21 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 				other := fakekube.Parse(database)
 				other.SetName("other")
 				c.Add(other)
-			}, nil, []string{"update-status ProviderConfig prod/default"}, inUse + " and 1 more", nil, nil,
+			}, nil, []string{"update-status ProviderConfig prod/default"}, before + "Database prod/db, Database prod/other" + after, nil, nil,
+		},
+		"deleted, and used by many": {
+			"not all are listed",
+			func(c *fakekube.Cluster) {
+				c.Change(key, deleted)
+				c.Change(key, set(inUse, "status", "message"))
+				for i := range maxListedUsers + 1 {
+					other := fakekube.Parse(database)
+					other.SetName(fmt.Sprintf("a%02d", i))
+					c.Add(other)
+				}
+			}, nil, []string{"update-status ProviderConfig prod/default"},
+			before + "Database prod/a00, Database prod/a01, Database prod/a02, Database prod/a03, Database prod/a04, Database prod/a05, Database prod/a06, " +
+				"Database prod/a07, Database prod/a08, Database prod/a09 and 2 more" + after, nil, nil,
 		},
 		"deleted, and another is used": {
 			"it goes",
@@ -146,5 +164,44 @@ func TestGuardKeepsConfigurationsThatAreUsed(t *testing.T) {
 				t.Errorf("%s: the status is %q", tc.reason, status)
 			}
 		})
+	}
+}
+
+// TestTheDeletionOfAConfigurationEnds has a cluster-scoped configuration that objects of two namespaces use, whether
+// their namespaces may use it or not: it goes with the last of them.
+func TestTheDeletionOfAConfigurationEnds(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "cloud.example.org", Version: "v1", Kind: "ClusterProviderConfig"}
+	key := object.Key{Group: kind.Group, Kind: kind.Kind, Name: "default"}
+	c := fakekube.New(database, strings.Replace(database, "namespace: prod", "namespace: dev", 1),
+		"{apiVersion: cloud.example.org/v1, kind: ClusterProviderConfig, metadata: {name: default, finalizers: ["+resource.ConfigFinalizer+"]}, spec: {allowedNamespaces: {names: []}}}")
+	c.Kinds[kind.GroupKind()] = fakekube.Kind{ClusterScoped: true}
+	g := &Guard{
+		Config: kind, Default: true, UserKinds: func() []schema.GroupVersionKind { return []schema.GroupVersionKind{databaseKind} }, Configs: c.Client(), Cache: c, Events: c,
+		Watch: func(s watch.Subscriber) Lease { return c.Begin(s) },
+	}
+	c.Change(key, deleted)
+	for _, step := range []struct {
+		remove object.Key
+		users  string
+	}{
+		{object.Key{}, "used by Database dev/db, Database prod/db. Delete them"},
+		{databaseKey, "used by Database dev/db. Delete them"},
+	} {
+		if step.remove.Name != "" {
+			c.Remove(step.remove)
+		}
+		if out := g.Reconcile(context.Background(), key); out.Err != nil {
+			t.Fatal(out.Err)
+		}
+		message, _, _ := unstructured.NestedString(c.Object(key).Object, "status", "message")
+		if !strings.Contains(message, step.users) {
+			t.Errorf("the message is %q, without %q", message, step.users)
+		}
+	}
+	last := databaseKey
+	last.Namespace = "dev"
+	c.Remove(last)
+	if out := g.Reconcile(context.Background(), key); out.Err != nil || c.Object(key) != nil {
+		t.Errorf("%v, and the configuration is %v", out.Err, c.Object(key))
 	}
 }

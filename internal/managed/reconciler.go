@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -227,6 +226,5 @@ func (s *reconcileState) update(r *Reconciler) {
 
 // markOwner identifies a managed resource on marks.
 func (r *Reconciler) markOwner(o *unstructured.Unstructured) string {
-	gk := o.GroupVersionKind().GroupKind()
-	return fmt.Sprintf("%s/%s/%s@%s", schema.GroupKind{Group: gk.Group, Kind: gk.Kind}, o.GetNamespace(), o.GetName(), r.Installation)
+	return operation.MarkOwner(o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), r.Installation)
 }

@@ -3,8 +3,10 @@ package managed
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -33,7 +36,7 @@ func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) e
 			value, err := s.resolveField(ref, f)
 			switch {
 			case err != nil:
-				return fmt.Errorf("spec.forProvider.%s: %w", f, err)
+				return fieldError(f, err)
 			case value == nil || equal(f.value(), value):
 			case f.inList():
 				s.listValues = append(s.listValues, fieldValue{f.path, value})
@@ -48,13 +51,23 @@ func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) e
 	return r.patch(ctx, s, map[string]any{"spec": map[string]any{"forProvider": found}})
 }
 
+// fieldError says which field an error is about.
+func fieldError(f field, err error) error {
+	var denied *external.NotAllowedError
+	if errors.As(err, &denied) {
+		return &external.NotAllowedError{Message: fmt.Sprintf("spec.forProvider.%s: %s", f, denied.Message)}
+	}
+	return fmt.Errorf("spec.forProvider.%s: %w", f, err)
+}
+
 func equal(a, b any) bool { return object.Digest(a) == object.Digest(b) }
 
 // target is an object that a field refers to.
 type target struct {
 	namespace, name, policy string
 	optional                bool
-	found                   *unstructured.Unstructured
+	// found is the object; nil if it does not exist, or may not be referred to.
+	found *unstructured.Unstructured
 }
 
 // resolveField returns the value for a field; nil if the field is set, or has no reference.
@@ -80,6 +93,8 @@ func (s *reconcileState) resolveField(ref port.Reference, f field) (any, error) 
 		case value != "":
 			values = append(values, value)
 		case t.optional:
+		case t.found == nil && s.isForeign(t.namespace):
+			return nil, s.foreignError(fmt.Sprintf("%s %s/%s does not exist, or allows no references", ref.To.Kind, t.namespace, t.name))
 		case t.found == nil:
 			return nil, fmt.Errorf("%s %s/%s does not exist", ref.To.Kind, t.namespace, t.name)
 		default:
@@ -122,7 +137,9 @@ func (s *reconcileState) findTargets(ref port.Reference, f field) ([]target, err
 		if err != nil {
 			return nil, err
 		}
-		t.found = found
+		if found != nil && s.mayReferTo(found) {
+			t.found = found
+		}
 		out = append(out, t)
 	}
 	selector, _ := f.parent[cmp.Or(ref.Selector, f.name()+"Selector")].(map[string]any)
@@ -153,6 +170,9 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 	if err := checkSynced(state); err != nil {
 		return nil, fmt.Errorf("objects of kind %s: %w", ref.To.Kind, err)
 	}
+	if s.isForeign(template.namespace) {
+		all = slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool { return !s.mayReferTo(o) })
+	}
 	matching := len(all)
 	if siblings, _, _ := unstructured.NestedBool(selector, "matchControllerRef"); siblings {
 		controller := metav1.GetControllerOf(s.object)
@@ -162,8 +182,11 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 		})
 	}
 	if len(all) == 0 {
-		if template.optional {
+		switch {
+		case template.optional:
 			return nil, nil
+		case s.isForeign(template.namespace) && matching == 0:
+			return nil, s.foreignError(fmt.Sprintf("no %s in namespace %s that the selector matches allows references", ref.To.Kind, template.namespace))
 		}
 		return nil, noMatchError(ref.To.Kind, template.namespace, match, matching > 0)
 	}
@@ -195,4 +218,34 @@ func noMatchError(kind, namespace string, match map[string]string, ofOtherContro
 		return fmt.Errorf("no %s matches the labels %s with the same controller as this object", kind, selector)
 	}
 	return fmt.Errorf("no %s matches the labels %s", kind, selector)
+}
+
+// A reference to another namespace would tell whether an object exists there, and what its external resource is
+// called, to whoever may create managed resources here. So the other object has to allow it. An object that does not
+// is treated as one that does not exist.
+
+// isForeign reports whether a namespace is another one than that of the object. References of cluster-scoped objects
+// are not restricted.
+func (s *reconcileState) isForeign(namespace string) bool {
+	own := s.object.GetNamespace()
+	return own != "" && namespace != own
+}
+
+// mayReferTo reports whether the object may refer to another one.
+func (s *reconcileState) mayReferTo(o *unstructured.Unstructured) bool {
+	if o.GetNamespace() == "" || !s.isForeign(o.GetNamespace()) {
+		return true
+	}
+	for allowed := range strings.SplitSeq(o.GetAnnotations()[resource.AllowReferencesAnnotation], ",") {
+		if allowed = strings.TrimSpace(allowed); allowed == "*" || allowed == s.object.GetNamespace() {
+			return true
+		}
+	}
+	return false
+}
+
+// foreignError says that nothing in another namespace can be referred to, and how that is allowed.
+func (s *reconcileState) foreignError(what string) error {
+	return &external.NotAllowedError{Message: fmt.Sprintf("%s from namespace %s. Refer to an object of this namespace, "+
+		"or have somebody who may write the other one set its annotation %s: %[2]s", what, s.object.GetNamespace(), resource.AllowReferencesAnnotation)}
 }

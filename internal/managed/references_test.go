@@ -17,6 +17,14 @@ import (
 // second is another network, of the same labels.
 var second = strings.NewReplacer("name: net,", "name: second,", "net-1", "net-2", "net-7", "net-8").Replace(network)
 
+// foreign is a network of another namespace, which allows no references.
+var foreign = strings.Replace(network, "namespace: prod", "namespace: infra", 1)
+
+// allowing is a network of another namespace that allows references.
+func allowing(namespaces string) string {
+	return strings.Replace(foreign, "annotations: {", `annotations: {espalier.dev/allow-references-from: "`+namespaces+`", `, 1)
+}
+
 func forProvider(field string, value any) edit { return set(value, "spec", "forProvider", field) }
 
 // controlled gives an object the controller that all such objects have.
@@ -35,6 +43,9 @@ func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 	}
 	tier := map[string]any{"matchLabels": map[string]any{"tier": "data"}}
 	const ok = "True ReconcileSuccess: "
+	const allow = " from namespace prod. Refer to an object of this namespace, or have somebody who may write the other one set its annotation espalier.dev/allow-references-from: prod"
+	const refused = "False NotAllowed: spec.forProvider.network: Network infra/net does not exist, or allows no references" + allow
+	const notSelected = "False NotAllowed: spec.forProvider.network: no Network in namespace infra that the selector matches allows references" + allow
 	cases := map[string]struct {
 		reason  string
 		objects []string
@@ -61,9 +72,62 @@ func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 				w.Change(databaseKey, forProvider("peerRefs", []any{ref("name", "second"), ref(), map[string]any{}}))
 			}, nil, []any{"net-8", "net-7"}, ok,
 		},
-		"another namespace": {
-			"a reference may say which", []string{strings.Replace(network, "namespace: prod", "namespace: infra", 1)},
+		"another namespace that allows it": {
+			"a reference may say which", []string{allowing("prod")},
 			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, "net-7", nil, ok,
+		},
+		"another namespace that allows several": {
+			"spaces do not matter", []string{allowing("dev, prod ,test")},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, "net-7", nil, ok,
+		},
+		"another namespace that allows all": {
+			"a selector selects from it too", []string{allowing("*")},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchLabels": tier["matchLabels"], "namespace": "infra"}))
+			}, "net-7", nil, ok,
+		},
+		"another namespace that allows none": {
+			"whether it exists is not said", []string{foreign},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, nil, nil, refused,
+		},
+		"another namespace that allows others": {
+			"a part of a name is none", []string{allowing("prod2,pro,prod/x")},
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, nil, nil, refused,
+		},
+		"another namespace without the object": {
+			"the message is the same as for one that allows nothing", nil,
+			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra"))) }, nil, nil, refused,
+		},
+		"another namespace that allows none, which is optional": {
+			"it goes without, as if the object did not exist", []string{foreign},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkRef", ref("namespace", "infra", "policy", map[string]any{"resolution": "Optional"})))
+			}, nil, nil, ok,
+		},
+		"another namespace that allows none, with a list": {
+			"no item of it is resolved", []string{network, foreign},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("peerRefs", []any{ref(), ref("namespace", "infra")}))
+			}, nil, nil,
+			strings.Replace(refused, "network:", "peers:", 1),
+		},
+		"a selector of another namespace that allows none": {
+			"nothing is selected", []string{foreign},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchLabels": tier["matchLabels"], "namespace": "infra"}))
+			}, nil, nil, notSelected,
+		},
+		"a selector of another namespace that has nothing": {
+			"the message is the same", nil,
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchLabels": tier["matchLabels"], "namespace": "infra"}))
+			}, nil, nil, notSelected,
+		},
+		"a selector of another namespace that allows some": {
+			"only these are selected", []string{foreign, strings.NewReplacer("namespace: prod", "namespace: infra", "annotations: {", "annotations: {espalier.dev/allow-references-from: prod, ").Replace(second)},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchLabels": tier["matchLabels"], "namespace": "infra"}))
+			}, "net-8", nil, ok,
 		},
 		"a value is set": {
 			"it stays, whatever is referred to", []string{network},

@@ -41,7 +41,8 @@ type Definition[M Object] struct {
 	PollInterval time.Duration
 	// MaxPollInterval is set for an API where each observation counts: the longer nothing changes,
 	// the less often an external resource is observed, up to a quarter as often and at least each
-	// MaxPollInterval. If it is 0, the interval stays the same.
+	// MaxPollInterval. One that is not ready is observed up to five times as often for an hour after
+	// a change. If it is 0, the interval stays the same.
 	MaxPollInterval time.Duration
 	// Connect returns a client for one managed resource, with its provider configuration.
 	// If the client has a method Close() error, that is called at the end of the reconcile.

@@ -173,6 +173,10 @@ func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	}
 	before := a.state
 	a.state.Phase, a.state.Reason, a.state.Message = a.progress.state(now)
+	a.state.Remedy = ""
+	if a.state.Phase == Unavailable {
+		a.state.Remedy = a.progress.failure.Remedy
+	}
 	// A kind that is gone has no objects, which subscribers must learn even if the kind was
 	// unavailable before.
 	stateChanged := before.Phase != a.state.Phase || before.Reason != a.state.Reason || !wasGone && a.progress.gone()

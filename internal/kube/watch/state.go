@@ -38,6 +38,7 @@ type State struct {
 	Phase      Phase
 	Reason     Reason    // of Unavailable
 	Message    string    // for people
+	Remedy     string    // how the kind comes to be served, if more is needed than a CustomResourceDefinition
 	Since      time.Time // when Phase or Reason last changed
 	Generation int64     // grows whenever watching starts over: the kind was deleted or changed
 }
@@ -47,6 +48,8 @@ type State struct {
 type UnavailableError struct {
 	Reason  Reason
 	Message string
+	// Remedy is that of the State.
+	Remedy string
 	// Gone says that the kind does not exist, so neither do objects of it. Without it they
 	// may exist and cannot be read.
 	Gone bool

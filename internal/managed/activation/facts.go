@@ -98,7 +98,7 @@ func (r *Reconciler) users(s *reconcileState, c plan.CRD) plan.Users {
 		apiVersion, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "apiVersion")
 		kind, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "kind")
 		if schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind() == c.Kind.GroupKind() {
-			u.Bindings++
+			u.Bindings = append(u.Bindings, b.GetName())
 		}
 	}
 	addState(&u, state)

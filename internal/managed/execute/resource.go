@@ -48,17 +48,17 @@ func HasPollInterval(o *unstructured.Unstructured) bool {
 	return err == nil
 }
 
-// changedAt is when a managed resource was created or its condition Synced has changed; zero if
-// its generation is not the one that was reported.
+// changedAt is when a managed resource was created or its condition Synced or Ready has changed;
+// zero if its generation is not the one that was reported.
 func changedAt(o *unstructured.Unstructured) time.Time {
 	at := o.GetCreationTimestamp().Time
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range conditions {
 		c, _ := item.(map[string]any)
-		if c["type"] != resource.Synced {
+		if c["type"] != resource.Synced && c["type"] != resource.Ready {
 			continue
 		}
-		if generation, _, _ := unstructured.NestedInt64(c, "observedGeneration"); generation != o.GetGeneration() {
+		if generation, _, _ := unstructured.NestedInt64(c, "observedGeneration"); c["type"] == resource.Synced && generation != o.GetGeneration() {
 			return time.Time{}
 		}
 		text, _ := c["lastTransitionTime"].(string)

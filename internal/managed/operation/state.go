@@ -43,10 +43,11 @@ type Resource struct {
 	AdoptUnmarked bool
 	Retry         string
 	// PollInterval is how often the external resource is observed without an event. The interval
-	// grows up to MaxPollInterval the longer nothing changes; 0 means that it does not grow.
+	// grows up to MaxPollInterval the longer nothing changes, and is shorter after a change until
+	// the external resource is ready; with 0, it stays the same.
 	PollInterval, MaxPollInterval time.Duration
-	// ChangedAt is when the managed resource was created or its condition Synced has changed, or
-	// zero if the generation has changed since the last report.
+	// ChangedAt is when the managed resource was created or its condition Synced or Ready has
+	// changed, or zero if the generation has changed since the last report.
 	ChangedAt time.Time
 }
 

@@ -143,3 +143,40 @@ func TestAnUnresolvedCreationNamesTheCommands(t *testing.T) {
 		})
 	}
 }
+
+// TestAForgottenTokenIsNotRepeated crashes in each step of a creation, in an API where only the token shows its outcome,
+// and continues when the token is forgotten.
+func TestAForgottenTokenIsNotRepeated(t *testing.T) {
+	unresolved := 0
+	for _, call := range []callFate{arrives, neverArrives} {
+		for n := 1; ; n++ {
+			l := newSimulation(external.Caps{Naming: external.ProviderAssigned, TokenTTL: 24 * time.Hour}, 0, policies("*"))
+			l.crash, l.call = n, call
+			if !l.reconcile() {
+				break
+			}
+			open := l.stored != nil && l.stored.Operation != nil
+			l.crash = 0
+			l.elapse(37 * time.Hour)
+			calls := l.cloud.changes
+			if err := l.settle(); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case !open && l.last.Synced.Reason != resource.ReconcileSuccess:
+				t.Errorf("after step %d, %s: without an open operation it is %+v", n, call, l.last)
+			case open && (l.last.Synced.Reason != resource.CreateUnresolved || l.cloud.changes != calls):
+				t.Errorf("after step %d, %s: it is called %d times, and says %+v", n, call, l.cloud.changes-calls, l.last)
+			case open:
+				unresolved++
+				l.resource.Retry = "1"
+				if err := l.settle(); err != nil || l.cloud.changes != calls+1 || l.last.Synced.Reason != resource.ReconcileSuccess {
+					t.Errorf("after step %d, %s: a person's decision leads to %d calls and %+v: %v", n, call, l.cloud.changes-calls, l.last, err)
+				}
+			}
+		}
+	}
+	if unresolved < 3 {
+		t.Errorf("only %d crashes leave an unknown outcome", unresolved)
+	}
+}

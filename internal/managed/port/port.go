@@ -25,8 +25,8 @@ type Kind struct {
 	// PollInterval is how often an external resource is observed without an event at most; 0 stands
 	// for the runtime's default.
 	PollInterval time.Duration
-	// MaxPollInterval is up to which interval an external resource at rest is observed less often;
-	// 0 if it always is as often.
+	// MaxPollInterval is up to which interval an external resource at rest is observed less often,
+	// while one that is not ready after a change is observed more often; 0 if it always is as often.
 	MaxPollInterval time.Duration
 	Connect         func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }

@@ -275,9 +275,10 @@ func (k *Cluster) Enqueue(key object.Key) {
 
 func (k *Cluster) resolve(ctx context.Context, gvk schema.GroupVersionKind) (watch.Resource, error) {
 	r, err := k.Kinds.Resolve(ctx, gvk)
-	if kube.IsNoKindMatch(err) {
+	var missing *kube.NoKindMatchError
+	if errors.As(err, &missing) {
 		_, defined := k.Kinds.CRD(gvk.GroupKind())
-		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error(), Gone: !defined}
+		return watch.Resource{}, &watch.UnavailableError{Reason: watch.WaitingForKind, Message: err.Error(), Remedy: missing.Remedy, Gone: !defined}
 	}
 	if err != nil {
 		return watch.Resource{}, err

@@ -142,6 +142,9 @@ const (
 	// is bound, it names the resource to adopt. After that it shows the bound identity, and
 	// is set back if it is changed.
 	ExternalNameAnnotation = "crossplane.io/external-name"
+	// AllowReferencesAnnotation lists the namespaces, separated by commas, whose managed resources may refer to this
+	// one beside those of its own namespace; "*" stands for all.
+	AllowReferencesAnnotation = "espalier.dev/allow-references-from"
 	// PausedAnnotation pauses reconciles while it is "true".
 	PausedAnnotation = "crossplane.io/paused"
 	// PollIntervalAnnotation is how often the external resource is observed, as a duration.
@@ -169,8 +172,8 @@ const ConfigFinalizer = "in-use.crossplane.io"
 // it.
 type Reference struct {
 	Name string `json:"name"`
-	// Namespace is for cluster-scoped resources, and for references to another
-	// namespace where the kind allows them.
+	// Namespace is that of the other managed resource, by default its own. One in another
+	// namespace has to allow it, by the annotation espalier.dev/allow-references-from.
 	//
 	// +optional
 	Namespace string `json:"namespace,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -30,8 +31,10 @@ type Step struct {
 
 // Users is what keeps a kind from being removed.
 type Users struct {
-	// Objects and Bindings are how many exist; Bindings are those of objects that are gone.
-	Objects, Bindings int
+	// Objects is how many exist.
+	Objects int
+	// Bindings are the names of the Bindings of the kind. Where no object exists, these are of objects that are gone.
+	Bindings []string
 	// Unreadable says what cannot be read; Syncing: the objects are being read.
 	Unreadable string
 	Syncing    bool
@@ -178,7 +181,7 @@ func (b *builder) blocker(c CRD) string {
 		return "it is kept: cannot determine whether a definition names it"
 	case users.Objects > 0:
 		return describeObjects(users.Objects, c.Kind.Kind)
-	case users.Bindings > 0:
+	case len(users.Bindings) > 0:
 		return describeBindings(users.Bindings)
 	case users.Unreadable != "":
 		return "cannot determine whether it is in use: " + users.Unreadable
@@ -195,11 +198,15 @@ func describeObjects(n int, kind string) string {
 	return fmt.Sprintf("%d objects of kind %s exist: delete or orphan them first", n, kind)
 }
 
-func describeBindings(n int) string {
-	if n == 1 {
-		return "1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl get bindings.espalier.dev"
+// maxBindings is how many Bindings a message names.
+const maxBindings = 3
+
+func describeBindings(names []string) string {
+	if len(names) == 1 {
+		return "1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev " + names[0]
 	}
-	return fmt.Sprintf("%d Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl get bindings.espalier.dev", n)
+	first := slices.Sorted(slices.Values(names))[:min(len(names), maxBindings)]
+	return fmt.Sprintf("%d Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev %s", len(names), strings.Join(first, " "))
 }
 
 // reportTo returns the activation whose status has a kind that belongs to one that may be gone;

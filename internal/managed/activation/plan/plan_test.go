@@ -158,14 +158,19 @@ func TestPlans(t *testing.T) {
 			statuses: []string{"a: True Active: 1 kind is served; not activated any more: net::Subnet: its CustomResourceDefinition is being deleted (1/1/1)"},
 		},
 		"A kind is deactivated, and objects exist": {
-			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Objects: 12, Bindings: 12}},
+			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Objects: 12, Bindings: []string{"one"}}},
 			served:   []string{"net::Vpc"},
 			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 12 objects of kind Vpc exist: delete or orphan them first (0/0/1)"},
 		},
 		"A kind is deactivated, and Bindings are left": {
-			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Bindings: 1}},
+			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Bindings: []string{"i-1"}}},
 			served:   []string{"net::Vpc"},
-			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl get bindings.espalier.dev (0/0/1)"},
+			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 1 Binding of a deleted object is left: it reserves a name, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev i-1 (0/0/1)"},
+		},
+		"A kind is deactivated, and many Bindings are left": {
+			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Bindings: []string{"i-4", "i-3", "i-2", "i-1"}}},
+			served:   []string{"net::Vpc"},
+			statuses: []string{"a: True Active: 0 kinds are served; not activated any more: net::Vpc: 4 Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev i-1 i-2 i-3 (0/0/1)"},
 		},
 		"A kind is deactivated, and its objects cannot be read": {
 			activations: []plan.Activation{activation("a", patterns())}, crds: []plan.CRD{crd("net::Vpc", "a")}, users: map[plan.Key]plan.Users{{Type: "net::Vpc"}: {Unreadable: "forbidden"}},

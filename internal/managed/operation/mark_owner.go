@@ -1,0 +1,37 @@
+package operation
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// MarkOwner is how the mark of an external resource identifies a managed resource. The installation tells clusters
+// apart that use the same external API.
+func MarkOwner(kind schema.GroupKind, namespace, name, installation string) string {
+	return fmt.Sprintf("%s/%s/%s@%s", kind, namespace, name, installation)
+}
+
+// describeMarkOwner names the owner on another managed resource's mark. As in describeOwner, a managed resource in a
+// namespace is not told the names of objects elsewhere, in another installation's namespace neither. Whoever may write
+// marks may write any text into them.
+func (s State) describeMarkOwner(owner string) string {
+	if own := markPlace(s.MarkOwner); s.Resource.Owner.Namespace != "" && (own == "" || markPlace(owner) != own) {
+		return "another managed resource"
+	}
+	return owner
+}
+
+// markPlace is the namespace and installation of an owner on a mark, as NAMESPACE@INSTALLATION; empty for another text.
+func markPlace(owner string) string {
+	parts := strings.Split(owner, "/")
+	if len(parts) != 3 {
+		return ""
+	}
+	_, installation, ok := strings.Cut(parts[2], "@")
+	if !ok {
+		return ""
+	}
+	return parts[1] + "@" + installation
+}
