@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/providers/aws/metrics"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -50,6 +51,9 @@ func (a *Account) Scope() string {
 	return scope
 }
 
+// Untrusted is the namespace whose endpoint has named the account; empty if AWS or an administrator's endpoint has.
+func (a *Account) Untrusted() string { return a.untrusted }
+
 // IsNamespaced reports whether the configuration belongs to a namespace.
 func (a *Account) IsNamespaced() bool { return a.namespaced }
 
@@ -79,8 +83,8 @@ type Options struct {
 	// NamespacedIdentity allows ProviderConfigs, which belong to a namespace, to use the identity of this
 	// process: --aws-namespaced-identity.
 	NamespacedIdentity bool
-	// TokenDirectories are directories with tokens for web identities, beside that of EKS.
-	TokenDirectories []string
+	// Metrics count the calls of all connections; nil counts nothing.
+	Metrics *metrics.Metrics
 	// Now is the clock by which unused connections end. The default is the wall clock.
 	Now func() time.Time
 }

@@ -114,11 +114,12 @@ func TestOtherFilesAreNotSentAsTokens(t *testing.T) {
 		"/var/run/secrets/kubernetes.io/serviceaccount/token", "/etc/passwd", "token",
 		"/var/run/secrets/eks.amazonaws.com/serviceaccount/../../kubernetes.io/serviceaccount/token", "/var/run/secrets/eks.amazonaws.com/serviceaccount2/token",
 	} {
-		if (Options{}).isTokenFile(file) {
+		if isTokenFile(file) {
 			t.Errorf("%s is allowed", file)
 		}
 	}
-	if !(Options{}).isTokenFile("/var/run/secrets/eks.amazonaws.com/serviceaccount/token") || !(Options{TokenDirectories: []string{"/var/run/tokens/"}}).isTokenFile("/var/run/tokens/aws") {
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/tokens/aws")
+	if !isTokenFile("/var/run/secrets/eks.amazonaws.com/serviceaccount/token") || !isTokenFile("/var/run/tokens/aws") || isTokenFile("/var/run/tokens/other") {
 		t.Error("a token is not allowed")
 	}
 }
@@ -405,6 +406,34 @@ func TestUnusedSessionsEnd(t *testing.T) {
 	}
 	if got := len(c.sessions.all); got != maxSessions {
 		t.Errorf("got %d sessions", got)
+	}
+}
+
+// TestANamespaceEndsItsOwnSessionsOnly has a namespace with more configurations than have sessions.
+func TestANamespaceEndsItsOwnSessionsOnly(t *testing.T) {
+	now := time.Now()
+	o := Options{Now: func() time.Time { return now }}
+	var all sessions
+	get := func(namespace string, i int) *session {
+		t.Helper()
+		now = now.Add(time.Millisecond)
+		s, err := all.get(context.Background(), o, settings{Namespace: namespace, Spec: v1alpha1.ProviderConfigSpec{
+			Region: fmt.Sprintf("eu-central-%d", i), Credentials: v1alpha1.Credentials{Source: v1alpha1.CredentialsSecret},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	shared, other := get("", 0), get("other", 0)
+	for i := range maxSessions + 5 {
+		get("attacker", i)
+	}
+	if got := len(all.all); got != maxNamespaceSessions+2 {
+		t.Errorf("got %d sessions", got)
+	}
+	if get("", 0) != shared || get("other", 0) != other {
+		t.Error("a session of others has ended")
 	}
 }
 

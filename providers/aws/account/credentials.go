@@ -42,7 +42,7 @@ func (o Options) newConfig(ctx context.Context, s settings, r *redactor, t *http
 		// A limiter for the whole account decides when to repeat a request, and the state machine of managed
 		// resources whether.
 		Retryer:    func() aws.Retryer { return aws.NopRetryer{} },
-		APIOptions: []func(*middleware.Stack) error{r.middleware},
+		APIOptions: []func(*middleware.Stack) error{r.middleware, o.Metrics.Middleware},
 	}
 	if s.Spec.Endpoint != nil && s.Spec.Endpoint.URL != "" {
 		c.BaseEndpoint = aws.String(string(s.Spec.Endpoint.URL))
@@ -69,7 +69,7 @@ func (o Options) newConfig(ctx context.Context, s settings, r *redactor, t *http
 		return aws.Config{}, err
 	}
 	if s.Spec.Credentials.Source == v1alpha1.CredentialsWebIdentity {
-		if c.Credentials, err = o.webIdentity(c, s.Spec.Credentials.WebIdentity, r); err != nil {
+		if c.Credentials, err = webIdentity(c, s.Spec.Credentials.WebIdentity, r); err != nil {
 			return aws.Config{}, err
 		}
 	}
@@ -140,7 +140,7 @@ func assume(c aws.Config, role v1alpha1.AssumeRole, r *redactor) aws.Credentials
 }
 
 // webIdentity returns the credentials of a role that is assumed with the token of a file.
-func (o Options) webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor) (aws.CredentialsProvider, error) {
+func webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor) (aws.CredentialsProvider, error) {
 	if w == nil {
 		w = &v1alpha1.WebIdentity{}
 	}
@@ -151,8 +151,8 @@ func (o Options) webIdentity(c aws.Config, w *v1alpha1.WebIdentity, r *redactor)
 		return nil, errors.New("spec.credentials.webIdentity: there is no role: set roleARN, or annotate the pod's service account with eks.amazonaws.com/role-arn")
 	case file == "":
 		return nil, errors.New("spec.credentials.webIdentity: there is no token: set tokenFile, or annotate the pod's service account with eks.amazonaws.com/role-arn")
-	case !o.isTokenFile(file):
-		return nil, fmt.Errorf("spec.credentials.webIdentity.tokenFile: %s is in no directory with tokens for web identities: mount it in %s", file, tokenDirectory)
+	case !isTokenFile(file):
+		return nil, fmt.Errorf("spec.credentials.webIdentity.tokenFile: %s is no token for AWS: name a file in %s, or set the environment variable AWS_WEB_IDENTITY_TOKEN_FILE of Espalier to it", file, tokenDirectory)
 	}
 	c.Credentials = nil
 	provider := stscreds.NewWebIdentityRoleProvider(sts.NewFromConfig(c), role, tokenFile{file, r}, func(o *stscreds.WebIdentityRoleOptions) {
@@ -166,13 +166,11 @@ const tokenDirectory = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
 
 // isTokenFile reports whether a file may be sent as a token. Others, such as the token for the API server, must
 // not reach the endpoint of a configuration.
-func (o Options) isTokenFile(file string) bool {
+func isTokenFile(file string) bool {
 	if !filepath.IsAbs(file) || filepath.Clean(file) != file {
 		return false
 	}
-	return file == os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") || slices.ContainsFunc(append([]string{tokenDirectory}, o.TokenDirectories...), func(directory string) bool {
-		return strings.HasPrefix(file, strings.TrimSuffix(directory, "/")+"/")
-	})
+	return file == os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") || strings.HasPrefix(file, tokenDirectory+"/")
 }
 
 // tokenFile reads a token, which is replaced from time to time.

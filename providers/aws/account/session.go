@@ -22,8 +22,10 @@ import (
 const (
 	// idle is how long an unused session stays.
 	idle = 30 * time.Minute
-	// maxSessions bounds the sessions: those that were not used for longest end first.
-	maxSessions = 500
+	// maxSessions bounds the sessions, and maxNamespaceSessions those of the ProviderConfigs of a namespace: those
+	// that were not used for longest end first.
+	maxSessions          = 500
+	maxNamespaceSessions = 50
 	// reload is how often the environment and the files of the SDK are read for credentials that do not
 	// expire.
 	reload = 5 * time.Minute
@@ -44,6 +46,8 @@ type sessions struct {
 
 // session has the credentials of a configuration, and the connections to its services.
 type session struct {
+	// namespace is that of a ProviderConfig; empty for a ClusterProviderConfig.
+	namespace string
 	config    aws.Config
 	redactor  *redactor
 	transport *http.Transport
@@ -77,7 +81,7 @@ func (all *sessions) get(ctx context.Context, o Options, s settings) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	created := &session{redactor: &redactor{}, transport: transport, created: now, used: now, turn: make(chan struct{}, 1)}
+	created := &session{namespace: s.Namespace, redactor: &redactor{}, transport: transport, created: now, used: now, turn: make(chan struct{}, 1)}
 	if created.config, err = o.newConfig(ctx, s, created.redactor, transport); err != nil {
 		return nil, err
 	}
@@ -88,10 +92,27 @@ func (all *sessions) get(ctx context.Context, o Options, s settings) (*session, 
 	}
 	all.end(key)
 	all.all[key] = created
-	for len(all.all) > maxSessions {
-		all.endOldest()
-	}
+	all.limit(s.Namespace)
 	return created, nil
+}
+
+// limit ends sessions if there are too many, of a namespace or in all.
+func (all *sessions) limit(namespace string) {
+	if namespace != "" {
+		isOwn := func(s *session) bool { return s.namespace == namespace }
+		own := 0
+		for _, s := range all.all {
+			if isOwn(s) {
+				own++
+			}
+		}
+		for ; own > maxNamespaceSessions; own-- {
+			all.endOldest(isOwn)
+		}
+	}
+	for len(all.all) > maxSessions {
+		all.endOldest(func(*session) bool { return true })
+	}
 }
 
 // sweep ends the sessions that are not used any more, once in a while.
@@ -107,12 +128,12 @@ func (all *sessions) sweep(now time.Time) {
 	}
 }
 
-// endOldest ends the session that was not used for longest.
-func (all *sessions) endOldest() {
+// endOldest ends the session, of those that may end, that was not used for longest.
+func (all *sessions) endOldest(mayEnd func(*session) bool) {
 	var oldest [sha256.Size]byte
 	var at *session
 	for key, s := range all.all {
-		if at == nil || s.used.Before(at.used) {
+		if mayEnd(s) && (at == nil || s.used.Before(at.used)) {
 			oldest, at = key, s
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/espalier-dev/espalier/providers/aws/response"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
@@ -125,13 +126,13 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 			return nil, context.Cause(r.Context())
 		}
 	}
-	response, err := c.http.Do(r)
+	answer, err := c.http.Do(r)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	response.Body = &limitedBody{response.Body, c.maxResponse, c.maxResponse, release}
-	return response, nil
+	answer.Body = &limitedBody{answer.Body, c.maxResponse, c.maxResponse, release}
+	return answer, nil
 }
 
 // limitedBody returns an error when a response is too large.
@@ -144,7 +145,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the response is larger than %d bytes", b.limit)
+		return 0, &response.TooLargeError{Limit: b.limit}
 	}
 	return n, err
 }

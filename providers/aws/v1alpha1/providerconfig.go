@@ -214,7 +214,7 @@ type WebIdentity struct {
 	RoleARN RoleARN `json:"roleARN,omitempty"`
 	// TokenFile is the file with the token, such as that of a projected volume. It is that of the
 	// environment variable AWS_WEB_IDENTITY_TOKEN_FILE, which is the default, or is in
-	// /var/run/secrets/eks.amazonaws.com/serviceaccount or another directory that the operator allows.
+	// /var/run/secrets/eks.amazonaws.com/serviceaccount.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
