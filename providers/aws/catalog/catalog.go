@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/espalier-dev/espalier/providers/aws/hook/schema"
+	"github.com/espalier-dev/espalier/providers/aws/override"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
@@ -123,19 +124,27 @@ func Has(name string) bool {
 	return ok
 }
 
-// Get reads the schema of a type. Each call reads it again, so that the caller decides how long it is kept.
+// Get reads the schema of a type, with the corrections of package override. Each call reads it again, so that the caller decides how long it is kept.
 func Get(name string) (*resourcetype.Type, error) {
 	raw, err := Raw(name)
 	if err != nil {
 		return nil, err
 	}
-	return resourcetype.Parse(raw)
+	t, err := resourcetype.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	override.Apply(t)
+	return t, nil
 }
 
-// Raw returns the schema of a type as JSON.
+// Raw returns the schema of a type as AWS publishes it, in JSON.
 func Raw(name string) ([]byte, error) {
 	p := read()
 	i, ok := slices.BinarySearch(p.names, name)
+	if err := Instead(name); err != nil {
+		return nil, err
+	}
 	if !ok {
 		return nil, fmt.Errorf("resource type %q: the Cloud Control API does not serve it, or the schemas of %s do not have it",
 			name, p.source.SchemaDate)

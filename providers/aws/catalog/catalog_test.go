@@ -95,11 +95,24 @@ func TestEveryTypeCanBeServed(t *testing.T) {
 }
 
 func TestNamesOutsideTheCatalog(t *testing.T) {
-	if Has("AWS::DocDB::DBCluster") || Regions("AWS::DocDB::DBCluster") != nil {
+	if Has("AWS::DAX::Cluster") || Regions("AWS::DAX::Cluster") != nil {
 		t.Error("a type without handlers is in the catalog")
 	}
-	if _, err := Get("AWS::DocDB::DBCluster"); err == nil || !strings.Contains(err.Error(), "AWS::DocDB::DBCluster") {
+	if _, err := Get("AWS::DAX::Cluster"); err == nil || !strings.Contains(err.Error(), "AWS::DAX::Cluster") {
 		t.Errorf("want an error with the name of the type, got %v", err)
+	}
+	for name, others := range instead {
+		if Has(name) {
+			t.Errorf("%s is served", name)
+		}
+		for _, other := range others {
+			if _, err := Get(name); !Has(other) || err == nil || !strings.Contains(err.Error(), other) {
+				t.Errorf("%s: %v, and it is to name %s", name, err, other)
+			}
+		}
+	}
+	if err := Instead("AWS::EC2::VPC"); err != nil {
+		t.Error(err)
 	}
 	if _, err := Match("AWS::[::*"); err == nil {
 		t.Error("a malformed pattern is accepted")

@@ -10,8 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
-// mayNotWrite is true in the spec of a resource that is neither created nor updated, only observed.
-const mayNotWrite = `!('*' in self.managementPolicies || 'Create' in self.managementPolicies || 'Update' in self.managementPolicies)`
+// mayNotWrite is true in the spec of a resource that is neither created nor updated, only observed. mayNotCreate is true in
+// an object that exists in AWS or is never created.
+const (
+	mayNotWrite  = `!('*' in self.managementPolicies || 'Create' in self.managementPolicies || 'Update' in self.managementPolicies)`
+	mayNotCreate = `has(self.status) && has(self.status.atProvider) || !('*' in self.spec.managementPolicies || 'Create' in self.spec.managementPolicies)`
+)
 
 // requireProperties adds rules to the spec that properties of the type are required. They may also be set by
 // initProvider or a sibling.
@@ -20,18 +24,41 @@ func (c *converter) requireProperties(spec *apiextensionsv1.JSONSchemaProps) {
 	required, others := requirements(c.merge([]*resourcetype.Schema{&c.t.Schema}))
 	slices.Sort(required)
 	for _, name := range required {
-		c.requireSet(spec, properties, [][]string{{name}}, fmt.Sprintf("spec.forProvider.%s is a required parameter", name))
+		message := "spec.forProvider." + name + " is required"
+		if fields := c.fields(properties, nil, name); len(fields) > 1 || len(fields) == 1 && fields[0] != name {
+			message += ": set " + orList(fields)
+		}
+		c.requireSet(spec, properties, [][]string{{name}}, message)
 	}
 	for _, r := range others {
-		if r.exclusive {
-			c.lose(nil, Exclusion)
-		}
 		var words []string
 		for _, names := range r.sets {
-			words = append(words, strings.Join(names, " and "))
+			var set []string
+			for _, name := range names {
+				set = append(set, c.choice(properties, nil, name))
+			}
+			words = append(words, strings.Join(set, " and "))
 		}
-		c.requireSet(spec, properties, r.sets, "spec.forProvider must have "+strings.Join(words, " or "))
+		c.requireSet(spec, properties, r.sets, "spec.forProvider needs one of these: "+strings.Join(words, "; "))
 	}
+}
+
+// orList returns names as a choice.
+func orList(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// choice returns the name of a property, with the fields beside it that can give it its value.
+func (c *converter) choice(object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string) string {
+	fields := slices.DeleteFunc(c.fields(object, path, name), func(field string) bool { return field == name })
+	if len(fields) == 0 {
+		return name
+	}
+	return name + " (or " + orList(fields) + ")"
 }
 
 // requireSet adds a rule that the properties of one set are required. Expressions do not see fields that can
@@ -81,11 +108,17 @@ func (c *converter) requireSet(spec *apiextensionsv1.JSONSchemaProps, properties
 		}
 	}
 	if areVisible {
-		spec.XValidations = append(spec.XValidations, apiextensionsv1.ValidationRule{
-			Rule: mayNotWrite + " || " + strings.Join(expressions, " || "), Message: message,
-		})
+		addRule(spec, apiextensionsv1.ValidationRule{Rule: mayNotWrite + " || " + strings.Join(expressions, " || "), Message: message})
 	} else {
 		spec.AllOf = append(spec.AllOf, apiextensionsv1.JSONSchemaProps{AnyOf: alternatives})
+	}
+}
+
+// addRule adds a rule to a schema, unless it has one with the same expression: expressions are the keys of the list, and
+// server-side apply refuses one that is there twice. Schemas say the same in several ways.
+func addRule(s *apiextensionsv1.JSONSchemaProps, rule apiextensionsv1.ValidationRule) {
+	if !slices.ContainsFunc(s.XValidations, func(has apiextensionsv1.ValidationRule) bool { return has.Rule == rule.Rule }) {
+		s.XValidations = append(s.XValidations, rule)
 	}
 }
 
@@ -107,6 +140,11 @@ func (c *converter) isNamedByMetadata(name string) bool {
 // unset nor set to something else than before or than AWS says. To set one that was not set is allowed, since
 // the provider itself sets what AWS has chosen.
 func (c *converter) forbidChanges(object *apiextensionsv1.JSONSchemaProps, kind string) {
+	for _, path := range c.t.ConditionalCreateOnlyProperties {
+		if !c.hides(path) {
+			c.lose(path, ConditionalCreateOnly)
+		}
+	}
 	desired := object.Properties["spec"].Properties["forProvider"]
 	observed := object.Properties["status"].Properties["atProvider"]
 	paths := slices.Clone(c.t.CreateOnlyProperties)
@@ -128,7 +166,7 @@ func (c *converter) forbidChanges(object *apiextensionsv1.JSONSchemaProps, kind 
 			for _, each := range inner {
 				unchanged = append(unchanged, isUnchanged(desired, observed, each))
 			}
-			object.XValidations = append(object.XValidations, apiextensionsv1.ValidationRule{
+			addRule(object, apiextensionsv1.ValidationRule{
 				Rule: "!has(self.status) || !has(self.status.atProvider) || " + strings.Join(unchanged, " && "),
 				Message: fmt.Sprintf("%s can only be set when the resource is created: keep its value, or delete this %s and create another one",
 					path, kind),

@@ -194,8 +194,8 @@ func (c *converter) loseRules(s merged, path resourcetype.Path) {
 		if each.If != nil || each.Not != nil || each.Dependencies != nil || each.DependentRequired != nil {
 			c.lose(path, Dependency)
 		}
-		if each.DependentExcluded != nil || each.RequiredXor != nil {
-			c.lose(path, Exclusion)
+		if (each.DependentExcluded != nil || each.RequiredXor != nil) && !slices.Contains(s.main, each) {
+			c.lose(path, Exclusion) // it is a part of an alternative
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (c *converter) description(s merged, path resourcetype.Path) string {
 	case contains(c.t.CreateOnlyProperties, path):
 		add("It can only be set at creation.")
 	case contains(c.t.ConditionalCreateOnlyProperties, path):
-		add("Some changes are only possible at creation.")
+		add("AWS refuses some changes of it; these need a new resource.")
 	}
 	if contains(c.t.DeprecatedProperties, path) {
 		add("Deprecated.")

@@ -58,8 +58,21 @@ func TestProperties(t *testing.T) {
 			`{"type":"object","anyOf":[{"required":["A"]},{"required":["A","B"]}],"properties":{"A":{"type":"string"},"B":{"type":"string"}}}`, "X: exclusions"},
 		"a required property with a reference": {`{"type": "object", "properties": {"VpcId": {"type": "string"}}, "required": ["VpcId"]}`,
 			`{"type":"object","anyOf":[{"required":["VpcId"]},{"required":["VpcIdRef"]},{"required":["VpcIdSelector"]}],"properties":{"VpcId":{"type":"string"},` +
-				`"VpcIdRef":{"description":"VpcId is taken from the AWS::EC2::VPC with this name.","type":"object"},` +
-				`"VpcIdSelector":{"description":"VpcId is taken from a selected AWS::EC2::VPC.","type":"object"}}}`, ""},
+				`"VpcIdRef":{"description":"Sets VpcId to the identifier of the object with this name, of kind VPC (ec2.aws.espalier.dev).","type":"object"},` +
+				`"VpcIdSelector":{"description":"Sets VpcId to the identifier of an object with these labels, of kind VPC (ec2.aws.espalier.dev).","type":"object"}}}`, ""},
+		"properties that exclude each other": {`{"type": "object", "properties": {"A": {"type": "string"}, "B": {"type": "boolean"}}, "dependentExcluded": {"A": ["B"], "B": ["A"]}}`,
+			`{"type":"object","properties":{"A":{"type":"string"},"B":{"type":"boolean"}},"x-kubernetes-validations":[{"rule":"[has(self.A), has(self.B) \u0026\u0026 self.B].filter(isSet, isSet).size() \u003c= 1",` +
+				`"message":"only one of these can be set: A; B: they exclude each other"}]}`, ""},
+		"one that excludes others": {`{"type": "object", "properties": {"A": {"type": "string"}, "B": {"type": "string"}}, "dependentExcluded": {"A": ["B"]}}`,
+			`{"type":"object","properties":{"A":{"type":"string"},"B":{"type":"string"}},"x-kubernetes-validations":[{"rule":"!(has(self.A)) || !(has(self.B))",` +
+				`"message":"A cannot be set beside B: they exclude each other"}]}`, ""},
+		"such items of a list": {`{"type": "array", "items": {"type": "object", "properties": {"A": {"type": "string"}, "B": {"type": "string"}}, "requiredXor": ["A", "B"]}}`,
+			`{"type":"array","items":{"type":"object","allOf":[{"anyOf":[{"required":["A"]},{"required":["B"]}]},` +
+				`{"not":{"allOf":[{"anyOf":[{"required":["A"]}]},{"anyOf":[{"required":["B"]}]}]}}],"properties":{"A":{"type":"string"},"B":{"type":"string"}}}}`, ""},
+		"a boolean of such items": {`{"type": "array", "items": {"type": "object", "properties": {"A": {"type": "string"}, "B": {"type": "boolean"}}, "dependentExcluded": {"A": ["B"]}}}`,
+			`{"type":"array","items":{"type":"object","properties":{"A":{"type":"string"},"B":{"type":"boolean"}}}}`, "X.*: exclusions"},
+		"a secret that AWS may return": {`{"type": "object", "properties": {"AuthToken": {"type": "string"}}}`,
+			`{"type":"object","properties":{"AuthToken":{"type":"string"},"AuthTokenSecretRef":{"description":"Sets AuthToken to the value of this key of a Secret.","type":"object"}}}`, ""},
 	}
 	for name, tc := range cases {
 		got, losses := convertProperty(t, tc.schema)
@@ -103,6 +116,21 @@ func TestNamesInExpressions(t *testing.T) {
 	} {
 		if got := escape(name); got != want {
 			t.Errorf("%s: want %q, got %q", name, want, got)
+		}
+	}
+}
+
+func TestLossesAreListedByKind(t *testing.T) {
+	path := func(text string) resourcetype.Path { return strings.Split(text, ".") }
+	losses := []Loss{{nil, Exclusion}, {path("A.B"), Pattern}, {path("C"), Pattern}, {path("D.*"), Pattern}, {path("E"), Unique}}
+	cases := map[int]string{
+		25: "exclusions: the properties together; patterns: A.B, C, D.*; unique items: E",
+		4:  "exclusions: the properties together; patterns: A.B, C and 1 more; unique items: E",
+		3:  "exclusions: the properties together; patterns: A.B and 2 more; unique items: E",
+	}
+	for limit, want := range cases {
+		if got := List(losses, limit); got != want {
+			t.Errorf("of %d: want %q, got %q", limit, want, got)
 		}
 	}
 }

@@ -64,10 +64,17 @@ func describeType(object *apiextensionsv1.JSONSchemaProps, t *resourcetype.Type,
 	status.Description = "Observed state of the resource."
 	desired.requireProperties(&spec)
 	object.Properties["spec"], object.Properties["status"] = spec, status
+	desired.excludeProperties(object)
 	desired.forbidChanges(object, kind)
 
 	losses := sorted(desired.losses)
-	object.Description = describeLosses(resourcetype.Shorten(t.Description, 600), t.Name, losses)
+	properties := spec.Properties["forProvider"]
+	properties.Description = describeLosses(properties.Description, losses)
+	spec.Properties["forProvider"] = properties
+	object.Description = strings.TrimSpace(t.Name + ": " + resourcetype.Shorten(t.Description, 600))
+	if len(losses) > 0 {
+		object.Description += " AWS checks more than this kind says: see the description of spec.forProvider."
+	}
 	return losses
 }
 
@@ -80,24 +87,19 @@ func described(s apiextensionsv1.JSONSchemaProps, description string) apiextensi
 	return s
 }
 
-// describeLosses adds to a description what only AWS checks.
-func describeLosses(description, typeName string, losses []Loss) string {
-	text := strings.TrimSpace(typeName + ": " + description)
+// describeLosses adds to the description of the desired properties what only AWS checks.
+func describeLosses(description string, losses []Loss) string {
 	if len(losses) == 0 {
-		return text
+		return description
 	}
-	counts := Count(losses)
-	var parts []string
-	for _, what := range sortedKeys(counts) {
-		parts = append(parts, fmt.Sprintf("%s (%d)", what, counts[what]))
-	}
-	return text + " Only AWS checks: " + strings.Join(parts, ", ") + "."
+	return description + " Not checked here, only by AWS: " + List(losses, maxListed) + "."
 }
 
 // template is a CustomResourceDefinition to fill in, with the schemas of siblings.
 type template struct {
 	crd                   *apiextensionsv1.CustomResourceDefinition
 	ref, selector, secret apiextensionsv1.JSONSchemaProps
+	clusterScoped         bool
 }
 
 //go:embed base/aws.espalier.dev_resources.yaml
@@ -114,7 +116,7 @@ func readTemplate(clusterScoped bool) (template, error) {
 	if err != nil {
 		return template{}, fmt.Errorf("read the template of CustomResourceDefinitions: %w", err)
 	}
-	out := template{crd: parsed.DeepCopy()}
+	out := template{crd: parsed.DeepCopy(), clusterScoped: clusterScoped}
 	object := out.crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 	siblings := object.Properties["spec"].Properties["forProvider"].Properties
 	out.ref, out.selector, out.secret = undescribed(siblings["ref"]), undescribed(siblings["selector"]), undescribed(siblings["secretRef"])

@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/crd"
+	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
 // maxSize is how large a CustomResourceDefinition may be, in bytes of JSON: etcd's limit is about 1.5 MB.
@@ -23,6 +24,7 @@ const maxSize = 400_000
 func TestEveryTypeIsConverted(t *testing.T) {
 	names := catalog.Names()
 	losses, typesWith := map[crd.What]int{}, map[crd.What]int{}
+	exclusions, typesWithExclusions, secrets, typesWithSecrets := 0, 0, 0, 0
 	lossless, size := 0, 0
 	var sizes []int
 	for _, name := range names {
@@ -46,6 +48,13 @@ func TestEveryTypeIsConverted(t *testing.T) {
 			losses[what] += n
 			typesWith[what]++
 		}
+		checkRules(t, name, definition.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		if n := countExclusions(definition.Spec.Versions[0].Schema.OpenAPIV3Schema); n > 0 {
+			exclusions, typesWithExclusions = exclusions+n, typesWithExclusions+1
+		}
+		if n := len(resourcetype.ReadableSecretPaths(found)); n > 0 {
+			secrets, typesWithSecrets = secrets+n, typesWithSecrets+1
+		}
 		size += len(raw)
 		sizes = append(sizes, len(raw))
 		checkInitial(t, name, definition)
@@ -53,12 +62,61 @@ func TestEveryTypeIsConverted(t *testing.T) {
 	slices.Sort(sizes)
 	var text strings.Builder
 	fmt.Fprintf(&text, "types: %d\nwithout a loss: %d\n", len(names), lossless)
+	fmt.Fprintf(&text, "rules of properties that exclude each other: %d of %d types\n", exclusions, typesWithExclusions)
+	fmt.Fprintf(&text, "secrets that AWS may return: %d of %d types\n", secrets, typesWithSecrets)
 	fmt.Fprintf(&text, "kB of JSON: %d in all, median %d, 95%% below %d, largest %d\n\nlosses, and types that have them:\n",
 		size>>10, sizes[len(sizes)/2]>>10, sizes[len(sizes)*95/100]>>10, sizes[len(sizes)-1]>>10)
 	for _, what := range slices.Sorted(maps.Keys(losses)) {
 		fmt.Fprintf(&text, "%-20s %5d %5d\n", what, losses[what], typesWith[what])
 	}
 	golden.Compare(t, "testdata/all.txt", text.String())
+}
+
+// checkRules checks that no schema has an expression twice, which server-side apply refuses.
+func checkRules(t *testing.T, name string, s *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, rule := range s.XValidations {
+		if seen[rule.Rule] {
+			t.Errorf("%s: has a rule twice: %s", name, rule.Rule)
+		}
+		seen[rule.Rule] = true
+	}
+	for _, each := range s.Properties {
+		checkRules(t, name, &each)
+	}
+	if s.Items != nil {
+		checkRules(t, name, s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		checkRules(t, name, s.AdditionalProperties.Schema)
+	}
+}
+
+// countExclusions counts the rules that properties exclude each other: expressions, and parts of schemas.
+func countExclusions(s *apiextensionsv1.JSONSchemaProps) int {
+	n := 0
+	for _, rule := range s.XValidations {
+		if strings.HasSuffix(rule.Message, "they exclude each other") {
+			n++
+		}
+	}
+	if s.Not != nil {
+		n++
+	}
+	for _, each := range s.AllOf {
+		n += countExclusions(&each)
+	}
+	for _, each := range s.Properties {
+		n += countExclusions(&each)
+	}
+	if s.Items != nil {
+		n += countExclusions(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		n += countExclusions(s.AdditionalProperties.Schema)
+	}
+	return n
 }
 
 // checkInitial checks that initProvider has the properties of forProvider, and requires none.

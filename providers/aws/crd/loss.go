@@ -2,7 +2,9 @@ package crd
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
@@ -48,6 +50,8 @@ const (
 	// CreateOnly: a property that can only be set at creation, which the API server cannot refuse to change.
 	// The provider does not send the change.
 	CreateOnly What = "immutability"
+	// ConditionalCreateOnly: a property of which AWS refuses some changes. The schema does not say which.
+	ConditionalCreateOnly What = "conditional immutability"
 	// Sibling: a reference or a Secret whose name is already that of a property.
 	Sibling What = "references"
 )
@@ -66,6 +70,48 @@ func Count(losses []Loss) map[What]int {
 	out := map[What]int{}
 	for _, loss := range losses {
 		out[loss.What]++
+	}
+	return out
+}
+
+// maxListed is how many losses the description of a kind lists.
+const maxListed = 25
+
+// List returns the losses as text, by their kind: at most limit of them, as many of each kind as possible, and how
+// many more there are.
+func List(losses []Loss, limit int) string {
+	byKind := map[What][]string{}
+	for _, loss := range losses {
+		name := loss.Path.String()
+		if name == "" {
+			name = "the properties together"
+		}
+		byKind[loss.What] = append(byKind[loss.What], name)
+	}
+	var parts []string
+	listed := shares(Count(losses), limit)
+	for _, what := range sortedKeys(byKind) {
+		names := byKind[what]
+		text := string(what) + ": " + strings.Join(names[:listed[what]], ", ")
+		if more := len(names) - listed[what]; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// shares divides a limit among kinds of losses.
+func shares(counts map[What]int, limit int) map[What]int {
+	out := map[What]int{}
+	for left, changed := limit, true; changed; {
+		changed = false
+		for _, what := range sortedKeys(counts) {
+			if left > 0 && out[what] < counts[what] {
+				out[what]++
+				left, changed = left-1, true
+			}
+		}
 	}
 	return out
 }

@@ -22,10 +22,10 @@ func requirements(s merged) (required []string, out []requirement) {
 				required = append(required, name)
 			}
 		}
-		for _, either := range [][]string{each.RequiredOr, each.RequiredXor} {
-			if len(either) > 0 {
+		for _, names := range [][]string{each.RequiredOr, each.RequiredXor} {
+			if len(names) > 0 {
 				r := requirement{}
-				for _, name := range either {
+				for _, name := range names {
 					r.sets = append(r.sets, []string{name})
 				}
 				out = append(out, r)
@@ -68,6 +68,7 @@ func (c *converter) require(out *apiextensionsv1.JSONSchemaProps, s merged, path
 	for _, r := range others {
 		c.requireOne(out, r, path)
 	}
+	c.exclude(out, s, path)
 	if len(out.AllOf) == 1 && out.AnyOf == nil && out.OneOf == nil {
 		out.AnyOf, out.OneOf, out.AllOf = out.AllOf[0].AnyOf, out.AllOf[0].OneOf, nil
 	}

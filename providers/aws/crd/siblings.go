@@ -1,10 +1,12 @@
 package crd
 
 import (
+	"fmt"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/espalier-dev/espalier/providers/aws/naming"
 	"github.com/espalier-dev/espalier/providers/aws/reference"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
@@ -12,9 +14,13 @@ import (
 // siblings are the fields beside properties from which these can take their values.
 type siblings struct {
 	references map[string]reference.Reference
-	secrets    map[string]resourcetype.Path
+	// secrets are the properties that can come from a Secret, and hidden those that can only come from one.
+	secrets map[string]resourcetype.Path
+	hidden  map[string]bool
 	// ref, selector and secret are the schemas of such fields.
 	ref, selector, secret apiextensionsv1.JSONSchemaProps
+	// clusterScoped reports whether references are to cluster-scoped kinds.
+	clusterScoped bool
 }
 
 // Suffixes of the names of siblings.
@@ -27,22 +33,36 @@ const (
 
 func newSiblings(t *resourcetype.Type, base template) siblings {
 	s := siblings{
-		references: map[string]reference.Reference{}, secrets: map[string]resourcetype.Path{},
-		ref: base.ref, selector: base.selector, secret: base.secret,
+		references: map[string]reference.Reference{}, secrets: map[string]resourcetype.Path{}, hidden: map[string]bool{},
+		ref: base.ref, selector: base.selector, secret: base.secret, clusterScoped: base.clusterScoped,
 	}
 	for _, r := range reference.Of(t) {
 		s.references[r.Path.String()] = r
 	}
 	for _, path := range resourcetype.SecretPaths(t) {
 		s.secrets[path.String()] = path
+		if resourcetype.IsSecret(path) {
+			s.hidden[path.String()] = true
+		}
+	}
+	for _, path := range resourcetype.ReadableSecretPaths(t) {
+		s.secrets[path.String()] = path
 	}
 	return s
 }
 
+// kindOf returns the kind that references to a type are to, as people write it: VPC (ec2.aws.espalier.dev).
+func (s siblings) kindOf(typeName string) string {
+	kind, err := naming.Of(typeName, s.clusterScoped)
+	if err != nil {
+		return typeName
+	}
+	return kind.Kind + " (" + kind.Group + ")"
+}
+
 // replaced reports whether a property exists only as a reference to a Secret.
 func (s siblings) replaced(path resourcetype.Path) bool {
-	_, isSecret := s.secrets[path.String()]
-	return isSecret && resourcetype.IsSecret(path)
+	return s.hidden[path.String()]
 }
 
 // of returns the names of a property's siblings.
@@ -68,25 +88,37 @@ func (c *converter) addSiblings(out *apiextensionsv1.JSONSchemaProps, path resou
 	for _, each := range sortedKeys(c.siblings.references) {
 		r := c.siblings.references[each]
 		if name, isHere := childName(r.Path, path); isHere && out.Properties[name].Type != "" {
-			ref := describe(c.siblings.ref, name+" is taken from the "+r.To+" with this name.")
+			value, kind := "the identifier", c.siblings.kindOf(r.To)
+			if len(r.Attribute) > 0 {
+				value = "status.atProvider." + r.Attribute.String()
+			}
 			if r.List {
 				c.addSibling(out, path, name+RefsSuffix, describe(apiextensionsv1.JSONSchemaProps{
 					Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &c.siblings.ref},
-				}, name+" are taken from the "+r.To+"s with these names."))
-			} else {
-				c.addSibling(out, path, name+RefSuffix, ref)
+				}, fmt.Sprintf("Sets %s to %s of each object with these names, of kind %s.", name, value, kind)))
+				c.addSibling(out, path, name+SelectorSuffix, describe(c.siblings.selector,
+					fmt.Sprintf("Sets %s to %s of all objects with these labels, of kind %s.", name, value, kind)))
+				continue
 			}
-			c.addSibling(out, path, name+SelectorSuffix, describe(c.siblings.selector, name+" is taken from a selected "+r.To+"."))
+			c.addSibling(out, path, name+RefSuffix, describe(c.siblings.ref,
+				fmt.Sprintf("Sets %s to %s of the object with this name, of kind %s.", name, value, kind)))
+			c.addSibling(out, path, name+SelectorSuffix, describe(c.siblings.selector,
+				fmt.Sprintf("Sets %s to %s of an object with these labels, of kind %s.", name, value, kind)))
 		}
 	}
 	for _, each := range sortedKeys(c.siblings.secrets) {
-		if name, isHere := childName(c.siblings.secrets[each], path); isHere {
+		if name, isHere := childName(c.siblings.secrets[each], path); isHere && c.hasSecret(*out, path, name) {
 			if out.Properties == nil {
 				out.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
 			}
-			c.addSibling(out, path, name+SecretRefSuffix, describe(c.siblings.secret, name+" is taken from this key of a Secret."))
+			c.addSibling(out, path, name+SecretRefSuffix, describe(c.siblings.secret, "Sets "+name+" to the value of this key of a Secret."))
 		}
 	}
+}
+
+// hasSecret reports whether an object has a property that can come from a Secret: schemas are cut at a certain depth.
+func (c *converter) hasSecret(object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string) bool {
+	return object.Properties[name].Type != "" || c.siblings.replaced(append(slices.Clip(path), name))
 }
 
 func (c *converter) addSibling(out *apiextensionsv1.JSONSchemaProps, path resourcetype.Path, name string, s apiextensionsv1.JSONSchemaProps) {

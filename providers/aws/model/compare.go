@@ -32,11 +32,11 @@ type Comparison struct {
 }
 
 // Compare compares a desired state with what a read returned. Only what the desired state sets is compared,
-// and nothing that reads do not return.
+// nothing that reads do not return, and nothing that the type ignores.
 func Compare(t *resourcetype.Type, wanted, read map[string]any) Comparison {
 	work := maxWork
 	c := comparer{
-		t: t, root: wanted, work: &work, writeOnly: newPaths(t.WriteOnlyProperties), readOnly: newPaths(settable(t)),
+		t: t, root: wanted, work: &work, writeOnly: newPaths(t.WriteOnlyProperties, t.IgnoredProperties), readOnly: newPaths(settable(t)),
 		createOnly: newPaths(t.CreateOnlyProperties), transforms: transformsOf(t), tags: TagsOf(t),
 	}
 	if len(t.Handlers) > 0 {

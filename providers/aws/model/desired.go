@@ -96,9 +96,10 @@ func (d desired) object(s *resourcetype.Schema, v map[string]any, readOnly, writ
 		}
 	}
 	for name := range known {
-		// What AWS returns can be read in the status, so that only a write-only property takes its value from a
-		// Secret.
-		if ref, ok := secretOf(v, name); ok && out[name] == nil && writeOnly.field(name).isIn() {
+		// What AWS returns can be read in the status, except for what has the name of a secret. So only that and
+		// write-only properties take their values from a Secret.
+		mayBeSecret := writeOnly.field(name).isIn() || resourcetype.IsSecret(resourcetype.Path{name}) && !readOnly.field(name).isIn()
+		if ref, ok := secretOf(v, name); ok && out[name] == nil && mayBeSecret {
 			out[name] = ref
 		}
 	}

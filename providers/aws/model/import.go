@@ -9,7 +9,7 @@ import (
 
 // Importable returns what spec.forProvider of a managed resource has for a resource that exists: what a user
 // can set, as a read returned it. Properties that AWS sets, that reads don't return or that others have superseded,
-// tags that are not the user's, and empty values are left out. It also returns the properties that are left
+// tags that are not the user's, empty values, and all but one of properties that exclude each other are left out. It also returns the properties that are left
 // out because the schema doesn't accept what AWS returns.
 func Importable(t *resourcetype.Type, read map[string]any) (forProvider map[string]any, refused []string) {
 	shaped := Shape(t, read)
@@ -56,6 +56,7 @@ func (i importer) value(s *resourcetype.Schema, value any, skip *paths) any {
 				}
 			}
 		}
+		dropExcluded(i.t, s, nil, out)
 		if len(out) > 0 || len(v) == 0 { // an empty object can be a choice, as in {"Allow": {}}
 			return out
 		}

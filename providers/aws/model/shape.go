@@ -79,9 +79,10 @@ func scalar(t *resourcetype.Type, s *resourcetype.Schema, value any) any {
 }
 
 // Chosen returns the values that AWS has chosen for properties that are unset in spec.forProvider and that a
-// user can set: not those that reads don't return, tags, and what the schema would not accept.
+// user can set: not those that reads don't return, tags, what excludes a property that is set, and what the schema
+// would not accept.
 func Chosen(t *resourcetype.Type, forProvider, read map[string]any) map[string]any {
-	skip := newPaths(t.ReadOnlyProperties, t.WriteOnlyProperties, t.DeprecatedProperties)
+	skip := newPaths(t.ReadOnlyProperties, t.WriteOnlyProperties, t.IgnoredProperties, t.DeprecatedProperties)
 	out := chosen(t, &t.Schema, forProvider, Shape(t, read), skip)
 	if len(t.Tagging.TagProperty) == 1 {
 		delete(out, t.Tagging.TagProperty[0])
@@ -110,6 +111,7 @@ func chosen(t *resourcetype.Type, s *resourcetype.Schema, wanted, read map[strin
 			out[key] = value
 		}
 	}
+	dropExcluded(t, s, wanted, out)
 	return out
 }
 
@@ -130,7 +132,7 @@ func fits(t *resourcetype.Type, s *resourcetype.Schema, value any) bool {
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		if len(s.Types) > 0 && !hasType(s, "object") || slices.ContainsFunc(s.Required, func(name string) bool { return v[name] == nil }) {
+		if len(s.Types) > 0 && !hasType(s, "object") || slices.ContainsFunc(s.Required, func(name string) bool { return v[name] == nil }) || excludes(t, s, v) {
 			return false
 		}
 		known := fields(t, s)

@@ -203,7 +203,7 @@ type located struct {
 	value any
 }
 
-// writeOnlyValues returns the write-only values and secrets of a desired state that can be changed after the
+// writeOnlyValues returns the write-only and ignored values and the secrets of a desired state that can be changed after the
 // creation, sorted by their path.
 func writeOnlyValues(t *resourcetype.Type, wanted map[string]any) []located {
 	var out []located
@@ -227,7 +227,7 @@ func writeOnlyValues(t *resourcetype.Type, wanted map[string]any) []located {
 			}
 		}
 	}
-	walk(wanted, place{write: newPaths(t.WriteOnlyProperties), create: newPaths(t.CreateOnlyProperties)})
+	walk(wanted, place{write: newPaths(t.WriteOnlyProperties, t.IgnoredProperties), create: newPaths(t.CreateOnlyProperties)})
 	slices.SortFunc(out, func(a, b located) int {
 		return cmp.Compare(Difference{Path: a.path}.Name(), Difference{Path: b.path}.Name())
 	})

@@ -32,6 +32,9 @@ type Type struct {
 	CreateOnlyProperties            []Path `json:"createOnlyProperties"`
 	ConditionalCreateOnlyProperties []Path `json:"conditionalCreateOnlyProperties"`
 	DeprecatedProperties            []Path `json:"deprecatedProperties"`
+	// IgnoredProperties are those whose values in reads do not count. AWS's schemas do not have them: see package
+	// override.
+	IgnoredProperties []Path `json:"-"`
 	// PropertyTransform has a JSONata expression by property: how AWS changes what a user specifies.
 	PropertyTransform map[string]string `json:"propertyTransform"`
 	Tagging           Tagging           `json:"tagging"`

@@ -15,8 +15,7 @@ var secretEndings = []string{
 // notSecret are names with such an ending that are no secrets, in lower case.
 var notSecret = []string{"clienttoken", "creatorrequesttoken", "removeprivatekey"}
 
-// IsSecret reports by its name whether the property at a path is a secret, such as MasterUserPassword. Only
-// write-only properties are ever treated as secrets: see SecretPaths.
+// IsSecret reports by its name whether the property at a path is a secret, such as MasterUserPassword.
 func IsSecret(path Path) bool {
 	if len(path) == 0 {
 		return false
@@ -42,10 +41,31 @@ func SecretPaths(t *Type) []Path {
 			w.below(s, path, nil)
 		}
 	}
-	out := slices.Collect(maps.Values(w.found))
-	slices.SortFunc(out, func(a, b Path) int { return strings.Compare(a.String(), b.String()) })
+	return w.sorted()
+}
+
+// maxSecretDepth is how deep readable secrets are looked for, and maxSecrets how many there are of a type.
+const (
+	maxSecretDepth = 9
+	maxSecrets     = 50
+)
+
+// ReadableSecretPaths returns the strings with the name of a secret that the schema does not list as write-only, so that
+// AWS may return them, sorted: those of the upper levels if there are many.
+func ReadableSecretPaths(t *Type) []Path {
+	w := secretWalk{
+		t: t, reachable: t.definitionsWithSecrets(), found: map[string]Path{}, maxDepth: maxSecretDepth,
+		skip: slices.Concat(t.WriteOnlyProperties, t.ReadOnlyProperties),
+	}
+	w.below(&t.Schema, nil, nil)
+	out := w.sorted()
+	slices.SortStableFunc(out, func(a, b Path) int { return len(a) - len(b) })
+	out = out[:min(len(out), maxSecrets)]
+	slices.SortFunc(out, comparePaths)
 	return out
 }
+
+func comparePaths(a, b Path) int { return strings.Compare(a.String(), b.String()) }
 
 type secretWalk struct {
 	t *Type
@@ -53,16 +73,26 @@ type secretWalk struct {
 	// definitions of some types lead to hundred thousands of paths.
 	reachable map[*Schema]bool
 	found     map[string]Path
+	// skip are properties that are left out, and maxDepth is how deep properties are walked; 0 for any depth.
+	skip     []Path
+	maxDepth int
+}
+
+func (w *secretWalk) sorted() []Path {
+	return slices.SortedFunc(maps.Values(w.found), comparePaths)
 }
 
 // below collects the secrets below a schema. It leaves out what is inside of itself.
 func (w *secretWalk) below(s *Schema, path Path, above []*Schema) {
-	if s = w.t.Resolve(s); s == nil || !w.reachable[s] || slices.Contains(above, s) {
+	if s = w.t.Resolve(s); s == nil || !w.reachable[s] || slices.Contains(above, s) || w.maxDepth > 0 && len(path) >= w.maxDepth {
 		return
 	}
 	above = append(slices.Clip(above), s)
 	for name, c := range w.t.children(s) {
 		next := append(slices.Clip(path), name)
+		if Has(w.skip, next) {
+			continue
+		}
 		if isSecretLeaf(next, w.t.Resolve(c)) {
 			w.found[next.String()] = next
 		}

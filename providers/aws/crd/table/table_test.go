@@ -2,21 +2,24 @@ package table_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/espalier-dev/espalier/providers/aws/crd/table"
 )
 
-func TestPageIsGenerated(t *testing.T) {
-	want, err := table.Page()
+func TestPagesAreGenerated(t *testing.T) {
+	pages, err := table.Pages()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../../../docs/aws-types.md")
-	if err != nil || string(got) != want {
-		t.Errorf("docs/aws-types.md is not up to date: run go generate (%v)", err)
-	}
-	if len(want) > 400_000 {
-		t.Errorf("the page has %d bytes", len(want))
+	for file, want := range pages {
+		got, err := os.ReadFile(filepath.Join("../../../../docs", file))
+		if err != nil || string(got) != want {
+			t.Errorf("docs/%s is not up to date: run go generate (%v)", file, err)
+		}
+		if len(want) > 400_000 {
+			t.Errorf("docs/%s has %d bytes", file, len(want))
+		}
 	}
 }
