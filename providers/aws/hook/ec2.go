@@ -7,16 +7,28 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/espalier-dev/espalier/providers/aws/response"
 )
 
-// maxPages bounds the pages of a response. AWS needs a few for the resources of one request.
-const maxPages = 20
+// Bounds of what EC2 returns for the resources of one request: AWS needs a few pages, and some kilobytes for each
+// resource. The context bounds the time.
+const (
+	maxPages    = 20
+	maxResponse = 4 << 20
+)
+
+// newReader returns a client of EC2 for one call of readEC2, whose responses are limited together.
+func newReader(config aws.Config) *ec2.Client {
+	return ec2.NewFromConfig(config, func(o *ec2.Options) { o.HTTPClient = response.Limited(o.HTTPClient, maxResponse) })
+}
 
 // readEC2 reads resources by a filter for their identifiers: unlike the parameters for identifiers, a filter
 // is no error if one of them does not exist. page returns a page of results; convert returns nil for a
-// resource that is deleted.
+// resource that is deleted. The error is a response.TooLargeError if fewer resources have to be requested.
 func readEC2[T any](filter string, identifiers []string, page func(filters []types.Filter, token *string) ([]T, *string, error),
 	convert func(T) (string, map[string]any)) (map[string]Resource, error) {
 	out := map[string]Resource{}
@@ -39,7 +51,7 @@ func readEC2[T any](filter string, identifiers []string, page func(filters []typ
 			return out, nil
 		}
 	}
-	return nil, fmt.Errorf("the response to a request for %d resources has more than %d pages", len(identifiers), maxPages)
+	return nil, fmt.Errorf("the response to a request for %d resources has more than %d pages; check spec.endpoint of the provider configuration", len(identifiers), maxPages)
 }
 
 // object collects the properties that have a value.
@@ -61,6 +73,14 @@ func (o object) number(name string, value *int32) {
 	if value != nil {
 		o[name] = int64(*value)
 	}
+}
+
+func (o object) texts(name string, values []string) {
+	list := make([]any, 0, len(values))
+	for _, value := range values {
+		list = append(list, value)
+	}
+	o[name] = list
 }
 
 func (o object) tags(tags []types.Tag) {

@@ -27,6 +27,9 @@ type Resource struct {
 	// Identifier is its primary identifier, as Cloud Control writes it.
 	Identifier string
 	Properties map[string]any
+	// Busy reports whether the service refuses changes for now, since the resource is being created, changed or
+	// deleted. Only a Handler sets it.
+	Busy bool
 }
 
 // Target is a resource with its managed resource.
@@ -46,6 +49,12 @@ type Target struct {
 type Hooks struct {
 	// Connection returns the connection details of a resource that can be used, from its properties alone.
 	Connection func(Target) map[string][]byte
+	// ReadConnection returns those connection details that the properties do not have. It makes one request, and is
+	// called only if there is a Secret for them.
+	ReadConnection func(context.Context, aws.Config, Target) (map[string][]byte, error)
+	// Step returns the part of a change that AWS accepts now, if it makes the change only in steps. present and
+	// wanted are properties, as read and as they are to be; it does not change them.
+	Step func(ctx context.Context, read Reader, present, wanted map[string]any) Step
 	// BeforeDelete is called before each request to delete a resource, and may be called again after a crash.
 	// It does what AWS requires before, as far as the annotations allow it, a part of it in each call. waiting
 	// says what is not finished; it is empty when the resource can be deleted.
@@ -55,26 +64,44 @@ type Hooks struct {
 	Normalize func(map[string]any) map[string]any
 	// ReadMany reads at most MaxReadMany resources by their identifiers with few requests. A resource that
 	// is not in the result has to be read by itself before it counts as absent: the reads of a service may
-	// lag behind its changes.
+	// lag behind its changes. With a response.TooLargeError, fewer resources can be read.
 	ReadMany func(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error)
 	// Unread are the properties that a read returns and ReadMany does not.
 	Unread []string
 	// Handler serves the type instead of Cloud Control.
 	Handler Handler
+	// Asynchronous: calls of the Handler that change something return before that is done. It is when a read
+	// shows that the resource is not busy any more, or does not exist.
+	Asynchronous bool
 	// Permissions are the IAM actions that the hooks need, beside those of the type's handlers in its schema.
 	Permissions []string
+}
+
+// Reader reads the properties of another resource.
+type Reader func(ctx context.Context, typeName, identifier string) (map[string]any, error)
+
+// Step is the next part of a change.
+type Step struct {
+	// Wanted are the properties as the next update sets them; nil for all that are wanted.
+	Wanted map[string]any
+	// Progress says which part it is; empty if it is the only one.
+	Progress string
+	// Refused is why something that is wanted is not in Wanted. It is reported when nothing else is to be changed.
+	Refused string
 }
 
 // MaxReadMany is how many identifiers a call of ReadMany takes: as many as a filter of EC2.
 const MaxReadMany = 200
 
 // Handler manages the resources of a type that Cloud Control does not serve, with the properties of the
-// type's schema in package schema. An identifier has the values of the schema's primary identifier. Its calls are
-// synchronous, and make as few requests as possible. Errors are those of the SDK, with the code of the service as
-// a smithy.APIError.
+// type's schema in package schema. An identifier has the values of the schema's primary identifier. A call is done
+// when it returns, unless the hooks say otherwise, and makes as few requests as possible. Errors are those of the
+// SDK, with the code of the service as a smithy.APIError.
 type Handler interface {
 	// Identifier returns the identifier that the properties determine; empty if the service assigns it. With
-	// one, Create may be repeated: it fails if the resource exists with other properties.
+	// one, Create may be repeated: it fails if the resource exists with other properties. If the schema has tags
+	// that a creation sets, a resource carries the mark of its managed resource, and Create may fail for any
+	// that exists.
 	Identifier(desired map[string]any) string
 	// List returns the identifiers of the resources with the properties of model, which has those that the
 	// service needs for a list.
@@ -85,7 +112,8 @@ type Handler interface {
 	Create(ctx context.Context, config aws.Config, desired map[string]any, earlier []string) (Created, error)
 	// Read returns a resource; nil if it does not exist.
 	Read(ctx context.Context, config aws.Config, identifier string) (*Resource, error)
-	// Update makes the properties of a resource those that are desired.
+	// Update makes the properties of a resource those that are desired. The tags, if they are among them, are all
+	// that the resource is to have. A repeated call continues one that has ended in between.
 	Update(ctx context.Context, config aws.Config, identifier string, desired map[string]any) error
 	// Delete deletes a resource. That it does not exist is no error.
 	Delete(ctx context.Context, config aws.Config, identifier string) error
@@ -130,36 +158,51 @@ func Types() []string { return slices.Sorted(maps.Keys(all)) }
 
 // all are the hooks by type.
 var all = map[string]Hooks{
-	"AWS::AmazonMQ::Broker":              {Connection: brokerConnection},
-	"AWS::DocDBElastic::Cluster":         {Connection: fields("endpoint", "ClusterEndpoint", "username", "AdminUserName")},
-	"AWS::EC2::InternetGateway":          {ReadMany: readInternetGateways, Permissions: []string{"ec2:DescribeInternetGateways"}},
-	"AWS::EC2::NatGateway":               {ReadMany: readNATGateways, Unread: natGatewayUnread, Permissions: []string{"ec2:DescribeNatGateways"}},
-	"AWS::EC2::NetworkAclEntry":          {Handler: networkACLEntries{}, Permissions: networkACLEntryPermissions},
-	"AWS::EC2::RouteTable":               {ReadMany: readRouteTables, Permissions: []string{"ec2:DescribeRouteTables"}},
-	"AWS::EC2::SecurityGroup":            {ReadMany: readSecurityGroups, Normalize: normalizeSecurityGroup, Permissions: []string{"ec2:DescribeSecurityGroups"}},
-	"AWS::EC2::SecurityGroupEgress":      {Normalize: normalizeRule},
-	"AWS::EC2::SecurityGroupIngress":     {Normalize: normalizeRule},
-	"AWS::EC2::Subnet":                   {ReadMany: readSubnets, Unread: subnetUnread, Permissions: []string{"ec2:DescribeSubnets"}},
-	"AWS::EC2::VPC":                      {ReadMany: readVPCs, Unread: vpcUnread, Permissions: []string{"ec2:DescribeVpcs"}},
-	"AWS::EC2::Volume":                   {BeforeDelete: snapshotVolume, Permissions: volumePermissions},
-	"AWS::ECR::Repository":               {Connection: fields("endpoint", "RepositoryUri", "arn", "Arn")},
-	"AWS::EKS::Cluster":                  {Connection: clusterConnection},
-	"AWS::ElastiCache::CacheCluster":     {Connection: cacheClusterConnection},
-	"AWS::ElastiCache::ReplicationGroup": {Connection: replicationGroupConnection},
-	"AWS::ElastiCache::ServerlessCache":  {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "readerEndpoint", "ReaderEndpoint.Address", "readerPort", "ReaderEndpoint.Port")},
-	"AWS::IAM::AccessKey":                {Handler: accessKeys{}, Permissions: accessKeyPermissions},
-	"AWS::IAM::Role":                     {BeforeDelete: detachRole, Permissions: rolePermissions},
-	"AWS::MSK::Cluster":                  {Connection: fields("arn", "Arn")},
-	"AWS::MemoryDB::Cluster":             {Connection: fields("endpoint", "ClusterEndpoint.Address", "port", "ClusterEndpoint.Port")},
-	"AWS::Neptune::DBCluster":            {Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port")},
-	"AWS::OpenSearchService::Domain":     {Connection: domainConnection},
-	"AWS::RDS::DBCluster":                {Connection: dbClusterConnection, BeforeDelete: snapshotDBCluster, Permissions: dbClusterPermissions},
-	"AWS::RDS::DBInstance":               {Connection: dbInstanceConnection, BeforeDelete: snapshotDBInstance, Permissions: dbInstancePermissions},
-	"AWS::RDS::DBProxy":                  {Connection: fields("endpoint", "Endpoint")},
-	"AWS::Redshift::Cluster":             {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "username", "MasterUsername", "database", "DBName", "secretArn", "MasterPasswordSecretArn")},
-	"AWS::RedshiftServerless::Workgroup": {Connection: fields("endpoint", "Workgroup.Endpoint.Address", "port", "Workgroup.Endpoint.Port")},
-	"AWS::S3::Bucket":                    {Connection: bucketConnection, BeforeDelete: emptyBucket, Permissions: bucketPermissions},
-	"AWS::SNS::Topic":                    {Connection: fields("arn", "TopicArn")},
-	"AWS::SQS::Queue":                    {Connection: fields("endpoint", "QueueUrl", "arn", "Arn")},
-	"AWS::SecretsManager::Secret":        {Connection: fields("arn", "Id")},
+	"AWS::AmazonMQ::Broker":                 {Connection: brokerConnection},
+	"AWS::DSQL::Cluster":                    {Connection: fields("endpoint", "Endpoint")},
+	"AWS::DocDB::DBCluster":                 {Handler: docDBClusters{}, Asynchronous: true, Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port", "username", "MasterUsername", "secretArn", "MasterUserSecretArn"), BeforeDelete: snapshotDocDBCluster, Permissions: docDBClusterPermissions},
+	"AWS::DocDB::DBInstance":                {Handler: docDBInstances{}, Asynchronous: true, Connection: fields("endpoint", "Endpoint", "port", "Port"), Permissions: docDBInstancePermissions},
+	"AWS::DocDBElastic::Cluster":            {Connection: fields("endpoint", "ClusterEndpoint", "username", "AdminUserName")},
+	"AWS::EC2::InternetGateway":             {ReadMany: readInternetGateways, Permissions: []string{"ec2:DescribeInternetGateways"}},
+	"AWS::EC2::NatGateway":                  {ReadMany: readNATGateways, Unread: natGatewayUnread, Permissions: []string{"ec2:DescribeNatGateways"}},
+	"AWS::EC2::NetworkAclEntry":             {Handler: networkACLEntries{}, Permissions: networkACLEntryPermissions},
+	"AWS::EC2::RouteTable":                  {ReadMany: readRouteTables, Permissions: []string{"ec2:DescribeRouteTables"}},
+	"AWS::EC2::SecurityGroup":               {ReadMany: readSecurityGroups, Normalize: normalizeSecurityGroup, Permissions: []string{"ec2:DescribeSecurityGroups"}},
+	"AWS::EC2::SecurityGroupEgress":         {Normalize: normalizeRule},
+	"AWS::EC2::SecurityGroupIngress":        {Normalize: normalizeRule},
+	"AWS::EC2::Subnet":                      {ReadMany: readSubnets, Unread: subnetUnread, Permissions: []string{"ec2:DescribeSubnets"}},
+	"AWS::EC2::VPC":                         {ReadMany: readVPCs, Unread: vpcUnread, Permissions: []string{"ec2:DescribeVpcs"}},
+	"AWS::EC2::Volume":                      {BeforeDelete: snapshotVolume, Permissions: volumePermissions},
+	"AWS::ECR::Repository":                  {Connection: fields("endpoint", "RepositoryUri", "arn", "Arn")},
+	"AWS::EKS::Cluster":                     {Connection: clusterConnection, Step: stepClusterVersion},
+	"AWS::EKS::Nodegroup":                   {Step: stepNodegroupVersion, Permissions: []string{"eks:DescribeCluster"}},
+	"AWS::ElastiCache::CacheCluster":        {Connection: cacheClusterConnection},
+	"AWS::ElastiCache::ReplicationGroup":    {Connection: replicationGroupConnection},
+	"AWS::ElastiCache::ServerlessCache":     {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "readerEndpoint", "ReaderEndpoint.Address", "readerPort", "ReaderEndpoint.Port")},
+	"AWS::IAM::AccessKey":                   {Handler: accessKeys{}, Permissions: accessKeyPermissions},
+	"AWS::IAM::Role":                        {BeforeDelete: detachRole, Permissions: rolePermissions},
+	"AWS::MSK::Cluster":                     {Connection: fields("arn", "Arn"), ReadConnection: readBrokers, Permissions: []string{"kafka:GetBootstrapBrokers"}},
+	"AWS::MSK::ServerlessCluster":           {Connection: fields("arn", "Arn"), ReadConnection: readBrokers, Permissions: []string{"kafka:GetBootstrapBrokers"}},
+	"AWS::MemoryDB::Cluster":                {Connection: fields("endpoint", "ClusterEndpoint.Address", "port", "ClusterEndpoint.Port", "tls", "TLSEnabled")},
+	"AWS::NeptuneGraph::Graph":              {Connection: fields("endpoint", "Endpoint")},
+	"AWS::Neptune::DBCluster":               {Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReadEndpoint", "port", "Port")},
+	"AWS::Neptune::DBInstance":              {Connection: fields("endpoint", "Endpoint", "port", "Port")},
+	"AWS::OpenSearchServerless::Collection": {Connection: fields("endpoint", "CollectionEndpoint", "arn", "Arn")},
+	"AWS::OpenSearchService::Domain":        {Connection: domainConnection},
+	"AWS::RDS::DBCluster":                   {Connection: dbClusterConnection, BeforeDelete: snapshotDBCluster, Permissions: dbClusterPermissions},
+	"AWS::RDS::DBClusterEndpoint":           {Connection: fields("endpoint", "Endpoint")},
+	"AWS::RDS::DBInstance":                  {Connection: dbInstanceConnection, BeforeDelete: snapshotDBInstance, Permissions: dbInstancePermissions},
+	"AWS::RDS::DBProxy":                     {Connection: fields("endpoint", "Endpoint")},
+	"AWS::RDS::DBProxyEndpoint":             {Connection: fields("endpoint", "Endpoint")},
+	"AWS::RDS::DBShardGroup":                {Connection: fields("endpoint", "Endpoint")},
+	"AWS::RDS::GlobalCluster":               {Connection: fields("endpoint", "GlobalEndpoint.Address")},
+	"AWS::Redshift::Cluster":                {Connection: fields("endpoint", "Endpoint.Address", "port", "Endpoint.Port", "username", "MasterUsername", "database", "DBName", "secretArn", "MasterPasswordSecretArn")},
+	"AWS::RedshiftServerless::Workgroup":    {Connection: fields("endpoint", "Workgroup.Endpoint.Address", "port", "Workgroup.Endpoint.Port")},
+	"AWS::Redshift::EndpointAccess":         {Connection: fields("endpoint", "Address", "port", "Port")},
+	"AWS::S3::Bucket":                       {Connection: bucketConnection, BeforeDelete: emptyBucket, Permissions: bucketPermissions},
+	"AWS::SNS::Topic":                       {Connection: fields("arn", "TopicArn")},
+	"AWS::SQS::Queue":                       {Connection: fields("endpoint", "QueueUrl", "arn", "Arn")},
+	"AWS::SecretsManager::Secret":           {Connection: fields("arn", "Id")},
+	"AWS::Timestream::InfluxDBCluster":      {Connection: fields("endpoint", "Endpoint", "readerEndpoint", "ReaderEndpoint", "port", "Port", "secretArn", "InfluxAuthParametersSecretArn")},
+	"AWS::Timestream::InfluxDBInstance":     {Connection: fields("endpoint", "Endpoint", "port", "Port", "secretArn", "InfluxAuthParametersSecretArn")},
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/hook/schema"
+	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
 func TestHooksAreOfKnownTypes(t *testing.T) {
@@ -22,7 +23,7 @@ func TestHooksAreOfKnownTypes(t *testing.T) {
 		if !catalog.Has(name) && h.Handler == nil {
 			t.Errorf("%s is neither in the catalog nor has it a handler", name)
 		}
-		if (h.BeforeDelete != nil || h.ReadMany != nil || h.Handler != nil) && len(h.Permissions) == 0 {
+		if (h.BeforeDelete != nil || h.ReadMany != nil || h.ReadConnection != nil || h.Handler != nil) && len(h.Permissions) == 0 {
 			t.Errorf("%s makes requests and needs no permissions", name)
 		}
 		for _, p := range h.Permissions {
@@ -93,6 +94,83 @@ func TestConnectionDetailsComeFromProperties(t *testing.T) {
 		slices.Sort(pairs)
 		if text := strings.Join(pairs, " "); text != tc.want {
 			t.Errorf("%s: got %s", name, text)
+		}
+	}
+}
+
+// connectionKeys are the keys of the connection secrets of types if all properties of the schema have a value. A
+// type that is not here is in another test.
+var connectionKeys = map[string]string{
+	"AWS::DSQL::Cluster":                    "endpoint",
+	"AWS::DocDB::DBCluster":                 "endpoint port readerEndpoint secretArn username",
+	"AWS::DocDB::DBInstance":                "endpoint port",
+	"AWS::DocDBElastic::Cluster":            "endpoint username",
+	"AWS::ECR::Repository":                  "arn endpoint",
+	"AWS::ElastiCache::CacheCluster":        "endpoint port",
+	"AWS::ElastiCache::ReplicationGroup":    "endpoint port tls",
+	"AWS::ElastiCache::ServerlessCache":     "endpoint port readerEndpoint readerPort",
+	"AWS::MSK::Cluster":                     "arn",
+	"AWS::MSK::ServerlessCluster":           "arn",
+	"AWS::MemoryDB::Cluster":                "endpoint port tls",
+	"AWS::Neptune::DBCluster":               "endpoint port readerEndpoint",
+	"AWS::Neptune::DBInstance":              "endpoint port",
+	"AWS::NeptuneGraph::Graph":              "endpoint",
+	"AWS::OpenSearchServerless::Collection": "arn endpoint",
+	"AWS::RDS::DBCluster":                   "database endpoint port readerEndpoint secretArn username",
+	"AWS::RDS::DBClusterEndpoint":           "endpoint",
+	"AWS::RDS::DBInstance":                  "database endpoint port secretArn username",
+	"AWS::RDS::DBProxy":                     "endpoint",
+	"AWS::RDS::DBProxyEndpoint":             "endpoint",
+	"AWS::RDS::DBShardGroup":                "endpoint",
+	"AWS::RDS::GlobalCluster":               "endpoint",
+	"AWS::Redshift::Cluster":                "database endpoint port secretArn username",
+	"AWS::Redshift::EndpointAccess":         "endpoint port",
+	"AWS::RedshiftServerless::Workgroup":    "endpoint port",
+	"AWS::S3::Bucket":                       "arn bucket endpoint region",
+	"AWS::SNS::Topic":                       "arn",
+	"AWS::SQS::Queue":                       "arn endpoint",
+	"AWS::SecretsManager::Secret":           "arn",
+	"AWS::Timestream::InfluxDBCluster":      "endpoint port readerEndpoint secretArn",
+	"AWS::Timestream::InfluxDBInstance":     "endpoint port secretArn",
+}
+
+// filled returns a value for each property of a schema, down to some depth.
+func filled(typ *resourcetype.Type, s *resourcetype.Schema, depth int) any {
+	s = typ.Resolve(s)
+	switch {
+	case s == nil || depth == 0:
+		return nil
+	case len(s.Properties) > 0:
+		out := map[string]any{}
+		for name, property := range s.Properties {
+			out[name] = filled(typ, property, depth-1)
+		}
+		return out
+	case slices.Contains(s.Types, "array"):
+		return nil
+	case slices.Contains(s.Types, "boolean"):
+		return true
+	case slices.Contains(s.Types, "object"):
+		return map[string]any{}
+	}
+	return "1"
+}
+
+func TestConnectionDetailsAreOfPropertiesInTheSchema(t *testing.T) {
+	elsewhere := []string{"AWS::AmazonMQ::Broker", "AWS::EKS::Cluster", "AWS::OpenSearchService::Domain"}
+	for _, name := range Types() {
+		connection := For(name).Connection
+		if connection == nil || slices.Contains(elsewhere, name) {
+			continue
+		}
+		typ, err := catalog.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _ := filled(typ, &typ.Schema, 5).(map[string]any)
+		keys := slices.Sorted(maps.Keys(connection(Target{Resource: Resource{Properties: all}, Region: "eu-central-1"})))
+		if got := strings.Join(keys, " "); got != connectionKeys[name] {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func readInternetGateways(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("internet-gateway-id", identifiers, func(filters []types.Filter, token *string) ([]types.InternetGateway, *string, error) {
 		out, err := client.DescribeInternetGateways(ctx, &ec2.DescribeInternetGatewaysInput{Filters: filters, NextToken: token})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 var natGatewayUnread = []string{"AvailabilityZoneAddresses", "MaxDrainDurationSeconds", "SecondaryAllocationIds", "SecondaryPrivateIpAddressCount", "SecondaryPrivateIpAddresses"}
 
 func readNATGateways(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("nat-gateway-id", identifiers, func(filters []types.Filter, token *string) ([]types.NatGateway, *string, error) {
 		out, err := client.DescribeNatGateways(ctx, &ec2.DescribeNatGatewaysInput{Filter: filters, NextToken: token})
 		if err != nil {

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -48,17 +47,7 @@ func (f *flexible) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-func parseEntry(properties map[string]any) (entry, error) {
-	var e entry
-	raw, err := json.Marshal(properties)
-	if err == nil {
-		err = json.Unmarshal(raw, &e)
-	}
-	if err != nil {
-		return entry{}, fmt.Errorf("read the properties of the entry: %w", err)
-	}
-	return e, nil
-}
+func parseEntry(properties map[string]any) (entry, error) { return decodeProperties[entry](properties) }
 
 func (networkACLEntries) Identifier(desired map[string]any) string {
 	acl, number := text(desired, "NetworkAclId"), scalar(desired["RuleNumber"])

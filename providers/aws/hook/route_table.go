@@ -9,7 +9,7 @@ import (
 )
 
 func readRouteTables(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("route-table-id", identifiers, func(filters []types.Filter, token *string) ([]types.RouteTable, *string, error) {
 		out, err := client.DescribeRouteTables(ctx, &ec2.DescribeRouteTablesInput{Filters: filters, NextToken: token})
 		if err != nil {

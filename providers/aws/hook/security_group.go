@@ -14,7 +14,7 @@ import (
 )
 
 func readSecurityGroups(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("group-id", identifiers, func(filters []types.Filter, token *string) ([]types.SecurityGroup, *string, error) {
 		out, err := client.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{Filters: filters, NextToken: token})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 var subnetUnread = []string{"NetworkAclAssociationId"}
 
 func readSubnets(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("subnet-id", identifiers, func(filters []types.Filter, token *string) ([]types.Subnet, *string, error) {
 		out, err := client.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: filters, NextToken: token})
 		if err != nil {

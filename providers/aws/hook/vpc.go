@@ -13,7 +13,7 @@ import (
 var vpcUnread = []string{"DefaultNetworkAcl", "DefaultSecurityGroup", "EnableDnsHostnames", "EnableDnsSupport", "VpcEncryptionControl"}
 
 func readVPCs(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
-	client := ec2.NewFromConfig(config)
+	client := newReader(config)
 	return readEC2("vpc-id", identifiers, func(filters []types.Filter, token *string) ([]types.Vpc, *string, error) {
 		out, err := client.DescribeVpcs(ctx, &ec2.DescribeVpcsInput{Filters: filters, NextToken: token})
 		if err != nil {

@@ -1,5 +1,6 @@
 // Package schema has the schemas of the resource types that hooks serve instead of the Cloud Control API. They
-// are AWS's schemas with the identifiers and verbs of the handlers here.
+// are AWS's schemas with the identifiers and verbs of the handlers here; those of DocumentDB are written from the
+// documentation of its API.
 //
 // Pure: it decides from values alone.
 package schema
@@ -15,7 +16,9 @@ import (
 var files embed.FS
 
 // Names returns the names of the types, sorted.
-func Names() []string { return []string{"AWS::EC2::NetworkAclEntry", "AWS::IAM::AccessKey"} }
+func Names() []string {
+	return []string{"AWS::DocDB::DBCluster", "AWS::DocDB::DBInstance", "AWS::EC2::NetworkAclEntry", "AWS::IAM::AccessKey"}
+}
 
 // Raw returns the schema of a type as JSON; nil if there is no such type.
 func Raw(name string) []byte {
