@@ -22,7 +22,8 @@ const (
 	NamespacedIdentityUsage = "let ProviderConfigs, which belong to a namespace, use the identity of this process"
 )
 
-// Provider returns the provider with the options that the flags say.
+// Provider returns the provider with the options that the flags say. The metrics server of the program serves its
+// metrics.
 func (f Flags) Provider() (managed.Provider, error) {
 	if f.TypesFile != "" {
 		if err := catalog.UseFile(f.TypesFile); err != nil {
@@ -31,7 +32,9 @@ func (f Flags) Provider() (managed.Provider, error) {
 	}
 	var o Options
 	o.Account.LocalEndpoints, o.Account.NamespacedIdentity = f.LocalEndpoints, f.NamespacedIdentity
-	return Provider(o), nil
+	p, m := newProvider(o)
+	m.Register()
+	return p, nil
 }
 
 // Program returns the provider as a program of its own.

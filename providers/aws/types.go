@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/providers/aws/crd"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
+	"github.com/espalier-dev/espalier/providers/aws/override"
 	"github.com/espalier-dev/espalier/providers/aws/reference"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -26,8 +28,15 @@ type types struct {
 	accounts *accounts
 }
 
-// Match returns the names of the types that a pattern matches.
-func (*types) Match(pattern string) ([]string, error) { return catalog.Match(pattern) }
+// Match returns the names of the types that a pattern matches, without those that are not supported. One that is named
+// is among them, so that its activation says why. Of a type that others stand for, the error says which.
+func (*types) Match(pattern string) ([]string, error) {
+	if err := catalog.Instead(pattern); err != nil {
+		return nil, err
+	}
+	names, err := catalog.Match(pattern)
+	return slices.DeleteFunc(names, func(name string) bool { return name != pattern && override.Unsupported(name) != "" }), err
+}
 
 // TypeOf returns the type of a kind.
 func (*types) TypeOf(kind schema.GroupKind) (name string, clusterScoped, ok bool) {
@@ -42,11 +51,14 @@ const callTimeout = 2 * time.Minute
 // second of the about 25 that AWS allows for an account and region.
 const pollInterval = 5 * time.Minute
 
-// maxPollInterval is how often such a resource is observed if nothing has changed for a day.
+// maxPollInterval is how often a resource is observed at least, if nothing has changed for a day.
 const maxPollInterval = 20 * time.Minute
 
 // Open returns the kind of a type and its CustomResourceDefinition.
 func (c *types) Open(name string, clusterScoped bool) (managed.Kind, *apiextensionsv1.CustomResourceDefinition, error) {
+	if reason := override.Unsupported(name); reason != "" {
+		return managed.Kind{}, nil, fmt.Errorf("resource type %s is not supported: %s", name, reason)
+	}
 	t, err := catalog.Get(name)
 	if err != nil {
 		return managed.Kind{}, nil, err
@@ -74,7 +86,7 @@ func (c *types) Open(name string, clusterScoped bool) (managed.Kind, *apiextensi
 		Timeout:    callTimeout,
 		// Reads of many resources at once are cheap.
 		PollInterval:    map[bool]time.Duration{true: 0, false: pollInterval}[hooks.ReadMany != nil],
-		MaxPollInterval: map[bool]time.Duration{true: 0, false: maxPollInterval}[hooks.ReadMany != nil],
+		MaxPollInterval: maxPollInterval,
 		Connect: func(ctx context.Context, objects managed.Objects, m *unstructured.Unstructured) (managed.Client[*unstructured.Unstructured], error) {
 			at, err := c.accounts.connect(ctx, objects, m, name)
 			if err != nil {

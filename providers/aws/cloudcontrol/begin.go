@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -30,19 +31,16 @@ func (c *client) Begin(ctx context.Context, _ *unstructured.Unstructured, i exte
 	if err != nil {
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Message: bounded(err.Error())}}, nil
 	}
-	if i.Verb == external.Delete && c.hooks.BeforeDelete != nil {
-		waiting, err := c.beforeDelete(ctx, i)
-		if err != nil {
-			waiting = "prepare the deletion: " + err.Error()
-		}
-		if waiting != "" {
-			return external.Op{Err: &external.OpError{Class: external.Rejected, Message: c.redacted(waiting), RetryAfter: retryAfter(err)}}, nil
-		}
+	if notReady := c.prepareDeletion(ctx, i); notReady != nil {
+		return external.Op{Err: notReady}, nil
 	}
 	if err := c.account.Limiter.Wait(ctx, writes); err != nil {
 		return external.Op{Err: notSent(err)}, nil
 	}
 	c.forgetReads(string(i.Ref))
+	if i.Verb == external.Update {
+		c.conditional = conditionalChanges(c.Type, document)
+	}
 	event, err := c.call(ctx, i, document)
 	c.account.Limiter.Report(err)
 	switch {
@@ -55,7 +53,11 @@ func (c *client) Begin(ctx context.Context, _ *unstructured.Unstructured, i exte
 	case event == nil || aws.ToString(event.RequestToken) == "":
 		return external.Op{Err: &external.OpError{Message: "AWS has returned no request token"}}, nil
 	}
-	op := c.toOp(i.Verb, c.options.Now(), *event)
+	since := resume{verb: i.Verb, since: c.options.Now()}
+	if i.Verb == external.Update && c.last != nil {
+		since.step = c.last.step.Progress
+	}
+	op := c.toOp(since, *event)
 	if op.Done {
 		c.forgetReads(string(op.Ref))
 	}
@@ -92,6 +94,22 @@ func encode(value any) (string, error) {
 	return strings.TrimSpace(b.String()), err
 }
 
+// prepareDeletion does what the hook of the type does before a deletion. It returns why nothing can be deleted yet;
+// nil if it can.
+func (c *client) prepareDeletion(ctx context.Context, i external.Intent) *external.OpError {
+	if i.Verb != external.Delete || c.hooks.BeforeDelete == nil {
+		return nil
+	}
+	waiting, err := c.beforeDelete(ctx, i)
+	if err != nil {
+		waiting = "prepare the deletion: " + err.Error()
+	}
+	if waiting == "" {
+		return nil
+	}
+	return &external.OpError{Class: external.Rejected, Message: c.redacted(waiting), RetryAfter: retryAfter(err)}
+}
+
 func (c *client) beforeDelete(ctx context.Context, i external.Intent) (waiting string, err error) {
 	properties, found, err := c.readOne(ctx, string(i.Ref))
 	if err != nil || !found {
@@ -124,15 +142,25 @@ func (c *client) call(ctx context.Context, i external.Intent, document string) (
 	}
 }
 
-// resume is what Poll continues with: the verb, when the operation began, and AWS's request token.
+// resume is what Poll continues with: the verb, when the operation began, AWS's request token, the properties of an update
+// that AWS changes only in some cases, and, for messages, which step of a change it is.
 type resume struct {
-	verb  external.Verb
-	since time.Time
-	token string
+	verb        external.Verb
+	since       time.Time
+	token       string
+	conditional []string
+	step        string
 }
 
 func (r resume) String() string {
-	return string(r.verb) + "/" + strconv.FormatInt(r.since.Unix(), 10) + "/" + r.token
+	verb := string(r.verb)
+	if len(r.conditional) > 0 || r.step != "" {
+		verb += ":" + strings.Join(r.conditional, ",")
+	}
+	if r.step != "" {
+		verb += ":" + url.QueryEscape(r.step)
+	}
+	return verb + "/" + strconv.FormatInt(r.since.Unix(), 10) + "/" + r.token
 }
 
 func parseResume(text string) (resume, error) {
@@ -141,7 +169,16 @@ func parseResume(text string) (resume, error) {
 		return resume{}, fmt.Errorf("the operation cannot be continued with %q", text)
 	}
 	since, err := strconv.ParseInt(parts[1], 10, 64)
-	return resume{external.Verb(parts[0]), time.Unix(since, 0), parts[2]}, err
+	verb, details, _ := strings.Cut(parts[0], ":")
+	names, step, _ := strings.Cut(details, ":")
+	r := resume{verb: external.Verb(verb), since: time.Unix(since, 0), token: parts[2]}
+	if names != "" {
+		r.conditional = strings.Split(names, ",")
+	}
+	if err == nil {
+		r.step, err = url.QueryUnescape(step)
+	}
+	return r, err
 }
 
 // Poll returns the state of an operation.
@@ -150,6 +187,7 @@ func (c *client) Poll(ctx context.Context, _ *unstructured.Unstructured, was ext
 	if err != nil {
 		return external.Op{}, err
 	}
+	c.conditional = r.conditional
 	event, err := c.status(ctx, r.token)
 	switch {
 	case codeOf(err) == codeTokenNotFound && c.options.Now().Sub(r.since) > c.timeout(r.verb):
@@ -162,7 +200,7 @@ func (c *client) Poll(ctx context.Context, _ *unstructured.Unstructured, was ext
 	if aws.ToString(event.Identifier) == "" && was.Ref != "" {
 		event.Identifier = aws.String(string(was.Ref)) // an earlier event has named the resource, so that it exists
 	}
-	op := c.toOp(r.verb, r.since, event)
+	op := c.toOp(r, event)
 	if op.Done {
 		c.forgetReads(string(op.Ref))
 	}
@@ -207,20 +245,24 @@ const (
 	maxPoll = time.Minute
 )
 
+// pollDelay is when an operation of some age is polled again.
+func pollDelay(age time.Duration) time.Duration { return min(maxPoll, 2*minPoll+age/10) }
+
 // toOp converts the progress of a request.
-func (c *client) toOp(verb external.Verb, since time.Time, event types.ProgressEvent) external.Op {
-	op := external.Op{
-		Resume: resume{verb, since, aws.ToString(event.RequestToken)}.String(), State: string(event.OperationStatus),
-		Ref: external.Ref(aws.ToString(event.Identifier)),
+func (c *client) toOp(r resume, event types.ProgressEvent) external.Op {
+	r.token, r.conditional = aws.ToString(event.RequestToken), c.conditional
+	op := external.Op{Resume: r.String(), State: string(event.OperationStatus), Ref: external.Ref(aws.ToString(event.Identifier))}
+	if r.step != "" {
+		op.State += ": " + r.step
 	}
 	switch event.OperationStatus {
 	case types.OperationStatusSuccess:
 		op.Done = true
 	case types.OperationStatusFailed, types.OperationStatusCancelComplete:
-		return c.toFailure(verb, op, event)
+		return c.toFailure(r.verb, op, event)
 	default:
 		now := c.options.Now()
-		op.RetryAfter = min(maxPoll, 2*minPoll+now.Sub(since)/10)
+		op.RetryAfter = pollDelay(now.Sub(r.since))
 		if event.RetryAfter != nil {
 			op.RetryAfter = event.RetryAfter.Sub(now)
 		}

@@ -31,6 +31,10 @@ type client struct {
 	secretErr error
 	// last is what was last observed, and what follows from it.
 	last *observed
+	// isBusy reports whether a handler has last read a resource that was being changed.
+	isBusy bool
+	// conditional are the properties of the update in flight that AWS changes only in some cases.
+	conditional []string
 }
 
 // observed is a resource as it was read.
@@ -39,6 +43,8 @@ type observed struct {
 	properties map[string]any
 	comparison model.Comparison
 	patch      []model.Operation
+	// step is the part of a change that is next, if AWS makes it only in steps.
+	step hook.Step
 }
 
 // Connect returns a client for one managed resource.
@@ -57,12 +63,17 @@ func (k *Kind) Connect(ctx context.Context, account *Account, objects managed.Ob
 		return c.connectHandler(ctx)
 	}
 	if k.caps.Naming == external.CallerAssigned {
-		if key, err := c.Identify(m); err == nil {
-			model.SetIdentifier(k.Type, c.creation, key.Name)
-			model.SetIdentifier(k.Type, c.wanted, key.Name)
-		}
+		c.setIdentifier()
 	}
 	return c, nil
+}
+
+// setIdentifier sets the properties that the identifier consists of, which may come from the object's name.
+func (c *client) setIdentifier() {
+	if key, err := c.Identify(c.object); err == nil {
+		model.SetIdentifier(c.Type, c.creation, key.Name)
+		model.SetIdentifier(c.Type, c.wanted, key.Name)
+	}
 }
 
 // Identify returns a key of account, region and type, with the identifier if the caller chooses it.
@@ -91,10 +102,10 @@ func (c *client) Observe(ctx context.Context, _ *unstructured.Unstructured, ref 
 	}
 	o, seen := c.observation(ref, properties)
 	c.last = seen
-	if o.Ready == external.Yes && c.hooks.Connection != nil && c.object.GetDeletionTimestamp() == nil {
-		o.Connection = merged(o.Connection, c.hooks.Connection(c.target(string(ref), properties)))
+	if c.hooks.Step != nil && len(seen.comparison.Differences) > 0 {
+		c.takeStep(ctx, &o)
 	}
-	return o, nil
+	return o, c.addConnection(ctx, &o, ref, properties)
 }
 
 // target is a resource for hooks.
@@ -123,6 +134,7 @@ func (c *client) observation(ref external.Ref, properties map[string]any) (exter
 	seen := &observed{ref: ref, properties: read, comparison: model.Compare(c.Type, wanted, read)}
 	seen.patch = model.Patch(c.Type, seen.comparison, wanted, read)
 	shown, secrets := hideSecrets(model.Shape(c.Type, properties))
+	maps.DeleteFunc(secrets, func(name string, _ []byte) bool { return model.HasSecretRef(c.creation[name]) }) // they are in a Secret already
 	o := external.Observation{
 		Presence: external.Present, Ref: ref, Mark: c.mark(properties), UpToDate: external.Yes, Ready: external.Yes,
 		AtProvider: shown, LateInit: c.chosen(properties), Connection: secrets,
@@ -145,8 +157,15 @@ func (c *client) chosen(properties map[string]any) map[string]any {
 	for _, name := range c.hooks.Unread {
 		delete(out, name)
 	}
+	for _, name := range upgraded {
+		delete(out, name)
+	}
 	return out
 }
+
+// upgraded are properties that AWS changes by itself, with automatic upgrades. In the spec they would ask for the former
+// version after an upgrade.
+var upgraded = []string{"EngineVersion", "ReleaseVersion", "Version"}
 
 // normalized applies the hook of the type.
 func (c *client) normalized(properties map[string]any) map[string]any {
@@ -192,6 +211,9 @@ func (c *client) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen 
 	case external.Update:
 		if c.last == nil || c.last.ref != seen.Ref {
 			return nil, fmt.Errorf("Prepare was called before Observe %q", seen.Ref)
+		}
+		if len(c.last.patch) == 0 && c.last.step.Refused != "" {
+			return nil, errors.New(c.last.step.Refused)
 		}
 		if len(c.last.patch) == 0 {
 			return nil, c.immutableError()

@@ -206,6 +206,17 @@ func TestSecretsThatAWSReturnsAreConnectionDetails(t *testing.T) {
 	}
 }
 
+// TestVersionsThatAWSUpgradesAreNotStored has a database that gets a size and a version from AWS.
+func TestVersionsThatAWSUpgradesAreNotStored(t *testing.T) {
+	w := newWorld(t, "AWS::RDS::DBInstance", map[string]any{"Engine": "postgres"}, hook.Hooks{})
+	ref := w.create()
+	w.cloud.Change("AWS::RDS::DBInstance", string(ref), func(p map[string]any) { p["EngineVersion"], p["StorageType"] = "17.2", "gp3" })
+	_, o := w.observe(ref)
+	if _, stored := o.LateInit["EngineVersion"]; stored || o.LateInit["StorageType"] != "gp3" {
+		t.Errorf("late initialization stores %v", o.LateInit)
+	}
+}
+
 func TestAForgottenRequestHasEndedAfterItsTime(t *testing.T) {
 	w := newWorld(t, "AWS::EC2::VPC", map[string]any{"CidrBlock": "10.0.0.0/16"}, hook.Hooks{})
 	c := w.connect()

@@ -21,7 +21,7 @@ func (c *client) afterConflict(ctx context.Context, i external.Intent, conflict 
 			return external.Op{}, c.readError("get the status of the request of", err)
 		}
 		if c.isOperation(i, event) {
-			return c.toOp(i.Verb, c.options.Now(), event), nil
+			return c.toOp(resume{verb: i.Verb, since: c.options.Now()}, event), nil
 		}
 	}
 	event, mayRun, err := c.findRequest(ctx, i)
@@ -29,7 +29,7 @@ func (c *client) afterConflict(ctx context.Context, i external.Intent, conflict 
 	case err != nil:
 		return external.Op{}, err
 	case event != nil:
-		return c.toOp(i.Verb, c.options.Now(), *event), nil
+		return c.toOp(resume{verb: i.Verb, since: c.options.Now()}, *event), nil
 	case mayRun:
 		return external.Op{Err: &external.OpError{
 			Code: codeTokenConflict, Message: "the call was received before, and its operation may still run", RetryAfter: concurrentDelay,

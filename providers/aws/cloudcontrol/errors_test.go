@@ -71,7 +71,7 @@ func TestFailedRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.event.OperationStatus, tc.event.RequestToken = types.OperationStatusFailed, aws.String("y")
 			c := newClient(t, tc.typ)
-			got := c.toOp(tc.verb, c.options.Now(), tc.event)
+			got := c.toOp(resume{verb: tc.verb, since: c.options.Now()}, tc.event)
 			if !got.Done || got.Err == nil || got.Err.Class != tc.class || got.Ref != tc.ref || got.Err.Mismatch != tc.mismatch {
 				t.Errorf("got %+v, %+v", got, got.Err)
 			}
@@ -81,7 +81,7 @@ func TestFailedRequests(t *testing.T) {
 
 func TestADeletionOfWhatIsGoneSucceeds(t *testing.T) {
 	c := newClient(t, "AWS::IAM::Role")
-	op := c.toOp(external.Delete, c.options.Now(), types.ProgressEvent{OperationStatus: types.OperationStatusFailed, ErrorCode: "NotFound"})
+	op := c.toOp(resume{verb: external.Delete, since: c.options.Now()}, types.ProgressEvent{OperationStatus: types.OperationStatusFailed, ErrorCode: "NotFound"})
 	if !op.Done || op.Err != nil {
 		t.Errorf("got %+v", op)
 	}

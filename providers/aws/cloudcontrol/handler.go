@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/providers/aws/hook"
+	"github.com/espalier-dev/espalier/providers/aws/model"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 	"github.com/espalier-dev/espalier/sdk/managed"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// handlerCaps returns what a handler can do: it has neither tokens nor marks.
+// handlerCaps returns what a handler can do: it has no tokens, and no search.
 func handlerCaps(t *resourcetype.Type, h hook.Handler, o Options) external.Caps {
 	caps := external.Caps{Settle: o.Settle}
 	if h.Identifier(sample(t)) == "" {
@@ -56,6 +59,9 @@ type handled struct {
 // connectHandler returns the client of a managed resource that a handler serves.
 func (c *client) connectHandler(ctx context.Context) (managed.Client[*unstructured.Unstructured], error) {
 	h := &handled{client: c, handler: c.hooks.Handler}
+	if c.hasName() {
+		c.setIdentifier()
+	}
 	isNamed := c.object.GetAnnotations()[resource.ExternalNameAnnotation] != ""
 	if c.caps.Naming == external.CallerAssigned || isNamed || c.object.GetDeletionTimestamp() != nil {
 		return h, nil
@@ -73,11 +79,19 @@ func (c *client) connectHandler(ctx context.Context) (managed.Client[*unstructur
 	return h, nil
 }
 
+// hasName reports whether the identifier is one property, a name, for which that of the object stands.
+func (c *client) hasName() bool {
+	return len(c.Type.PrimaryIdentifier) == 1 && !model.IsServerAssigned(c.Type)
+}
+
 // Identify returns the identifier that the properties determine.
 func (h *handled) Identify(m *unstructured.Unstructured) (external.Key, error) {
 	key := external.Key{Scope: h.account.Scope, Type: h.Type.Name}
-	if h.caps.Naming == external.ProviderAssigned {
+	switch {
+	case h.caps.Naming == external.ProviderAssigned:
 		return key, nil
+	case h.hasName():
+		return h.client.Identify(m)
 	}
 	if key.Name = m.GetAnnotations()[resource.ExternalNameAnnotation]; key.Name == "" {
 		key.Name = h.handler.Identifier(h.creation)
@@ -101,6 +115,7 @@ func (c *client) readHandled(ctx context.Context, identifier string) (properties
 	if err != nil || r == nil {
 		return nil, false, err
 	}
+	c.isBusy = r.Busy
 	return r.Properties, true, nil
 }
 
@@ -110,6 +125,9 @@ type handledRequest struct {
 	Earlier []string       `json:"earlier,omitempty"`
 	Secrets []placedSecret `json:"secrets,omitempty"`
 }
+
+// busyDelay is when a change is requested again that was refused since the resource is being changed.
+const busyDelay = 15 * time.Second
 
 // maxEarlier bounds the resources that exist before a creation: a request names all of them.
 const maxEarlier = 1000
@@ -123,6 +141,9 @@ func (h *handled) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen
 			return nil, fmt.Errorf("there are %d resources of type %s beside this one; at most %d are supported", len(h.earlier), h.Type.Name, maxEarlier)
 		}
 		desired, r.Earlier = h.creation, h.earlier
+		if model.Sent(h.Type, h.creation) != "" {
+			desired = h.tagged(desired, map[string]string{model.TagSent: model.Sent(h.Type, h.wanted)})
+		}
 	case external.Update:
 		if h.last == nil || h.last.ref != seen.Ref {
 			return nil, fmt.Errorf("Prepare was called before Observe %q", seen.Ref)
@@ -130,6 +151,7 @@ func (h *handled) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen
 		if len(h.last.comparison.Immutable().Differences) > 0 {
 			return nil, h.immutableError()
 		}
+		desired = h.withAllTags(desired)
 	case external.Delete:
 		return nil, nil
 	}
@@ -140,11 +162,33 @@ func (h *handled) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen
 	return encodeRequest(r)
 }
 
-// Begin calls the handler, whose calls are done when they return.
+// withAllTags returns a desired state with all tags that the resource is to have, ours included, or without tags if
+// they stay as they are.
+func (h *handled) withAllTags(desired map[string]any) map[string]any {
+	if h.tags.Property == "" {
+		return desired
+	}
+	out := maps.Clone(desired)
+	delete(out, h.tags.Property)
+	for _, o := range h.last.patch {
+		if o.Path == model.Pointer([]any{h.tags.Property}) {
+			out[h.tags.Property] = o.Value
+		}
+	}
+	return out
+}
+
+// Begin calls the handler.
 func (h *handled) Begin(ctx context.Context, _ *unstructured.Unstructured, i external.Intent) (external.Op, error) {
 	desired, earlier, err := h.decode(i)
 	if err != nil {
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Message: bounded(err.Error())}}, nil
+	}
+	if notReady := h.prepareDeletion(ctx, i); notReady != nil {
+		return external.Op{Err: notReady}, nil
+	}
+	if i.Verb == external.Update && h.isBusy {
+		return external.Op{Err: &external.OpError{Class: external.Rejected, RetryAfter: busyDelay, Message: "it is being changed, and can be changed again when that has ended"}}, nil
 	}
 	if err := h.account.Limiter.Wait(ctx, writes); err != nil {
 		return external.Op{Err: notSent(err)}, nil
@@ -166,7 +210,32 @@ func (h *handled) Begin(ctx context.Context, _ *unstructured.Unstructured, i ext
 	case errors.As(err, &lost):
 		return external.Op{Err: &external.OpError{Class: external.Rejected, Mismatch: true, Message: bounded(lost.Message)}}, nil
 	case err != nil:
-		return external.Op{Err: h.callError(i.Verb, err)}, nil
+		out := h.callError(i.Verb, err)
+		if h.isBusy && out.RetryAfter == 0 {
+			out.RetryAfter = busyDelay
+		}
+		return external.Op{Err: out}, nil
+	}
+	if h.hooks.Asynchronous {
+		op.Done, op.RetryAfter = false, minPoll
+		op.Resume = resume{verb: i.Verb, since: h.options.Now(), token: string(op.Ref)}.String()
+	}
+	return op, nil
+}
+
+// Poll reads the resource of a call that returns before it is done.
+func (h *handled) Poll(ctx context.Context, _ *unstructured.Unstructured, was external.Op) (external.Op, error) {
+	r, err := parseResume(was.Resume)
+	if err != nil {
+		return external.Op{}, err
+	}
+	properties, found, err := h.readOne(ctx, r.token)
+	if err != nil {
+		return external.Op{}, h.readError("read", err)
+	}
+	op := external.Op{Resume: was.Resume, Ref: external.Ref(r.token), Done: !found || !h.isBusy}
+	if !op.Done {
+		op.State, op.RetryAfter = bounded(h.stateOf(properties)), pollDelay(h.options.Now().Sub(r.since))
 	}
 	return op, nil
 }
@@ -184,15 +253,13 @@ func (h *handled) decode(i external.Intent) (desired map[string]any, earlier []s
 		earlier = append(earlier, fmt.Sprint(id))
 	}
 	desired, _ = stored["desired"].(map[string]any)
+	if i.Verb == external.Create && h.caps.Marked && i.Mark.ID != "" {
+		desired = h.tagged(desired, map[string]string{model.TagBinding: i.Mark.ID, model.TagOwner: i.Mark.Owner})
+	}
 	return desired, earlier, nil
 }
 
-// Find is not called: a handler has no marks.
+// Find is not called: what a handler serves is found by its identifier.
 func (*handled) Find(context.Context, *unstructured.Unstructured, external.Key, external.Mark) ([]external.Observation, error) {
-	return nil, errors.New("resources that a handler serves have no marks")
-}
-
-// Poll is not called: an operation is done when Begin returns.
-func (*handled) Poll(context.Context, *unstructured.Unstructured, external.Op) (external.Op, error) {
-	return external.Op{}, errors.New("there is no operation to poll")
+	return nil, errors.New("resources that a handler serves are not searched")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
 
 	"github.com/espalier-dev/espalier/providers/aws/hook"
+	"github.com/espalier-dev/espalier/providers/aws/metrics"
 	"github.com/espalier-dev/espalier/providers/aws/model"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
@@ -27,6 +28,8 @@ type API interface {
 // Account is an AWS account and region with what all its clients share.
 type Account struct {
 	API API
+	// Tagging is optional: with it, a long search asks it first.
+	Tagging Tagging
 	// ID is the account's number.
 	ID, Region string
 	// Scope is that of external.Key.
@@ -39,6 +42,8 @@ type Account struct {
 	// Limiter and Reads are optional.
 	Limiter *Limiter
 	Reads   *Reads
+	// Metrics count what is read; nil counts nothing.
+	Metrics *metrics.Metrics
 }
 
 // Options say how the Cloud Control API behaves.
@@ -86,7 +91,8 @@ func NewKind(t *resourcetype.Type, hooks hook.Hooks, o Options) *Kind {
 		k.caps.Naming = external.ProviderAssigned
 	}
 	if hooks.Handler != nil {
-		k.caps, k.tags = handlerCaps(t, hooks.Handler, o), model.Tags{}
+		k.caps = handlerCaps(t, hooks.Handler, o)
+		k.caps.Marked = k.tags.Property != "" && k.tags.AtCreation
 	}
 	return k
 }

@@ -5,15 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/espalier-dev/espalier/providers/aws/metrics"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
-)
-
-// priority is who goes first when calls wait.
-type priority int
-
-const (
-	writes priority = iota
-	reads
 )
 
 // Rates of a Limiter, in calls a second. AWS does not publish its limits; about 30 a second were measured.
@@ -23,18 +16,20 @@ const (
 	maxRate     = 25.0
 	// gain is how much the rate grows in a second of full use without throttling.
 	gain = 0.5
-	// reserved is after how many writes in a row a waiting read goes first.
-	reserved = 3
 )
 
-// Limiter limits the calls to one account and region, of all types together. Its rate grows slowly and is
-// halved when AWS throttles. Calls that change something go before those that read, but not without end. A nil
-// Limiter does not limit. It is safe for concurrent use.
+// Limiter limits the calls to one account and region, of all types and namespaces together. Its rate grows slowly
+// and is halved when AWS throttles. When calls wait, namespaces take turns. A nil Limiter does not limit. It is safe
+// for concurrent use.
 type Limiter struct {
 	*bucket
+	// namespace is with which the calls take turns; empty for cluster-scoped managed resources.
+	namespace string
 	// maxWait is how long a call waits. Longer, it would keep a worker that other accounts need; so the managed
 	// resource is reconciled again instead, after that time or the delay that AWS asks for.
 	maxWait time.Duration
+	// metrics count the waits; nil counts nothing.
+	metrics *metrics.Metrics
 }
 
 // bucket is the state of a Limiter.
@@ -45,33 +40,33 @@ type bucket struct {
 	updated time.Time
 	// blocked is until when no call is made, halved when the rate was last halved.
 	blocked, halved time.Time
-	waiting         [2][]*waiter
-	// inRow counts the writes since a read.
-	inRow int
-	timer *time.Timer
+	waiting         turns
+	timer           *time.Timer
 
-	calls, throttled int64
-}
-
-type waiter struct {
-	ready chan struct{}
-	gone  bool
+	throttled, notSent int64
 }
 
 const (
 	// maxWait is the longest wait; after a restart, many managed resources wait for their first read.
 	maxWait = 30 * time.Second
-	// maxNamespacedWait is that for the configurations of namespaces, which have their own rates.
+	// maxNamespacedWait is that for ProviderConfigs: a namespace chooses their accounts, and how slow they are.
 	maxNamespacedWait = 2 * time.Second
 )
 
-// NewLimiter returns a limiter.
-func NewLimiter() *Limiter {
-	return &Limiter{&bucket{rate: initialRate, tokens: initialRate, updated: time.Now()}, maxWait}
+// NewLimiter returns a limiter. Metrics, which may be nil, count the waits.
+func NewLimiter(m *metrics.Metrics) *Limiter {
+	return &Limiter{metrics: m, bucket: &bucket{rate: initialRate, tokens: initialRate, updated: time.Now()}, maxWait: maxWait}
 }
 
-// ForNamespace returns the same limiter with the shorter wait of a configuration of a namespace.
-func (l *Limiter) ForNamespace() *Limiter { return &Limiter{l.bucket, maxNamespacedWait} }
+// For returns the same limiter for the managed resources of a namespace; of none for cluster-scoped ones.
+// With ownConfig, the configuration belongs to the namespace, and its calls wait for a shorter time.
+func (l *Limiter) For(namespace string, ownConfig bool) *Limiter {
+	longest := maxWait
+	if ownConfig {
+		longest = maxNamespacedWait
+	}
+	return &Limiter{bucket: l.bucket, namespace: namespace, maxWait: longest, metrics: l.metrics}
+}
 
 // Wait waits until a call may be made. It returns an error if the context ends before, and an external.OpError
 // with a delay if the wait would be too long.
@@ -79,13 +74,16 @@ func (l *Limiter) Wait(ctx context.Context, p priority) error {
 	if err := ctx.Err(); err != nil || l == nil {
 		return err
 	}
+	began := time.Now()
+	defer func() { l.metrics.ObserveWait(p.String(), time.Since(began)) }()
 	l.mu.Lock()
 	if blocked := time.Until(l.blocked); blocked > l.maxWait {
+		l.notSent++
 		l.mu.Unlock()
 		return limited(blocked)
 	}
-	w := &waiter{ready: make(chan struct{})}
-	l.waiting[p] = append(l.waiting[p], w)
+	w := &waiter{namespace: l.namespace, priority: p, ready: make(chan struct{})}
+	l.waiting.push(w)
 	l.release()
 	l.mu.Unlock()
 	timeout := time.NewTimer(l.maxWait)
@@ -105,8 +103,9 @@ func (l *Limiter) Wait(ctx context.Context, p priority) error {
 		return nil // it was released at the same time
 	default:
 	}
-	w.gone = true
+	l.waiting.remove(w)
 	if err == nil {
+		l.notSent++
 		err = limited(max(l.maxWait, time.Until(l.blocked)))
 	}
 	return err
@@ -126,16 +125,15 @@ func (l *Limiter) release() {
 	l.tokens = min(max(1, l.rate), l.tokens+now.Sub(l.updated).Seconds()*l.rate)
 	l.updated = now
 	for !now.Before(l.blocked) && l.tokens >= 1 {
-		w := l.next()
+		w := l.waiting.pop()
 		if w == nil {
 			return
 		}
 		l.tokens--
-		l.calls++
 		l.rate = min(maxRate, l.rate+gain/l.rate)
 		close(w.ready)
 	}
-	if len(l.waiting[writes])+len(l.waiting[reads]) == 0 {
+	if l.waiting.len() == 0 {
 		return
 	}
 	delay := time.Duration((1 - l.tokens) / l.rate * float64(time.Second))
@@ -148,28 +146,6 @@ func (l *Limiter) release() {
 		defer l.mu.Unlock()
 		l.release()
 	})
-}
-
-// next takes the waiter that goes first; nil without one.
-func (l *Limiter) next() *waiter {
-	for p := range l.waiting {
-		for len(l.waiting[p]) > 0 && l.waiting[p][0].gone {
-			l.waiting[p] = l.waiting[p][1:]
-		}
-	}
-	p := writes
-	if len(l.waiting[writes]) == 0 || len(l.waiting[reads]) > 0 && l.inRow >= reserved {
-		p = reads
-	}
-	if len(l.waiting[p]) == 0 {
-		return nil
-	}
-	if l.inRow++; p == reads {
-		l.inRow = 0
-	}
-	w := l.waiting[p][0]
-	l.waiting[p] = l.waiting[p][1:]
-	return w
 }
 
 // maxBlocked bounds the delay that AWS asks for.
@@ -193,17 +169,18 @@ func (l *Limiter) Report(err error) {
 	}
 }
 
-// Limits is the state of a limiter.
-type Limits struct {
-	// Rate is the calls a second, Waiting how many calls wait. Calls and Throttled count calls.
-	Rate             float64
-	Waiting          int
-	Calls, Throttled int64
+// State is what a limiter does now.
+type State struct {
+	// Rate is the calls a second, Waiting how many calls wait. Throttled are the calls that AWS has throttled,
+	// NotSent those that would have waited too long.
+	Rate               float64
+	Waiting            int
+	Throttled, NotSent int64
 }
 
 // State returns the state, for metrics.
-func (l *Limiter) State() Limits {
+func (l *Limiter) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Limits{l.rate, len(l.waiting[writes]) + len(l.waiting[reads]), l.calls, l.throttled}
+	return State{l.rate, l.waiting.len(), l.throttled, l.notSent}
 }

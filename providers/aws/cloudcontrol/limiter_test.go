@@ -3,7 +3,6 @@ package cloudcontrol
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,7 +18,7 @@ var throttling = &types.ThrottlingException{Message: aws.String("Rate exceeded")
 
 func TestTheRateIsHalvedByThrottlingAndGrowsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter()
+		l := NewLimiter(nil)
 		l.Report(throttling)
 		l.Report(throttling) // at the same time, so it is one event
 		if got := l.State().Rate; got != initialRate/2 {
@@ -39,7 +38,7 @@ func TestTheRateIsHalvedByThrottlingAndGrowsAgain(t *testing.T) {
 }
 
 func TestOtherErrorsDoNotChangeTheRate(t *testing.T) {
-	l := NewLimiter()
+	l := NewLimiter(nil)
 	l.Report(&types.InvalidRequestException{Message: aws.String("no")})
 	l.Report(errors.New("no connection"))
 	if got := l.State().Rate; got != initialRate {
@@ -51,27 +50,60 @@ func TestOtherErrorsDoNotChangeTheRate(t *testing.T) {
 	}
 }
 
-func TestWritesGoFirstAndReadsDoNotStarve(t *testing.T) {
+// TestAnotherNamespaceWaitsForOneCall has a namespace with many calls, as one with ten thousand objects has them.
+func TestAnotherNamespaceWaitsForOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter()
-		l.tokens = 0
-		var mu sync.Mutex
-		var order []priority
+		shared := NewLimiter(nil)
+		shared.tokens = 0
+		slot := time.Duration(float64(time.Second) / initialRate)
 		var all sync.WaitGroup
-		for _, p := range []priority{reads, reads, writes, writes, writes, writes, writes} {
+		many := shared.For("many", false)
+		for range 200 {
 			all.Go(func() {
-				if err := l.Wait(t.Context(), p); err != nil {
+				if err := many.Wait(t.Context(), writes); err != nil {
 					t.Error(err)
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, p)
 			})
-			synctest.Wait()
+		}
+		synctest.Wait()
+		for _, namespace := range []string{"few", ""} {
+			for range 3 {
+				began := time.Now()
+				if err := shared.For(namespace, false).Wait(t.Context(), reads); err != nil {
+					t.Fatal(err)
+				}
+				if waited := time.Since(began); waited > 2*slot+time.Millisecond {
+					t.Errorf("namespace %q: a call has waited %s; a slot takes %s", namespace, waited, slot)
+				}
+			}
+		}
+		if waiting := shared.State().Waiting; waiting < 150 {
+			t.Errorf("only %d calls of the other namespace wait", waiting)
 		}
 		all.Wait()
-		if want := []priority{writes, writes, writes, reads, writes, writes, reads}; !slices.Equal(order, want) {
-			t.Errorf("the order is %v", order)
+	})
+}
+
+// TestACallThatWaitsNoLongerHasNoTurn ends waits of one namespace: another one's are not delayed by them.
+func TestACallThatWaitsNoLongerHasNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := NewLimiter(nil)
+		shared.tokens = 0
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if err := shared.For("gone", false).Wait(ctx, writes); !errors.Is(err, context.Canceled) {
+					t.Errorf("a canceled wait returns %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		all.Wait()
+		began := time.Now()
+		if err := shared.Wait(t.Context(), reads); err != nil || time.Since(began) > 101*time.Millisecond || shared.State().Waiting != 0 {
+			t.Errorf("after %s: %v; %d wait", time.Since(began), err, shared.State().Waiting)
 		}
 	})
 }
@@ -79,19 +111,22 @@ func TestWritesGoFirstAndReadsDoNotStarve(t *testing.T) {
 // TestALimitedCallKeepsNoWorker has AWS ask for a minute, and throttle without a delay.
 func TestALimitedCallKeepsNoWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter().ForNamespace()
+		l := NewLimiter(nil).For("team", true)
 		l.blocked = time.Now().Add(time.Minute)
 		began := time.Now()
 		var limited *external.OpError
 		if err := l.Wait(t.Context(), reads); !errors.As(err, &limited) || limited.RetryAfter != time.Minute || time.Since(began) != 0 {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		if err := NewLimiter().Wait(t.Context(), reads); err != nil {
+		if err := NewLimiter(nil).Wait(t.Context(), reads); err != nil {
 			t.Errorf("another limiter: %v", err)
 		}
 		l.blocked, l.tokens, l.rate = time.Time{}, -10, minRate
 		if err := l.Wait(t.Context(), writes); !errors.As(err, &limited) || limited.Class != external.Rejected || time.Since(began) != maxNamespacedWait {
 			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		if got := l.State().NotSent; got != 2 {
+			t.Errorf("%d calls count as not sent", got)
 		}
 		pass(time.Minute) // the timer of the limiter ends
 	})
@@ -99,7 +134,7 @@ func TestALimitedCallKeepsNoWorker(t *testing.T) {
 
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter()
+		l := NewLimiter(nil)
 		l.tokens, l.rate = 0, minRate
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

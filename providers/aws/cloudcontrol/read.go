@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol"
 
 	"github.com/espalier-dev/espalier/providers/aws/model"
+	"github.com/espalier-dev/espalier/providers/aws/response"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 
@@ -23,16 +24,62 @@ func (c *client) read(ctx context.Context, identifier string) (properties map[st
 		return c.readOne(ctx, identifier)
 	}
 	if unread, isKnown := c.unread(identifier); isKnown {
-		properties, found, err = c.account.Reads.Get(ctx, c.Type.Name, identifier, c.readMany)
+		properties, found, err = c.readTogether(ctx, identifier, unread)
 		if err != nil {
 			return nil, false, err
 		}
-		if properties = c.withUnread(properties, unread); found && !c.isUnreadDifferent(properties) {
+		if found && !c.isUnreadDifferent(properties) {
 			return properties, true, nil
 		}
 		// Only the read of one resource is certain about its absence, and about what the others leave out.
 	}
 	return c.readAlone(ctx, identifier)
+}
+
+// readTogether reads a resource with others. What an older result shows is confirmed before anything is changed or
+// reported because of it.
+func (c *client) readTogether(ctx context.Context, identifier string, unread map[string]any) (properties map[string]any, found bool, err error) {
+	properties, age, found, err := c.account.Reads.Get(ctx, c.Type.Name, identifier, c.ageLimit(), c.readMany)
+	properties = c.withUnread(properties, unread)
+	if err != nil || !found || age <= freshAge || c.isAsWanted(identifier, properties) {
+		return properties, found, err
+	}
+	properties, _, found, err = c.account.Reads.Get(ctx, c.Type.Name, identifier, 0, c.readMany)
+	return c.withUnread(properties, unread), found, err
+}
+
+// ageLimit is how old the result of a read may be: 0 if the spec has changed or somebody has requested a reconcile;
+// more if the resource is at rest.
+func (c *client) ageLimit() time.Duration {
+	handled, _, _ := unstructured.NestedString(c.object.Object, "status", "lastHandledReconcileAt")
+	observed, _, _ := unstructured.NestedInt64(c.object.Object, "status", "observedGeneration")
+	switch requested := c.object.GetAnnotations()[resource.ReconcileRequestedAtAnnotation]; {
+	case observed != c.object.GetGeneration() || requested != "" && requested != handled:
+		return 0
+	case c.object.GetDeletionTimestamp() == nil && c.isTrue(resource.Synced) && c.isTrue(resource.Ready):
+		return maxAge
+	}
+	return freshAge
+}
+
+// isAsWanted reports whether nothing has to be changed or reported: the resource can be used, and does not differ from
+// what is wanted, or it differs and may not be updated.
+func (c *client) isAsWanted(identifier string, properties map[string]any) bool {
+	o, _ := c.observation(external.Ref(identifier), properties)
+	return o.Ready == external.Yes && (o.UpToDate == external.Yes || !c.mayUpdate())
+}
+
+// mayUpdate reports whether the policies of the managed resource allow updates.
+func (c *client) mayUpdate() bool {
+	names, isSet, _ := unstructured.NestedStringSlice(c.object.Object, "spec", "managementPolicies")
+	if !isSet {
+		return true
+	}
+	policies := make(resource.Policies, 0, len(names))
+	for _, name := range names {
+		policies = append(policies, resource.Action(name))
+	}
+	return policies.Allow(resource.ActionUpdate)
 }
 
 // unread returns the properties that only the read of one resource returns, as they were at the last one. isKnown
@@ -48,15 +95,15 @@ func (c *client) unread(identifier string) (values map[string]any, isKnown bool)
 	case last != nil && (!isWanted || last.generation == c.object.GetGeneration()):
 		return last.values, true
 	}
-	return shown, last == nil && (!isWanted || c.isSynced())
+	return shown, last == nil && (!isWanted || c.isTrue(resource.Synced))
 }
 
-// isSynced reports whether the status is about the resource as the spec wants it.
-func (c *client) isSynced() bool {
+// isTrue reports whether a condition is true for the spec as it is.
+func (c *client) isTrue(conditionType string) bool {
 	conditions, _, _ := unstructured.NestedSlice(c.object.Object, "status", "conditions")
 	for _, item := range conditions {
 		condition, _ := item.(map[string]any)
-		if condition["type"] == resource.Synced {
+		if condition["type"] == conditionType {
 			generation, _, _ := unstructured.NestedInt64(condition, "observedGeneration")
 			return condition["status"] == "True" && generation == c.object.GetGeneration()
 		}
@@ -114,29 +161,60 @@ func (c *client) forgetReads(identifier string) {
 
 // readMany reads resources with the hook of the type.
 func (c *client) readMany(ctx context.Context, identifiers []string) (map[string]map[string]any, error) {
-	if err := c.account.Limiter.Wait(ctx, reads); err != nil {
-		return nil, err
+	return inHalves(identifiers, func(some []string) (map[string]map[string]any, error) {
+		if err := c.account.Limiter.Wait(ctx, reads); err != nil {
+			return nil, err
+		}
+		found, err := c.hooks.ReadMany(ctx, c.account.Config, some)
+		c.account.Limiter.Report(err)
+		c.account.Metrics.CountReads(len(found), true)
+		out := make(map[string]map[string]any, len(found))
+		for id, r := range found {
+			out[id] = r.Properties
+		}
+		return out, err
+	})
+}
+
+// inHalves reads resources, and each half of them if the response is too large. A resource that is too large by itself
+// is left out, so that it is read alone.
+func inHalves(identifiers []string, read func([]string) (map[string]map[string]any, error)) (map[string]map[string]any, error) {
+	found, err := read(identifiers)
+	var tooLarge *response.TooLargeError
+	switch {
+	case !errors.As(err, &tooLarge):
+		return found, err
+	case len(identifiers) < 2:
+		return nil, nil
 	}
-	found, err := c.hooks.ReadMany(ctx, c.account.Config, identifiers)
-	c.account.Limiter.Report(err)
-	out := make(map[string]map[string]any, len(found))
-	for id, r := range found {
-		out[id] = r.Properties
+	out := map[string]map[string]any{}
+	for half := range slices.Chunk(identifiers, (len(identifiers)+1)/2) {
+		found, err := inHalves(half, read)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, found)
 	}
-	return out, err
+	return out, nil
 }
 
 func (c *client) readOne(ctx context.Context, identifier string) (properties map[string]any, found bool, err error) {
 	if err := c.account.Limiter.Wait(ctx, reads); err != nil {
 		return nil, false, err
 	}
+	c.account.Metrics.CountReads(1, false)
 	if c.hooks.Handler != nil {
 		properties, found, err = c.readHandled(ctx, identifier)
 		c.account.Limiter.Report(err)
 		return properties, found, err
 	}
+	return c.get(ctx, c.Type.Name, identifier)
+}
+
+// get reads a resource of any type by the Cloud Control API.
+func (c *client) get(ctx context.Context, typeName, identifier string) (properties map[string]any, found bool, err error) {
 	out, err := c.account.API.GetResource(ctx, &cloudcontrol.GetResourceInput{
-		TypeName: &c.Type.Name, Identifier: &identifier, RoleArn: optional(c.account.RoleARN),
+		TypeName: &typeName, Identifier: &identifier, RoleArn: optional(c.account.RoleARN),
 	})
 	c.account.Limiter.Report(err)
 	switch {
@@ -152,118 +230,6 @@ func (c *client) readOne(ctx context.Context, identifier string) (properties map
 		return nil, false, fmt.Errorf("read the properties that AWS has returned: %w", err)
 	}
 	return properties, true, nil
-}
-
-// Bounds of a search.
-const (
-	maxPages = 200
-	// maxReads bounds the resources that are read since a list leaves their tags out.
-	maxReads = 5000
-	// maxFound bounds the resources with the mark, which are kept.
-	maxFound = 5000
-)
-
-// Find lists the resources with a mark.
-func (c *client) Find(ctx context.Context, _ *unstructured.Unstructured, _ external.Key, mark external.Mark) ([]external.Observation, error) {
-	input := &cloudcontrol.ListResourcesInput{TypeName: &c.Type.Name, RoleArn: optional(c.account.RoleARN)}
-	given, err := model.ListModel(c.Type, c.creation)
-	if err != nil {
-		return nil, err
-	}
-	if given != nil {
-		raw, err := encode(given)
-		if err != nil {
-			return nil, err
-		}
-		input.ResourceModel = &raw
-	}
-	var out []external.Observation
-	count := 0
-	for range maxPages {
-		page, err := c.list(ctx, input)
-		if err != nil {
-			return nil, c.readError("list", err)
-		}
-		var unknown []string
-		for _, d := range page.ResourceDescriptions {
-			id := aws.ToString(d.Identifier)
-			properties, _ := model.Decode([]byte(aws.ToString(d.Properties))) // without valid ones, it is read
-			if _, hasTags := properties[c.tags.Property]; !hasTags {
-				unknown = append(unknown, id)
-			} else if c.carries(properties, mark) {
-				o, _ := c.observation(external.Ref(id), properties)
-				out = append(out, o)
-			}
-		}
-		if count += len(unknown); count > maxReads {
-			return nil, fmt.Errorf("there are more than %d resources of type %s whose tags are not in the list; they are not searched: set the annotation crossplane.io/external-name", maxReads, c.Type.Name)
-		}
-		found, err := c.readAll(ctx, unknown)
-		if err != nil {
-			return nil, c.readError("read", err)
-		}
-		for _, id := range unknown {
-			if properties := found[id]; c.carries(properties, mark) {
-				o, _ := c.observation(external.Ref(id), properties)
-				out = append(out, o)
-			}
-		}
-		if len(out) > maxFound {
-			return nil, fmt.Errorf("more than %d resources of type %s carry the mark; they are not searched", maxFound, c.Type.Name)
-		}
-		if input.NextToken = page.NextToken; aws.ToString(page.NextToken) == "" {
-			return out, nil
-		}
-	}
-	return nil, fmt.Errorf("the list of resources of type %s has more than %d pages; it is not searched: set the annotation crossplane.io/external-name", c.Type.Name, maxPages)
-}
-
-// readAll reads resources, many at once if the type has a hook for that. Those that do not exist are left out.
-func (c *client) readAll(ctx context.Context, identifiers []string) (map[string]map[string]any, error) {
-	out := map[string]map[string]any{}
-	if c.hooks.ReadMany != nil {
-		for some := range slices.Chunk(identifiers, maxBatch) {
-			found, err := c.readMany(ctx, some)
-			if err != nil {
-				return nil, err
-			}
-			maps.Copy(out, found)
-		}
-	}
-	for _, id := range identifiers {
-		if out[id] != nil {
-			continue
-		}
-		properties, found, err := c.readOne(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			out[id] = properties
-		}
-	}
-	return out, nil
-}
-
-func (c *client) list(ctx context.Context, input *cloudcontrol.ListResourcesInput) (*cloudcontrol.ListResourcesOutput, error) {
-	if err := c.account.Limiter.Wait(ctx, reads); err != nil {
-		return nil, err
-	}
-	page, err := c.account.API.ListResources(ctx, input)
-	c.account.Limiter.Report(err)
-	return page, err
-}
-
-// carries reports whether a resource carries a mark with the ID, or, if that is empty, with the owner.
-func (c *client) carries(properties map[string]any, mark external.Mark) bool {
-	has := c.mark(properties)
-	if has == nil {
-		return false
-	}
-	if mark.ID == "" {
-		return has.Owner == mark.Owner
-	}
-	return has.ID == mark.ID
 }
 
 func optional(text string) *string {

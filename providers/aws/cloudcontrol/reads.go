@@ -12,10 +12,10 @@ import (
 const (
 	// batchWindow is how long the first read of a batch waits for others.
 	batchWindow = 20 * time.Millisecond
+	// batchTimeout limits a batch, which does not end with the request that began it.
+	batchTimeout = 30 * time.Second
 	// maxBatch is how many resources are read together.
 	maxBatch = 100
-	// maxAge is how old the result of a read may be that was made together with another resource's.
-	maxAge = 15 * time.Second
 	// maxKnown bounds the identifiers that are read together with others, of each type.
 	maxKnown = 10_000
 	// aloneAge is how old a read of one resource alone is before it is repeated, if what only that returns is
@@ -27,9 +27,10 @@ const (
 type readMany func(ctx context.Context, identifiers []string) (map[string]map[string]any, error)
 
 // Reads reads resources of one account and region together. A batch has the resources that are requested at
-// about the same time, and is filled up with those that were requested longest ago: they are the next ones to be
-// observed. A result is used once, until it is maxAge old, and never after an operation on the resource. It is
-// safe for concurrent use. A nil Reads forgets nothing.
+// about the same time, and is filled up with those whose next request is expected soon. A request waits for a batch
+// that reads its resource already. What no request waits for is kept for one request, and never used after an
+// operation on the resource, or when it is older than the request allows. It is safe for concurrent use. A nil Reads
+// forgets nothing.
 type Reads struct {
 	// Now is the clock by which results age.
 	now func() time.Time
@@ -49,11 +50,14 @@ type typeReads struct {
 }
 
 type knownRead struct {
-	// requested is when it was last requested.
-	requested time.Time
-	// result is what another resource's batch has read; nil if there is nothing, or it was used.
+	requests requests
+	// limit is the age of results that the last request allowed.
+	limit time.Duration
+	// result is what another resource's batch has read at a time; nil if there is nothing, or it was used.
 	result map[string]any
 	at     time.Time
+	// reading is the batch that reads it now; nil if there is none.
+	reading *batch
 	// changes counts the operations: a result that was requested before one is not used.
 	changes int
 	// alone is its last read by itself since its last change; nil if there was none. isChanged reports that there
@@ -70,12 +74,22 @@ type aloneRead struct {
 	at         time.Time
 }
 
+// batch is a read of several resources.
 type batch struct {
-	identifiers map[string]int // with the count of changes at the request
-	ready       chan struct{}
-	full        chan struct{}
+	members map[string]*member
+	// at is when the read begins.
+	at          time.Time
+	ready, full chan struct{}
 	results     map[string]map[string]any
 	err         error
+}
+
+// member is a resource of a batch.
+type member struct {
+	// changes is the count of its changes when it was added.
+	changes int
+	// isRequested: the resource was requested since. Otherwise, the result is kept for the next request.
+	isRequested bool
 }
 
 // NewReads returns reads of an account and region.
@@ -86,44 +100,59 @@ func NewReads(now func() time.Time) *Reads {
 	return &Reads{now: now, types: map[string]*typeReads{}}
 }
 
-// Get reads a resource, together with others.
-func (r *Reads) Get(ctx context.Context, typeName, identifier string, read readMany) (properties map[string]any, found bool, err error) {
+// Get reads a resource, together with others. age is how old the result is: not older than limit, than maxAge and,
+// unless it is fresh, than three quarters of the interval of the resource's requests. With limit 0, the read begins
+// after the request.
+func (r *Reads) Get(ctx context.Context, typeName, identifier string, limit time.Duration, read readMany) (properties map[string]any, age time.Duration, found bool, err error) {
 	r.mu.Lock()
-	t := r.of(typeName)
+	t, requested := r.of(typeName), r.now()
 	k := t.get(identifier)
-	k.requested = r.now()
-	if k.result != nil && r.now().Sub(k.at) <= maxAge {
-		properties, k.result = k.result, nil
+	k.requests.add(requested)
+	k.limit = limit
+	limit = k.requests.age(limit)
+	properties, b := k.take(identifier)
+	if age = requested.Sub(k.at); properties != nil && limit > 0 && age <= limit {
 		r.mu.Unlock()
-		return properties, true, nil
+		return properties, age, true, nil
 	}
-	b, isFirst := t.next, false
+	if b == nil || limit == 0 || requested.Sub(b.at) > limit || b.members[identifier].changes != k.changes {
+		b = r.join(ctx, t, identifier, k.changes, read)
+	}
+	r.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, 0, false, ctx.Err()
+	case <-b.ready:
+	}
+	properties, found = b.results[identifier]
+	return properties, max(0, requested.Sub(b.at)), found && b.err == nil, b.err
+}
+
+// take returns the result that is kept, and the batch that reads the resource; nil if there is none. Neither is kept
+// for the next request: its result is read after this one.
+func (k *knownRead) take(identifier string) (map[string]any, *batch) {
+	result := k.result
+	if k.result = nil; k.reading != nil {
+		k.reading.members[identifier].isRequested = true
+	}
+	return result, k.reading
+}
+
+// join adds a request to the next batch, which it begins if there is none. The lock is held.
+func (r *Reads) join(ctx context.Context, t *typeReads, identifier string, changes int, read readMany) *batch {
+	b := t.next
 	if b == nil {
-		b, isFirst = &batch{identifiers: map[string]int{}, ready: make(chan struct{}), full: make(chan struct{})}, true
+		b = &batch{members: map[string]*member{}, ready: make(chan struct{}), full: make(chan struct{})}
 		t.next = b
+		go r.run(context.WithoutCancel(ctx), t, b, read)
 	}
-	b.identifiers[identifier] = k.changes
-	if len(b.identifiers) == maxBatch {
+	b.members[identifier] = &member{changes: changes, isRequested: true}
+	if len(b.members) == maxBatch {
 		t.next = nil
 		close(b.full)
 	}
-	r.mu.Unlock()
-	if isFirst {
-		go r.run(context.WithoutCancel(ctx), t, b, read)
-	}
-	select {
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	case <-b.ready:
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	properties, found = b.results[identifier]
-	return properties, found && b.err == nil, b.err
+	return b
 }
-
-// batchTimeout limits a batch, which does not end with the request that began it.
-const batchTimeout = 30 * time.Second
 
 // run waits for requests, and reads the batch.
 func (r *Reads) run(ctx context.Context, t *typeReads, b *batch, read readMany) {
@@ -135,27 +164,46 @@ func (r *Reads) run(ctx context.Context, t *typeReads, b *batch, read readMany) 
 	case <-b.full:
 		timer.Stop()
 	}
+	results, err := read(ctx, r.begin(t, b))
+	r.end(t, b, results, err)
+}
+
+// begin fills a batch up, and returns its identifiers, sorted.
+func (r *Reads) begin(t *typeReads, b *batch) []string {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if t.next == b {
 		t.next = nil
 	}
-	requested := maps.Clone(b.identifiers)
-	all := t.fill(b.identifiers, r.now())
-	r.mu.Unlock()
-	at := r.now()
-	results, err := read(ctx, all)
+	b.at = r.now()
+	t.fill(b)
+	for id := range b.members {
+		if k := t.known[id]; k != nil {
+			k.reading = b
+		}
+	}
+	return slices.Sorted(maps.Keys(b.members))
+}
+
+// end keeps the results that no request waits for.
+func (r *Reads) end(t *typeReads, b *batch, results map[string]map[string]any, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b.results, b.err = results, err
-	for _, id := range all {
-		if results[id] == nil && err == nil {
-			delete(t.known, id) // it does not exist
-		}
-	}
-	for id, properties := range results {
+	for id, m := range b.members {
 		k := t.known[id]
-		if _, isRequested := requested[id]; !isRequested && k != nil && k.changes == b.identifiers[id] {
-			k.result, k.at = properties, at
+		if k == nil {
+			continue
+		}
+		if k.reading == b {
+			k.reading = nil
+		}
+		switch {
+		case err != nil || k.changes != m.changes:
+		case results[id] == nil:
+			delete(t.known, id) // it does not exist
+		case !m.isRequested:
+			k.result, k.at = results[id], b.at
 		}
 	}
 	close(b.ready)
@@ -176,26 +224,30 @@ func (t *typeReads) get(identifier string) *knownRead {
 	return k
 }
 
-// fill adds resources to a batch that are due next, and returns all of it, sorted.
-func (t *typeReads) fill(batch map[string]int, now time.Time) []string {
-	if len(batch) < maxBatch {
-		for _, id := range t.oldest() {
-			k := t.known[id]
-			if _, ok := batch[id]; ok || k.result != nil && now.Sub(k.at) <= maxAge || now.Sub(k.requested) < maxAge {
-				continue
-			}
-			if batch[id] = k.changes; len(batch) == maxBatch {
-				break
-			}
+// fill adds the resources to a batch whose requests are expected next.
+func (t *typeReads) fill(b *batch) {
+	var due []string
+	for id, k := range t.known {
+		read := k.at
+		if k.result == nil {
+			read = time.Time{}
+		}
+		if b.members[id] == nil && k.reading == nil && !k.isChanged && k.requests.isWorthReading(b.at, read, max(freshAge, k.limit)) {
+			due = append(due, id)
 		}
 	}
-	return slices.Sorted(maps.Keys(batch))
+	slices.SortFunc(due, func(x, y string) int {
+		return cmp.Or(t.known[x].requests.compare(t.known[y].requests, b.at), cmp.Compare(x, y))
+	})
+	for _, id := range due[:min(len(due), maxBatch-len(b.members))] {
+		b.members[id] = &member{changes: t.known[id].changes}
+	}
 }
 
 // oldest returns the known resources, that which was requested longest ago first.
 func (t *typeReads) oldest() []string {
 	return slices.SortedFunc(maps.Keys(t.known), func(a, b string) int {
-		return cmp.Or(t.known[a].requested.Compare(t.known[b].requested), cmp.Compare(a, b))
+		return cmp.Or(t.known[a].requests.last.Compare(t.known[b].requests.last), cmp.Compare(a, b))
 	})
 }
 
@@ -236,8 +288,10 @@ func (r *Reads) keep(typeName, identifier string, read *aloneRead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.of(typeName).get(identifier)
+	k.take(identifier)
 	read.at = r.now()
-	k.alone, k.isChanged, k.requested, k.result = read, false, read.at, nil
+	k.requests.add(read.at)
+	k.alone, k.isChanged = read, false
 }
 
 // of returns the reads of a type.

@@ -39,7 +39,7 @@ func TestReadsOfAThousandResourcesAtRest(t *testing.T) {
 				for n := range queue {
 					typeName := []string{"AWS::EC2::VPC", "AWS::EC2::Subnet"}[n%2]
 					began := time.Now()
-					properties, found, err := r.Get(t.Context(), typeName, fmt.Sprintf("id-%d", n), s.read)
+					properties, _, found, err := r.Get(t.Context(), typeName, fmt.Sprintf("id-%d", n), maxAge, s.read)
 					if err != nil || !found {
 						t.Errorf("%d: %t, %v", n, found, err)
 					}
@@ -72,7 +72,7 @@ func TestAnObservationAfterAnOperationSeesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := NewReads(time.Now), &service{}
 		get := func(id string) int64 {
-			properties, found, err := r.Get(t.Context(), "T", id, s.read)
+			properties, _, found, err := r.Get(t.Context(), "T", id, maxAge, s.read)
 			if err != nil || !found {
 				t.Error(found, err)
 				return 0
@@ -105,7 +105,7 @@ func TestAResultIsUsedOnceAndNotForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := NewReads(time.Now), &service{}
 		get := func(id string) {
-			if _, _, err := r.Get(t.Context(), "T", id, s.read); err != nil {
+			if _, _, _, err := r.Get(t.Context(), "T", id, maxAge, s.read); err != nil {
 				t.Fatal(err)
 			}
 		}

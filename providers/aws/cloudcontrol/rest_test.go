@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/providers/aws/cloudcontrol"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // batched is a type with a read of many, whose resources a controller observes.
@@ -66,10 +68,17 @@ func (b *batched) poll(n int) external.Observation {
 		_ = unstructured.SetNestedField(o.Object, value, "spec", "forProvider", name)
 		o.SetGeneration(o.GetGeneration() + 1)
 	}
-	o.Object["status"] = map[string]any{"atProvider": seen.AtProvider, "conditions": []any{
-		map[string]any{"type": "Synced", "status": "True", "observedGeneration": o.GetGeneration()},
-	}}
+	o.Object["status"] = map[string]any{
+		"atProvider": seen.AtProvider, "observedGeneration": o.GetGeneration(),
+		"lastHandledReconcileAt": o.GetAnnotations()[resource.ReconcileRequestedAtAnnotation],
+		"conditions":             []any{condition(o, resource.Ready, seen.Ready), condition(o, resource.Synced, seen.UpToDate)},
+	}
 	return seen
+}
+
+func condition(o *unstructured.Unstructured, name string, is external.Answer) map[string]any {
+	status := map[bool]string{true: "True", false: "False"}[is == external.Yes]
+	return map[string]any{"type": name, "status": status, "observedGeneration": o.GetGeneration()}
 }
 
 func (b *batched) calls() int64 { return b.batches.Load() + int64(b.cloud.Calls("GetResource")) }
@@ -78,7 +87,7 @@ func (b *batched) calls() int64 { return b.batches.Load() + int64(b.cloud.Calls(
 // 500 subnets, with late initialization, once a minute. In the long run, AWS is read at most once for 50 of them.
 func TestReadsOfVPCsWithDNSSupportAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const each, warm, minutes = 500, 12, 32
+		const each, warm, minutes = 500, 3, 9
 		reads := cloudcontrol.NewReads(time.Now)
 		vpcs := newBatched(t, "AWS::EC2::VPC", map[string]any{"CidrBlock": "10.0.0.0/16", "EnableDnsSupport": true}, each, reads,
 			hook.For("AWS::EC2::VPC").Unread...)
@@ -150,4 +159,125 @@ func TestAPropertyOfASingleReadIsSeen(t *testing.T) {
 			t.Errorf("after an operation, there are %d reads of one", n)
 		}
 	})
+}
+
+// newResting returns two VPCs at rest that were observed each minute, the second one last half a minute ago.
+func newResting(t *testing.T) *batched {
+	t.Helper()
+	b := newBatched(t, "AWS::EC2::VPC", map[string]any{"CidrBlock": "10.0.0.0/16", "Tags": []any{}}, 2, cloudcontrol.NewReads(time.Now))
+	for range 4 {
+		b.poll(0)
+		<-time.After(30 * time.Second)
+		b.poll(1)
+		<-time.After(30 * time.Second)
+	}
+	return b
+}
+
+// TestAnOlderResultIsConfirmedBeforeItCounts has a difference that ends between the read of many and the observation.
+func TestAnOlderResultIsConfirmedBeforeItCounts(t *testing.T) {
+	cases := map[string]struct {
+		policies []any
+		want     external.Answer
+		// reads is how many the observation takes.
+		reads int64
+	}{
+		"since an update would follow":             {nil, external.Yes, 1},
+		"unless the policies do not allow updates": {[]any{"Observe"}, external.No, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newResting(t)
+				if tc.policies != nil {
+					_ = unstructured.SetNestedSlice(b.objects[1].Object, tc.policies, "spec", "managementPolicies")
+				}
+				tag := func(tags ...any) {
+					b.cloud.Change("AWS::EC2::VPC", string(b.refs[1]), func(p map[string]any) { p["Tags"] = append(tags, p["Tags"].([]any)...) })
+				}
+				tag(map[string]any{"Key": "a", "Value": "b"})
+				before := b.calls()
+				b.poll(0) // reads both
+				if count := b.calls() - before; count > 1 {
+					t.Fatalf("the first observation takes %d reads", count)
+				}
+				b.cloud.Change("AWS::EC2::VPC", string(b.refs[1]), func(p map[string]any) { p["Tags"] = p["Tags"].([]any)[1:] })
+				<-time.After(30 * time.Second)
+				before = b.calls()
+				if o := b.poll(1); o.UpToDate != tc.want {
+					t.Errorf("the resource is up to date: %v, with %s", o.UpToDate, o.Diff)
+				}
+				if count := b.calls() - before; count != tc.reads {
+					t.Errorf("the observation takes %d reads, not %d", count, tc.reads)
+				}
+			})
+		})
+	}
+}
+
+// TestARequestedReconcileReadsAgain observes a resource that was read with another one before.
+func TestARequestedReconcileReadsAgain(t *testing.T) {
+	changes := map[string]struct {
+		change func(*unstructured.Unstructured)
+		reads  int64
+	}{
+		"nothing": {func(*unstructured.Unstructured) {}, 0},
+		"the annotation": {func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{resource.ReconcileRequestedAtAnnotation: "now"})
+		}, 1},
+		"the spec": {func(o *unstructured.Unstructured) { o.SetGeneration(o.GetGeneration() + 1) }, 1},
+		"that it is not ready": {func(o *unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(o.Object, []any{condition(o, resource.Synced, external.Yes), condition(o, resource.Ready, external.No)}, "status", "conditions")
+		}, 1},
+		"its deletion": {func(o *unstructured.Unstructured) { now := metav1.Now(); o.SetDeletionTimestamp(&now) }, 1},
+	}
+	for name, tc := range changes {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newResting(t)
+				b.poll(0) // reads both
+				tc.change(b.objects[1])
+				<-time.After(30 * time.Second)
+				before := b.calls()
+				b.poll(1)
+				if count := b.calls() - before; count != tc.reads {
+					t.Errorf("the observation takes %d reads, not %d", count, tc.reads)
+				}
+			})
+		})
+	}
+}
+
+// TestReadsAtRestByType observes resources of each type with a read of many once a minute, with late initialization.
+func TestReadsAtRestByType(t *testing.T) {
+	for _, typeName := range hook.Types() {
+		hooks := hook.For(typeName)
+		if hooks.ReadMany == nil {
+			continue
+		}
+		t.Run(typeName, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const count, warm, minutes = 120, 4, 10
+				forProvider := map[string]any{"VpcId": "vpc-1", "CidrBlock": "10.0.0.0/24", "SubnetId": "subnet-1", "GroupDescription": "a"}
+				b := newBatched(t, typeName, forProvider, count, cloudcontrol.NewReads(time.Now), hooks.Unread...)
+				var before int64
+				for minute := range minutes {
+					if minute == warm {
+						before = b.calls()
+					}
+					for n := range count {
+						<-time.After(time.Minute / count)
+						if o := b.poll(n); o.UpToDate != external.Yes {
+							t.Fatalf("%d differs: %s", n, o.Diff)
+						}
+					}
+				}
+				reads := b.calls() - before
+				t.Logf("%d reads in %d polls", reads, minutes-warm)
+				if most := int64(count * (minutes - warm) / 50); reads > most {
+					t.Errorf("there are %d reads, more than %d", reads, most)
+				}
+			})
+		})
+	}
 }

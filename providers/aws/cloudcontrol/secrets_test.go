@@ -47,3 +47,16 @@ func TestAQuotedSecretIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestValuesOfSecretsAreNotReturned observes a resource whose key came from a Secret, and that AWS returns.
+func TestValuesOfSecretsAreNotReturned(t *testing.T) {
+	c := newClient(t, "AWS::DataSync::LocationObjectStorage")
+	read := map[string]any{"AccessKey": "AKIA0123", "BucketName": "b"}
+	if o, _ := c.observation("arn", read); string(o.Connection["AccessKey"]) != "AKIA0123" || o.AtProvider["AccessKey"] != nil {
+		t.Errorf("of a value that AWS has chosen: got %v and %v", o.Connection, o.AtProvider)
+	}
+	c.creation = map[string]any{"AccessKey": model.SecretRef{Name: "s", Key: "k"}}
+	if o, _ := c.observation("arn", read); len(o.Connection) > 0 || o.AtProvider["AccessKey"] != nil || o.AtProvider["BucketName"] != "b" {
+		t.Errorf("of a value from a Secret: got %v and %v", o.Connection, o.AtProvider)
+	}
+}

@@ -31,6 +31,9 @@ var cloudControl = []string{
 	"cloudformation:GetResourceRequestStatus", "cloudformation:ListResourceRequests", "cloudformation:ListResources", "cloudformation:UpdateResource",
 }
 
+// search is the action of the Resource Groups Tagging API, by which a lost resource is found quickly.
+const search = "tag:GetResources"
+
 // passRole is in a statement of its own, in order to be restricted to the roles that may be passed: with all
 // roles it grants what they may do.
 const passRole = "iam:PassRole"
@@ -76,7 +79,7 @@ func For(types []*resourcetype.Type, hooks func(typeName string) Hooks) Policies
 	for _, t := range types {
 		of := hooks(t.Name)
 		if !of.Handler {
-			all = append(all, cloudControl...)
+			all = append(append(all, cloudControl...), search)
 		}
 		permissions := append(slices.Clone(of.Permissions), t.Tagging.Permissions...)
 		for _, handler := range t.Handlers {

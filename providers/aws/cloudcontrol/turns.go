@@ -1,0 +1,107 @@
+package cloudcontrol
+
+import "slices"
+
+// priority is who goes first when calls of one namespace wait.
+type priority int
+
+const (
+	writes priority = iota
+	reads
+	priorities
+)
+
+func (p priority) String() string { return [...]string{"write", "read"}[p] }
+
+// reserved is after how many writes of a namespace in a row a read of it goes first.
+const reserved = 3
+
+// turns are the calls that wait. Namespaces take turns: one with many calls delays each call of another by one
+// call. Cluster-scoped managed resources are the namespace with the empty name. In the turn of a namespace, calls
+// that change something go before those that read, but not without end. The zero value is empty.
+type turns struct {
+	// waiting are the namespaces with calls, in the order of their turns. There are no more of them than workers.
+	waiting []*turn
+}
+
+// turn are the calls of a namespace, in the order in which they came.
+type turn struct {
+	namespace string
+	calls     [priorities][]*waiter
+	// writesInRow counts the writes since a read.
+	writesInRow int
+}
+
+// waiter is a call that waits.
+type waiter struct {
+	namespace string
+	priority  priority
+	ready     chan struct{}
+}
+
+// push adds a call behind the others of its namespace. A namespace without calls has its turn after all others.
+func (t *turns) push(w *waiter) {
+	i := t.index(w.namespace)
+	if i < 0 {
+		i = len(t.waiting)
+		t.waiting = append(t.waiting, &turn{namespace: w.namespace})
+	}
+	of := t.waiting[i]
+	of.calls[w.priority] = append(of.calls[w.priority], w)
+}
+
+// pop removes the call that goes first; nil without one.
+func (t *turns) pop() *waiter {
+	if len(t.waiting) == 0 {
+		return nil
+	}
+	of := t.waiting[0]
+	t.waiting = slices.Delete(t.waiting, 0, 1)
+	w := of.pop()
+	if !of.isEmpty() {
+		t.waiting = append(t.waiting, of)
+	}
+	return w
+}
+
+// remove removes a call that waits no longer.
+func (t *turns) remove(w *waiter) {
+	i := t.index(w.namespace)
+	if i < 0 {
+		return
+	}
+	of := t.waiting[i]
+	of.calls[w.priority] = slices.DeleteFunc(of.calls[w.priority], func(other *waiter) bool { return other == w })
+	if of.isEmpty() {
+		t.waiting = slices.Delete(t.waiting, i, i+1)
+	}
+}
+
+// len counts the calls.
+func (t *turns) len() int {
+	n := 0
+	for _, of := range t.waiting {
+		n += len(of.calls[writes]) + len(of.calls[reads])
+	}
+	return n
+}
+
+func (t *turns) index(namespace string) int {
+	return slices.IndexFunc(t.waiting, func(of *turn) bool { return of.namespace == namespace })
+}
+
+func (t *turn) isEmpty() bool { return len(t.calls[writes])+len(t.calls[reads]) == 0 }
+
+// pop removes the call of the namespace that goes first. There must be one.
+func (t *turn) pop() *waiter {
+	p := writes
+	if len(t.calls[writes]) == 0 || len(t.calls[reads]) > 0 && t.writesInRow >= reserved {
+		p = reads
+	}
+	if t.writesInRow++; p == reads {
+		t.writesInRow = 0
+	}
+	w := t.calls[p][0]
+	t.calls[p] = slices.Delete(t.calls[p], 0, 1)
+	return w
+}

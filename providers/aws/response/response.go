@@ -1,0 +1,60 @@
+// Package response limits what is read from services: a response takes much more memory once it is decoded.
+package response
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// TooLargeError is returned by the read of responses that are larger than is allowed.
+type TooLargeError struct {
+	// Limit is in bytes, of one response or of several ones together.
+	Limit int64
+}
+
+// Error returns a message.
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the response is larger than %d bytes", e.Limit)
+}
+
+// Limited returns an HTTP client whose responses have at most limit bytes, all of them together. The read of more
+// returns a TooLargeError.
+func Limited(client aws.HTTPClient, limit int64) aws.HTTPClient {
+	l := &limited{HTTPClient: client, limit: limit}
+	l.left.Store(limit)
+	return l
+}
+
+type limited struct {
+	aws.HTTPClient
+	limit int64
+	left  atomic.Int64
+}
+
+// Do makes a request.
+func (l *limited) Do(r *http.Request) (*http.Response, error) {
+	response, err := l.HTTPClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &body{response.Body, l}
+	return response, nil
+}
+
+type body struct {
+	io.ReadCloser
+	of *limited
+}
+
+// Read reads a part of the response.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.of.left.Add(-int64(n)) < 0 {
+		return 0, &TooLargeError{b.of.limit}
+	}
+	return n, err
+}
