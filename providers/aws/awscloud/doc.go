@@ -5,9 +5,9 @@
 // CloudFormation stack with one resource. Calls pass a proxy that counts them and makes them fail as
 // tests want (Fault).
 //
-// Start starts a cloud for a test, Config configures clients of it, and Find and Describe judge by the
-// native APIs what a test has done. Lives has desired states, changes and refused changes for types
-// that are known to work.
+// Start starts a cloud for a test, Config configures clients of it, Find and Describe judge by the
+// native APIs what a test has done, and Call does natively what others do. Lives has desired states, changes, drift and
+// refused changes for types that are known to work.
 //
 // # What is ours and not AWS's
 //
@@ -19,8 +19,12 @@
 //   - the check of desired states: unknown and missing properties, types and enums, but no patterns or conditions
 //   - what a list returns (only identifiers, see SetFullLists), and the size of its pages
 //   - a cancelled request, whose effect stays
-//   - the refusal of names that exist, and of the deletion of a bucket with objects, which
-//     CloudFormation in ministack overwrites and empties; the identifier of a Nodegroup, CLUSTER/NAME
+//   - the refusal of names that exist, which CloudFormation in ministack overwrites; the identifier of a
+//     Nodegroup, CLUSTER/NAME
+//   - the refusal to delete a bucket with objects, a subnet with network interfaces, an attached internet
+//     gateway, a security group that rules of others name, and a role that is in an instance profile or has
+//     policies of others: what exists is read natively, the refusal is ours, since CloudFormation in ministack
+//     deletes them. It refuses itself to delete a VPC with a subnet, a security group or a gateway
 //   - tags and the block of public access of a Bucket, which CloudFormation in ministack ignores, and
 //     which are set by S3's native API
 //
@@ -44,7 +48,7 @@
 //	AWS::EC2::SecurityGroup         all, rules with one source each; listed
 //	AWS::EC2::VPCEndpoint           what DescribeVpcEndpoints has; listed
 //	AWS::IAM::Role                  all; listed
-//	AWS::KMS::Key                   what DescribeKey has, and tags
+//	AWS::KMS::Key                   what DescribeKey has, the policy and tags
 //	AWS::S3::Bucket                 tags, versioning, the block of public access; listed
 //	AWS::RDS::DBInstance            what DescribeDBInstances has; listed
 //	AWS::RDS::DBSubnetGroup         all
@@ -56,8 +60,7 @@
 //	AWS::SNS::Topic                 what GetTopicAttributes has, but subscriptions, and tags; listed
 //	AWS::SQS::Queue                 what GetQueueAttributes has, and tags; listed
 //
-// For other types, reads show what CloudFormation's detection of drift returns: the properties that
-// were set of Lambda Function, Logs LogGroup, SSM Parameter, Secrets Manager Secret, ECR Repository,
-// Kinesis Stream, Events Rule and Step Functions StateMachine. Types in neither list show what was
-// stored, and no drift.
+// The 36 types of natives.yaml are read by the calls there, and not listed natively: lists have those that were created
+// through the Cloud Control API. Together these are all types of Lives. Other types show what was stored, and no
+// drift.
 package awscloud

@@ -69,10 +69,10 @@ func (c *Cloud) Describe(ctx context.Context, typeName, identifier string) (*Fou
 	if err != nil {
 		return nil, err
 	}
-	if readers[typeName].read == nil {
+	if _, ok := natives[typeName]; !ok && readers[typeName].read == nil {
 		return nil, fmt.Errorf("describe a resource of the type %s: the test cloud does not read it natively", typeName)
 	}
-	properties, err := c.native(ctx, t, c.here(typeName), identifier, resource{})
+	properties, err := c.native(ctx, t, c.here(typeName), identifier)
 	if isNotFound(err) {
 		return nil, nil
 	}

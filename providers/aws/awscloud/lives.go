@@ -24,6 +24,9 @@ type Life struct {
 	// Refused are properties with new values that AWS refuses to change. It is empty for types without
 	// such properties.
 	Refused map[string]any
+	// Drift is a call of a native API that changes what Update has set, or a property of Create. It is empty for types without
+	// Update, and where the implementation has no such call.
+	Drift NativeCall
 	// List is the ResourceModel that lists need.
 	List map[string]any
 }

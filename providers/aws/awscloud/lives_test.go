@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
 )
 
 // TestLivesOfAllTypes creates, reads, updates, lists and deletes a resource of each type of the table.
@@ -38,10 +40,7 @@ func live(t *testing.T, cloud *Cloud, life Life) {
 			api.delete(life.Type, id)
 		}
 	}()
-	ty, err := cloud.typeOf(life.Type)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ty := mustType(t, cloud, life.Type)
 	expect := func(what string, want map[string]any) {
 		t.Helper()
 		got := api.read(life.Type, id)
@@ -54,6 +53,7 @@ func live(t *testing.T, cloud *Cloud, life Life) {
 		}
 	}
 	expect("after the creation", want)
+	expectNative(t, cloud, ty, id, want)
 	if got := api.listed(life.Type, Resolve(life.List, resolve)); ty.Handlers["list"].Permissions != nil && !got[id] {
 		t.Errorf("%s is not in the list %v", id, got)
 	}
@@ -62,6 +62,11 @@ func live(t *testing.T, cloud *Cloud, life Life) {
 		change := Resolve(life.Update, resolve)
 		api.update(life.Type, id, Patch(change))
 		expect("after the update", change)
+		expectNative(t, cloud, ty, id, change)
+		if life.Drift.Call != "" {
+			undoDrift(t, cloud, api, life, id, resolve)
+			expectNative(t, cloud, ty, id, change)
+		}
 	}
 	if len(life.Refused) > 0 {
 		if code := api.refused(life.Type, id, Patch(life.Refused)); code != "NotUpdatableException" && code != "UnsupportedActionException" {
@@ -73,6 +78,62 @@ func live(t *testing.T, cloud *Cloud, life Life) {
 	if api.exists(life.Type, id) {
 		t.Error("it can be read after the deletion")
 	}
+	if found, err := cloud.Describe(t.Context(), life.Type, id); err != nil || found != nil {
+		t.Errorf("after the deletion, a native API describes %v, %v", found, err)
+	}
+}
+
+// expectNative compares what the type's native API says with what was set: each property is shown, unless it is
+// write-only.
+func expectNative(t *testing.T, cloud *Cloud, ty *resourcetype.Type, id string, want map[string]any) {
+	t.Helper()
+	found, err := cloud.Describe(t.Context(), ty.Name, id)
+	if err != nil || found == nil {
+		t.Fatalf("the native API describes %v, %v", found, err)
+	}
+	shown := without(want, ty.WriteOnlyProperties)
+	dropEmpty(shown, ty.WriteOnlyProperties)
+	for name, v := range shown {
+		if diff := cmp.Diff(comparable(t, v), subset(found.Properties[name], comparable(t, v))); diff != "" {
+			t.Errorf("natively, %s differs (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// undoDrift changes a resource natively, which a read must show, and changes it back.
+func undoDrift(t *testing.T, cloud *Cloud, api api, life Life, id string, resolve func(name, property string) string) {
+	t.Helper()
+	before := api.read(life.Type, id)
+	if _, err := cloud.Call(t.Context(), life.Drift, id, resolve, ""); err != nil {
+		t.Fatal(err)
+	}
+	back, after := map[string]any{}, api.read(life.Type, id)
+	for name, v := range before {
+		if !cmp.Equal(v, after[name]) {
+			back[name] = v
+		}
+	}
+	if len(back) == 0 {
+		t.Fatalf("a read does not show what %s has changed", life.Drift.Call)
+	}
+	for name, v := range life.Update {
+		if _, ok := before[name]; !ok {
+			back[name] = v // It is write-only, and updates carry it.
+		}
+	}
+	for _, path := range mustType(t, cloud, life.Type).ReadOnlyProperties {
+		remove(back, path)
+	}
+	api.update(life.Type, id, Patch(back))
+}
+
+func mustType(t *testing.T, cloud *Cloud, name string) *resourcetype.Type {
+	t.Helper()
+	ty, err := cloud.typeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ty
 }
 
 // comparable returns a value as it is after a way through JSON.

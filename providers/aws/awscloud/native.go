@@ -55,7 +55,7 @@ func isNotFound(err error) bool {
 			return true
 		}
 	}
-	return e.status == http.StatusNotFound
+	return e.status == http.StatusNotFound || strings.Contains(e.message, "not found")
 }
 
 // query calls an API of the query protocol, such as EC2, IAM, RDS and CloudFormation. It returns the answer's root.

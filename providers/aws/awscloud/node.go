@@ -166,8 +166,8 @@ func convert(t *resourcetype.Type, s *resourcetype.Schema, n *node, path string,
 	case "array":
 		items := n.items
 		// CloudFront writes its lists as a quantity and the items.
-		if list := n.fields["Items"]; list != nil && n.fields["Quantity"] != nil {
-			items = list.items
+		if n.fields["Quantity"] != nil {
+			items = n.get("Items").items
 		}
 		out := []any{}
 		for _, item := range items {
@@ -191,6 +191,8 @@ func convert(t *resourcetype.Type, s *resourcetype.Schema, n *node, path string,
 			return nil
 		}
 		return value
+	case "": // alternatives, such as an object or a string
+		return free(n)
 	default:
 		if n.text == "" {
 			return nil
@@ -222,26 +224,31 @@ func find(n *node, name, alias string) *node {
 
 // free returns a node as a value without a schema: a policy document is a string with JSON in it.
 func free(n *node) any {
-	if n.text != "" {
+	switch {
+	case n.text != "":
 		var document any
-		if json.Unmarshal([]byte(n.text), &document) == nil {
+		if strings.ContainsAny(n.text[:1], "{[") && json.Unmarshal([]byte(n.text), &document) == nil {
 			return document
 		}
+		if strings.HasPrefix(n.text, "%7B") { // IAM escapes documents as in a URL.
+			if document, ok := policyDocument(n.text); ok {
+				return document
+			}
+		}
 		return n.text
+	case n.fields == nil && len(n.items) > 0:
+		list := []any{}
+		for _, item := range n.items {
+			list = append(list, free(item))
+		}
+		return list
 	}
 	out := map[string]any{}
 	for name, field := range n.fields {
-		switch {
-		case field.fields != nil:
+		if field.empty() {
+			out[name] = ""
+		} else {
 			out[name] = free(field)
-		case len(field.items) > 0:
-			list := []any{}
-			for _, item := range field.items {
-				list = append(list, free(item))
-			}
-			out[name] = list
-		default:
-			out[name] = field.text
 		}
 	}
 	return out

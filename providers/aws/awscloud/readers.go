@@ -2,7 +2,6 @@ package awscloud
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -24,8 +23,9 @@ type reader struct {
 	more func(ctx context.Context, from caller, identifier string, description *node, out map[string]any) error
 	// complete sets natively what the implementation's CloudFormation leaves out at a creation or update.
 	complete func(ctx context.Context, from caller, identifier string, properties map[string]any) error
-	// blocked returns why a resource cannot be deleted, where the implementation would delete it.
-	blocked func(ctx context.Context, from caller, identifier string) error
+	// blocked returns why a resource cannot be deleted, where the implementation's CloudFormation would delete it. The
+	// properties are those of the stack.
+	blocked func(ctx context.Context, from caller, identifier string, properties map[string]any) error
 	// predict returns the identifier that a resource will have, if AWS makes it from its name.
 	predict func(from caller, account string, want map[string]any) (string, bool)
 	// identify returns the identifier of a resource, where the implementation's is not shaped as AWS's.
@@ -43,23 +43,31 @@ func init() {
 }
 
 // native returns the native state of a resource, in the shape of its properties; nil stands for a
-// property that it does not have. It returns nil if no native API can be asked.
-func (c *Cloud) native(ctx context.Context, t *resourcetype.Type, in input, identifier string,
-	r resource) (map[string]any, error) {
-	reader := readers[t.Name]
-	if reader.read == nil {
-		if r.stack == "" {
-			return nil, nil
-		}
-		return in.from.drift(ctx, r.stack)
+// property that it does not have. It returns nil for types that are not read natively.
+func (c *Cloud) native(ctx context.Context, t *resourcetype.Type, in input, identifier string) (map[string]any, error) {
+	var out map[string]any
+	var err error
+	if n, ok := natives[t.Name]; ok {
+		out, err = n.read(ctx, t, in.from, identifier)
+	} else if readers[t.Name].read != nil {
+		out, err = readers[t.Name].properties(ctx, t, in.from, identifier)
 	}
-	description, err := reader.read(ctx, in.from, identifier)
+	if err != nil || out == nil {
+		return nil, err
+	}
+	withoutSystemTags(out)
+	setIdentifier(t, out, identifier)
+	return out, nil
+}
+
+func (reader reader) properties(ctx context.Context, t *resourcetype.Type, from caller, identifier string) (map[string]any, error) {
+	description, err := reader.read(ctx, from, identifier)
 	if err != nil {
 		return nil, err
 	}
 	out := properties(t, description, reader.aliases)
 	if reader.more != nil {
-		if err := reader.more(ctx, in.from, identifier, description, out); err != nil {
+		if err := reader.more(ctx, from, identifier, description, out); err != nil {
 			return nil, err
 		}
 	}
@@ -69,25 +77,6 @@ func (c *Cloud) native(ctx context.Context, t *resourcetype.Type, in input, iden
 		}
 	}
 	return out, nil
-}
-
-// drift returns the properties that CloudFormation's detection of drift reads from the service, for
-// types for which the implementation has it. It returns nil for others.
-func (c caller) drift(ctx context.Context, stack string) (map[string]any, error) {
-	answer, err := c.query(ctx, "cloudformation", "DetectStackResourceDrift",
-		map[string]string{"StackName": stack, "LogicalResourceId": logicalName})
-	if err != nil {
-		return nil, nil //nolint:nilerror // the type has no detection of drift
-	}
-	drift := answer.get("DetectStackResourceDriftResult", "StackResourceDrift")
-	if drift.get("StackResourceDriftStatus").text == "DELETED" {
-		return nil, &nativeError{code: "ResourceNotFound", message: "the stack's resource is gone"}
-	}
-	var actual map[string]any
-	if err := json.Unmarshal([]byte(drift.get("ActualProperties").text), &actual); err != nil {
-		return nil, nil //nolint:nilerror // it is empty for types that are not checked
-	}
-	return actual, nil
 }
 
 func (c *Cloud) nativeList(ctx context.Context, t *resourcetype.Type, in input) (identifiers []string,
@@ -116,8 +105,8 @@ func (c *Cloud) identify(t *resourcetype.Type, in input, physical string, want, 
 	if id, ok := c.predict(t, in, all); ok {
 		return id
 	}
-	if id, ok := identifier(t, all); ok {
-		return id
+	if n := len(t.PrimaryIdentifier); n > 1 && strings.Count(physical, "|") == n-1 {
+		return physical
 	}
 	// The missing part is what CloudFormation calls the resource.
 	for _, path := range t.PrimaryIdentifier {
@@ -147,26 +136,10 @@ func tagList(tags map[string]string) []any {
 	return out
 }
 
-// setTags sets the property Tags from a native list of keys and values.
-func setTags(out map[string]any, list *node) {
-	tags := map[string]string{}
-	for _, tag := range list.items {
-		key := tag.get("Key").text + tag.get("key").text + tag.get("TagKey").text
-		tags[key] = tag.get("Value").text + tag.get("value").text + tag.get("TagValue").text
-	}
-	if len(tags) > 0 {
-		out["Tags"] = tagList(tags)
-	}
-}
-
-// setTagMap sets the property Tags from native tags by key.
-func setTagMap(out map[string]any, object *node) {
-	tags := map[string]string{}
-	for key, v := range object.fields {
-		tags[key] = v.text
-	}
-	if len(tags) > 0 {
-		out["Tags"] = tagList(tags)
+// setTags sets the property Tags from native tags, a list of keys and values or an object.
+func setTags(out map[string]any, tags *node) {
+	if list := tagsOf(tags, "array"); list != nil {
+		out["Tags"] = list
 	}
 }
 

@@ -37,7 +37,7 @@ var computeReaders = map[string]reader{
 				}
 			}
 			delete(out, "Tags")
-			setTagMap(out, description.get("tags"))
+			setTags(out, description.get("tags"))
 			return nil
 		},
 	},

@@ -23,7 +23,7 @@ var identityReaders = map[string]reader{
 			}
 			return texts(answer.get("ListRolesResult", "Roles"), "RoleName"), nil
 		},
-		covers: []string{"Tags", "ManagedPolicyArns", "Policies", "Description"}, more: rolePolicies,
+		covers: []string{"Tags", "ManagedPolicyArns", "Policies", "Description"}, more: rolePolicies, blocked: roleIsAttached,
 	},
 	"AWS::KMS::Key": {
 		read: func(ctx context.Context, from caller, identifier string) (*node, error) {
@@ -44,6 +44,11 @@ var identityReaders = map[string]reader{
 				return err
 			}
 			setTags(out, tags.get("Tags"))
+			policy, err := from.call(ctx, "kms", "TrentService.GetKeyPolicy", map[string]string{"KeyId": identifier, "PolicyName": "default"})
+			if err != nil {
+				return err
+			}
+			out["KeyPolicy"] = free(policy.get("Policy"))
 			return nil
 		},
 	},

@@ -64,7 +64,7 @@ var messageReaders = map[string]reader{
 			if err != nil {
 				return err
 			}
-			setTagMap(out, tags.get("Tags"))
+			setTags(out, tags.get("Tags"))
 			return nil
 		},
 		predict: func(from caller, account string, want map[string]any) (string, bool) {

@@ -14,12 +14,12 @@ var networkReaders = map[string]reader{
 	"AWS::EC2::Subnet": {
 		read: describe("DescribeSubnets", "SubnetId", "subnetSet"), list: describeAll("DescribeSubnets",
 			"subnetSet", "subnetId"),
-		aliases: tagSet, covers: []string{"Tags"},
+		aliases: tagSet, covers: []string{"Tags"}, blocked: subnetInUse,
 	},
 	"AWS::EC2::InternetGateway": {
 		read: describe("DescribeInternetGateways", "InternetGatewayId", "internetGatewaySet"),
 		list: describeAll("DescribeInternetGateways", "internetGatewaySet",
-			"internetGatewayId"), aliases: tagSet, covers: []string{"Tags"},
+			"internetGatewayId"), aliases: tagSet, covers: []string{"Tags"}, blocked: gatewayAttached,
 	},
 	"AWS::EC2::RouteTable": {
 		read: describe("DescribeRouteTables", "RouteTableId", "routeTableSet"),
@@ -30,7 +30,7 @@ var networkReaders = map[string]reader{
 		read: describe("DescribeSecurityGroups", "GroupId", "securityGroupInfo"),
 		list: describeAll("DescribeSecurityGroups", "securityGroupInfo", "groupId"), covers: []string{"Tags",
 			"SecurityGroupIngress", "SecurityGroupEgress"},
-		aliases: map[string]string{"Tags": "tagSet", "Id": "groupId"}, more: securityGroupRules,
+		aliases: map[string]string{"Tags": "tagSet", "Id": "groupId"}, more: securityGroupRules, blocked: groupReferenced,
 	},
 	"AWS::EC2::VPCEndpoint": {
 		read: describe("DescribeVpcEndpoints", "VpcEndpointId", "vpcEndpointSet"),

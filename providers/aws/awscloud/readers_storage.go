@@ -154,7 +154,7 @@ func bucketConfiguration(ctx context.Context, from caller, identifier string, ve
 	return nil
 }
 
-func bucketNotEmpty(ctx context.Context, from caller, identifier string) error {
+func bucketNotEmpty(ctx context.Context, from caller, identifier string, _ map[string]any) error {
 	answer, err := from.rest(ctx, "s3", http.MethodGet, "/"+url.PathEscape(identifier)+"?list-type=2&max-keys=1")
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func (c *Cloud) store(k key, r resource, before map[string]any) {
 func (c *Cloud) model(ctx context.Context, t *resourcetype.Type, in input,
 	identifier string) (map[string]any, error) {
 	r, isStored := c.stored(keyOf(in, identifier))
-	native, err := c.native(ctx, t, in, identifier, r)
+	native, err := c.native(ctx, t, in, identifier)
 	if isNotFound(err) || err == nil && native == nil && !isStored {
 		return nil, notFound(in.TypeName, identifier)
 	}
@@ -82,7 +82,6 @@ func (c *Cloud) model(ctx context.Context, t *resourcetype.Type, in input,
 		return nil, err
 	}
 	out := overlay(overlay(r.properties, r.attributes), native)
-	withoutSystemTags(out)
 	maps.DeleteFunc(out, func(_ string, v any) bool { return v == nil })
 	setIdentifier(t, out, identifier)
 	out = without(out, t.WriteOnlyProperties)
@@ -268,7 +267,8 @@ func (c *Cloud) deleteEffect(ctx context.Context, t *resourcetype.Type, in input
 		return err
 	}
 	if reader := readers[t.Name]; reader.blocked != nil {
-		if err := reader.blocked(ctx, in.from, in.Identifier); err != nil {
+		r, _ := c.stored(keyOf(in, in.Identifier))
+		if err := reader.blocked(ctx, in.from, in.Identifier, r.properties); err != nil {
 			return err
 		}
 	}

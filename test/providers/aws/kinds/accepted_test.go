@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
@@ -20,12 +22,12 @@ import (
 var sample = []string{
 	"AWS::AppFlow::ConnectorProfile", "AWS::CloudFront::Distribution", "AWS::EC2::LaunchTemplate", "AWS::EC2::Subnet",
 	"AWS::EC2::VPC", "AWS::EKS::Cluster", "AWS::EKS::Nodegroup", "AWS::Events::Rule", "AWS::IAM::Role",
-	"AWS::Lambda::Function", "AWS::QuickSight::Dashboard", "AWS::RDS::DBInstance", "AWS::Redshift::Cluster", "AWS::S3::Bucket",
-	"AWS::SecretsManager::Secret", "AWS::SecurityHub::Insight", "AWS::WAFv2::WebACL",
+	"AWS::Lambda::Function", "AWS::QuickSight::Dashboard", "AWS::RDS::DBInstance", "AWS::Redshift::Cluster", "AWS::Route53::RecordSet",
+	"AWS::S3::Bucket", "AWS::SecretsManager::Secret", "AWS::SecurityHub::Insight", "AWS::WAFv2::WebACL",
 }
 
-// TestSweepDefinitionsAreAccepted creates CustomResourceDefinitions by dry run: those of the sample, or with
-// ESPALIER_TEST_FULL, those of all types, in both scopes.
+// TestSweepDefinitionsAreAccepted applies CustomResourceDefinitions by dry run, as activations apply them: those of the
+// sample, or with ESPALIER_TEST_FULL, those of all types, in both scopes.
 func TestSweepDefinitionsAreAccepted(t *testing.T) {
 	client, err := clientset.NewForConfig(testkit.ExclusiveServer(t))
 	if err != nil {
@@ -56,8 +58,13 @@ func accept(ctx context.Context, client clientset.Interface, name string, cluste
 	if err != nil {
 		return err
 	}
-	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, definition, metav1.CreateOptions{
-		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+	definition.APIVersion, definition.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	raw, err := json.Marshal(definition)
+	if err != nil {
+		return err
+	}
+	_, err = client.ApiextensionsV1().CustomResourceDefinitions().Patch(ctx, definition.Name, types.ApplyPatchType, raw, metav1.PatchOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict, FieldManager: "test",
 	})
 	return err
 }

@@ -58,9 +58,9 @@ func TestDesiredState(t *testing.T) {
 		"its reference":                    {"AWS::EC2::Subnet", values{"forProvider": values{"VpcIdRef": values{"name": "vpc"}, "CidrBlock": "10.0.0.0/24"}}, ""},
 		"its selector":                     {"AWS::EC2::Subnet", values{"forProvider": values{"VpcIdSelector": values{"matchLabels": values{"a": "b"}}, "CidrBlock": "10.0.0.0/24"}}, ""},
 		"its initial value":                {"AWS::EC2::Subnet", values{"forProvider": values{"CidrBlock": "10.0.0.0/24"}, "initProvider": values{"VpcId": "vpc-1"}}, ""},
-		"none of them":                     {"AWS::EC2::Subnet", values{"forProvider": values{"CidrBlock": "10.0.0.0/24"}}, "spec.forProvider.VpcId is a required parameter"},
+		"none of them":                     {"AWS::EC2::Subnet", values{"forProvider": values{"CidrBlock": "10.0.0.0/24"}}, "spec.forProvider.VpcId is required: set VpcId, VpcIdRef or VpcIdSelector"},
 		"none, and only observed":          {"AWS::EC2::Subnet", values{"forProvider": values{}}, ""},
-		"neither of two":                   {"AWS::EC2::Subnet", values{"forProvider": values{"VpcId": "vpc-1"}}, "spec.forProvider must have CidrBlock or"},
+		"neither of two":                   {"AWS::EC2::Subnet", values{"forProvider": values{"VpcId": "vpc-1"}}, "spec.forProvider needs one of these: CidrBlock; Ipv4IpamPoolId (or Ipv4IpamPoolIdRef"},
 		"a required document as an object": {"AWS::IAM::Role", values{"forProvider": values{"AssumeRolePolicyDocument": values{"Version": "2012-10-17"}}}, ""},
 		"a required document as a string":  {"AWS::IAM::Role", values{"forProvider": values{"AssumeRolePolicyDocument": "{}"}}, ""},
 		"no required document":             {"AWS::IAM::Role", values{"forProvider": values{}}, "spec"},
@@ -75,6 +75,30 @@ func TestDesiredState(t *testing.T) {
 			"RoleArnRef": values{"name": "r"}, "ResourcesVpcConfig": values{"SubnetIdsRefs": []any{values{"name": "a"}}}}}, ""},
 		"no required reference in an object": {"AWS::EKS::Cluster", values{"forProvider": values{
 			"RoleArnRef": values{"name": "r"}, "ResourcesVpcConfig": values{}}}, "ResourcesVpcConfig"},
+		"two that exclude each other": {"AWS::EC2::VPC", values{"forProvider": values{"CidrBlock": "10.0.0.0/16", "Ipv4IpamPoolId": "pool"}},
+			"only one of these can be set: CidrBlock; Ipv4IpamPoolId (or Ipv4IpamPoolIdRef"},
+		"one beside a reference that it excludes": {"AWS::EC2::VPC", values{"forProvider": values{"CidrBlock": "10.0.0.0/16", "Ipv4IpamPoolIdRef": values{"name": "pool"}}},
+			"only one of these can be set"},
+		"one beside an initial value that it excludes": {"AWS::EC2::VPC", values{"forProvider": values{"CidrBlock": "10.0.0.0/16"}, "initProvider": values{"Ipv4IpamPoolId": "pool"}},
+			"only one of these can be set"},
+		"two of them, and only observed": {"AWS::EC2::VPC", values{"forProvider": values{"CidrBlock": "10.0.0.0/16", "Ipv4IpamPoolId": "pool"}}, ""},
+		"zones by name and by number": {"AWS::EC2::Subnet", values{"forProvider": values{"VpcId": "vpc-1", "CidrBlock": "10.0.0.0/24",
+			"AvailabilityZone": "us-east-1a", "AvailabilityZoneId": "use1-az1"}}, "only one of these can be set: AvailabilityZone; AvailabilityZoneId"},
+		"what a replica excludes": {"AWS::RDS::DBInstance", values{"forProvider": values{"SourceDBInstanceIdentifier": "db", "MasterUserPasswordSecretRef": values{"name": "s", "key": "k"}}},
+			"cannot be set beside CharacterSetName, MasterUserPassword (or MasterUserPasswordSecretRef), MasterUsername, StorageEncrypted"},
+		"a certificate beside the default one": {"AWS::CloudFront::Distribution", distribution(values{"AcmCertificateArn": "a", "SslSupportMethod": "sni-only", "CloudFrontDefaultCertificate": true}),
+			"only one of these can be set: AcmCertificateArn"},
+		"a certificate, and not the default one": {"AWS::CloudFront::Distribution", distribution(values{"AcmCertificateArn": "a", "SslSupportMethod": "sni-only", "CloudFrontDefaultCertificate": false}), ""},
+		"a rule with two sources": {"AWS::EC2::SecurityGroup", values{"forProvider": values{"GroupDescription": "g", "SecurityGroupIngress": []any{
+			values{"IpProtocol": "tcp", "CidrIp": "10.0.0.0/8", "CidrIpv6": "::/0"}}}}, "SecurityGroupIngress[0]"},
+		"rules with one source each": {"AWS::EC2::SecurityGroup", values{"forProvider": values{"GroupDescription": "g", "SecurityGroupIngress": []any{
+			values{"IpProtocol": "tcp", "CidrIp": "10.0.0.0/8"}, values{"IpProtocol": "tcp", "CidrIpv6": "::/0"}}}}, ""},
+		"a rule that the schema has twice": {"AWS::Route53::RecordSet", values{"forProvider": values{"Name": "a.example.org", "Type": "A", "HostedZoneId": "Z1", "HostedZoneName": "example.org."}},
+			"only one of these can be set: HostedZoneId"},
+		"a key that AWS returns, from a Secret": {"AWS::DataSync::LocationObjectStorage", values{"forProvider": values{"AgentArns": []any{"arn:aws:datasync:us-east-1:123456789012:agent/agent-0123456789abcdef0"},
+			"AccessKeySecretRef": values{"name": "s", "key": "k"}}}, ""},
+		"a key that AWS returns, by its value": {"AWS::DataSync::LocationObjectStorage", values{"forProvider": values{"AgentArns": []any{"arn:aws:datasync:us-east-1:123456789012:agent/agent-0123456789abcdef0"},
+			"AccessKey": "AKIA0123"}}, ""},
 	}
 	kinds := map[string]schema.GroupVersionKind{}
 	for name, tc := range cases {
@@ -91,6 +115,30 @@ func TestDesiredState(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)):
 			t.Errorf("%s: want an error with %q, got %v", name, tc.refused, err)
+		}
+	}
+}
+
+// distribution returns the spec of a CloudFront distribution with a certificate.
+func distribution(certificate values) values {
+	return values{"forProvider": values{"DistributionConfig": values{
+		"Enabled": true, "ViewerCertificate": certificate,
+		"DefaultCacheBehavior": values{"TargetOriginId": "o", "ViewerProtocolPolicy": "allow-all"},
+		"Origins":              []any{values{"Id": "o", "DomainName": "example.org", "S3OriginConfig": values{}}},
+	}}}
+}
+
+// TestTheDescriptionListsWhatOnlyAWSChecks reads the description that kubectl explain shows.
+func TestTheDescriptionListsWhatOnlyAWSChecks(t *testing.T) {
+	definition, err := define("AWS::EC2::VPC", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	got := spec.Properties["forProvider"].Description
+	for _, part := range []string{"Not checked here, only by AWS: ", "conditional immutability: InstanceTenancy", "formats: CidrBlock"} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%q is not in %q", part, got)
 		}
 	}
 }
