@@ -166,11 +166,3 @@ func owned(t *testing.T, typ, ns, name string) []awscloud.Found {
 		return !strings.Contains(f.Tags()["espalier.dev/owner"], "/"+ns+"/"+name+"@")
 	})
 }
-
-// onlyInFullRuns skips a test of a promise that is not kept yet: docs/aws.md names these.
-func onlyInFullRuns(t *testing.T) {
-	t.Helper()
-	if testkit.Size(0, 1) == 0 {
-		t.Skip("the promise is not kept yet; ESPALIER_TEST_FULL runs the test")
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/aws/awscloud"
@@ -57,18 +58,21 @@ type round struct {
 	*plane
 	name string
 	// crashes returns the crash of the next process; nil for none.
-	crashes func() *testkit.Crash
+	crashes func() crash
 	// fault happens to each verb's first call of each type; an empty one is none.
 	fault  *awscloud.Fault
 	repeat awscloud.Repeat
 }
 
-// trace is what happened in a round.
-type trace struct {
-	writes int
-	// at are the writes at which processes crashed.
-	at []string
+// crash ends a process at one of its writes.
+type crash interface {
+	Wrap(config *rest.Config) *rest.Config
+	Crashed() <-chan struct{}
+	Writes() int
 }
+
+// trace counts what happened in a round.
+type trace struct{ writes, crashes int }
 
 // run runs a round and checks it.
 func (r round) run(t *testing.T) (out trace) {
@@ -158,21 +162,19 @@ func (r round) control(t *testing.T, out *trace) (end func()) {
 	go func() {
 		defer close(stopped)
 		for {
-			crash := testkit.NewCrash(0)
+			var process crash = testkit.NewCrash(0)
 			if r.crashes != nil {
-				crash = r.crashes()
+				process = r.crashes()
 			}
-			var last string
-			crash.Log = func(write string) { last = write }
-			stop := r.start(t, crash.Wrap(r.config))
+			stop := r.start(t, process.Wrap(r.config))
 			select {
-			case <-crash.Crashed():
+			case <-process.Crashed():
 				stop()
-				out.writes += crash.Writes()
-				out.at = append(out.at, last)
+				out.writes += process.Writes()
+				out.crashes++
 			case <-stopping:
 				stop()
-				out.writes += crash.Writes()
+				out.writes += process.Writes()
 				return
 			}
 		}
