@@ -66,16 +66,10 @@ func matchTypes(patterns []string) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// instead are the types that the Cloud Control API serves instead of others.
-var instead = map[string]string{
-	"AWS::IAM::Policy": "AWS::IAM::RolePolicy, AWS::IAM::UserPolicy or AWS::IAM::GroupPolicy", "AWS::SNS::TopicPolicy": "AWS::SNS::TopicInlinePolicy",
-	"AWS::SQS::QueuePolicy": "AWS::SQS::QueueInlinePolicy",
-}
-
 // noType returns the error that no type matches a pattern, with what may be meant.
 func noType(pattern string) error {
-	if other, ok := instead[pattern]; ok {
-		return fmt.Errorf("the Cloud Control API does not serve %s; use %s", pattern, other)
+	if err := catalog.Instead(pattern); err != nil {
+		return err
 	}
 	for _, name := range catalog.Names() {
 		if ok, _ := path.Match(strings.ToLower(pattern), strings.ToLower(name)); ok {

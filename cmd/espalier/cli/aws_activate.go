@@ -127,33 +127,24 @@ func newAWSDeactivate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deactivate PATTERN...",
 		Short: "Stop serving the kinds of resource types",
-		Long: "Removes patterns from spec.types and spec.onDemand of a ResourceTypeActivation. A kind is\n" +
-			"removed once no object of it exists, and no other pattern matches it.\n" +
-			"Resources of AWS stay as they are.\n\n" + exitCodes,
-		Example: "  espalier aws deactivate AWS::EC2::VPC",
-		Args:    requirePatterns,
+		Long: "Removes patterns from spec.types and spec.onDemand of a ResourceTypeActivation, exactly as\n" +
+			"they are there; if it lacks one of them, nothing is changed. A kind is removed once no object\n" +
+			"of it exists, and no other pattern matches it. Resources of AWS stay as they are.\n\n" + exitCodes,
+		Example: "  espalier aws deactivate AWS::EC2::VPC\n" +
+			"  espalier aws deactivate 'AWS::EKS::*' --name eks",
+		Args: requirePatterns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to, err := flags.where.activations()
 			if err != nil {
 				return err
 			}
-			var missing []string
-			stored, err := to.change(cmd.Context(), flags.name, false, func(s *resource.ActivationSpec) error {
-				var types, onDemand []string
-				s.Types, types = removePatterns(s.Types, args)
-				s.OnDemand, onDemand = removePatterns(s.OnDemand, args)
-				missing = slices.DeleteFunc(types, func(p string) bool { return !slices.Contains(onDemand, p) })
-				return nil
-			})
+			stored, err := to.change(cmd.Context(), flags.name, false, func(s *resource.ActivationSpec) error { return flags.remove(s, args) })
 			switch {
 			case err != nil:
 				return err
 			case stored == nil:
-				return fmt.Errorf("there is no ResourceTypeActivation %s", flags.name)
-			case len(missing) > 0:
-				fmt.Fprintf(cmd.ErrOrStderr(), "espalier: ResourceTypeActivation %s does not have the patterns %s; 'espalier aws activations' lists those that it has\n", flags.name, strings.Join(missing, ", "))
-			}
-			if !flags.wait {
+				return fmt.Errorf("there is no ResourceTypeActivation %s; --name names another one", flags.name)
+			case !flags.wait:
 				return nil
 			}
 			flags.removes = true
@@ -162,6 +153,35 @@ func newAWSDeactivate() *cobra.Command {
 	}
 	flags.add(cmd)
 	return cmd
+}
+
+// remove removes patterns from a spec. It changes nothing if the spec lacks one of them.
+func (f *activateFlags) remove(s *resource.ActivationSpec, patterns []string) error {
+	types, onDemand := slices.Clone(s.Types), slices.Clone(s.OnDemand)
+	for _, p := range patterns {
+		is := func(other resource.TypePattern) bool { return string(other) == p }
+		if !slices.ContainsFunc(s.Types, is) && !slices.ContainsFunc(s.OnDemand, is) {
+			return fmt.Errorf("ResourceTypeActivation %s does not have the pattern %s, so that nothing is changed; it has %s", f.name, p, patternsOf(s))
+		}
+		types, onDemand = slices.DeleteFunc(types, is), slices.DeleteFunc(onDemand, is)
+	}
+	s.Types, s.OnDemand = types, onDemand
+	return nil
+}
+
+// maxPatterns is how many patterns a message names.
+const maxPatterns = 10
+
+// patternsOf lists the patterns of a spec for a message.
+func patternsOf(s *resource.ActivationSpec) string {
+	all := otherPatterns(s, nil)
+	switch {
+	case len(all) == 0:
+		return "none"
+	case len(all) > maxPatterns:
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxPatterns], ", "), len(all)-maxPatterns)
+	}
+	return strings.Join(all, ", ")
 }
 
 // follow prints the states of kinds until the change is complete.
@@ -261,6 +281,10 @@ func newAWSActivations() *cobra.Command {
 			all, err := from.list(cmd.Context())
 			if err != nil {
 				return err
+			}
+			if len(all) == 0 && output == "table" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "espalier: no resource type is activated; 'espalier aws activate' activates some")
+				return nil
 			}
 			rows := activationRows(all)
 			return output.print(cmd.OutOrStdout(), rows, func() error { return activationsTable(cmd.OutOrStdout(), rows) })

@@ -120,16 +120,6 @@ func addPatterns(to []resource.TypePattern, patterns []string) []resource.TypePa
 	return to
 }
 
-// removePatterns removes patterns, and returns those that were not there.
-func removePatterns(from []resource.TypePattern, patterns []string) (kept []resource.TypePattern, missing []string) {
-	for _, p := range patterns {
-		if !slices.Contains(from, resource.TypePattern(p)) {
-			missing = append(missing, p)
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(from), func(p resource.TypePattern) bool { return slices.Contains(patterns, string(p)) }), missing
-}
-
 // progress is what a status says about a change of a spec.
 type progress struct {
 	// Done: the controllers have seen the change, and all kinds are served.

@@ -36,19 +36,25 @@ func newAWSImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import TYPE [IDENTIFIER...]",
 		Short: "Print managed resources for resources of AWS that exist",
-		Long: "Reads resources of AWS, and prints managed resources that adopt them: by their identifiers,\n" +
-			"or all with the tags of --tag; with both, it fails unless the tags match. Nothing is changed, neither in AWS nor in the cluster; it\n" +
-			"needs no cluster. The managed resources only observe (managementPolicies: [Observe]). Apply\n" +
-			"them, and when they are ready, apply what --full prints: then they are managed with all\n" +
-			"policies, and what is in spec.forProvider is what AWS has, so that nothing changes.\n\n" +
+		Long: "Reads resources of a type, and prints managed resources that adopt them: by their identifiers,\n" +
+			"or all with the tags of --tag; with both, it fails unless the tags match. Nothing is changed,\n" +
+			"neither in AWS nor in a cluster, and none is needed.\n\n" +
+			"The managed resources only observe (managementPolicies: [Observe]). Apply them, and when they\n" +
+			"are ready, apply what --full prints: then they are managed with all policies, and what is in\n" +
+			"spec.forProvider is what AWS has, so that nothing changes.\n\n" +
 			"With --tree, what a resource refers to is read too, and the properties become references.\n" +
-			"Parts of an identifier are joined with |, in the order that 'espalier aws types' prints.\n\n" +
+			"Parts of an identifier are joined with |, in the order that 'espalier aws types' prints: quote\n" +
+			"it. Resources without tags, or that AWS cannot list, are imported by their identifiers.\n\n" +
 			"Credentials are those of the AWS tools: the environment, the files in ~/.aws, or the\n" +
 			"machine's role. The calls are ListResources and GetResource of the Cloud Control API; AWS's\n" +
-			"handlers need the permissions to read that 'espalier aws policy' prints.",
+			"handlers need the permissions to read that 'espalier aws policy' prints.\n\n" +
+			"Exit codes: 0 after success, 1 after a failure, also if there is no such resource, 2 for\n" +
+			"invalid arguments.",
 		Example: "  espalier aws import AWS::EC2::VPC vpc-0123456789abcdef0 --region eu-central-1\n" +
 			"  espalier aws import AWS::EC2::Subnet --tag env=prod --tree -n prod > network.yaml\n" +
-			"  espalier aws import AWS::EC2::Subnet --tag env=prod --tree -n prod --full | kubectl apply -f -",
+			"  espalier aws import AWS::EC2::Subnet --tag env=prod --tree -n prod --full | kubectl apply -f -\n" +
+			"  espalier aws import AWS::EKS::Nodegroup --all --list-with '{\"ClusterName\": \"main\"}'\n" +
+			"  espalier aws import AWS::EC2::VPCCidrBlock 'vpc-cidr-assoc-0123456789abcdef0|vpc-0123456789abcdef0'",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -89,6 +95,8 @@ func (f *awsImportFlags) check(args []string) (map[string]string, error) {
 	switch {
 	case len(args) == 0:
 		return nil, &usageError{errors.New("aws import takes a resource type, such as AWS::EC2::VPC")}
+	case strings.Contains(args[0], "*"):
+		return nil, &usageError{fmt.Errorf("aws import takes one resource type, not the pattern %s; 'espalier aws types' lists those that match it", args[0])}
 	case !catalog.Has(args[0]):
 		return nil, noType(args[0])
 	case isSelected == f.all:
@@ -132,6 +140,9 @@ func (f *awsImportFlags) connect(cmd *cobra.Command) (*cloudcontrol.Client, erro
 	}
 	if loaded.Region == "" {
 		return nil, &usageError{errors.New("no region is configured; set --region")}
+	}
+	if _, err := loaded.Credentials.Retrieve(cmd.Context()); err != nil {
+		return nil, fmt.Errorf("no credentials from the environment, the files in ~/.aws or the machine's role; --profile names another profile: %w", err)
 	}
 	return cloudcontrol.NewFromConfig(loaded, func(o *cloudcontrol.Options) {
 		if f.endpoint != "" {

@@ -56,17 +56,22 @@ func TestImportFromAWS(t *testing.T) {
 		code       int
 		want, errs string
 	}{
-		"ByIdentifier":      {args: []string{"AWS::EC2::VPC", "vpc-1"}, want: "kind: VPC\n"},
-		"Missing":           {args: []string{"AWS::EC2::VPC", "vpc-2"}, code: exitFailed, errs: "there is no AWS::EC2::VPC vpc-2"},
-		"ByTagWithItsVPC":   {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod", "--tree"}, want: "    VpcIdRef:\n      name: vpc-1\n"},
-		"WithoutTheVPC":     {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod"}, want: "    VpcId: vpc-1\n"},
-		"ByBoth":            {args: []string{"AWS::EC2::Subnet", "subnet-1", "--tag", "env=prod"}, want: "kind: Subnet\n"},
-		"ByOneWithoutIt":    {args: []string{"AWS::EC2::Subnet", "subnet-1", "subnet-2", "--tag", "env=prod"}, code: exitFailed, errs: "AWS::EC2::Subnet subnet-2 does not have the tags env=prod"},
-		"OfAnotherTag":      {args: []string{"AWS::EC2::Subnet", "--tag", "env=dev"}, code: exitFailed, errs: "no AWS::EC2::Subnet has the tags env=dev"},
-		"TooMany":           {args: []string{"AWS::EC2::Subnet", "--all", "--limit", "1"}, code: exitFailed, errs: "more than 1 resources"},
-		"WhatIsNotThere":    {args: []string{"AWS::EC2::Subnet", "subnet-2", "--tree"}, want: "    VpcId: vpc-9\n", errs: "AWS::EC2::VPC vpc-9, which is left out"},
-		"WithFullPolicies":  {args: []string{"AWS::EC2::VPC", "vpc-1", "--full", "--scope", "Cluster", "--provider-config", "ProviderConfig/prod", "--name", "main"}, want: "kind: ClusterVPC\n"},
-		"OfATypeToListWith": {args: []string{"AWS::EKS::Nodegroup", "--all"}, code: exitFailed, errs: "set --list-with"},
+		"ByIdentifier":           {args: []string{"AWS::EC2::VPC", "vpc-1"}, want: "kind: VPC\n"},
+		"Missing":                {args: []string{"AWS::EC2::VPC", "vpc-2"}, code: exitFailed, errs: "there is no AWS::EC2::VPC vpc-2"},
+		"ByTagWithItsVPC":        {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod", "--tree"}, want: "    VpcIdRef:\n      name: vpc-1\n"},
+		"WithoutTheVPC":          {args: []string{"AWS::EC2::Subnet", "--tag", "env=prod"}, want: "    VpcId: vpc-1\n"},
+		"ByBoth":                 {args: []string{"AWS::EC2::Subnet", "subnet-1", "--tag", "env=prod"}, want: "kind: Subnet\n"},
+		"ByOneWithoutIt":         {args: []string{"AWS::EC2::Subnet", "subnet-1", "subnet-2", "--tag", "env=prod"}, code: exitFailed, errs: "AWS::EC2::Subnet subnet-2 does not have the tags env=prod"},
+		"OfAnotherTag":           {args: []string{"AWS::EC2::Subnet", "--tag", "env=dev"}, code: exitFailed, errs: "no AWS::EC2::Subnet has the tags env=dev"},
+		"TooMany":                {args: []string{"AWS::EC2::Subnet", "--all", "--limit", "1"}, code: exitFailed, errs: "more than 1 resources"},
+		"WhatIsNotThere":         {args: []string{"AWS::EC2::Subnet", "subnet-2", "--tree"}, want: "    VpcId: vpc-9\n", errs: "AWS::EC2::VPC vpc-9, which is left out"},
+		"WithFullPolicies":       {args: []string{"AWS::EC2::VPC", "vpc-1", "--full", "--scope", "Cluster", "--provider-config", "ProviderConfig/prod", "--name", "main"}, want: "kind: ClusterVPC\n"},
+		"OfATypeToListWith":      {args: []string{"AWS::EKS::Nodegroup", "--all"}, code: exitFailed, errs: `set --list-with '{"ClusterName": "…"}', or name identifiers`},
+		"OfATypeWithoutTags":     {args: []string{"AWS::EC2::VPCCidrBlock", "--tag", "a=b"}, code: exitFailed, errs: "AWS::EC2::VPCCidrBlock have no tags"},
+		"OfATypeThatIsNotListed": {args: []string{"AWS::IAM::RolePolicy", "--all"}, code: exitFailed, errs: "name their identifiers; an identifier is PolicyName|RoleName"},
+		"PartsOfAnIdentifier":    {args: []string{"AWS::EC2::VPCCidrBlock", "vpc-1"}, code: exitFailed, errs: "in this account and region; an identifier is Id|VpcId"},
+		"WithWhatIsNotJSON":      {args: []string{"AWS::EKS::Nodegroup", "--all", "--list-with", "ClusterName=main"}, code: exitFailed, errs: "--list-with takes a JSON object"},
+		"OfAPattern":             {args: []string{"AWS::EC2::*", "--tag", "a=b"}, code: exitUsage, errs: "one resource type, not the pattern AWS::EC2::*"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -180,14 +180,22 @@ type audience struct {
 	verbs       []string
 	// parts are subresources that they update.
 	parts []string
+	// scopes are the scopes of the kinds, unless --scope says others. Tenants and viewers act in namespaces: a role for them has
+	// cluster-scoped kinds only on request.
+	scopes []string
 }
+
+var (
+	inNamespaces = []string{string(resource.ScopeNamespaced)}
+	anywhere     = []string{string(resource.ScopeNamespaced), string(resource.ScopeCluster)}
+)
 
 // audiences are the values of --for.
 var audiences = map[string]audience{
-	"provider": {"espalier-aws-types", "rbac.espalier.dev/aggregate-to-provider-aws", []string{"get", "list", "patch", "update", "watch"}, []string{"finalizers", "status"}},
-	"tenant":   {"espalier-aws-types-tenant", "rbac.espalier.dev/aggregate-to-tenant", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, nil},
-	"composer": {"espalier-aws-types-composer", "rbac.espalier.dev/aggregate-to-controllers", []string{"create", "delete", "get", "list", "patch", "update", "watch"}, nil},
-	"viewer":   {"espalier-aws-types-viewer", "rbac.authorization.k8s.io/aggregate-to-view", []string{"get", "list", "watch"}, nil},
+	"provider": {"espalier-aws-types", "rbac.espalier.dev/aggregate-to-provider-aws", []string{"get", "list", "patch", "update", "watch"}, []string{"finalizers", "status"}, anywhere},
+	"tenant":   {"espalier-aws-types-tenant", "rbac.espalier.dev/aggregate-to-tenant", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, nil, inNamespaces},
+	"composer": {"espalier-aws-types-composer", "rbac.espalier.dev/aggregate-to-controllers", []string{"create", "delete", "get", "list", "patch", "update", "watch"}, nil, anywhere},
+	"viewer":   {"espalier-aws-types-viewer", "rbac.authorization.k8s.io/aggregate-to-view", []string{"get", "list", "watch"}, nil, inNamespaces},
 }
 
 func newAWSRBAC() *cobra.Command {
@@ -210,20 +218,22 @@ func newAWSRBAC() *cobra.Command {
 			"for each service that is used: this one, or an item of the value providers.aws.services of\n" +
 			"the chart.\n\n" + typePatterns,
 		Example: "  espalier aws rbac 'AWS::EC2::*' AWS::EKS::Cluster | kubectl apply -f -\n" +
-			"  espalier aws rbac AWS::S3::Bucket --for tenant --scope Namespaced | kubectl apply -f -",
+			"  espalier aws rbac AWS::S3::Bucket --for tenant | kubectl apply -f -",
 		ValidArgsFunction: completeTypes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags := activateFlags{scopes: scopes}
-			if err := flags.checkScopes(); err != nil {
+			to, known := audiences[who]
+			if !known {
+				return &usageError{fmt.Errorf("--for can be %s, not %q", strings.Join(slices.Sorted(maps.Keys(audiences)), ", "), who)}
+			}
+			if len(scopes) == 0 {
+				scopes = to.scopes
+			}
+			if err := (&activateFlags{scopes: scopes}).checkScopes(); err != nil {
 				return err
 			}
 			names, err := where.typesOf(cmd, args)
 			if err != nil {
 				return err
-			}
-			to, known := audiences[who]
-			if !known {
-				return &usageError{fmt.Errorf("--for can be %s, not %q", strings.Join(slices.Sorted(maps.Keys(audiences)), ", "), who)}
 			}
 			if to.name += roleSuffix(args, scopes); name != "" {
 				to.name = name
@@ -243,7 +253,7 @@ func newAWSRBAC() *cobra.Command {
 	where.add(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the ClusterRole; by default from the patterns, --for and --scope")
 	cmd.Flags().StringVar(&who, "for", "provider", "who gets the permissions: provider, tenant, viewer, or composer, the controllers that compose resources")
-	cmd.Flags().StringSliceVar(&scopes, "scope", []string{string(resource.ScopeNamespaced), string(resource.ScopeCluster)}, "scopes of the kinds: Namespaced, Cluster")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scopes of the kinds, Namespaced or Cluster; by default Namespaced for tenants and viewers, and otherwise both")
 	return cmd
 }
 

@@ -21,6 +21,10 @@ func TestAWSVerbsWithoutACluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", missing)
 	t.Setenv("AWS_CONFIG_FILE", missing)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", missing)
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	cases := map[string]struct {
@@ -54,6 +58,7 @@ func TestAWSVerbsWithoutACluster(t *testing.T) {
 		"ImportTwoSelections":     {[]string{"import", "AWS::EC2::VPC", "--all", "--tag", "a=b"}, exitUsage, "or --all alone"},
 		"ImportAWrongTag":         {[]string{"import", "AWS::EC2::VPC", "--tag", "a"}, exitUsage, "KEY=VALUE"},
 		"ImportAWrongName":        {[]string{"import", "AWS::EC2::VPC", "x", "--name", "A_B"}, exitUsage, "--name"},
+		"ImportWithoutAnIdentity": {[]string{"import", "AWS::EC2::VPC", "x", "--region", "eu-central-1"}, exitFailed, "no credentials from the environment"},
 		"ImportWithoutARegion":    {[]string{"import", "AWS::EC2::VPC", "x"}, exitUsage, "--region"},
 		"Schema":                  {[]string{"schema"}, exitDone, "resource types, taken from AWS on"},
 		"UpdateOfNoWheel":         {[]string{"schema", "update", "--from", missing}, exitFailed, missing},
@@ -83,6 +88,28 @@ func TestAWSVerbsWithoutAnAPIServer(t *testing.T) {
 			code, out, errs := call(t.Context(), append([]string{"aws"}, args...)...)
 			if code != exitFailed || out != "" || !strings.Contains(errs, strings.TrimPrefix(server.URL, "http://")) {
 				t.Errorf("exit code %d, %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestOnlyOnRequestRolesOfUsersHaveClusterScopedKinds(t *testing.T) {
+	cases := map[string]struct {
+		args []string
+		want bool
+	}{
+		"Tenant":           {[]string{"--for", "tenant"}, false},
+		"Viewer":           {[]string{"--for", "viewer"}, false},
+		"Composer":         {[]string{"--for", "composer"}, true},
+		"Provider":         {nil, true},
+		"TenantOnRequest":  {[]string{"--for", "tenant", "--scope", "Namespaced,Cluster"}, true},
+		"ProviderInScopes": {[]string{"--scope", "Namespaced"}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append([]string{"aws", "rbac", "AWS::EC2::VPC"}, tc.args...)...)
+			if got := strings.Contains(out, "- clustervpcs\n"); code != exitDone || !strings.Contains(out, "- vpcs\n") || got != tc.want {
+				t.Errorf("exit code %d, with cluster-scoped kinds: %t; %s%s", code, got, out, errs)
 			}
 		})
 	}
@@ -206,9 +233,24 @@ func TestPatternsAreAddedAndRemovedOnce(t *testing.T) {
 	if diff := cmp.Diff([]resource.TypePattern{"AWS::EC2::*", "AWS::EKS::*"}, got); diff != "" {
 		t.Error(diff)
 	}
-	kept, missing := removePatterns(got, []string{"AWS::EC2::*", "AWS::S3::*"})
-	if diff := cmp.Diff([]resource.TypePattern{"AWS::EKS::*"}, kept); diff != "" || !cmp.Equal(missing, []string{"AWS::S3::*"}) {
-		t.Errorf("missing %v, %s", missing, diff)
+	of := activateFlags{name: "default"}
+	spec := resource.ActivationSpec{Types: got, OnDemand: []resource.TypePattern{"AWS::EC2::*", "AWS::IAM::*"}}
+	if err := of.remove(&spec, []string{"AWS::EC2::*"}); err != nil {
+		t.Fatal(err)
+	}
+	want := resource.ActivationSpec{Types: []resource.TypePattern{"AWS::EKS::*"}, OnDemand: []resource.TypePattern{"AWS::IAM::*"}}
+	if diff := cmp.Diff(want, spec); diff != "" {
+		t.Error(diff)
+	}
+	err := of.remove(&spec, []string{"AWS::EKS::*", "AWS::EKS::Cluster"})
+	if err == nil || !strings.HasSuffix(err.Error(), "does not have the pattern AWS::EKS::Cluster, so that nothing is changed; it has AWS::EKS::*, AWS::IAM::*") {
+		t.Errorf("got %v", err)
+	}
+	if diff := cmp.Diff(want, spec); diff != "" {
+		t.Error(diff)
+	}
+	if err := of.remove(&resource.ActivationSpec{}, []string{"AWS::EKS::*"}); err == nil || !strings.HasSuffix(err.Error(), "it has none") {
+		t.Errorf("got %v", err)
 	}
 }
 

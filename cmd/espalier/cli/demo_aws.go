@@ -149,10 +149,10 @@ func (d *awsDemo) configuration() []*unstructured.Unstructured {
 
 func (*awsDemo) folder() string { return "eks-with-vpc/aws" }
 
-func (*awsDemo) limit() time.Duration { return 90 * time.Second }
+func (*awsDemo) limit() time.Duration { return 2 * time.Minute }
 
 func (*awsDemo) next() (command, text string) {
-	return "espalier up --aws", "is for your account; manifests in"
+	return "espalier up --aws", "serves the same kinds for your account of AWS"
 }
 
 func (*awsDemo) hasGroup(group string) bool { return strings.HasSuffix(group, ".aws.espalier.dev") }

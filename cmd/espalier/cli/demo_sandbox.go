@@ -32,7 +32,7 @@ func (*sandboxDemo) folder() string { return "eks-with-vpc" }
 func (*sandboxDemo) limit() time.Duration { return 60 * time.Second }
 
 func (*sandboxDemo) next() (command, text string) {
-	return "espalier up --sandbox", "runs the same permanently; the manifests are in"
+	return "espalier up --sandbox", "runs the same permanently"
 }
 
 func (*sandboxDemo) hasGroup(group string) bool { return group == v1alpha1.GroupVersion.Group }
@@ -64,7 +64,7 @@ func (d *sandboxDemo) changeBottom(ctx context.Context, s *demoStory) (string, e
 	if arrived.err != nil {
 		return "", arrived.err
 	}
-	return fmt.Sprintf("in the status of the top %s after the reconcile request", milliseconds(arrived.after)), nil
+	return fmt.Sprintf("in the top's status after %s", milliseconds(arrived.after)), nil
 }
 
 // scale changes the cluster in the cloud, behind the back of the controllers.

@@ -119,7 +119,8 @@ func (m demoModel) below(width, height int) []string {
 		command, text := m.cloud.next()
 		return []string{
 			ready.Render("Done") + fmt.Sprintf(" in %s; the API server is stopped and its data are removed.", seconds(m.end.took)),
-			command + faint.Render(" "+text+" ") + "examples/" + m.cloud.folder(),
+			command + faint.Render(" "+text),
+			"examples/" + m.cloud.folder() + faint.Render(" has the manifests"),
 		}
 	case m.cleaning && m.end == nil:
 		return []string{faint.Render("Stopping the API server and removing its data …")}

@@ -34,7 +34,7 @@ type demoCloud interface {
 	hasGroup(group string) bool
 	// countLeft counts the external resources of the example.
 	countLeft(context.Context) (int, error)
-	// next is a command for what the reader can do next, and the text between it and the folder.
+	// next is a command for what the reader can do next, and what it does.
 	next() (command, text string)
 }
 
@@ -70,7 +70,7 @@ type chapter struct {
 
 var chapters = []chapter{
 	{"Start an API server with etcd", 40 * time.Second, (*demoStory).startPlane},
-	{"Start the controllers", 20 * time.Second, (*demoStory).startControllers},
+	{"Start the controllers", 40 * time.Second, (*demoStory).startControllers},
 	{"Apply the definitions", 20 * time.Second, (*demoStory).applyDefinitions},
 	{"Create the three layers", 30 * time.Second, (*demoStory).createTop},
 	{"Scale it behind our back", 10 * time.Second, func(s *demoStory, ctx context.Context) (string, error) { return s.cloud.changeBottom(ctx, s) }},

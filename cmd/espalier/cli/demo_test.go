@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
 
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -36,7 +39,7 @@ func TestDemo(t *testing.T) {
 		"8 objects are ready",
 		"WaitingForField: vpc.status.privateSubnet1ID",
 		"nodes=5",
-		"in the status of the top ",
+		"in the top's status after ",
 		"all 8 objects are gone after ",
 		"nothing is left behind",
 	} {
@@ -68,6 +71,28 @@ func TestDemoInterruptedCleansUp(t *testing.T) {
 			}
 			nothingIn(t, data)
 		})
+	}
+}
+
+// TestTheDemoFitsATerminal draws the whole screen of a demo that succeeded, on a terminal of the usual size.
+func TestTheDemoFitsATerminal(t *testing.T) {
+	const columns, lines = 80, 24
+	for name, cloud := range map[string]demoCloud{"sandbox": &sandboxDemo{}, "aws": &awsDemo{}} {
+		m := newDemoModel(cloud, func() {})
+		m.width, m.height = columns, lines
+		for i := range chapters {
+			m.ended = append(m.ended, chapterMsg{index: i, ended: true, took: 123 * time.Second, note: strings.Repeat("note ", 20)})
+		}
+		m.end = &endMsg{took: 123 * time.Second}
+		drawn := m.lines(lines)
+		if len(drawn) > lines {
+			t.Errorf("%s: %d lines", name, len(drawn))
+		}
+		for _, line := range drawn {
+			if width := lipgloss.Width(line); width > columns {
+				t.Errorf("%s: %d columns: %s", name, width, line)
+			}
+		}
 	}
 }
 

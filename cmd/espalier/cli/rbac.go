@@ -23,6 +23,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/providers/aws/catalog"
+	"github.com/espalier-dev/espalier/providers/aws/naming"
 )
 
 // rbacFlags are the flags of rbac.
@@ -243,10 +245,11 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 			return graph.Served{Resource: resource}, true
 		}
 		mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			if !follow.IsNoMatch(err) {
-				failed = err
-			}
+		switch {
+		case follow.IsNoMatch(err):
+			return servedByCatalog(gvk)
+		case err != nil:
+			failed = err
 			return graph.Served{}, false
 		}
 		return graph.Served{Resource: mapping.Resource.Resource, ClusterScoped: mapping.Scope.Name() == meta.RESTScopeNameRoot}, true
@@ -255,6 +258,16 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 		return permissions, fmt.Errorf("look up how kinds are served: %w", failed)
 	}
 	return permissions, nil
+}
+
+// servedByCatalog returns how a kind of a resource type of AWS will be served: a definition may activate it, so that
+// it needs its permissions before the kind exists.
+func servedByCatalog(gvk schema.GroupVersionKind) (graph.Served, bool) {
+	found, ok := naming.Find(catalog.Names(), gvk.GroupKind())
+	if !ok || gvk.Version != naming.Version {
+		return graph.Served{}, false
+	}
+	return graph.Served{Resource: found.Plural, ClusterScoped: found.ClusterScoped}, true
 }
 
 // rolesFor returns the roles for a definition with their bindings: to the service account that

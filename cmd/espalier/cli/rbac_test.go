@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -51,6 +52,25 @@ func TestRBACArguments(t *testing.T) {
 				t.Errorf("a binding is printed: %t", bound)
 			}
 		})
+	}
+}
+
+func TestKindsOfTheCatalogHavePermissionsBeforeTheyAreServed(t *testing.T) {
+	cases := map[string]struct {
+		of   schema.GroupVersionKind
+		want graph.Served
+		ok   bool
+	}{
+		"Namespaced":       {schema.GroupVersionKind{Group: "ec2.aws.espalier.dev", Version: "v1alpha1", Kind: "VPC"}, graph.Served{Resource: "vpcs"}, true},
+		"ClusterScoped":    {schema.GroupVersionKind{Group: "ec2.aws.espalier.dev", Version: "v1alpha1", Kind: "ClusterVPC"}, graph.Served{Resource: "clustervpcs", ClusterScoped: true}, true},
+		"OfAnotherVersion": {schema.GroupVersionKind{Group: "ec2.aws.espalier.dev", Version: "v1", Kind: "VPC"}, graph.Served{}, false},
+		"OfNoType":         {schema.GroupVersionKind{Group: "ec2.aws.espalier.dev", Version: "v1alpha1", Kind: "Vpx"}, graph.Served{}, false},
+		"OfAnotherGroup":   {schema.GroupVersionKind{Group: "cache.example.org", Version: "v1alpha1", Kind: "VPC"}, graph.Served{}, false},
+	}
+	for name, tc := range cases {
+		if got, ok := servedByCatalog(tc.of); got != tc.want || ok != tc.ok {
+			t.Errorf("%s: got %v, %t", name, got, ok)
+		}
 	}
 }
 

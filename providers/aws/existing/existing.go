@@ -51,6 +51,9 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 	if err != nil {
 		return nil, err
 	}
+	if len(s.Tags) > 0 && model.TagsOf(t).Property == "" {
+		return nil, fmt.Errorf("resources of %s have no tags, so that none can be selected by them; name identifiers%s", t.Name, formOf(t))
+	}
 	identifiers, isListed := s.Identifiers, len(s.Identifiers) == 0
 	if isListed {
 		if identifiers, err = r.list(ctx, t, s.ListWith); err != nil {
@@ -65,7 +68,7 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 		case isListed && isNotFound(err):
 			continue // deleted since it was listed
 		case isNotFound(err):
-			return nil, fmt.Errorf("there is no %s %s in this account and region", s.Type, identifier)
+			return nil, fmt.Errorf("there is no %s %s in this account and region%s", s.Type, identifier, formOf(t))
 		case err != nil:
 			return nil, err
 		}
@@ -81,6 +84,18 @@ func (r Reader) Read(ctx context.Context, s Selection) ([]manifest.Resource, err
 		}
 	}
 	return out, nil
+}
+
+// formOf says what identifiers of a type consist of, as the end of a message; empty if that is one part.
+func formOf(t *resourcetype.Type) string {
+	if len(t.PrimaryIdentifier) == 1 {
+		return ""
+	}
+	var parts []string
+	for _, part := range t.PrimaryIdentifier {
+		parts = append(parts, part.String())
+	}
+	return "; an identifier is " + strings.Join(parts, "|")
 }
 
 // tagText returns tags as --tag has them, sorted.
@@ -174,15 +189,16 @@ const maxListed = 5000
 func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]string, error) {
 	handler, has := t.Handlers[resourcetype.List]
 	if !has {
-		return nil, fmt.Errorf("AWS cannot list resources of %s; name their identifiers", t.Name)
+		return nil, fmt.Errorf("AWS cannot list resources of %s; name their identifiers%s", t.Name, formOf(t))
 	}
 	if handler.HandlerSchema != nil && len(handler.HandlerSchema.Required) > 0 && with == "" {
-		return nil, fmt.Errorf("a list of %s needs %s; set --list-with, or name identifiers", t.Name, strings.Join(handler.HandlerSchema.Required, ", "))
+		return nil, fmt.Errorf("AWS lists resources of %s only with %s: set --list-with '%s', or name identifiers%s",
+			t.Name, strings.Join(handler.HandlerSchema.Required, ", "), listForm(handler.HandlerSchema.Required), formOf(t))
 	}
 	input := &cloudcontrol.ListResourcesInput{TypeName: aws.String(t.Name)}
 	if with != "" {
 		if _, err := model.Decode([]byte(with)); err != nil {
-			return nil, fmt.Errorf("--list-with: %w", err)
+			return nil, fmt.Errorf("--list-with takes a JSON object, such as %s: %w", listForm([]string{"ClusterName"}), err)
 		}
 		input.ResourceModel = aws.String(with)
 	}
@@ -203,6 +219,15 @@ func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]
 			return slices.Compact(out), nil
 		}
 	}
+}
+
+// listForm returns the JSON object with which resources are listed, with values to be filled in.
+func listForm(names []string) string {
+	var out []string
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("%q: \"…\"", name))
+	}
+	return "{" + strings.Join(out, ", ") + "}"
 }
 
 // isNotFound reports whether a resource does not exist. AWS also answers a general error with the code of the

@@ -78,7 +78,7 @@ func TestRead(t *testing.T) {
 		"NoneWithATag":   {selection: existing.Selection{Type: "AWS::EC2::Subnet", Tags: map[string]string{"env": "dev"}}},
 		"TooMany":        {selection: existing.Selection{Type: "AWS::EC2::Subnet"}, err: "more than 2 resources"},
 		"Missing":        {selection: existing.Selection{Type: "AWS::EC2::VPC", Identifiers: []string{"vpc-9"}}, err: "there is no AWS::EC2::VPC vpc-9"},
-		"AListNeedsMore": {selection: existing.Selection{Type: "AWS::EKS::Nodegroup"}, err: "needs ClusterName"},
+		"AListNeedsMore": {selection: existing.Selection{Type: "AWS::EKS::Nodegroup"}, err: `only with ClusterName: set --list-with`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

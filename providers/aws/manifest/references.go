@@ -192,7 +192,7 @@ func (l *links) order() (out []int) {
 // Unreadable says why a target cannot be read by its identifier alone; empty if it can.
 func Unreadable(target Target, t *resourcetype.Type) string {
 	if n := len(t.PrimaryIdentifier); n > 1 {
-		return fmt.Sprintf("the identifier of a %s has %d parts, and %s is one of them", target.Type, n, target.Value)
+		return fmt.Sprintf("an identifier of %s has %d parts, and %s is one of them", target.Type, n, target.Value)
 	}
 	return ""
 }
