@@ -40,6 +40,10 @@ bin/espalier bin/espalier-controlplane bin/kubectl bin/espalier-provider-aws bin
 generate: ## regenerate generated files
 	$(call in-modules,$(GO) generate ./...)
 
+.PHONY: builtin-kinds
+builtin-kinds: bin/espalier-controlplane ## take the built-in kinds of Kubernetes from the embedded API server, for work without a cluster
+	hack/with-server.sh $(GO) run ./internal/kube/builtin/generate internal/kube/builtin/kinds.zip
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin dist

@@ -37,3 +37,24 @@ func (p Path) Index(i int) Path {
 }
 
 func (p Path) String() string { return string(p) }
+
+// Segments splits the path into its steps: a string for a field, an int for an item of a
+// list. It returns nil for the empty path, and for a text that is not a path.
+func (p Path) Segments() []any {
+	steps, err := parseSteps(string(p))
+	if err != nil {
+		return nil
+	}
+	out := make([]any, len(steps))
+	for i, s := range steps {
+		switch s.kind {
+		case named:
+			out[i] = s.name
+		case indexed:
+			out[i] = s.index
+		case every:
+			return nil
+		}
+	}
+	return out
+}

@@ -16,7 +16,7 @@ const module = "github.com/espalier-dev/espalier/"
 // layer may import each other.
 var layers = [][]string{
 	{
-		"api", "charts", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/reconcile",
+		"api", "charts", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/reconcile", "internal/source",
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
 	},
 	{"internal/kube"},
@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/manager"},
 	{"internal/graph", "internal/composition", "internal/managed", "internal/protection"},
 	{"internal/functions", "internal/backup", "internal/observe", "internal/takeover", "internal/webhook"},
-	{"internal/server"},
+	{"internal/server", "internal/workspace"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
 	{"providers", "examples"},
 	{"internal/testkit"},
