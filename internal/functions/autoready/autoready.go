@@ -99,3 +99,16 @@ func decode(object map[string]any) (in input, ttl time.Duration, problems, notes
 	}
 	return in, ttl, problems.Sorted(), notes.Sorted()
 }
+
+// Check lists the problems of an input: those because of which the function fails, and notes on what has no
+// effect.
+func Check(input map[string]any) (problems, notes diag.List) {
+	in, _, problems, notes := decode(input)
+	if len(problems) > 0 || in.ChecksInside != "" {
+		return problems, notes // further checks are in the pipeline's context
+	}
+	if _, err := in.checks(nil); err != nil {
+		notes.Addf("celHealthCheckCustomization", "%v", err)
+	}
+	return nil, notes
+}

@@ -145,3 +145,9 @@ func (c check) path(at object.Path, path string) {
 		c.problems.Addf(at, "%v", err)
 	}
 }
+
+// Check lists the problems because of which the function fails with an input.
+func Check(input map[string]any) diag.List {
+	_, problems := decode(input)
+	return problems
+}

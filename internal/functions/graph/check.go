@@ -1,0 +1,33 @@
+package graph
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Check lists the problems of an input, with paths in it: those because of which the function fails for every
+// composite of the kind, and notes on data of Secrets in outputs. lookUp returns what is known of kinds; expressions
+// about unknown ones are not type-checked.
+func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
+	spec, problems := decode(input)
+	if len(problems) > 0 {
+		return problems, nil
+	}
+	kinds := graph.Kinds{}
+	for _, gvk := range graph.UsedKindsOfEmbedded(spec) {
+		if kind, known := lookUp(gvk); known {
+			kinds[gvk] = object.KindInfo{Schema: kind.Schema}
+		}
+	}
+	instance, _ := lookUp(composite)
+	compiled, problems := graph.CompileEmbedded(spec, kinds, graph.Embedded{Instance: instance.Schema, Ready: unreadyReason})
+	moveStatus(problems)
+	if compiled != nil {
+		moveStatus(compiled.SecretOutputs)
+		notes = compiled.SecretOutputs
+	}
+	return problems, notes
+}

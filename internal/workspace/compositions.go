@@ -1,0 +1,78 @@
+package workspace
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Kinds of the composition dialect.
+var (
+	compositeDefinitionKind = schema.GroupKind{Group: apiextensions.Group, Kind: v1.DefinitionKind}
+	compositionKind         = schema.GroupKind{Group: apiextensions.Group, Kind: v1.CompositionKind}
+)
+
+// addCompositeKinds checks CompositeResourceDefinitions, and adds their kinds.
+func (w *Workspace) addCompositeKinds() {
+	for _, d := range w.Documents(compositeDefinitionKind) {
+		x := &v1.CompositeResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, x); err != nil {
+			w.addf(d, Error, "spec", "cannot be decoded: %v", err)
+			continue
+		}
+		w.add(d, Warning, "", xrd.Warnings(x))
+		composite, problems := xrd.CompositeCRD(x, xrd.Options{})
+		w.add(d, Error, "", problems)
+		if composite == nil {
+			continue
+		}
+		w.addCRD(composite)
+		if x.Spec.ClaimNames != nil {
+			if claim, problems := xrd.ClaimCRD(x, xrd.Options{}); len(problems) == 0 {
+				w.addCRD(claim)
+			}
+		}
+	}
+}
+
+// checkCompositions checks Compositions, and the inputs of the built-in functions.
+func (w *Workspace) checkCompositions() {
+	for _, d := range w.Documents(compositionKind) {
+		c := &v1.Composition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, c); err != nil {
+			w.addf(d, Error, "spec", "cannot be decoded: %v", err)
+			continue
+		}
+		w.add(d, Error, "", xrd.ValidateComposition(c))
+		if w.options.Functions != nil {
+			w.add(d, Error, "", xrd.UnknownFunctions(c, w.options.Functions))
+		}
+		composite := schema.FromAPIVersionAndKind(c.Spec.CompositeTypeRef.APIVersion, c.Spec.CompositeTypeRef.Kind)
+		if kind, known := w.Lookup(composite); !known && !kind.NeverServed && composite.Kind != "" {
+			w.addf(d, Warning, "spec.compositeTypeRef", "%s of %s is not known here; add its CompositeResourceDefinition", composite.Kind, composite.GroupVersion())
+		}
+		w.checkSteps(d, c, composite)
+	}
+}
+
+// checkSteps checks the inputs of the steps with built-in functions.
+func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.GroupVersionKind) {
+	for i, step := range c.Spec.Pipeline {
+		at := object.Path("spec.pipeline").Index(i).Field("input")
+		var input map[string]any
+		if step.Input != nil && len(step.Input.Raw) > 0 {
+			if err := utiljson.Unmarshal(step.Input.Raw, &input); err != nil {
+				w.addf(d, Error, at, "is not an object")
+				continue
+			}
+		}
+		problems, notes := checkInput(step.FunctionRef.Name, input, composite, w.Lookup)
+		w.add(d, Error, at, problems)
+		w.add(d, Warning, at, notes)
+	}
+}

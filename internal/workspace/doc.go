@@ -1,0 +1,9 @@
+// Package workspace checks definitions, compositions and objects in files, without a cluster: with the
+// compilers of the controllers, and the kinds of Kubernetes, of the files, and of an optional further
+// source.
+//
+// Begin with New; Workspace.Findings has all problems with their places, and Workspace.Graphs what
+// compiled.
+//
+// It does no I/O.
+package workspace

@@ -1,0 +1,101 @@
+package workspace
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// graphKinds are the kinds of definitions of graphs.
+var graphKinds = []schema.GroupKind{
+	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind).GroupKind(),
+	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind).GroupKind(),
+}
+
+// pendingGraph is a definition that is to be compiled.
+type pendingGraph struct {
+	document *Document
+	spec     *v1alpha1.DefinitionSpec
+	problems diag.List
+	kind     schema.GroupVersionKind
+	uses     []schema.GroupVersionKind
+}
+
+// compileGraphs compiles the definitions, each after those whose kinds it uses.
+func (w *Workspace) compileGraphs() {
+	pending := w.readGraphs()
+	for len(pending) > 0 {
+		next := slices.IndexFunc(pending, func(p *pendingGraph) bool {
+			return !slices.ContainsFunc(pending, func(other *pendingGraph) bool { return other != p && slices.Contains(p.uses, other.kind) })
+		})
+		// Definitions that use each other's kinds: the first one is compiled without the others' schemas.
+		p := pending[max(next, 0)]
+		pending = slices.DeleteFunc(pending, func(other *pendingGraph) bool { return other == p })
+		w.compileGraph(p)
+	}
+	slices.SortStableFunc(w.graphs, func(a, b *Graph) int { return w.indexOf(a.Definition) - w.indexOf(b.Definition) })
+}
+
+func (w *Workspace) indexOf(d *Document) int { return slices.Index(w.Documents(graphKinds...), d) }
+
+func (w *Workspace) readGraphs() []*pendingGraph {
+	var out []*pendingGraph
+	for _, d := range w.Documents(graphKinds...) {
+		raw, isObject := d.Object.Object["spec"].(map[string]any)
+		if !isObject {
+			w.addf(d, Error, "spec", "is required")
+			continue
+		}
+		p := &pendingGraph{document: d}
+		p.spec, p.problems = graph.Read(raw)
+		p.problems.Add(graph.CheckInstanceOverrides(p.spec)...)
+		p.uses = graph.UsedKinds(p.spec)
+		if p.spec.Schema != nil {
+			p.kind = p.spec.Schema.InstanceKind()
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func (w *Workspace) compileGraph(p *pendingGraph) {
+	g, problems := graph.Compile(p.spec, w.lookUp(p.uses), graph.WithSecretOutputs(w.options.SecretOutputs))
+	problems.Add(p.problems...)
+	w.add(p.document, Error, "", problems.Sorted())
+	if g == nil || len(problems) > 0 {
+		if _, known := w.Lookup(p.kind); !known && p.kind.Kind != "" {
+			// Its instances and the definitions that use it are checked as far as possible.
+			w.kinds[p.kind] = object.KindInfo{Namespaced: p.spec.Schema.Scope != v1alpha1.ClusterScope, ServedByDefinition: true, NameRule: object.Subdomain}
+		}
+		return
+	}
+	w.add(p.document, Warning, "", g.SecretOutputs)
+	w.warnOfMissingKinds(p, g)
+	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
+	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})}
+	w.graphs = append(w.graphs, one)
+	w.addCRD(one.CRD)
+}
+
+// warnOfMissingKinds says where kinds are used whose schema is unknown.
+func (w *Workspace) warnOfMissingKinds(p *pendingGraph, g *graph.Graph) {
+	resources, _ := p.document.Object.Object["spec"].(map[string]any)["resources"].([]any)
+	for i, r := range resources {
+		resource, _ := r.(map[string]any)
+		for _, field := range []string{"template", "externalRef"} {
+			document, _ := resource[field].(map[string]any)
+			apiVersion, _ := document["apiVersion"].(string)
+			name, _ := document["kind"].(string)
+			if gvk := schema.FromAPIVersionAndKind(apiVersion, name); slices.Contains(g.Missing, gvk) {
+				w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field(field, "kind"),
+					"%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package workspace
+
+import (
+	"fmt"
+	"io/fs"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/api/pkg"
+	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
+	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/builtin"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// own are the kinds of this program.
+var own = sync.OnceValue(func() map[schema.GroupVersionKind]object.KindInfo {
+	out := map[schema.GroupVersionKind]object.KindInfo{}
+	for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, apiextensions.CRDs, pkg.CRDs, protection.CRDs, espalier.CRDs} {
+		names, _ := fs.Glob(files, "crds/*.yaml")
+		for _, name := range names {
+			raw, err := fs.ReadFile(files, name)
+			c := &apiextensionsv1.CustomResourceDefinition{}
+			if err == nil {
+				err = yaml.Unmarshal(raw, c)
+			}
+			if err != nil {
+				panic(fmt.Sprintf("%s: %v", name, err)) // they are part of the program
+			}
+			for _, v := range c.Spec.Versions {
+				out[crd.GroupKind(c).WithVersion(v.Name)] = kindOf(c, v.Name)
+			}
+		}
+	}
+	return out
+})
+
+// kindOf returns what is known of a version of a CustomResourceDefinition's kind.
+func kindOf(c *apiextensionsv1.CustomResourceDefinition, version string) object.KindInfo {
+	_, isServed := crd.Owner(c)
+	return object.KindInfo{
+		Schema: crd.SchemaOf(c, version), Namespaced: c.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		ServedByDefinition: isServed, NameRule: object.Subdomain,
+	}
+}
+
+// Lookup returns what is known of a kind: from the files, from this program, from Kubernetes, and from the further source. False
+// says that nothing is known; KindInfo.NeverServed then says that Kubernetes has its group version and not the kind.
+func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+	if kind, ok := w.kinds[gvk]; ok {
+		return kind, true
+	}
+	if kind, ok := own()[gvk]; ok {
+		return kind, true
+	}
+	kind, ok := builtin.Lookup(gvk)
+	if ok || kind.NeverServed {
+		return kind, ok
+	}
+	if w.options.Kinds != nil {
+		return w.options.Kinds(gvk)
+	}
+	return object.KindInfo{}, false
+}
+
+// lookUp collects the kinds that a compiler asks for.
+func (w *Workspace) lookUp(used []schema.GroupVersionKind) graph.Kinds {
+	out := graph.Kinds{}
+	for _, gvk := range used {
+		if kind, known := w.Lookup(gvk); known || kind.NeverServed {
+			out[gvk] = kind
+		}
+	}
+	return out
+}
+
+// addCRDs checks the CustomResourceDefinitions of the files, and adds their kinds.
+func (w *Workspace) addCRDs() {
+	for _, d := range w.Documents(crd.Kind.GroupKind()) {
+		c, problems := checkCRD(d.Object)
+		w.add(d, Error, "", problems)
+		if c != nil {
+			w.addCRD(c)
+		}
+	}
+}
+
+// addCRD adds the kinds of a CustomResourceDefinition.
+func (w *Workspace) addCRD(c *apiextensionsv1.CustomResourceDefinition) {
+	gk := crd.GroupKind(c)
+	w.crds[gk] = c
+	for _, v := range c.Spec.Versions {
+		if v.Served {
+			w.kinds[gk.WithVersion(v.Name)] = kindOf(c, v.Name)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package workspace
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// checkObjects validates each object whose kind is known against its schema.
+func (w *Workspace) checkObjects() {
+	for _, d := range w.Documents() {
+		gvk := d.Object.GroupVersionKind()
+		if gvk.Kind == "" || gvk.Version == "" {
+			w.addf(d, Error, "", "a document must have apiVersion and kind")
+			continue
+		}
+		kind, known := w.Lookup(gvk)
+		switch {
+		case kind.NeverServed:
+			w.add(d, Error, "", diag.List{{Path: "kind", Problem: fmt.Sprintf("there is no kind %q in %s", gvk.Kind, gvk.GroupVersion()), Nearest: diag.Nearest(gvk.Kind, kind.Siblings)}})
+		case !known:
+			w.addf(d, Warning, "kind", "%s of %s is not known here, so that the object is not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
+		case kind.Schema != nil:
+			w.checkObject(d, kind)
+		}
+	}
+}
+
+func (w *Workspace) checkObject(d *Document, kind object.KindInfo) {
+	if !kind.Namespaced && d.Object.GetNamespace() != "" {
+		w.addf(d, Error, "metadata.namespace", "must be absent: %s is cluster-scoped", d.Object.GetKind())
+	}
+	if name := d.Object.GetName(); name != "" {
+		if problem := kind.NameRule.Check(name); problem != "" {
+			w.addf(d, Error, "metadata.name", "is not a valid name: %s", problem)
+		}
+	} else if d.Object.GetGenerateName() == "" {
+		w.addf(d, Error, "metadata.name", "is required")
+	}
+	problems := validate(kind.Schema, d.Object.Object)
+	if len(problems) == 0 {
+		problems = w.checkRules(d.Object) // rules assume a valid object
+	}
+	w.add(d, Error, "", slices.DeleteFunc(problems, func(p diag.Diagnostic) bool { return w.hasError(d, p.Path) }))
+}
+
+// hasError says whether a compiler has found an error in a field already.
+func (w *Workspace) hasError(d *Document, path object.Path) bool {
+	at := d.Range(path)
+	return slices.ContainsFunc(w.findings, func(f Finding) bool {
+		return f.Severity == Error && f.File == d.File.Name && f.Path == path && f.Range == at
+	})
+}
+
+// validate lists the problems of an object. Fields that the schema does not know are problems, as with
+// strict field validation of the API server.
+func validate(s *spec.Schema, o map[string]any) diag.List {
+	typed := specschema.WithObjectMeta(s)
+	var out diag.List
+	unknownFields(typed, o, "", &out)
+	problems := validation.ValidateCustomResource(nil, withoutNulls(o), validation.NewSchemaValidatorFromOpenAPI(typed))
+	for _, p := range problems {
+		if d := diagnosticOf(p); d.Path != "" || d.Problem != "" {
+			out.Add(d)
+		}
+	}
+	return out.Sorted()
+}
+
+// diagnosticOf converts an error of Kubernetes' validation.
+func diagnosticOf(e *field.Error) diag.Diagnostic {
+	d := diag.Diagnostic{Path: pathOf(e.Field), Problem: e.Detail}
+	switch e.Type {
+	case field.ErrorTypeRequired:
+		d.Problem = "is required"
+	case field.ErrorTypeNotSupported:
+		d.Problem = "is " + quoted(e.BadValue)
+		d.Expected = strings.TrimPrefix(e.Detail, "supported values: ")
+	}
+	d.Problem = strings.TrimPrefix(d.Problem, e.Field+" in body ")
+	if d.Problem == "" {
+		d.Problem = e.ErrorBody()
+	}
+	return d
+}
+
+func quoted(v any) string {
+	if s, ok := v.(string); ok {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprint(v)
+}
+
+// unquotedKey is a key of a map as Kubernetes writes it in a path.
+var unquotedKey = regexp.MustCompile(`\[([^\]"]*[^\]"0-9][^\]"]*)\]`)
+
+// pathOf converts a path of Kubernetes.
+func pathOf(path string) object.Path {
+	if path == "<nil>" || path == "." {
+		return ""
+	}
+	return object.Path(unquotedKey.ReplaceAllString(path, `["$1"]`))
+}
+
+// unknownFields adds a problem for each field that a schema does not have.
+func unknownFields(s *spec.Schema, v any, at object.Path, out *diag.List) {
+	properties, items, values, isOpen := shapeOf(s)
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			property, known := properties[name]
+			switch {
+			case known:
+				unknownFields(&property, v[name], at.Field(name), out)
+			case values != nil:
+				unknownFields(values, v[name], at.Field(name), out)
+			case !isOpen && len(properties) > 0:
+				out.Add(diag.Diagnostic{Path: at.Field(name), Problem: "there is no such field", Nearest: diag.Nearest(name, slices.Collect(maps.Keys(properties)))})
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if items != nil {
+				unknownFields(items, item, at.Index(i), out)
+			}
+		}
+	}
+}
+
+// shapeOf merges what a schema and those of its allOf say of an object's fields, a list's items and a map's
+// values. An open object may have further fields.
+func shapeOf(s *spec.Schema) (properties map[string]spec.Schema, items, values *spec.Schema, isOpen bool) {
+	properties = maps.Clone(s.Properties)
+	if s.Items != nil {
+		items = s.Items.Schema
+	}
+	if s.AdditionalProperties != nil {
+		values, isOpen = s.AdditionalProperties.Schema, s.AdditionalProperties.Allows
+	}
+	preserves, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")
+	embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource")
+	isOpen = isOpen || preserves || embedded
+	for i := range s.AllOf {
+		p, it, vs, open := shapeOf(&s.AllOf[i])
+		if properties == nil {
+			properties = map[string]spec.Schema{}
+		}
+		maps.Copy(properties, p)
+		isOpen = isOpen || open
+		if it != nil {
+			items = it
+		}
+		if vs != nil {
+			values = vs
+		}
+	}
+	return properties, items, values, isOpen
+}
+
+// withoutNulls returns an object without fields that are null: the API server treats them as absent.
+func withoutNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			if value != nil {
+				out[key] = withoutNulls(value)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = withoutNulls(item)
+		}
+		return out
+	}
+	return v
+}

@@ -1,0 +1,105 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+)
+
+// WithDefaults returns a copy of an object with the defaults of its kind's schema, if the files have its
+// CustomResourceDefinition.
+func (w *Workspace) WithDefaults(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := o.DeepCopy()
+	if s := w.structuralOf(o); s != nil {
+		defaulting.PruneNonNullableNullsWithoutDefaults(out.Object, s)
+		defaulting.Default(out.Object, s)
+	}
+	return out
+}
+
+// checkRules lists the rules of a CustomResourceDefinition that an object breaks: CEL rules, and lists that are sets
+// or maps.
+func (w *Workspace) checkRules(o *unstructured.Unstructured) diag.List {
+	s := w.structuralOf(o)
+	if s == nil {
+		return nil
+	}
+	var out diag.List
+	complete := w.WithDefaults(o).Object
+	problems := listtype.ValidateListSetsAndMaps(nil, s, complete)
+	if validator := cel.NewValidator(s, true, celconfig.PerCallLimit); validator != nil {
+		broken, _ := validator.Validate(context.Background(), nil, s, complete, nil, celconfig.RuntimeCELCostBudget)
+		problems = append(problems, broken...)
+	}
+	for _, p := range problems {
+		out.Add(diagnosticOf(p))
+	}
+	return out.Sorted()
+}
+
+// structuralOf returns the schema of an object's kind and version, if the files have its
+// CustomResourceDefinition.
+func (w *Workspace) structuralOf(o *unstructured.Unstructured) *structural.Structural {
+	gvk := o.GroupVersionKind()
+	c, ok := w.crds[gvk.GroupKind()]
+	if !ok {
+		return nil
+	}
+	if s, ok := w.structurals[gvk]; ok {
+		return s
+	}
+	s, err := structuralSchema(c, gvk.Version)
+	if err != nil {
+		s = nil // the CustomResourceDefinition has a finding of its own
+	}
+	w.structurals[gvk] = s
+	return s
+}
+
+func structuralSchema(c *apiextensionsv1.CustomResourceDefinition, version string) (*structural.Structural, error) {
+	for _, v := range c.Spec.Versions {
+		if v.Name != version || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+			continue
+		}
+		var internal apiextensions.JSONSchemaProps
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+			return nil, err
+		}
+		return structural.NewStructural(&internal)
+	}
+	return nil, fmt.Errorf("%s has no schema of version %s", crd.GroupKind(c), version)
+}
+
+// checkCRD lists what the API server refuses in a CustomResourceDefinition's schemas.
+func checkCRD(o *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, diag.List) {
+	c := &apiextensionsv1.CustomResourceDefinition{}
+	var out diag.List
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c); err != nil {
+		out.Addf("spec", "is not a CustomResourceDefinition: %v", err)
+		return nil, out
+	}
+	for i, v := range c.Spec.Versions {
+		at := fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)
+		s, err := structuralSchema(c, v.Name)
+		if err != nil {
+			out.Addf(pathOf(at), "%v", err)
+			continue
+		}
+		for _, problem := range structural.ValidateStructural(nil, s) {
+			out.Addf(join(pathOf(at), pathOf(problem.Field)), "%s", problem.ErrorBody())
+		}
+	}
+	return c, out
+}
