@@ -177,7 +177,7 @@ func (d *Document) At(p Position) (path object.Path, onKey bool) {
 // walk visits keys and values in the order of the text until visit returns false.
 func (d *Document) walk(n *yaml.Node, at object.Path, visit func(key bool, n *yaml.Node, at object.Path) bool) bool {
 	for i, c := range n.Content {
-		below := at
+		var below object.Path
 		switch {
 		case n.Kind == yaml.SequenceNode:
 			below = at.Index(i)

@@ -86,6 +86,8 @@ func diagnosticOf(e *field.Error) diag.Diagnostic {
 	case field.ErrorTypeNotSupported:
 		d.Problem = "is " + quoted(e.BadValue)
 		d.Expected = strings.TrimPrefix(e.Detail, "supported values: ")
+	default:
+		// The detail says all.
 	}
 	d.Problem = strings.TrimPrefix(d.Problem, e.Field+" in body ")
 	if d.Problem == "" {

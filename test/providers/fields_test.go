@@ -161,10 +161,10 @@ func TestResourcesWithAnothersMarkAreNeverAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, s, name, "forProvider: {versioning: true}")
-	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "carries the mark of another managed resource"))
 	annotate(t, s, name, "espalier.dev/adopt", "IfUnmarked")
 	annotate(t, s, name, "crossplane.io/reconcile-requested-at", "again")
-	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "carries the mark of another managed resource"))
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
 	if left := inCloud(t, name); left == nil || left.Properties.Versioning {
@@ -178,11 +178,11 @@ func TestResourcesWithAnothersMarkAreNeverAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	annotate(t, s, name, "crossplane.io/reconcile-requested-at", time.Now().String())
-	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "@elsewhere"))
+	s.Await(t, bucket, s.NS, name, syncedBecause("Conflict", "mark of another managed resource"))
 	s.Delete(t, bucket, s.NS, name)
 	s.AwaitGone(t, bucket, s.NS, name)
 	if inCloud(t, name) == nil {
 		t.Error("what carries another's mark was deleted")
 	}
-	s.AwaitEvent(t, name, "ExternalResourceLeft", "@elsewhere")
+	s.AwaitEvent(t, name, "ExternalResourceLeft", "another managed resource")
 }
