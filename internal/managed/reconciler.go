@@ -166,6 +166,7 @@ func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err er
 	if s.session, err = r.Port.Connect(ctx, s, s.withListValues()); err != nil {
 		return err
 	}
+	s.state.WriteOnlyDigest = s.session.WriteOnlyDigest()
 	s.state.DesiredKeyAnnotation = s.object.GetAnnotations()[resource.ExternalNameAnnotation]
 	s.state.DesiredKey, err = s.session.Identify()
 	return err

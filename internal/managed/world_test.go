@@ -242,6 +242,8 @@ func (s *session) Prepare(external.Verb, external.Observation) (external.Request
 	return json.Marshal(size)
 }
 
+func (s *session) WriteOnlyDigest() string { return "" }
+
 func (s *session) Begin(_ context.Context, i external.Intent) (external.Op, error) {
 	s.call(string(i.Verb), cmp.Or(string(i.Ref), i.Key.Name))
 	if s.rejection != nil {

@@ -58,3 +58,13 @@ type Client[M Object] interface {
 	// the answer. An error beside the answer means that the poll itself failed.
 	Poll(ctx context.Context, m M, op external.Op) (external.Op, error)
 }
+
+// WriteOnlyDigester is implemented by a Client whose external API does not return all values that it accepts, such as
+// passwords, so that Observe cannot compare them.
+type WriteOnlyDigester[M Object] interface {
+	// WriteOnlyDigest returns a digest of the write-only values that creations and updates send; empty if there are
+	// none. It makes no calls, and no secret can be computed from it: of a value in a Secret, it has the name and
+	// resource version. The runtime stores it with each creation and update that succeeds. If it differs from the
+	// stored one, the runtime requests an update, also if Observe reports that the resource is up to date.
+	WriteOnlyDigest(M) string
+}

@@ -111,6 +111,13 @@ func (s session[M]) Prepare(verb external.Verb, observed external.Observation) (
 	return s.client.Prepare(s.object, verb, observed)
 }
 
+func (s session[M]) WriteOnlyDigest() string {
+	if c, ok := s.client.(WriteOnlyDigester[M]); ok {
+		return c.WriteOnlyDigest(s.object)
+	}
+	return ""
+}
+
 func (s session[M]) Begin(ctx context.Context, intent external.Intent) (external.Op, error) {
 	return s.client.Begin(ctx, s.object, intent)
 }

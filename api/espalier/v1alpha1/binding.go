@@ -94,6 +94,12 @@ type BindingSpec struct {
 	// +optional
 	Ended *BindingEnded `json:"ended,omitempty"`
 
+	// WriteOnlyDigest is the digest of the write-only values that the last creation or update that succeeded has
+	// sent, of a kind whose external API does not return them: if they are others now, they are sent again.
+	//
+	// +optional
+	WriteOnlyDigest string `json:"writeOnlyDigest,omitempty"`
+
 	// Doubted is when a creation succeeded whose call was repeated. A late call may have
 	// created a second resource, so the controllers search for one once more.
 	//
@@ -170,6 +176,10 @@ type BindingOperation struct {
 	//
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
+	// WriteOnlyDigest is the digest of the write-only values in Request.
+	//
+	// +optional
+	WriteOnlyDigest string `json:"writeOnlyDigest,omitempty"`
 	// Resume is the resume token of the external API; empty until it has responded.
 	//
 	// +optional

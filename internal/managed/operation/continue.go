@@ -109,6 +109,9 @@ func (s State) closeOperation(b *binding.BindingSpec) {
 	ended := &binding.BindingEnded{Verb: b.Operation.Verb, Request: digest(b.Operation.Request), At: metav1.NewMicroTime(s.Now)}
 	ended.Reverted = countReverted(b.Ended, ended)
 	b.Ended = ended
+	if external.Verb(ended.Verb) != external.Delete && s.OperationErr == nil { // a creation that failed may not have set them
+		b.WriteOnlyDigest = b.Operation.WriteOnlyDigest
+	}
 	b.Operation = nil
 }
 

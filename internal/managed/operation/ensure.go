@@ -101,7 +101,7 @@ func (s State) handlePresent() Step {
 	case b.Shared && s.Observed.AdoptionDenied != "":
 		return s.refuse(s.Observed.AdoptionDenied)
 	case s.isForeign():
-		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s; it is not changed", b.Ref, s.describeMarkOwner(s.Observed.Mark.Owner)), s.recheckInterval())
+		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s; it is not changed", b.Ref, s.describeMarkOwner(s.Observed.Mark)), s.recheckInterval())
 	case s.ReservationMissing && !s.IdentityReserved && s.IdentityReservedBy != nil:
 		return s.reservedBy(s.IdentityReservedBy).with(s.readyCondition())
 	case s.ReservationMissing && !s.IdentityReserved:
@@ -121,7 +121,7 @@ func (s State) handlePresent() Step {
 		return Step{Do: PublishConnection}
 	case s.OperationErr != nil:
 		return Failure(s.OperationErr).with(s.readyCondition())
-	case s.Observed.UpToDate == external.No && s.Resource.Policies.Allow(resource.ActionUpdate):
+	case s.needsUpdate() && s.Resource.Policies.Allow(resource.ActionUpdate):
 		return s.openOperationOnce(external.Update, binding.BindingUpdating).with(s.readyCondition())
 	case s.Observed.UpToDate == external.CannotTell && s.Observed.Ready != external.Yes:
 		return s.awaitChange()
@@ -138,10 +138,25 @@ func (s State) handlePresent() Step {
 	}
 }
 
+// needsUpdate reports whether the external resource differs, or may differ in what the external API does not return.
+func (s State) needsUpdate() bool {
+	return s.Observed.UpToDate == external.No || s.isWriteOnlyChanged()
+}
+
+// isWriteOnlyChanged reports whether the wanted write-only values are not those that were sent last. Of an adopted
+// resource it is unknown which it has, so they are sent once.
+func (s State) isWriteOnlyChanged() bool {
+	return s.WriteOnlyDigest != "" && s.WriteOnlyDigest != s.Binding.WriteOnlyDigest
+}
+
 // driftMessage describes a difference that the policies do not allow to correct.
 func (s State) driftMessage() string {
-	if s.Observed.UpToDate == external.No {
-		return "the external resource differs, and spec.managementPolicies does not allow updating it: " + s.Observed.Diff
+	const notAllowed = "and spec.managementPolicies does not allow updating it"
+	switch {
+	case s.Observed.UpToDate == external.No:
+		return "the external resource differs, " + notAllowed + ": " + s.Observed.Diff
+	case s.isWriteOnlyChanged():
+		return "values that the external API does not return may differ in the external resource, " + notAllowed
 	}
 	return ""
 }

@@ -159,6 +159,9 @@ func (s State) openOperation(verb external.Verb, phase binding.BindingPhase) Ste
 			Verb: string(verb), Attempt: b.Attempts, Token: s.Random, Request: request,
 			Generation: s.Resource.Generation, StartedAt: metav1.NewMicroTime(s.Now),
 		}
+		if verb != external.Delete {
+			b.Operation.WriteOnlyDigest = s.WriteOnlyDigest
+		}
 	})
 }
 

@@ -60,6 +60,8 @@ type State struct {
 	// the external-name annotation when DesiredKey was computed.
 	DesiredKey           external.Key
 	DesiredKeyAnnotation string
+	// WriteOnlyDigest is the digest of the wanted values that an observation does not show; empty without any.
+	WriteOnlyDigest string
 	// MarkOwner identifies the managed resource on the external resource's mark.
 	MarkOwner string
 	Now       time.Time

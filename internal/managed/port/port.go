@@ -66,6 +66,8 @@ type Session interface {
 	Observe(context.Context, external.Ref) (external.Observation, error)
 	Find(context.Context, external.Key, external.Mark) ([]external.Observation, error)
 	Prepare(external.Verb, external.Observation) (external.Request, error)
+	// WriteOnlyDigest is empty for a client without write-only values; see managed.WriteOnlyDigester.
+	WriteOnlyDigest() string
 	Begin(context.Context, external.Intent) (external.Op, error)
 	Poll(context.Context, external.Op) (external.Op, error)
 	Close() error

@@ -212,13 +212,17 @@ func (c *client) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen 
 		if c.last == nil || c.last.ref != seen.Ref {
 			return nil, fmt.Errorf("Prepare was called before Observe %q", seen.Ref)
 		}
-		if len(c.last.patch) == 0 && c.last.step.Refused != "" {
+		patch := c.last.patch
+		if len(c.last.comparison.Differences) == 0 && len(patch) == 0 { // only the digest of write-only values differs
+			patch = model.WriteOnlyPatch(c.Type, c.normalized(c.wanted), c.last.properties)
+		}
+		if len(patch) == 0 && c.last.step.Refused != "" {
 			return nil, errors.New(c.last.step.Refused)
 		}
-		if len(c.last.patch) == 0 {
+		if len(patch) == 0 {
 			return nil, c.immutableError()
 		}
-		for i, o := range c.last.patch {
+		for i, o := range patch {
 			value, secrets := withoutSecretRefs(o.Value, "patch", i, "value")
 			r.Patch, r.Secrets = append(r.Patch, model.Operation{Op: o.Op, Path: o.Path, Value: value}), append(r.Secrets, secrets...)
 		}
@@ -229,6 +233,14 @@ func (c *client) Prepare(_ *unstructured.Unstructured, verb external.Verb, seen 
 		return nil, c.secretErr
 	}
 	return encodeRequest(r)
+}
+
+// WriteOnlyDigest returns a digest of the values that AWS does not return, unless a tag of the resource has it.
+func (c *client) WriteOnlyDigest(*unstructured.Unstructured) string {
+	if model.Sent(c.Type, c.wanted) != "" || c.object.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	return model.WriteOnlyDigest(c.Type, c.wanted)
 }
 
 // encodeRequest returns a request as it is stored. Its bytes are the same for the same content.

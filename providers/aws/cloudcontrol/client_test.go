@@ -137,6 +137,46 @@ func TestAChangedSecretIsSentOnce(t *testing.T) {
 	}
 }
 
+// TestWriteOnlyValuesWithoutATag changes a write-only value of a type whose tags cannot be updated: a read does not show
+// the change, and the digest does. Of a type with such tags there is none, since a tag has it.
+func TestWriteOnlyValuesWithoutATag(t *testing.T) {
+	data := func(instance string) map[string]any {
+		return map[string]any{"LaunchTemplateData": map[string]any{"InstanceType": instance}}
+	}
+	w := newWorld(t, "AWS::EC2::LaunchTemplate", data("t3.micro"), hook.Hooks{})
+	digest := func() string {
+		c, ok := w.connect().(managed.WriteOnlyDigester[*unstructured.Unstructured])
+		if !ok {
+			t.Fatal("the client has no digest")
+		}
+		return c.WriteOnlyDigest(w.object)
+	}
+	ref, before := w.create(), digest()
+	if again := digest(); before == "" || again != before {
+		t.Fatalf("the digest is %q, and then %q", before, again)
+	}
+	w.object.Object["spec"] = map[string]any{"forProvider": data("t3.small")}
+	if digest() == before {
+		t.Error("another value has the same digest")
+	}
+	c, o := w.observe(ref)
+	if o.UpToDate != external.Yes {
+		t.Fatalf("the read shows a difference: %s", o.Diff)
+	}
+	if op := w.begin(c, external.Update, o); op.Err != nil {
+		t.Fatal(op.Err)
+	}
+	if got := w.cloud.Properties("AWS::EC2::LaunchTemplate", string(ref)); fmt.Sprint(got["LaunchTemplateData"]) != "map[InstanceType:t3.small]" {
+		t.Errorf("after the update, the resource is %v", got)
+	}
+
+	w = newWorld(t, "AWS::RDS::DBInstance", map[string]any{"MasterUserPasswordSecretRef": map[string]any{"name": "db", "key": "password"}}, hook.Hooks{})
+	w.secrets["db"] = "Zmlyc3Q="
+	if got := digest(); got != "" {
+		t.Errorf("a type with the digest in a tag has another one, %q", got)
+	}
+}
+
 // TestASecretIsReadForAReferenceOnly has objects in the form of a reference in what users write as they like, and in
 // what AWS returns.
 func TestASecretIsReadForAReferenceOnly(t *testing.T) {

@@ -33,12 +33,17 @@ func Patch(t *resourcetype.Type, c Comparison, wanted, read map[string]any) []Op
 	if len(p.out) == 0 && !tagsDiffer && isSent {
 		return nil
 	}
-	for _, value := range writeOnlyValues(t, wanted) {
-		p.set(value.path)
-	}
+	p.setWriteOnly()
 	if tagsDiffer || !isSent {
 		p.setTags(tagsDiffer, sent)
 	}
+	return p.out
+}
+
+// WriteOnlyPatch returns the operations that set all write-only values which can be changed.
+func WriteOnlyPatch(t *resourcetype.Type, wanted, read map[string]any) []Operation {
+	p := patcher{t: t, wanted: wanted, read: read, tags: TagsOf(t), done: map[string]bool{}}
+	p.setWriteOnly()
 	return p.out
 }
 
@@ -54,6 +59,12 @@ type patcher struct {
 	// done are the paths that are set, with everything below them.
 	done map[string]bool
 	out  []Operation
+}
+
+func (p *patcher) setWriteOnly() {
+	for _, value := range writeOnlyValues(p.t, p.wanted) {
+		p.set(value.path)
+	}
 }
 
 func (p *patcher) isTags(path []any) bool {

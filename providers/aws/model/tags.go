@@ -177,12 +177,20 @@ func (c *comparer) compareTags(wanted, got any, exists bool, p place) {
 	c.found = append(c.found, d)
 }
 
-// Sent returns a digest of the write-only values in a desired state that can be changed; empty without any.
-// Reads do not return such values. So the digest is a tag, which the same request sets: if the tag differs,
-// they have to be sent again. Of a secret, only its reference and resource version are in the digest.
+// Sent returns the WriteOnlyDigest of a type whose tags can be updated; empty for others. Reads do not return such
+// values. So the digest is a tag, which the same request sets: if the tag differs, they have to be sent again. A tag is
+// with the resource, also where the Binding was lost or is another cluster's.
 func Sent(t *resourcetype.Type, wanted map[string]any) string {
-	_, updates := t.Handlers[resourcetype.Update]
-	if tags := TagsOf(t); tags.Property == "" || !tags.Updatable || !updates {
+	if tags := TagsOf(t); tags.Property == "" || !tags.Updatable {
+		return ""
+	}
+	return WriteOnlyDigest(t, wanted)
+}
+
+// WriteOnlyDigest returns a digest of the write-only values in a desired state that can be changed; empty without any.
+// Of a secret, only its reference and resource version are in the digest.
+func WriteOnlyDigest(t *resourcetype.Type, wanted map[string]any) string {
+	if _, updates := t.Handlers[resourcetype.Update]; !updates {
 		return ""
 	}
 	all := writeOnlyValues(t, wanted)

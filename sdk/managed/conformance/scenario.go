@@ -127,7 +127,7 @@ func (s *scenario) reconcile(ctx context.Context) (crashed bool) {
 	session := &checkedSession{Session: raw, scenario: s}
 	defer session.Close()
 	state := operation.State{Caps: s.port.Caps(), MarkOwner: s.markOwner(), Requests: map[external.Verb]external.Request{},
-		DesiredKeyAnnotation: s.object.GetAnnotations()[resource.ExternalNameAnnotation]}
+		DesiredKeyAnnotation: s.object.GetAnnotations()[resource.ExternalNameAnnotation], WriteOnlyDigest: session.WriteOnlyDigest()}
 	if state.DesiredKey, err = session.Identify(); err != nil {
 		s.last = operation.Step{Do: operation.Finish, Err: err}
 		return false
