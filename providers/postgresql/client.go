@@ -32,8 +32,10 @@ type kind[M managed.Object] struct {
 // from it and from the managed resource.
 type observation struct {
 	presence external.Presence
-	// comment is the comment on the server. A resource without one gets the mark.
+	// comment is the comment on the server. A resource without one gets the mark. mark replaces
+	// the mark in it, if it is set.
 	comment    string
+	mark       *external.Mark
 	atProvider map[string]any
 	// needs are further ones, of the creation or of what was observed. adoptionDenied is why
 	// the resource may not be adopted; empty if it may.
@@ -133,6 +135,9 @@ func (obs *observation) toExternal(ref external.Ref) external.Observation {
 		return o
 	}
 	o.Ref, o.Mark, o.AtProvider, o.Connection = ref, parseMark(obs.comment), obs.atProvider, obs.connection
+	if obs.mark != nil {
+		o.Mark = obs.mark
+	}
 	o.AdoptionDenied = obs.adoptionDenied
 	o.UpToDate, o.Ready = external.Yes, external.Yes
 	switch {

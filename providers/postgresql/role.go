@@ -27,7 +27,7 @@ var roles = kind[*v1alpha1.Role]{
 // ownUserMark is the mark of the role that this program logs in as, whatever its comment is. It
 // protects the role from adoption: a managed resource of it would change its password, which
 // breaks the configuration, and would publish the password with all privileges of the role.
-var ownUserMark = external.Mark{ID: "connecting", Owner: "the configuration, which connects as it"}
+var ownUserMark = external.Mark{ID: "connecting", Owner: "connecting", Holder: "the configuration, which connects as it"}
 
 func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name string) (*observation, error) {
 	initial, err := mergeInit(m.Spec.InitProvider, m.Spec.ForProvider)
@@ -57,7 +57,7 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 	obs.needs = state.resetNeeds(m.Spec.ForProvider)
 	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
 	if state.IsOwnUser {
-		obs.comment = formatMark(ownUserMark)
+		obs.mark = &ownUserMark
 	}
 	obs.update.Mark = mark
 	obs.update.SQL, obs.diff = state.changes(m.Spec.ForProvider)

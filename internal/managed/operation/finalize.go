@@ -75,7 +75,7 @@ func (s State) deleteExternal() Step {
 	}
 	if s.isForeign() {
 		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
-		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref, s.describeMarkOwner(s.Observed.Mark.Owner))}
+		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref, s.describeMarkOwner(s.Observed.Mark))}
 		return step
 	}
 	if s.OperationErr != nil {

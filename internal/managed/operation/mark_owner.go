@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // MarkOwner is how the mark of an external resource identifies a managed resource. The installation tells clusters
@@ -16,7 +18,11 @@ func MarkOwner(kind schema.GroupKind, namespace, name, installation string) stri
 // describeMarkOwner names the owner on another managed resource's mark. As in describeOwner, a managed resource in a
 // namespace is not told the names of objects elsewhere, in another installation's namespace neither. Whoever may write
 // marks may write any text into them.
-func (s State) describeMarkOwner(owner string) string {
+func (s State) describeMarkOwner(mark *external.Mark) string {
+	if mark.Holder != "" {
+		return mark.Holder
+	}
+	owner := mark.Owner
 	if own := markPlace(s.MarkOwner); s.Resource.Owner.Namespace != "" && (own == "" || markPlace(owner) != own) {
 		return "another managed resource"
 	}

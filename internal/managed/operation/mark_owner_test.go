@@ -16,15 +16,17 @@ import (
 // adopted, when it is bound, and when it would be deleted. A tenant is not told the names of objects of others.
 func TestAMarkOfAnotherNamespaceNamesNobody(t *testing.T) {
 	thing := schema.GroupKind{Group: "x", Kind: "Thing"}
+	const protected = "protected"
 	const anonymous = "carries the mark of another managed resource"
 	cases := map[string]struct{ namespace, owner, want string }{
-		"of the same namespace":                   {"prod", operation.MarkOwner(thing, "prod", "b", "here"), "carries the mark of Thing.x/prod/b@here"},
-		"of another namespace":                    {"prod", operation.MarkOwner(thing, "other", "b", "here"), anonymous},
-		"cluster-scoped":                          {"prod", operation.MarkOwner(thing, "", "b", "here"), anonymous},
-		"of a namespace of this name elsewhere":   {"prod", operation.MarkOwner(thing, "prod", "b", "there"), anonymous},
-		"written by somebody else":                {"prod", "who/prod/knows", anonymous},
-		"found by a cluster-scoped resource":      {"", operation.MarkOwner(thing, "other", "b", "here"), "carries the mark of Thing.x/other/b@here"},
-		"with the namespace in front of its name": {"prod", "prod/other/b@here", anonymous},
+		"of the same namespace":                        {"prod", operation.MarkOwner(thing, "prod", "b", "here"), "carries the mark of Thing.x/prod/b@here"},
+		"of another namespace":                         {"prod", operation.MarkOwner(thing, "other", "b", "here"), anonymous},
+		"cluster-scoped":                               {"prod", operation.MarkOwner(thing, "", "b", "here"), anonymous},
+		"of a namespace of this name elsewhere":        {"prod", operation.MarkOwner(thing, "prod", "b", "there"), anonymous},
+		"written by somebody else":                     {"prod", "who/prod/knows", anonymous},
+		"found by a cluster-scoped resource":           {"", operation.MarkOwner(thing, "other", "b", "here"), "carries the mark of Thing.x/other/b@here"},
+		"with the namespace in front of its name":      {"prod", "prod/other/b@here", anonymous},
+		"of no managed resource, as the provider says": {"prod", protected, "carries the mark of the configuration, which connects as it"},
 	}
 	states := map[string]struct {
 		change func(*operation.State)
@@ -53,6 +55,9 @@ func TestAMarkOfAnotherNamespaceNamesNobody(t *testing.T) {
 					Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingReserved},
 				}
 				state.change(&s)
+				if tc.owner == protected {
+					s.Observed.Mark.Holder = "the configuration, which connects as it"
+				}
 				step := operation.Next(s)
 				if said := state.said(step); !strings.Contains(said, tc.want) {
 					t.Errorf("%s %+v %+v does not say %q", step.Do, step.Synced, step.Event, tc.want)

@@ -61,6 +61,10 @@ type Mark struct {
 	// Owner names the managed resource, for people and for a search when its binding is
 	// lost: "kind.group/namespace/name@installation".
 	Owner string
+	// Holder is what an external resource belongs to that is no managed resource's, for messages:
+	// a client sets it in an observation of a resource that it protects. It is never a text that
+	// was read from the external API.
+	Holder string
 }
 
 // Is reports whether both are the same mark. Marks without an ID are never the same.
