@@ -202,6 +202,7 @@ func (f *activateFlags) follow(cmd *cobra.Command, in activations, stored *v1alp
 			}
 		}
 		if last.Done {
+			awaitDocumented(ctx, in.documents, a)
 			fmt.Fprintf(cmd.OutOrStdout(), "%d of %d kinds served\n", a.Status.Kinds.Served, a.Status.Kinds.Activated)
 		}
 		return last.Done || last.Failed != "", nil

@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/openapi"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
@@ -18,7 +20,11 @@ import (
 )
 
 // activations are the objects that activate resource types.
-type activations struct{ client dynamic.ResourceInterface }
+type activations struct {
+	client dynamic.ResourceInterface
+	// documents are the API server's schemas of kinds.
+	documents openapi.Client
+}
 
 // activations connects to the cluster. The error is errNotInstalled if it does not serve the kind.
 func (f *clusterFlags) activations() (activations, error) {
@@ -37,7 +43,11 @@ func (f *clusterFlags) activations() (activations, error) {
 	case err != nil:
 		return activations{}, err
 	}
-	return activations{cluster.ResourceClient(target)}, nil
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return activations{}, err
+	}
+	return activations{cluster.ResourceClient(target), server.OpenAPIV3()}, nil
 }
 
 func (a activations) list(ctx context.Context) ([]v1alpha1.ResourceTypeActivation, error) {
