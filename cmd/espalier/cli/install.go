@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,9 +92,15 @@ func (f installFlags) options(stdin io.Reader) (chart.Options, error) {
 		}
 		o.Values = append(o.Values, text)
 	}
-	image, err := imageSettings(f.image)
-	o.Set = append(image, f.set...)
-	return o, err
+	if f.image != "" {
+		values, err := imageValues(f.image)
+		if err != nil {
+			return o, err
+		}
+		o.Values = append(o.Values, values)
+	}
+	o.Set = f.set
+	return o, nil
 }
 
 func readValues(stdin io.Reader, path string) ([]byte, error) {
@@ -103,22 +110,19 @@ func readValues(stdin io.Reader, path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// imageSettings returns the values of the chart for an image.
-func imageSettings(image string) ([]string, error) {
-	if image == "" {
-		return nil, nil
-	}
-	if name, digest, hasDigest := strings.Cut(image, "@"); hasDigest {
-		return []string{"image.repository=" + name, "image.digest=" + digest}, nil
-	}
+// imageValues returns the values of the chart for an image, as a values file. All of them are strings, also a tag that
+// looks like a number.
+func imageValues(image string) ([]byte, error) {
 	if strings.ContainsAny(image, ",{}= ") {
 		return nil, &usageError{errors.New("--image must be NAME, NAME:TAG or NAME@DIGEST, not " + image)}
 	}
-	colon := strings.LastIndex(image, ":")
-	if colon <= strings.LastIndex(image, "/") { // a colon before a slash begins the port of the registry
-		return []string{"image.repository=" + image}, nil
+	values := map[string]string{"repository": image}
+	if name, digest, hasDigest := strings.Cut(image, "@"); hasDigest {
+		values = map[string]string{"repository": name, "digest": digest}
+	} else if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") { // a colon before a slash begins the port of the registry
+		values = map[string]string{"repository": image[:colon], "tag": image[colon+1:]}
 	}
-	return []string{"image.repository=" + image[:colon], "image.tag=" + image[colon+1:]}, nil
+	return json.Marshal(map[string]any{"image": values})
 }
 
 // namespaceFor is the namespace of the installation. Its pods comply with the strictest of the Pod

@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,25 +66,28 @@ func TestInstallPrintsTheChart(t *testing.T) {
 
 func TestImages(t *testing.T) {
 	cases := map[string]struct {
-		image string
-		want  []string
-		fails bool
+		image, want string
+		fails       bool
 	}{
-		"None":                     {"", nil, false},
-		"A name":                   {"espalier", []string{"image.repository=espalier"}, false},
-		"A tag":                    {"espalier:1", []string{"image.repository=espalier", "image.tag=1"}, false},
-		"A registry with a port":   {"registry:5000/espalier", []string{"image.repository=registry:5000/espalier"}, false},
-		"A registry and a tag":     {"registry:5000/espalier:1", []string{"image.repository=registry:5000/espalier", "image.tag=1"}, false},
-		"A digest":                 {"registry/espalier@sha256:00", []string{"image.repository=registry/espalier", "image.digest=sha256:00"}, false},
-		"Several values in a name": {"espalier,replicas=3", nil, true},
+		"A name":                   {"espalier", `{"image":{"repository":"espalier"}}`, false},
+		"A numeric tag":            {"espalier:1", `{"image":{"repository":"espalier","tag":"1"}}`, false},
+		"A registry with a port":   {"registry:5000/espalier", `{"image":{"repository":"registry:5000/espalier"}}`, false},
+		"A registry and a tag":     {"registry:5000/espalier:1", `{"image":{"repository":"registry:5000/espalier","tag":"1"}}`, false},
+		"A digest":                 {"registry/espalier@sha256:00", `{"image":{"digest":"sha256:00","repository":"registry/espalier"}}`, false},
+		"Several values in a name": {"espalier,replicas=3", "", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := imageSettings(tc.image)
-			if !slices.Equal(got, tc.want) || (err != nil) != tc.fails {
-				t.Errorf("got %q, %v", got, err)
+			got, err := imageValues(tc.image)
+			if string(got) != tc.want || (err != nil) != tc.fails {
+				t.Errorf("got %s, %v", got, err)
 			}
 		})
+	}
+	for _, image := range []string{"espalier:1", "espalier:1.10", "espalier:true"} {
+		if _, text, errs := call(t.Context(), "install", "--image", image); !strings.Contains(strings.ReplaceAll(text, `"`, ""), "image: "+image+"\n") {
+			t.Errorf("no container has the image %s: %s", image, errs)
+		}
 	}
 }
 
