@@ -46,8 +46,9 @@ func newAWSImport() *cobra.Command {
 			"Parts of an identifier are joined with |, in the order that 'espalier aws types' prints: quote\n" +
 			"it. Resources without tags, or that AWS cannot list, are imported by their identifiers.\n\n" +
 			"Credentials are those of the AWS tools: the environment, the files in ~/.aws, or the\n" +
-			"machine's role. The calls are ListResources and GetResource of the Cloud Control API; AWS's\n" +
-			"handlers need the permissions to read that 'espalier aws policy' prints.\n\n" +
+			"machine's role. The calls are ListResources and GetResource of the Cloud Control API, and for\n" +
+			"types that it does not serve those of their service; the permissions to read are among those\n" +
+			"that 'espalier aws policy' prints.\n\n" +
 			"Exit codes: 0 after success, 1 after a failure, also if there is no such resource, 2 for\n" +
 			"invalid arguments.",
 		Example: "  espalier aws import AWS::EC2::VPC vpc-0123456789abcdef0 --region eu-central-1\n" +
@@ -66,16 +67,16 @@ func newAWSImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			api, err := flags.connect(cmd)
+			account, err := flags.connect(cmd)
 			if err != nil {
 				return err
 			}
-			return importAWS(cmd, api, flags, args[0], args[1:], tags)
+			return importAWS(cmd, account, flags, args[0], args[1:], tags)
 		},
 	}
 	cmd.Flags().StringVar(&flags.region, "region", "", "the region; by default that of the AWS tools")
 	cmd.Flags().StringVar(&flags.profile, "profile", "", "the profile of the AWS tools")
-	cmd.Flags().StringVar(&flags.endpoint, "endpoint", "", "URL of the Cloud Control API, for test clouds")
+	cmd.Flags().StringVar(&flags.endpoint, "endpoint", "", "URL of the APIs, for test clouds")
 	cmd.Flags().StringArrayVar(&flags.tags, "tag", nil, "import the resources with this tag, KEY=VALUE; several must all match; those that are identified must have it")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "import all resources of the type in the region")
 	cmd.Flags().StringVar(&flags.of, "list-with", "", "what AWS needs to list resources of the type, as JSON: '{\"ClusterName\": \"main\"}'")
@@ -125,8 +126,8 @@ func (f *awsImportFlags) check(args []string) (map[string]string, error) {
 	return tags, nil
 }
 
-// connect returns a client with the credentials of the AWS tools.
-func (f *awsImportFlags) connect(cmd *cobra.Command) (*cloudcontrol.Client, error) {
+// connect returns a configuration with the credentials of the AWS tools.
+func (f *awsImportFlags) connect(cmd *cobra.Command) (none aws.Config, err error) {
 	var options []func(*config.LoadOptions) error
 	if f.region != "" {
 		options = append(options, config.WithRegion(f.region))
@@ -136,23 +137,22 @@ func (f *awsImportFlags) connect(cmd *cobra.Command) (*cloudcontrol.Client, erro
 	}
 	loaded, err := config.LoadDefaultConfig(cmd.Context(), options...)
 	if err != nil {
-		return nil, fmt.Errorf("load the configuration of the AWS tools: %w", err)
+		return none, fmt.Errorf("load the configuration of the AWS tools: %w", err)
 	}
 	if loaded.Region == "" {
-		return nil, &usageError{errors.New("no region is configured; set --region")}
+		return none, &usageError{errors.New("no region is configured; set --region")}
 	}
 	if _, err := loaded.Credentials.Retrieve(cmd.Context()); err != nil {
-		return nil, fmt.Errorf("no credentials from the environment, the files in ~/.aws or the machine's role; --profile names another profile: %w", err)
+		return none, fmt.Errorf("no credentials from the environment, the files in ~/.aws or the machine's role; --profile names another profile: %w", err)
 	}
-	return cloudcontrol.NewFromConfig(loaded, func(o *cloudcontrol.Options) {
-		if f.endpoint != "" {
-			o.BaseEndpoint = aws.String(f.endpoint)
-		}
-	}), nil
+	if f.endpoint != "" {
+		loaded.BaseEndpoint = aws.String(f.endpoint)
+	}
+	return loaded, nil
 }
 
-func importAWS(cmd *cobra.Command, api existing.API, flags awsImportFlags, typeName string, identifiers []string, tags map[string]string) error {
-	r := existing.Reader{API: api, Types: catalog.Get, Limit: flags.limit}
+func importAWS(cmd *cobra.Command, account aws.Config, flags awsImportFlags, typeName string, identifiers []string, tags map[string]string) error {
+	r := existing.Reader{API: cloudcontrol.NewFromConfig(account), Config: account, Types: catalog.Get, Limit: flags.limit}
 	found, err := r.Read(cmd.Context(), existing.Selection{Type: typeName, Identifiers: identifiers, Tags: tags, ListWith: flags.of})
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package existing reads resources of AWS that exist, through the Cloud Control API: some of one type, and what
-// they refer to. It only reads. Package manifest makes managed resources of the result.
+// Package existing reads resources of AWS that exist, through the Cloud Control API or the handler of their type: some of one
+// type, and what they refer to. It only reads. Package manifest makes managed resources of the result.
 package existing
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudcontrol/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/manifest"
 	"github.com/espalier-dev/espalier/providers/aws/model"
 	"github.com/espalier-dev/espalier/providers/aws/resourcetype"
@@ -31,6 +32,8 @@ type Reader struct {
 	API API
 	// Types returns the schema of a type.
 	Types func(name string) (*resourcetype.Type, error)
+	// Config is for the calls of types that Cloud Control does not serve, by the handlers of package hook.
+	Config aws.Config
 	// Limit is the greatest number of resources in a result.
 	Limit int
 }
@@ -165,6 +168,16 @@ func (r Reader) find(ctx context.Context, target manifest.Target) (found manifes
 }
 
 func (r Reader) get(ctx context.Context, t *resourcetype.Type, identifier string) (manifest.Resource, error) {
+	if handler := hook.For(t.Name).Handler; handler != nil {
+		found, err := handler.Read(ctx, r.Config, identifier)
+		if err == nil && found == nil {
+			err = &types.ResourceNotFoundException{}
+		}
+		if err != nil {
+			return manifest.Resource{}, fmt.Errorf("read %s %s: %w", t.Name, identifier, err)
+		}
+		return manifest.Resource{Type: t, Identifier: identifier, Properties: found.Properties}, nil
+	}
 	answer, err := r.API.GetResource(ctx, &cloudcontrol.GetResourceInput{TypeName: aws.String(t.Name), Identifier: aws.String(identifier)})
 	if err != nil {
 		return manifest.Resource{}, fmt.Errorf("read %s %s: %w", t.Name, identifier, err)
@@ -187,6 +200,9 @@ const maxListed = 5000
 
 // list returns the identifiers of all resources of a type, sorted.
 func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]string, error) {
+	if h := hook.For(t.Name).Handler; h != nil {
+		return r.listHandled(ctx, t, h, with)
+	}
 	handler, has := t.Handlers[resourcetype.List]
 	if !has {
 		return nil, fmt.Errorf("AWS cannot list resources of %s; name their identifiers%s", t.Name, formOf(t))
@@ -196,10 +212,10 @@ func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]
 			t.Name, strings.Join(handler.HandlerSchema.Required, ", "), listForm(handler.HandlerSchema.Required), formOf(t))
 	}
 	input := &cloudcontrol.ListResourcesInput{TypeName: aws.String(t.Name)}
+	if _, err := decodeWith(with); err != nil {
+		return nil, err
+	}
 	if with != "" {
-		if _, err := model.Decode([]byte(with)); err != nil {
-			return nil, fmt.Errorf("--list-with takes a JSON object, such as %s: %w", listForm([]string{"ClusterName"}), err)
-		}
 		input.ResourceModel = aws.String(with)
 	}
 	var out []string
@@ -219,6 +235,35 @@ func (r Reader) list(ctx context.Context, t *resourcetype.Type, with string) ([]
 			return slices.Compact(out), nil
 		}
 	}
+}
+
+// listHandled returns the identifiers of all resources of a type that a handler serves, sorted.
+func (r Reader) listHandled(ctx context.Context, t *resourcetype.Type, h hook.Handler, with string) ([]string, error) {
+	properties, err := decodeWith(with)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.List(ctx, r.Config, properties)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list resources of %s: %w", t.Name, err)
+	case len(out) > maxListed:
+		return nil, fmt.Errorf("there are more than %d resources of %s; name identifiers", maxListed, t.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// decodeWith reads what a list of resources needs; nothing if it is empty.
+func decodeWith(with string) (map[string]any, error) {
+	if with == "" {
+		return map[string]any{}, nil
+	}
+	out, err := model.Decode([]byte(with))
+	if err != nil {
+		return nil, fmt.Errorf("--list-with takes a JSON object, such as %s: %w", listForm([]string{"ClusterName"}), err)
+	}
+	return out, nil
 }
 
 // listForm returns the JSON object with which resources are listed, with values to be filled in.

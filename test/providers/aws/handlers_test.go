@@ -23,7 +23,10 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/aws/awscloud"
+	"github.com/espalier-dev/espalier/providers/aws/catalog"
+	"github.com/espalier-dev/espalier/providers/aws/existing"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
+	"github.com/espalier-dev/espalier/providers/aws/manifest"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -52,6 +55,7 @@ spec:
   region: `+awscloud.DefaultRegion+`
   credentials: {source: Secret, secretRef: {name: aws, namespace: default}}
   endpoint: {url: "`+strict()+`"}
+  allow: [ForeignResources]
 `)
 	s.AwaitReady(t, activationKind, "", "handlers")
 	return s
@@ -188,6 +192,47 @@ func TestDocDBLives(t *testing.T) {
 	s.AwaitGone(t, kindOf(t, docDBClusterType), s.NS, name)
 	if left := cluster("DBClusterArn") + instance("DBInstanceArn"); left != "" {
 		t.Errorf("after the deletion there is %s", left)
+	}
+}
+
+// TestImportOfATypeWithAHandler imports a cluster of DocumentDB that others have created, by listing all: it is observed, and
+// then managed, without being changed.
+func TestImportOfATypeWithAHandler(t *testing.T) {
+	s := newHandlers(t)
+	name := "foreign-" + s.NS
+	parameters := map[string]string{"DBClusterIdentifier": name, "Engine": "docdb", "MasterUsername": "root", "MasterUserPassword": "correct-horse-battery", "PreferredBackupWindow": "02:00-03:00"}
+	if _, err := cloud.Native(t.Context(), "rds", "CreateDBCluster", parameters); err != nil {
+		t.Fatal(err)
+	}
+	// The call of a change that is not made would set the password, or fail.
+	for _, full := range []bool{false, true} {
+		r := existing.Reader{Config: cloud.Config(), Types: catalog.Get, Limit: 1000}
+		found, err := r.Read(t.Context(), existing.Selection{Type: docDBClusterType})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = slices.DeleteFunc(found, func(r manifest.Resource) bool { return r.Identifier != name })
+		result, err := manifest.For(found, manifest.Options{Namespace: s.NS, Full: full})
+		if err != nil || len(result.Objects) != 1 {
+			t.Fatalf("the import has %d objects: %v", len(result.Objects), err)
+		}
+		if window := field(result.Objects[0], "forProvider", "PreferredBackupWindow"); full && window != "02:00-03:00" {
+			t.Errorf("the window is %v", window)
+		}
+		result.Objects[0].Object["spec"].(map[string]any)["providerConfigRef"] = map[string]any{"kind": "ClusterProviderConfig", "name": "handlers"}
+		if _, err := s.TryApply(t, result.Objects[0]); err != nil {
+			t.Fatal(err)
+		}
+		if got := identifier(awaitSynced(t, s, docDBClusterType, result.Objects[0].GetName())); got != name {
+			t.Errorf("it is %s", got)
+		}
+		if full {
+			orphan(t, s, result.Objects)
+		}
+	}
+	window := nativeText(t, "rds", "DescribeDBClusters", map[string]string{"DBClusterIdentifier": name}, "DescribeDBClustersResult", "DBClusters", "DBCluster", "PreferredBackupWindow")
+	if window != "02:00-03:00" {
+		t.Errorf("the import has changed the window to %s", window)
 	}
 }
 

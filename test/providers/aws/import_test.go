@@ -117,7 +117,7 @@ func TestImport(t *testing.T) {
 // importOf returns the objects that espalier aws import --tree prints, those that others refer to first, and what it remarks.
 func importOf(t *testing.T, s suite.Suite, typ, id string, full bool) ([]*unstructured.Unstructured, []string) {
 	t.Helper()
-	r := existing.Reader{API: cloudcontrol.NewFromConfig(cloud.Config()), Types: catalog.Get, Limit: 10}
+	r := existing.Reader{API: cloudcontrol.NewFromConfig(cloud.Config()), Config: cloud.Config(), Types: catalog.Get, Limit: 10}
 	found, err := r.Read(t.Context(), existing.Selection{Type: typ, Identifiers: []string{id}})
 	if err != nil {
 		t.Fatal(err)
