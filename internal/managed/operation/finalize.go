@@ -78,6 +78,14 @@ func (s State) deleteExternal() Step {
 		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref, s.describeMarkOwner(s.Observed.Mark))}
 		return step
 	}
+	if s.ReservationMissing && !s.IdentityReserved {
+		if s.IdentityReservedBy == nil {
+			return Step{Do: ReserveIdentity, Ref: external.Ref(b.Ref)}
+		}
+		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
+		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s belongs to %s by now and is not deleted", b.Ref, s.describeOwner(s.IdentityReservedBy.Owner))}
+		return step
+	}
 	if s.OperationErr != nil {
 		return Failure(s.OperationErr)
 	}

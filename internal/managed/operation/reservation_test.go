@@ -39,6 +39,38 @@ func TestALostReservationIsRecreated(t *testing.T) {
 	}
 }
 
+// TestAResourceOfALostReservationIsNotDeleted deletes a managed resource whose reservation was deleted before, and perhaps
+// taken by another one.
+func TestAResourceOfALostReservationIsNotDeleted(t *testing.T) {
+	other := &binding.BindingSpec{Owner: binding.BindingOwner{Kind: "Thing", Namespace: "prod", Name: "b"}, Phase: binding.BindingBound, Ref: "id-1"}
+	cases := map[string]struct {
+		state func(*operation.State)
+		do    operation.Do
+		phase binding.BindingPhase
+	}{
+		"it is reserved":                 {func(*operation.State) {}, operation.UpdateBinding, binding.BindingDeleting},
+		"it is missing":                  {func(s *operation.State) { s.ReservationMissing = true }, operation.ReserveIdentity, ""},
+		"it was missing":                 {func(s *operation.State) { s.ReservationMissing, s.IdentityReserved = true, true }, operation.UpdateBinding, binding.BindingDeleting},
+		"another has taken the identity": {func(s *operation.State) { s.ReservationMissing, s.IdentityReservedBy = true, other }, operation.UpdateBinding, binding.BindingReleased},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := operation.State{
+				Caps:     external.Caps{Naming: external.ProviderAssigned},
+				Resource: operation.Resource{HasFinalizer: true, Deleting: true, DeletesExternal: true, ExternalName: "id-1"}, Now: start, DesiredKey: external.Key{Scope: "here", Type: "thing"},
+				Observed: &external.Observation{Presence: external.Present, Ref: "id-1", Ready: external.Yes},
+				Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "u"}, Mark: "m", Phase: binding.BindingBound, Ref: "id-1"},
+				Requests: map[external.Verb]external.Request{external.Delete: nil},
+			}
+			tc.state(&s)
+			step := operation.Next(s)
+			if step.Do != tc.do || tc.phase != "" && step.Binding.Phase != tc.phase {
+				t.Errorf("the next step is %s, and the Binding %+v", step.Do, step.Binding)
+			}
+		})
+	}
+}
+
 // TestNobodyIsToldTheOwnerInAnotherNamespace has a key that another managed resource has reserved.
 func TestNobodyIsToldTheOwnerInAnotherNamespace(t *testing.T) {
 	cases := map[string]struct{ own, other, want string }{
