@@ -12,9 +12,18 @@ import (
 // composite of the kind, and notes on data of Secrets in outputs. lookUp returns what is known of kinds; expressions
 // about unknown ones are not type-checked.
 func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
+	compiled, problems := Compile(input, composite, lookUp)
+	if compiled != nil {
+		notes = compiled.SecretOutputs
+	}
+	return problems, notes
+}
+
+// Compile returns the graph of an input for a composite kind, or its problems, as Check does.
+func Compile(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (*graph.Graph, diag.List) {
 	spec, problems := decode(input)
 	if len(problems) > 0 {
-		return problems, nil
+		return nil, problems
 	}
 	kinds := graph.Kinds{}
 	for _, gvk := range graph.UsedKindsOfEmbedded(spec) {
@@ -27,7 +36,6 @@ func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(
 	moveStatus(problems)
 	if compiled != nil {
 		moveStatus(compiled.SecretOutputs)
-		notes = compiled.SecretOutputs
 	}
-	return problems, notes
+	return compiled, problems
 }
