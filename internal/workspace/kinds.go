@@ -24,6 +24,17 @@ import (
 // own are the kinds of this program.
 var own = sync.OnceValue(func() map[schema.GroupVersionKind]object.KindInfo {
 	out := map[schema.GroupVersionKind]object.KindInfo{}
+	for _, c := range ownDefinitions() {
+		for _, v := range c.Spec.Versions {
+			out[crd.GroupKind(c).WithVersion(v.Name)] = kindOf(c, v.Name)
+		}
+	}
+	return out
+})
+
+// ownDefinitions are the CustomResourceDefinitions of this program.
+var ownDefinitions = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, apiextensions.CRDs, pkg.CRDs, protection.CRDs, espalier.CRDs} {
 		names, _ := fs.Glob(files, "crds/*.yaml")
 		for _, name := range names {
@@ -35,9 +46,7 @@ var own = sync.OnceValue(func() map[schema.GroupVersionKind]object.KindInfo {
 			if err != nil {
 				panic(fmt.Sprintf("%s: %v", name, err)) // they are part of the program
 			}
-			for _, v := range c.Spec.Versions {
-				out[crd.GroupKind(c).WithVersion(v.Name)] = kindOf(c, v.Name)
-			}
+			out = append(out, c)
 		}
 	}
 	return out

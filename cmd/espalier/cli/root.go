@@ -83,6 +83,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newDelete(), newBlockers(), newRollback(), newWatches(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(), newValidate(), newGraph(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newDelete(), newBlockers(), newRollback(), newWatches(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(), newValidate(), newGraph(), newSchema(), newVersion())
 	return root
 }

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/discovery"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/internal/kube/jsonschema"
+	"github.com/espalier-dev/espalier/internal/workspace"
+)
+
+// schemaFlags are the flags of schema.
+type schemaFlags struct {
+	files     []string
+	outputDir string
+	where     clusterFlags
+}
+
+func newSchema() *cobra.Command {
+	var flags schemaFlags
+	cmd := &cobra.Command{
+		Use:   "schema KIND...",
+		Short: "Print the JSON Schema of a kind, for editors",
+		Long: "Prints the JSON Schema of a kind's objects: of definitions, such as rgd, xrd and composition;\n" +
+			"of the kinds that the files of --filename define; of Kubernetes; and, if none of these has the\n" +
+			"kind, of the cluster. Unknown fields are errors, as in the strict validation of the API server.\n\n" +
+			"With --output-dir, each schema is a file GROUP/KIND_VERSION.json, as kubeconform and other\n" +
+			"programs read them; without KIND, then, all kinds of definitions and of the files.\n\n" +
+			"An editor with the YAML language server uses a schema for a file with a first line\n" +
+			"  # yaml-language-server: $schema=PATH\n\n" + kindNames,
+		Example: "  espalier schema rgd > resourcegraphdefinition.json\n" +
+			"  espalier schema webapp -f definition.yaml > webapp.json\n" +
+			"  espalier schema -f platform/ --output-dir schemas",
+		Args: func(_ *cobra.Command, args []string) error {
+			if flags.outputDir == "" && len(args) != 1 {
+				return &usageError{fmt.Errorf("schema takes one kind, not %d arguments; --output-dir takes several", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return printSchemas(cmd, flags, args) },
+	}
+	flags.where.add(cmd)
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory with definitions of kinds, or - for the standard input; can be repeated")
+	cmd.Flags().StringVar(&flags.outputDir, "output-dir", "", "a directory for the schemas, which is created")
+	return cmd
+}
+
+func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
+	files, err := readFiles(cmd, flags.files)
+	if err != nil {
+		return err
+	}
+	w := workspace.New(files, workspace.Options{Version: Version()})
+	all, err := flags.schemas(w, names)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		converted, err := jsonschema.Of(s.kind.GroupVersionKind, s.schema, w.MetadataSchema())
+		if err != nil {
+			return err
+		}
+		text, err := json.MarshalIndent(converted, "", "  ")
+		if err != nil {
+			return err
+		}
+		if flags.outputDir == "" {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+			return err
+		}
+		path := filepath.Join(flags.outputDir, s.kind.Group, strings.ToLower(s.kind.Kind)+"_"+s.kind.Version+".json")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), path)
+	}
+	return nil
+}
+
+// foundSchema is a kind with its schema.
+type foundSchema struct {
+	kind   workspace.Kind
+	schema *spec.Schema
+}
+
+// schemas returns the schemas of the named kinds; without names, of those of definitions and of the files.
+func (f *schemaFlags) schemas(w *workspace.Workspace, names []string) ([]foundSchema, error) {
+	var out []foundSchema
+	add := func(k workspace.Kind) {
+		if info, ok := w.Lookup(k.GroupVersionKind); ok && info.Schema != nil {
+			out = append(out, foundSchema{k, info.Schema})
+		}
+	}
+	if len(names) == 0 {
+		for _, k := range w.Kinds() {
+			if k.Own || k.Definition {
+				add(k)
+			}
+		}
+		return out, nil
+	}
+	for _, name := range names {
+		found := w.Find(name)
+		switch {
+		case len(found) == 0:
+			of, err := f.inCluster(name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, of)
+			continue
+		case len(found) > 1:
+			var all []string
+			for _, k := range found {
+				all = append(all, strings.ToLower(k.Kind)+"."+k.Version+"."+k.Group)
+			}
+			slices.Sort(all)
+			return nil, &usageError{fmt.Errorf("%s may be several kinds; name one: %s", name, strings.Join(all, ", "))}
+		}
+		before := len(out)
+		if add(found[0]); len(out) == before {
+			return nil, fmt.Errorf("there is no schema of %s", found[0].GroupVersionKind)
+		}
+	}
+	return out, nil
+}
+
+// inCluster returns the schema of a kind that a cluster serves.
+func (f *schemaFlags) inCluster(name string) (out foundSchema, err error) {
+	config, err := f.where.config()
+	if err != nil {
+		return out, errors.Join(fmt.Errorf("neither the files, nor Espalier, nor Kubernetes have a kind %s, and no cluster is known", name), err)
+	}
+	cluster, err := follow.New(config)
+	if err != nil {
+		return out, err
+	}
+	target, err := cluster.Kinds.Target(name, "", "")
+	if err != nil {
+		return out, err
+	}
+	server, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return out, err
+	}
+	out.kind.GroupVersionKind = target.Mapping.GroupVersionKind
+	out.schema, err = (&resolver.ClientDiscoveryResolver{Discovery: server}).ResolveSchema(out.kind.GroupVersionKind)
+	if err != nil {
+		return out, fmt.Errorf("read the schema of %s: %w", out.kind.Kind, err)
+	}
+	return out, nil
+}
