@@ -92,13 +92,13 @@ func (s settings) roots() (*x509.CertPool, error) {
 
 // client makes requests, follows no redirects, and limits responses.
 type client struct {
-	http        http.Client
+	http        *http.Client
 	slots       chan struct{} // nil for no limit
 	maxResponse int64
 }
 
 func newClient(s settings, t *http.Transport) *client {
-	c := &client{maxResponse: maxResponse, http: http.Client{
+	c := &client{maxResponse: maxResponse, http: &http.Client{
 		Transport: t, Timeout: requestTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -126,7 +126,7 @@ func (c *client) Do(r *http.Request) (*http.Response, error) {
 			return nil, context.Cause(r.Context())
 		}
 	}
-	answer, err := c.http.Do(r)
+	answer, err := response.WithBufferedBodies(c.http).Do(r)
 	if err != nil {
 		release()
 		return nil, err

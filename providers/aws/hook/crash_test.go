@@ -14,6 +14,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/espalier-dev/espalier/providers/aws/response"
 )
 
 // service is a service with what exists in it. Its n-th request fails, before or after its effect.
@@ -57,7 +59,7 @@ func (s *service) run(t *testing.T, typeName string, target Target) string {
 	server := httptest.NewTLSServer(s)
 	defer server.Close()
 	config := aws.Config{
-		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: server.Client(), Credentials: credentials.NewStaticCredentialsProvider("AKIA", "secret", ""),
+		Region: "eu-central-1", BaseEndpoint: &server.URL, HTTPClient: response.WithBufferedBodies(server.Client()), Credentials: credentials.NewStaticCredentialsProvider("AKIA", "secret", ""),
 		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 	}
 	for range 30 {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/espalier-dev/espalier/providers/aws/response"
 )
 
 // fake is a service with prepared answers. For the services with actions in forms they are by action, each
@@ -41,7 +43,7 @@ func newFake(t *testing.T, answers map[string][]string) (*fake, aws.Config) {
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.Close)
 	return f, aws.Config{
-		Region: "eu-central-1", BaseEndpoint: &f.URL, HTTPClient: f.Client(), Credentials: credentials.NewStaticCredentialsProvider("AKIA", "secret", ""),
+		Region: "eu-central-1", BaseEndpoint: &f.URL, HTTPClient: response.WithBufferedBodies(f.Client()), Credentials: credentials.NewStaticCredentialsProvider("AKIA", "secret", ""),
 		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 	}
 }

@@ -1,7 +1,9 @@
-// Package response limits what is read from services: a response takes much more memory once it is decoded.
+// Package response has HTTP clients for the SDK of AWS: one that limits what is read from services, since a response takes much more
+// memory once it is decoded, and one whose responses arrive whole however fast a service is.
 package response
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,4 +59,28 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, &TooLargeError{b.of.limit}
 	}
 	return n, err
+}
+
+// WithBufferedBodies returns a client that sends a copy of each request's body. The SDK closes the body of a request once it has the
+// header of the response. A service on the same machine may send that before the client has seen the end of the body; the client then
+// takes the closed body for a failure, and closes the connection in the middle of the response.
+func WithBufferedBodies(client aws.HTTPClient) aws.HTTPClient { return buffered{client} }
+
+type buffered struct{ aws.HTTPClient }
+
+// Do makes a request.
+func (b buffered) Do(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return b.HTTPClient.Do(r)
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Body.Close(); err != nil {
+		return nil, err
+	}
+	r = r.WithContext(r.Context()) // a copy
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	return b.HTTPClient.Do(r)
 }
