@@ -11,6 +11,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,24 +131,59 @@ func newAdministrator(config, as *rest.Config) *administrator {
 	}
 }
 
-// run grants until the context ends. A conflict is retried in the next turn.
+// grant grants what is missing now. A conflict is retried in the next turn.
+func (a *administrator) grant(ctx context.Context) {
+	_ = aggregate(ctx, a.roles)
+	for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
+		a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
+	}
+	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, a.composite)
+	for _, resource := range []string{"usages", "clusterusages"} {
+		a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
+	}
+	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Resource: "usages"}, a.usage)
+}
+
+// run grants until the context ends.
 func (a *administrator) run(ctx context.Context) {
 	for {
-		_ = aggregate(ctx, a.roles)
-		for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
-			a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
-		}
-		a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, a.composite)
-		for _, resource := range []string{"usages", "clusterusages"} {
-			a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
-		}
-		a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1alpha1", Resource: "usages"}, a.usage)
+		a.grant(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// awaitGranted waits until everything that was granted is allowed.
+func (a *administrator) awaitGranted(t *testing.T, as *rest.Config) {
+	t.Helper()
+	for _, permissions := range a.needs {
+		for _, p := range permissions {
+			awaitAllowed(t, as, authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: p.Resource, Name: p.Name, Namespace: p.Namespace})
+		}
+	}
+	for _, group := range composed(t.Context(), a.roles) {
+		awaitAllowed(t, as, composing(group))
+	}
+}
+
+// composing is one of the permissions of ComposingRole.
+func composing(group string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: "list", Group: group, Resource: "any"}
+}
+
+// awaitAllowed waits until the API server's authorizer allows the controllers something: it learns of new roles a moment
+// after they are written.
+func awaitAllowed(t *testing.T, as *rest.Config, what authorizationv1.ResourceAttributes) {
+	t.Helper()
+	what.Resource, what.Subresource, _ = strings.Cut(what.Resource, "/")
+	reviews := kubernetes.NewForConfigOrDie(as).AuthorizationV1().SelfSubjectAccessReviews()
+	testkit.Poll(t, fmt.Sprintf("the permission of the controllers to %s %s in the API group %q", what.Verb, what.Resource, what.Group), func() bool {
+		review, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed
+	})
 }
 
 func (a *administrator) each(ctx context.Context, resource schema.GroupVersionResource, needs func(*unstructured.Unstructured) (permissions []rbac.Permission, complete bool)) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,9 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -33,6 +36,8 @@ var shared struct {
 	prepare func(*testing.T, *testkit.Cluster)
 	stop    func()
 	err     error
+	// installed is how the controllers connect if they run as an installation; nil otherwise.
+	installed *rest.Config
 }
 
 // Main runs a package's tests with controllers that have the given options, completed with
@@ -112,7 +117,12 @@ func start(t *testing.T, config *rest.Config) {
 		}
 		installed.WrapTransport = options.Config.WrapTransport
 		options.Config, options.SigningKeyNamespace, options.AdmissionPolicies = installed, namespace, false
-		go newAdministrator(config, installed).run(ctx)
+		// What prepare has created is granted before the controllers start, as before a takeover.
+		administrator := newAdministrator(config, installed)
+		administrator.grant(ctx)
+		administrator.awaitGranted(t, installed)
+		shared.installed = installed
+		go administrator.run(ctx)
 	}
 	c, err := launch(options)
 	if err != nil {
@@ -190,15 +200,43 @@ subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
 // for composites. Without an installation they may do so anyway.
 func (s Suite) AllowComposing(t *testing.T, groups ...string) {
 	t.Helper()
-	s.Apply(t, ComposingRole("$ID-composed", groups...))
+	// Each call adds permissions, so that its role has a name of its own.
+	s.Apply(t, ComposingRole("$ID-composed-"+object.Digest(groups)[:8], groups...))
+	if shared.installed == nil {
+		return
+	}
+	for _, group := range groups {
+		awaitAllowed(t, shared.installed, composing(s.Expand(group)))
+	}
 }
+
+// composed returns the API groups that the ClusterRoles of ComposingRole name.
+func composed(ctx context.Context, roles rbacclient.ClusterRoleInterface) []string {
+	all, err := roles.List(ctx, metav1.ListOptions{LabelSelector: composingLabel + "=true"})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, role := range all.Items {
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "*") {
+				out = append(out, rule.APIGroups...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// composingLabel has an administrator's ClusterRoles count for the controllers.
+const composingLabel = "rbac.espalier.dev/aggregate-to-controllers"
 
 // ComposingRole is a ClusterRole that allows the controllers to compose all kinds of API groups.
 func ComposingRole(name string, groups ...string) string {
 	return fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: %s, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
+metadata: {name: %s, labels: {`+composingLabel+`: "true"}}
 rules: [{apiGroups: ["%s"], resources: ["*"], verbs: [get, list, watch, create, update, patch, delete]}]
 `, name, strings.Join(groups, `", "`))
 }

@@ -42,6 +42,12 @@ const (
 func newHandlers(t *testing.T) suite.Suite {
 	t.Helper()
 	s := newSuite(t)
+	var groups []string
+	for _, name := range hook.Handled() {
+		groups = append(groups, kindOf(t, name).Group)
+	}
+	slices.Sort(groups)
+	s.AllowComposing(t, slices.Compact(groups)...)
 	s.Apply(t, `
 apiVersion: aws.espalier.dev/v1alpha1
 kind: ResourceTypeActivation
