@@ -44,7 +44,7 @@ func TestTheFirstReconcileKeepsTrueConditions(t *testing.T) {
 			}
 			compared++
 			if n, _ := now.Get(c.Type); n.Status != c.Status || !n.LastTransitionTime.Equal(c.LastTransitionTime) {
-				t.Errorf("condition %s of %s was %s since %s, and is %s since %s: %s", c.Type, name, c.Status, c.LastTransitionTime, n.Status, n.LastTransitionTime, n.Message)
+				t.Errorf("condition %s of %s was %s since %s, and is %s since %s: %s\n%s", c.Type, name, c.Status, c.LastTransitionTime, n.Status, n.LastTransitionTime, n.Message, history.of(was))
 			}
 		}
 	}

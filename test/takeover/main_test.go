@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 	load := func(t *testing.T, w *testkit.Cluster) {
 		w.Apply(t, suite.ComposingRole("composed", "", "apps", "platform.example.org", "legacy.example.org"))
 		before = live.Load(t, w, live.Crossplane, live.KRO)
+		history.follow(t, w, before)
 	}
 	os.Exit(suite.Main(m, server.Options{Dialects: server.Dialects, Usages: true, Observe: observe}, load))
 }
