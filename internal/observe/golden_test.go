@@ -30,6 +30,7 @@ func TestGoldens(t *testing.T) {
 			{"notes", strings.Join(observe.Notes(rows, 80), "\n")},
 			{"blockers", observe.FindBlockers(tree).Text(now)},
 			{"json", string(tree.JSON())},
+			{"why", observe.Explain(tree, now).Text(now, 80)},
 		} {
 			if a.Wants(view.name) || a.IsNew() {
 				a.Record(view.name, view.text)

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/observe"
+)
+
+// TestWhyFindsTheCauseThreeLayersBelow has a deletion that is blocked by a ConfigMap three layers below.
+func TestWhyFindsTheCauseThreeLayersBelow(t *testing.T) {
+	l := newLayers(t)
+	l.nest(t)
+	t.Run("for people", func(t *testing.T) {
+		code, out, errs := l.call(t, "why", "top")
+		if code != exitNotReady || errs != "" {
+			t.Errorf("exit code %d, %q", code, errs)
+		}
+		first, rest, _ := strings.Cut(strings.ReplaceAll(out, l.namespace, "NS"), "\n")
+		if want := "ConfigMap NS/data is not gone: held by finalizer example.com/guard, added by ops"; first != want {
+			t.Errorf("the first line is %q", first)
+		}
+		for _, want := range []string{"Layer NS/top Deleting", "\n      └─ ConfigMap NS/data Finalizer (for ", "What to do:\n  - ops set finalizer example.com/guard and must remove it"} {
+			if !strings.Contains(rest, want) {
+				t.Errorf("it does not print %q:\n%s", want, rest)
+			}
+		}
+	})
+	t.Run("for programs", func(t *testing.T) {
+		for _, format := range []string{"json", "yaml"} {
+			code, out, errs := l.call(t, "why", "top", "-o", format)
+			raw, err := yaml.YAMLToJSON([]byte(out))
+			var got observe.Explanation
+			if err == nil {
+				err = json.Unmarshal(raw, &got)
+			}
+			if err != nil || code != exitNotReady {
+				t.Fatalf("exit code %d, %v, %q", code, err, errs)
+			}
+			if len(got.Chain) != 4 || got.Chain[3].Object.Name != "data" || got.Chain[3].Since == nil {
+				t.Errorf("got %s", out)
+			}
+		}
+	})
+}
+
+func TestWhyErrors(t *testing.T) {
+	l := newLayers(t)
+	cases := map[string]struct {
+		arguments []string
+		code      int
+		says      string
+	}{
+		"an object that does not exist": {[]string{"nobody"}, exitFailed, "/nobody not found"},
+		"no name":                       {nil, exitUsage, "the name is missing"},
+		"another format":                {[]string{"x", "-o", "xml"}, exitUsage, `json or yaml, not "xml"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			arguments := append([]string{"why", "layer." + l.kind.Group}, tc.arguments...)
+			code, _, errs := call(t.Context(), append(arguments, "-n", l.namespace, "--kubeconfig", l.file)...)
+			if code != tc.code || !strings.Contains(errs, tc.says) {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+		})
+	}
+	t.Run("there is nothing to explain about a ready object", func(t *testing.T) {
+		l.make(t, mapKind, "plain", "", "example.com/guard")
+		code, out, errs := call(t.Context(), "why", "cm", "plain", "-n", l.namespace, "--kubeconfig", l.file)
+		if code != exitDone || !strings.Contains(out, "/plain is ready\n") {
+			t.Errorf("exit code %d: %s%s", code, out, errs)
+		}
+	})
+}

@@ -1,0 +1,305 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+// Explanation is why an object is not ready, or not gone. Its JSON is what `espalier why -o json` prints: fields may
+// be added, and no field changes its meaning or disappears.
+type Explanation struct {
+	Object report.Object `json:"object"`
+	Ready  Ready         `json:"ready"`
+	// Cause is the deepest cause, in one sentence.
+	Cause string `json:"cause"`
+	// Chain leads from the object down to the cause.
+	Chain []Link `json:"chain"`
+	// Advice lists what can be done about the cause; each entry is enough on its own.
+	Advice []string `json:"advice,omitempty"`
+	// Others are further causes that do not follow from this one, the most important first.
+	Others []OtherCause `json:"others,omitempty"`
+	// Skipped are the nodes below the object that are left out, and why.
+	Skipped []SkippedNode `json:"skipped,omitempty"`
+}
+
+// Link is an object or a node on the way to a cause.
+type Link struct {
+	// Object is the node's object; nil if it does not exist yet.
+	Object *report.Object `json:"object,omitempty"`
+	Node   string         `json:"node,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	// Message says what is wrong, or what the node waits for.
+	Message string     `json:"message,omitempty"`
+	Since   *time.Time `json:"since,omitempty"`
+	// Attempts is how often a wait has been tried, and Next is when it is tried again, unless an event does that earlier.
+	Attempts int        `json:"attempts,omitempty"`
+	Next     *time.Time `json:"next,omitempty"`
+}
+
+// OtherCause is a further cause.
+type OtherCause struct {
+	Cause  string   `json:"cause"`
+	Advice []string `json:"advice,omitempty"`
+}
+
+// SkippedNode is a node that is left out.
+type SkippedNode struct {
+	// Instance is the instance that leaves it out.
+	Instance report.Object `json:"instance"`
+	Node     string        `json:"node"`
+	Because  string        `json:"because"`
+}
+
+// Explain finds the deepest cause in a tree. Of several ones, an error goes before what is only missing, then what others
+// wait for, then what began first.
+func Explain(top Node, now time.Time) Explanation {
+	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Skipped: skippedBelow(top)}
+	x := explainer{now: now}
+	if x.isHindered(top) || x.hinderedBelow(top) {
+		x.visit(top, nil)
+	}
+	if top.Ready == True && top.Deleted == nil {
+		// It is ready whatever is below it; what is no longer desired may stay nevertheless.
+		x.found = slices.DeleteFunc(x.found, func(c cause) bool { return c.node.Removal == nil })
+	}
+	if len(x.found) == 0 {
+		e.Cause = fmt.Sprintf("%s is ready", top.object())
+		if top.Ready == NotReported {
+			e.Cause = fmt.Sprintf("%s exists; its status does not say whether it is ready", top.object())
+		}
+		return e
+	}
+	slices.SortStableFunc(x.found, compareCauses)
+	first := x.found[0]
+	e.Cause, e.Chain, e.Advice = first.sentence(), first.chain, first.advice()
+	for _, c := range x.found[1:] {
+		if other := (OtherCause{c.sentence(), c.advice()}); other.Cause != e.Cause && !slices.ContainsFunc(e.Others, func(o OtherCause) bool { return o.Cause == other.Cause }) {
+			e.Others = append(e.Others, other)
+		}
+	}
+	return e
+}
+
+// IsReady reports whether there is nothing to explain.
+func (e Explanation) IsReady() bool { return len(e.Chain) == 0 }
+
+// JSON returns the explanation as a JSON document.
+func (e Explanation) JSON() []byte { return marshal(e) }
+
+func skippedBelow(n Node) []SkippedNode {
+	var out []SkippedNode
+	for _, child := range n.Children {
+		if child.Skipped {
+			out = append(out, SkippedNode{n.object(), child.Node, child.Message})
+		}
+		out = append(out, skippedBelow(child)...)
+	}
+	return out
+}
+
+// cause is one cause with the way to it.
+type cause struct {
+	node Node
+	// parent is the instance that the node belongs to.
+	parent Node
+	chain  []Link
+	// waiting is how many nodes on the way wait for the cause.
+	waiting int
+	// blocker is set for what keeps an object from being gone.
+	blocker *BlockedObject
+	// ready is the node that a wait is for, if it exists and is ready.
+	ready *Node
+}
+
+type explainer struct {
+	now   time.Time
+	found []cause
+}
+
+// isHindered reports whether a node or its object is not as it should be.
+func (x explainer) isHindered(n Node) bool {
+	switch {
+	case n.Skipped, n.isSettledVariable():
+		return false
+	case n.Deleted != nil, n.Removal != nil, n.Problem != nil, len(n.Waits) > 0, !n.Exists:
+		return true
+	}
+	return n.Ready == False || n.Ready == Unknown
+}
+
+func (x explainer) hinderedBelow(n Node) bool { return slices.ContainsFunc(n.Children, x.isHindered) }
+
+// visit collects the causes in a tree.
+func (x *explainer) visit(n Node, above []Link) {
+	chain := append(slices.Clip(above), x.link(n))
+	before := len(x.found)
+	if n.Deleted != nil {
+		x.visitDeletion(n, chain)
+	} else {
+		for _, child := range n.Children {
+			if x.isHindered(child) {
+				x.visitChild(n, child, chain, nil)
+			}
+		}
+	}
+	if len(x.found) == before || x.hasOwnProblem(n) {
+		x.found = append(x.found, cause{node: n, chain: chain})
+	}
+}
+
+// hasOwnProblem reports whether a node is not ready for a reason that no node below it has: the pipeline of a composite has
+// failed, for example, or a definition is invalid.
+func (x explainer) hasOwnProblem(n Node) bool {
+	if n.Deleted != nil || n.Ready != False {
+		return false
+	}
+	isRepeated := slices.ContainsFunc(n.Children, func(child Node) bool { return child.Reason == n.Reason && x.isHindered(child) })
+	return plan.Reason(n.Reason).IsError() && !isRepeated && !isExplainedBelow(n) || !n.Instance && len(n.Children) > 0
+}
+
+// visitDeletion collects what blocks a deletion.
+func (x *explainer) visitDeletion(n Node, chain []Link) {
+	blockers := FindBlockers(n).Blockers
+	for i := range blockers {
+		b := blockers[i]
+		way := slices.Clone(chain)
+		for _, o := range b.Path {
+			if o != n.object() {
+				way = append(way, Link{Object: &o, Reason: string(report.Deleting), Message: "is being deleted"})
+			}
+		}
+		if b.Object != n.object() {
+			since := b.Since.Time
+			way = append(way, Link{Object: &b.Object, Node: b.Node, Reason: string(b.Reason), Message: b.Message, Since: &since})
+		}
+		x.found = append(x.found, cause{node: n, chain: way, blocker: &b})
+	}
+}
+
+// visitChild collects the causes of a hindered child. If it only waits for others that are hindered themselves, these are
+// the causes. Visited are the nodes on the way, since waits may form a cycle.
+func (x *explainer) visitChild(n, child Node, chain []Link, visited []string) {
+	switch {
+	case child.Problem != nil && !x.hinderedBelow(child), child.Removal != nil && child.Deleted == nil:
+		x.found = append(x.found, cause{node: child, parent: n, chain: append(slices.Clip(chain), x.link(child)), waiting: len(visited)})
+		return
+	case len(child.Waits) == 0:
+		x.visitBelow(n, child, chain, len(visited))
+		return
+	}
+	way, visited := append(slices.Clip(chain), x.link(child)), append(slices.Clip(visited), child.ID())
+	var hindered bool
+	var ready *Node
+	for _, target := range targets(n, child) {
+		switch {
+		case slices.Contains(visited, target.ID()):
+		case x.isHindered(target):
+			hindered = true
+			x.visitChild(n, target, way, visited)
+		case target.Exists:
+			ready = &target
+		}
+	}
+	if !hindered {
+		x.found = append(x.found, cause{node: child, parent: n, chain: way, waiting: len(visited) - 1, ready: ready})
+	}
+}
+
+// visitBelow visits the object of a child.
+func (x *explainer) visitBelow(n, child Node, chain []Link, waiting int) {
+	before := len(x.found)
+	x.visit(child, chain)
+	for i := range x.found[before:] {
+		c := &x.found[before+i]
+		if c.waiting += waiting; c.parent.Kind == "" {
+			c.parent = n
+		}
+	}
+}
+
+// targets are the nodes beside a child that it waits for, by the names in its waits.
+func targets(n, child Node) []Node {
+	var out []Node
+	for _, sibling := range n.Children {
+		for _, w := range child.Waits {
+			rest, ok := strings.CutPrefix(w.On, sibling.Node)
+			if sibling.Node != "" && ok && (rest == "" || strings.ContainsRune(".[ ", rune(rest[0]))) {
+				out = append(out, sibling)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// link describes a node on the way to a cause.
+func (x explainer) link(n Node) Link {
+	l := Link{Node: n.Node, Reason: n.Reason}
+	if n.Exists && n.Name != "" {
+		o := n.object()
+		l.Object = &o
+	}
+	switch {
+	case n.Problem != nil:
+		l.Reason, l.Message, l.Since = n.Problem.Reason, n.Problem.Message, &n.Problem.Since
+	case len(n.Waits) > 0:
+		w := n.Waits[0]
+		next := x.now.Add(plan.Wait{Since: w.Since}.Next(x.now))
+		l.Reason, l.Message, l.Since, l.Attempts, l.Next = w.Reason, "waits for "+waitTargets(n.Waits), &w.Since, w.Attempts, &next
+	case n.Deleted != nil:
+		l.Message, l.Since = "is being deleted", n.Deleted
+	case n.Removal != nil:
+		since := n.Removal.Since.Time
+		l.Reason, l.Message, l.Since = string(n.Removal.Reason), n.Removal.Message, &since
+	case !n.Instance:
+		l.Message = n.Message
+	}
+	return l
+}
+
+// compareCauses orders causes by their importance.
+func compareCauses(a, b cause) int {
+	if byRank := cmp.Compare(a.rank(), b.rank()); byRank != 0 {
+		return byRank
+	}
+	return cmp.Or(cmp.Compare(b.waiting, a.waiting), a.began().Compare(b.began()))
+}
+
+// rank is 0 for what a person has to do something about, 1 for what may end by itself, and 2 for what is only missing.
+func (c cause) rank() int {
+	reason := plan.Reason(c.reason())
+	switch {
+	case c.blocker != nil && !c.blocker.InProgress, reason.IsError():
+		return 0
+	case len(c.node.Waits) > 0 && c.node.Problem == nil:
+		return 2
+	}
+	return 1
+}
+
+func (c cause) reason() string {
+	switch {
+	case c.node.Problem != nil:
+		return c.node.Problem.Reason
+	case len(c.node.Waits) > 0:
+		return c.node.Waits[0].Reason
+	}
+	return c.node.Reason
+}
+
+// began is since when the cause lasts, as far as that is known.
+func (c cause) began() time.Time {
+	if last := c.chain[len(c.chain)-1]; last.Since != nil {
+		return *last.Since
+	}
+	if c.node.Created != nil {
+		return *c.node.Created
+	}
+	return time.Time{}
+}

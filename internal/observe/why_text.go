@@ -1,0 +1,205 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+)
+
+// name is the node's object or, without one, its id and the instance that it belongs to.
+func (c cause) name() string {
+	if c.node.Exists && c.node.Name != "" {
+		return c.node.object().String()
+	}
+	return c.node.ID() + " of " + c.parent.object().String()
+}
+
+// sentence is the cause in one sentence.
+func (c cause) sentence() string {
+	n := c.node
+	switch {
+	case c.blocker != nil:
+		return notGone(c.blocker.BlockedObject)
+	case n.Problem != nil:
+		return fmt.Sprintf("%s: %s: %s", c.name(), n.Problem.Reason, n.Problem.Message)
+	case len(n.Waits) > 0 && c.ready != nil && n.Waits[0].Reason == string(plan.WaitingForField):
+		return fmt.Sprintf("%s waits for %s, which %s does not have, although it is ready", c.name(), waitTargets(n.Waits), c.ready.object())
+	case len(n.Waits) > 0:
+		return fmt.Sprintf("%s waits for %s", c.name(), waitTargets(n.Waits))
+	case n.Removal != nil && n.Deleted == nil:
+		return notGone(n.Removal.BlockedObject)
+	case n.Deleted != nil:
+		text := c.name() + " is being deleted, and nothing is known to block that"
+		if progress := n.Deletion; progress != nil {
+			text = fmt.Sprintf("%s is being deleted: %d of %d objects are removed, and nothing is known to block the rest", c.name(), progress.Removed, progress.Total)
+		}
+		return text
+	}
+	text := c.name() + " is not ready"
+	for _, part := range []string{n.Reason, n.Message} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	if n.Reason == "" && n.Message == "" {
+		text += ", and does not say why"
+	}
+	return text
+}
+
+// notGone says why an object, or the objects of a kind, still exist.
+func notGone(o report.BlockedObject) string {
+	verb := "is"
+	if o.Object.Name == "" {
+		verb = "are"
+	}
+	return fmt.Sprintf("%s %s not gone: %s", o.Object, verb, cmp.Or(o.Message, string(o.Reason)))
+}
+
+// advice lists what can be done about the cause.
+func (c cause) advice() []string {
+	n, reason := c.node, plan.Reason(c.reason())
+	switch {
+	case c.blocker != nil:
+		return c.blocker.Advice
+	case n.Removal != nil && n.Deleted == nil:
+		return advice(n.Removal.RootCause())
+	}
+	instance := c.parent.object()
+	if n.Instance {
+		instance = n.object()
+	}
+	switch reason {
+	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
+		return []string{"correct the instance or its definition: kubectl edit " + arguments(instance)}
+	case plan.Forbidden:
+		return []string{"grant the missing permission: espalier rbac prints the roles that a definition needs"}
+	case plan.NotOwned:
+		return []string{"delete or rename that object, or let the definition take it over with adopt"}
+	case plan.DriftContested, plan.FieldConflict:
+		return []string{"have one of the two managers stop writing the field, or set the node's drift or conflicts in the definition"}
+	case plan.WaitingForKind:
+		return []string{"install what serves the kind"}
+	case plan.WaitingForNamespace:
+		return []string{"create the namespace"}
+	case plan.ServiceAccountNotFound:
+		return []string{"create the service account"}
+	case plan.WaitingForField, plan.WaitTimeout:
+		if c.ready != nil {
+			return []string{"see what sets the field: kubectl describe " + arguments(c.ready.object())}
+		}
+	default:
+	}
+	if n.Exists && n.Name != "" && len(n.Waits) == 0 && n.Problem == nil {
+		return []string{"see its events: kubectl describe " + arguments(n.object())}
+	}
+	return nil
+}
+
+// Text is the explanation for people. With a width other than 0, texts are wrapped and the chain is truncated; commands are
+// neither, so that they can be copied.
+func (e Explanation) Text(now time.Time, width int) string {
+	t := explanationText{now: now, width: width}
+	t.paragraph("", e.Cause)
+	t.chain(e.Chain)
+	t.advice("\nWhat to do:\n", "  - ", e.Advice)
+	for i, o := range e.Others {
+		if i == 0 {
+			t.b.WriteString("\nBesides:\n")
+		}
+		t.paragraph("  ", o.Cause)
+		t.advice("", "    - ", o.Advice)
+	}
+	for i, s := range e.Skipped {
+		if i == 0 {
+			t.b.WriteString("\nLeft out:\n")
+		}
+		t.paragraph("  ", fmt.Sprintf("%s of %s: %s", s.Node, s.Instance, s.Because))
+	}
+	return t.b.String()
+}
+
+type explanationText struct {
+	b     strings.Builder
+	now   time.Time
+	width int
+}
+
+// paragraph writes a text, wrapped; its further lines are indented more.
+func (t *explanationText) paragraph(indent, text string) {
+	text = Printable(text)
+	if t.width <= 0 {
+		t.b.WriteString(indent + text + "\n")
+		return
+	}
+	for i, line := range Wrap(text, indent+"  ", t.width) {
+		if i == 0 {
+			line = line[2:]
+		}
+		t.b.WriteString(line + "\n")
+	}
+}
+
+func (t *explanationText) advice(title, bullet string, all []string) {
+	if len(all) > 0 {
+		t.b.WriteString(title)
+	}
+	for _, text := range all {
+		t.b.WriteString(bullet + Printable(text) + "\n")
+	}
+}
+
+// chain writes the way to the cause, if it is not the object itself.
+func (t *explanationText) chain(links []Link) {
+	if len(links) < 2 {
+		return
+	}
+	t.b.WriteString("\n")
+	for i, l := range links {
+		indent := ""
+		if i > 0 {
+			indent = strings.Repeat("   ", i-1) + "└─ "
+		}
+		text := Printable(l.text(t.now))
+		if t.width > 0 {
+			text = Truncate(text, max(t.width-utf8.RuneCountInString(indent), 1))
+		}
+		t.b.WriteString(indent + text + "\n")
+	}
+}
+
+// text is the link on one line.
+func (l Link) text(now time.Time) string {
+	name := l.Node
+	if l.Object != nil {
+		name = l.Object.String()
+	}
+	text := name
+	text = strings.TrimSpace(text + " " + l.Reason)
+	var times []string
+	if l.Since != nil {
+		times = append(times, "for "+Age(now.Sub(*l.Since)))
+	}
+	if l.Attempts > 0 {
+		noun := "attempts"
+		if l.Attempts == 1 {
+			noun = "attempt"
+		}
+		times = append(times, fmt.Sprintf("%d %s", l.Attempts, noun))
+	}
+	if l.Next != nil {
+		times = append(times, "next in "+Age(l.Next.Sub(now)))
+	}
+	if len(times) > 0 {
+		text += " (" + strings.Join(times, ", ") + ")"
+	}
+	if l.Message != "" {
+		text += ": " + l.Message
+	}
+	return text
+}
