@@ -141,7 +141,7 @@ type progress struct {
 }
 
 // finalReasons are the reasons of Ready that stay until somebody changes something.
-var finalReasons = []string{string(resource.UnknownType), string(resource.UnsupportedType), string(resource.TooManyKinds), "Conflict"}
+var finalReasons = []string{string(resource.UnknownType), string(resource.UnsupportedType), string(resource.TooManyKinds), string(resource.KindForbidden), "Conflict"}
 
 func progressOf(a *v1alpha1.ResourceTypeActivation) progress {
 	if a.Status.ObservedGeneration < a.Generation {

@@ -70,7 +70,10 @@ func (r *Reconciler) read(c *apiextensionsv1.CustomResourceDefinition) plan.CRD 
 
 // facts gathers what the plan depends on.
 func (r *Reconciler) facts(s *reconcileState, installed []plan.CRD) plan.Facts {
-	f := plan.Facts{CRDs: map[string]plan.CRD{}, Users: map[plan.Key]plan.Users{}, Digest: r.Catalog.digest, Failures: r.failures}
+	f := plan.Facts{
+		CRDs: map[string]plan.CRD{}, Users: map[plan.Key]plan.Users{}, Starting: map[plan.Key]bool{}, Forbidden: map[plan.Key]string{},
+		Digest: r.Catalog.digest, Failures: r.failures,
+	}
 	for _, c := range installed {
 		f.CRDs[c.Name] = c
 	}
@@ -79,10 +82,35 @@ func (r *Reconciler) facts(s *reconcileState, installed []plan.CRD) plan.Facts {
 			f.CRDs[kind.CRD] = r.read(found)
 		}
 	}
+	for _, c := range installed {
+		r.addAccess(&f, s, c)
+	}
 	for _, c := range s.wanted.Unwanted(installed) {
 		f.Users[c.Key] = r.users(s, c)
 	}
 	return f
+}
+
+// noName is the name of no object.
+const noName = "*"
+
+// addAccess adds whether the objects of a kind are known, or cannot be read. The lease is on an object that cannot exist: it
+// shares the watch of the kind's controller, whose state is the only thing that brings another reconcile.
+func (r *Reconciler) addAccess(f *plan.Facts, s *reconcileState, c plan.CRD) {
+	if !c.Established || !s.wanted.Has(c.Key) {
+		return
+	}
+	if r.served[c.Key] == nil {
+		f.Starting[c.Key] = true
+		return
+	}
+	switch _, state := s.lease.Object(c.Kind, "", noName); {
+	case state.Phase == watch.Synced:
+	case state.Phase == watch.Unavailable && state.Reason == watch.Forbidden:
+		f.Forbidden[c.Key] = fmt.Sprintf("%s; grant that: espalier %s rbac %s | kubectl apply -f -", state.Message, r.Provider, c.Key.Type)
+	default:
+		f.Starting[c.Key] = true
+	}
 }
 
 // users counts what keeps a kind from being removed. Its changes bring the next reconcile.

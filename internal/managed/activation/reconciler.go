@@ -57,6 +57,7 @@ type Cache interface {
 // Lease reads from caches; *watch.Lease implements it.
 type Lease interface {
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, watch.State)
+	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	Commit()
 }
 
@@ -91,7 +92,7 @@ type Reconciler struct {
 // Key is the key under which all activations of a kind are reconciled. It is no valid name, so that
 // it is that of no object.
 func Key(kind schema.GroupVersionKind) object.Key {
-	return object.Key{Group: kind.Group, Kind: kind.Kind, Name: "*"}
+	return object.Key{Group: kind.Group, Kind: kind.Kind, Name: noName}
 }
 
 // reconcileState is the state of one reconcile.
@@ -125,14 +126,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if err != nil || len(r.failures) > 0 {
 		s.plan.Statuses = plan.Compute(s.wanted, r.facts(s, installed)).Statuses
 	}
-	r.serve(s)
+	started := r.serve(s)
 	if out := r.report(ctx, s); out.IsFinal() {
 		return out
 	}
 	switch {
 	case err != nil:
 		return reconcile.Fail(err)
-	case more:
+	case more, started:
 		r.Enqueue(key)
 	}
 	return reconcile.Done()
@@ -152,8 +153,9 @@ func (r *Reconciler) readActivations(s *reconcileState) (out []plan.Activation, 
 	return out, true
 }
 
-// serve stops the controllers of kinds that are not served any more, and starts those of new ones.
-func (r *Reconciler) serve(s *reconcileState) {
+// serve stops the controllers of kinds that are not served any more, and starts those of new ones. It reports whether it
+// has started some.
+func (r *Reconciler) serve(s *reconcileState) (started bool) {
 	if r.served == nil {
 		r.served = map[plan.Key]func(){}
 	}
@@ -169,7 +171,9 @@ func (r *Reconciler) serve(s *reconcileState) {
 		}
 		if kind := r.Catalog.opened(key); kind.err == nil {
 			r.served[key] = r.Serve(kind.managed)
+			started = true
 		}
 	}
 	r.Catalog.forget(func(key plan.Key) bool { return r.served[key] != nil || s.wanted.Has(key) })
+	return started
 }

@@ -108,7 +108,7 @@ type ActivatedType struct {
 	//
 	// +optional
 	Kind string `json:"kind,omitempty"`
-	// State is Served, Installing, Failed, Conflict, Unknown, Unsupported, TooMany or Deactivated.
+	// State is Served, Installing, Forbidden, Failed, Conflict, Unknown, Unsupported, TooMany or Deactivated.
 	State ActivationState `json:"state"`
 	// Message says why it is not served, or what keeps it from being removed.
 	//
@@ -125,6 +125,8 @@ const (
 	StateServed ActivationState = "Served"
 	// StateInstalling: the API server does not serve the kind yet.
 	StateInstalling ActivationState = "Installing"
+	// StateForbidden: the kind is installed, and the provider may not read its objects.
+	StateForbidden ActivationState = "Forbidden"
 	// StateFailed: the kind could not be installed or removed, which is retried.
 	StateFailed ActivationState = "Failed"
 	// StateConflict: another program has installed a CustomResourceDefinition of the name.
@@ -150,6 +152,8 @@ const (
 	Installing ActivationReason = "Installing"
 	// InstallationFailed: a kind could not be installed or removed, which is retried.
 	InstallationFailed ActivationReason = "InstallationFailed"
+	// KindForbidden: the provider may not read the objects of a kind.
+	KindForbidden ActivationReason = "Forbidden"
 	// UnknownType: a pattern is not valid, or matches no type.
 	UnknownType ActivationReason = "UnknownType"
 	// UnsupportedType: a type cannot be served.

@@ -49,6 +49,9 @@ type Facts struct {
 	Users map[Key]Users
 	// Digest returns the digest of the configuration of a kind that belongs to an activation.
 	Digest func(key Key, activation string) string
+	// Starting are the kinds whose objects are not known yet, and Forbidden says why those of a kind cannot be read.
+	Starting  map[Key]bool
+	Forbidden map[Key]string
 	// Failures are the errors of the last write, by kind.
 	Failures map[Key]string
 }
@@ -129,9 +132,9 @@ func (b *builder) wantedKinds() {
 			state.Message = "its CustomResourceDefinition is being deleted, and is installed again after that"
 		case crd.Activation != owner || crd.Digest != b.Digest(key, owner):
 			b.step(Update, key, kind.CRD, owner)
-			state = b.servedState(state, crd)
+			state = b.servedState(state, key, crd)
 		default:
-			state = b.servedState(state, crd)
+			state = b.servedState(state, key, crd)
 		}
 		if failure := b.Failures[key]; failure != "" {
 			state.State, state.Message = resource.StateFailed, failure
@@ -142,12 +145,17 @@ func (b *builder) wantedKinds() {
 	}
 }
 
-func (b *builder) servedState(state resource.ActivatedType, c CRD) resource.ActivatedType {
-	if c.Established {
+func (b *builder) servedState(state resource.ActivatedType, key Key, c CRD) resource.ActivatedType {
+	switch {
+	case !c.Established:
+		state.Message = cmp.Or(c.Message, "waiting for the API server to serve the kind")
+	case b.Forbidden[key] != "":
+		state.State, state.Message = resource.StateForbidden, b.Forbidden[key]
+	case b.Starting[key]:
+		state.Message = "its objects are being read"
+	default:
 		state.State = resource.StateServed
-		return state
 	}
-	state.Message = cmp.Or(c.Message, "waiting for the API server to serve the kind")
 	return state
 }
 

@@ -95,6 +95,8 @@ func TestPlans(t *testing.T) {
 		crds        []plan.CRD
 		users       map[plan.Key]plan.Users
 		failures    map[plan.Key]string
+		starting    map[plan.Key]bool
+		forbidden   map[plan.Key]string
 		// steps, served and statuses are as text; the latter of the condition Ready and the counts.
 		steps, served, statuses []string
 		release                 []string
@@ -107,6 +109,14 @@ func TestPlans(t *testing.T) {
 		"Its kind is served": {
 			activations: []plan.Activation{activation("a", patterns("net::Vpc"))}, crds: []plan.CRD{crd("net::Vpc", "a")},
 			served: []string{"net::Vpc"}, statuses: []string{"a: True Active: 1 kind is served (1/1/0)"},
+		},
+		"The objects of its kind are not known yet": {
+			activations: []plan.Activation{activation("a", patterns("net::Vpc"))}, crds: []plan.CRD{crd("net::Vpc", "a")}, starting: map[plan.Key]bool{{Type: "net::Vpc"}: true},
+			served: []string{"net::Vpc"}, statuses: []string{"a: False Installing: net::Vpc: its objects are being read (1/0/0)"},
+		},
+		"The provider may not read the objects of its kind": {
+			activations: []plan.Activation{activation("a", patterns("net::Vpc"))}, crds: []plan.CRD{crd("net::Vpc", "a")}, forbidden: map[plan.Key]string{{Type: "net::Vpc"}: "it may not list them"},
+			served: []string{"net::Vpc"}, statuses: []string{"a: False Forbidden: net::Vpc: it may not list them (1/0/0)"},
 		},
 		"A pattern matches several types, and one cannot be served": {
 			activations: []plan.Activation{activation("a", patterns("net::*"))},
@@ -233,7 +243,7 @@ func TestPlans(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			wanted := plan.Want(tc.activations, tc.demand, types, ours(tc.crds))
-			facts := plan.Facts{CRDs: map[string]plan.CRD{}, Users: tc.users, Digest: digest, Failures: tc.failures}
+			facts := plan.Facts{CRDs: map[string]plan.CRD{}, Users: tc.users, Digest: digest, Failures: tc.failures, Starting: tc.starting, Forbidden: tc.forbidden}
 			for _, c := range tc.crds {
 				facts.CRDs[c.Name] = c
 			}

@@ -30,6 +30,7 @@ var reasons = []struct {
 	{resource.StateConflict, resource.Conflict},
 	{resource.StateTooMany, resource.TooManyKinds},
 	{resource.StateFailed, resource.InstallationFailed},
+	{resource.StateForbidden, resource.KindForbidden},
 	{resource.StateInstalling, resource.Installing},
 }
 
