@@ -1,50 +1,88 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
+// whyFlags are the flags of why.
+type whyFlags struct {
+	instanceFlags
+	files []string
+}
+
 func newWhy() *cobra.Command {
-	var flags instanceFlags
+	var flags whyFlags
 	cmd := &cobra.Command{
-		Use:   "why KIND NAME",
-		Short: "Explain why an object is not ready, or not gone",
+		Use:   "why KIND NAME [FIELD]",
+		Short: "Explain why an object is not ready or not gone, or where a field's value comes from",
 		Long: "Names the deepest cause in one sentence; then the chain from the object down to it, with since\n" +
 			"when, how often it was tried and when next; and what to do. Further causes that do not follow\n" +
 			"from it come after that, and nodes that are left out, with the conditions.\n\n" +
-			"It explains instances, definitions with all their instances, and managed resources.\n\n" + kindNames + "\n\n" +
-			"Exit codes: 0 if the object is ready, 5 if it is not, 1 after a failure, 2 for invalid\n" +
-			"arguments.",
+			"It explains instances, definitions with all their instances, and managed resources.\n\n" +
+			"With a FIELD such as spec.replicas, it shows the value, who owns the field, the expression of the\n" +
+			"definition that sets it, and the values that the expression reads. With the definition's file,\n" +
+			"it names the line. Data of Secrets are not shown.\n\n" + kindNames + "\n\n" +
+			"Exit codes: 0 if the object is ready, or the field is explained; 5 if the object is not ready;\n" +
+			"1 after a failure; 2 for invalid arguments.",
 		Example: "  espalier why eksclusterwithvpc demo\n" +
 			"  espalier why webapp/shop -n prod -o json\n" +
-			"  espalier why rgd vpc",
-		Args: requireKindAndName,
+			"  espalier why deployment web spec.replicas\n" +
+			"  espalier why deployment/web spec.replicas -f platform/",
+		Args: func(cmd *cobra.Command, args []string) error {
+			of, _ := splitField(args)
+			return requireKindAndName(cmd, of)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return why(cmd, flags, args) },
 	}
 	flags.cluster.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json or yaml")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition; can be repeated")
 	return cmd
 }
 
-func why(cmd *cobra.Command, flags instanceFlags, args []string) error {
-	kind, name, err := parseKindAndName(cmd.Name(), args)
-	if err != nil {
-		return err
+// splitField splits the field off KIND NAME FIELD, or KIND/NAME FIELD.
+func splitField(args []string) (of []string, field string) {
+	names := 2
+	if len(args) > 0 && strings.Contains(args[0], "/") {
+		names = 1
 	}
-	asYAML := flags.output == "yaml"
-	switch flags.output {
-	case "yaml":
-		flags.output = "json"
-	case "", "json":
-	default:
-		return &usageError{fmt.Errorf("--output can be json or yaml, not %q", flags.output)}
+	if len(args) != names+1 {
+		return args, ""
+	}
+	return args[:names], args[names]
+}
+
+func why(cmd *cobra.Command, flags whyFlags, args []string) error {
+	format := flags.output
+	if format != "" && format != "json" && format != "yaml" {
+		return &usageError{fmt.Errorf("--output can be json or yaml, not %q", format)}
+	}
+	flags.output = ""
+	of, field := splitField(args)
+	kind, name, err := parseKindAndName(cmd.Name(), of)
+	switch {
+	case err != nil:
+		return err
+	case field != "":
+		return whyField(cmd, flags, kind, name, field, format)
+	case len(flags.files) > 0:
+		return &usageError{errors.New("--filename is for a field: why KIND NAME FIELD")}
 	}
 	shown, state, err := flags.readTree(cmd.Context(), kind, name)
 	if err != nil {
@@ -55,21 +93,114 @@ func why(cmd *cobra.Command, flags instanceFlags, args []string) error {
 	}
 	now := time.Now()
 	explained := observe.Explain(observe.Build(state, now), now)
-	text := explained.JSON()
-	switch {
-	case asYAML:
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-	case flags.output == "":
+	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
+	if format == "" {
 		shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
-		text = []byte(explained.Text(now, widthOf(cmd.OutOrStdout())))
 	}
-	if _, err := cmd.OutOrStdout().Write(text); err != nil {
+	if err := printExplanation(cmd, format, text, explained.JSON()); err != nil {
 		return err
 	}
 	if !explained.IsReady() {
 		return &codedError{code: exitNotReady}
 	}
 	return nil
+}
+
+func printExplanation(cmd *cobra.Command, format, text string, raw []byte) (err error) {
+	switch format {
+	case "":
+		raw = []byte(text)
+	case "yaml":
+		if raw, err = yaml.JSONToYAML(raw); err != nil {
+			return err
+		}
+	}
+	_, err = cmd.OutOrStdout().Write(raw)
+	return err
+}
+
+// whyField explains a field of an object.
+func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format string) error {
+	path := object.Path(field)
+	if path.Segments() == nil {
+		return &usageError{fmt.Errorf("%q is not the path of a field, such as spec.containers[0].image", field)}
+	}
+	shown, err := flags.find(kind, name)
+	if err != nil {
+		return err
+	}
+	o, err := shown.ResourceClient(shown.target).Get(cmd.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s not found", shown.target)
+	}
+	if err != nil {
+		return err
+	}
+	files, err := readFiles(cmd, flags.files)
+	if err != nil {
+		return err
+	}
+	var state observe.ClusterState
+	if _, isInstance := observe.DefinitionOf(o); isInstance && path.Segments()[0] == "status" {
+		state, err = shown.Gather(cmd.Context(), shown.target)
+	} else {
+		state, err = shown.treeOfInstance(cmd, o)
+	}
+	if err != nil {
+		return err
+	}
+	definition, place := definitionOf(state, files)
+	explained := observe.ExplainField(o, path, state, compiledOf(definition))
+	if definition != nil {
+		explained.Definition = definition.GetKind() + " " + definition.GetName()
+		explained.File = place(explained.Place)
+	}
+	return printExplanation(cmd, format, explained.Text(time.Now()), explained.JSON())
+}
+
+// treeOfInstance reads the tree of the instance that an object belongs to; without a root if it belongs to none.
+func (i instance) treeOfInstance(cmd *cobra.Command, o *unstructured.Unstructured) (none observe.ClusterState, err error) {
+	key, _, isChild := inventory.InstanceOf(o)
+	if !isChild {
+		return none, nil
+	}
+	target, err := i.Kinds.Target(key.Kind+"."+key.Group, key.Namespace, key.Name)
+	if err != nil {
+		return none, err
+	}
+	return i.Gather(cmd.Context(), target)
+}
+
+// definitionOf returns the definition of an instance: from files if they have it, or else from the cluster; nil if it is of the
+// other dialect or cannot be read. place returns the file, line and column of a field of it.
+func definitionOf(state observe.ClusterState, files []*workspace.File) (definition *unstructured.Unstructured, place func(object.Path) string) {
+	if state.Root == nil {
+		return nil, nil
+	}
+	name, ok := observe.DefinitionOf(state.Root)
+	if !ok {
+		return nil, nil
+	}
+	for _, f := range files {
+		for _, d := range f.Documents() {
+			if d.Object.GetName() == name.Name && strings.HasPrefix(d.Object.GetAPIVersion(), "kro.run/") {
+				return d.Object, func(p object.Path) string {
+					at := d.Range(p).Start
+					return fmt.Sprintf("%s:%d:%d", f.Name, at.Line, at.Column)
+				}
+			}
+		}
+	}
+	return state.Definitions[name], func(object.Path) string { return "" }
+}
+
+// compiledOf compiles a definition without the schemas of kinds; nil if that fails.
+func compiledOf(definition *unstructured.Unstructured) *graph.Graph {
+	if definition == nil {
+		return nil
+	}
+	raw, _, _ := unstructured.NestedMap(definition.Object, "spec")
+	spec, _ := graph.Read(raw)
+	compiled, _ := graph.Compile(spec, graph.Kinds{}, graph.WithSecretOutputs(graph.WarnOfSecretOutputs))
+	return compiled
 }

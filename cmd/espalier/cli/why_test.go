@@ -75,3 +75,29 @@ func TestWhyErrors(t *testing.T) {
 		}
 	})
 }
+
+func TestWhyExplainsFields(t *testing.T) {
+	l := newLayers(t)
+	l.make(t, mapKind, "plain", "", "example.com/guard")
+	cases := map[string]struct {
+		arguments []string
+		code      int
+		want      string
+	}{
+		"a field of an object of no instance": {[]string{"cm", "plain", "metadata.name"}, exitDone, "belongs to no instance"},
+		"as KIND/NAME":                        {[]string{"cm/plain", "metadata.name"}, exitDone, `metadata.name of ConfigMap ` + l.namespace + `/plain is "plain"`},
+		"as JSON":                             {[]string{"cm/plain", "metadata.name", "-o", "json"}, exitDone, `"value": "plain"`},
+		"no path":                             {[]string{"cm/plain", "metadata..name"}, exitUsage, "is not the path of a field"},
+		"an object that does not exist":       {[]string{"cm/nobody", "data"}, exitFailed, "/nobody not found"},
+		"files without a field":               {[]string{"cm/plain", "-f", "."}, exitUsage, "why KIND NAME FIELD"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			arguments := append([]string{"why"}, tc.arguments...)
+			code, out, errs := call(t.Context(), append(arguments, "-n", l.namespace, "--kubeconfig", l.file)...)
+			if code != tc.code || !strings.Contains(out+errs, tc.want) {
+				t.Errorf("exit code %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}

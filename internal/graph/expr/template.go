@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -93,6 +94,95 @@ func (t *Template) Refs() []Ref { return t.refs }
 
 // Expressions returns the template's expressions in the order of its fields.
 func (t *Template) Expressions() []Expression { return t.expressions }
+
+// Has reports whether the document sets a field: by a literal, by an expression in its place, or by one around it. Steps of the
+// path are names of fields and indexes of items.
+func (t *Template) Has(path []any) bool {
+	p, rest := t.pieceAt(path)
+	switch {
+	case len(rest) == 0 || p.kind == standalone:
+		return true
+	case p.kind == literal:
+		_, has := plainAt(p.literal, rest)
+		return has
+	}
+	return false
+}
+
+// HasLiteral reports whether the document sets a field by a literal.
+func (t *Template) HasLiteral(path []any) bool {
+	p, _ := t.pieceAt(path)
+	return p.kind == literal && t.Has(path)
+}
+
+// ItemNamed returns the index of the item in the list at a path whose field name is this literal.
+func (t *Template) ItemNamed(path []any, name string) (int, bool) {
+	p, rest := t.pieceAt(path)
+	if p.kind == literal {
+		v, _ := plainAt(p.literal, rest)
+		items, _ := v.([]any)
+		i := slices.IndexFunc(items, func(item any) bool {
+			has, _ := plainAt(item, []any{"name"})
+			return has == name
+		})
+		return i, i >= 0
+	}
+	if len(rest) > 0 || p.kind != list {
+		return 0, false
+	}
+	i := slices.IndexFunc(p.items, func(item piece) bool {
+		one := Template{root: item}
+		at, rest := one.pieceAt([]any{"name"})
+		has, _ := plainAt(at.literal, rest)
+		return at.kind == literal && has == name
+	})
+	return i, i >= 0
+}
+
+// pieceAt returns the piece at a path, or the one around it with the rest of the path.
+func (t *Template) pieceAt(path []any) (p *piece, rest []any) {
+	p = &t.root
+	for i, step := range path {
+		switch p.kind {
+		case fields:
+			at := slices.IndexFunc(p.fields, func(f field) bool { return f.name == step })
+			if at < 0 {
+				return p, path[i:]
+			}
+			p = &p.fields[at].value
+		case list:
+			index, isIndex := step.(int)
+			if !isIndex || index < 0 || index >= len(p.items) {
+				return p, path[i:]
+			}
+			p = &p.items[index]
+		case literal, standalone, interpolated:
+			return p, path[i:]
+		}
+	}
+	return p, nil
+}
+
+// plainAt returns the value at a path of a document.
+func plainAt(v any, path []any) (any, bool) {
+	for _, step := range path {
+		var has bool
+		switch step := step.(type) {
+		case string:
+			object, _ := v.(map[string]any)
+			v, has = object[step]
+		case int:
+			items, _ := v.([]any)
+			if has = step >= 0 && step < len(items); has {
+				v = items[step]
+			}
+		}
+		if !has {
+			return nil, false
+		}
+	}
+	return v, true
+}
 
 // Literal returns a copy of the document if it contains no expressions.
 func (t *Template) Literal() (any, bool) {

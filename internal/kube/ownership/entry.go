@@ -30,6 +30,7 @@ type Entry struct {
 	Subresource string
 
 	fields map[string]any
+	time   string
 }
 
 // Entries iterates over the managed fields of an object. It copies nothing, and fields are
@@ -53,7 +54,8 @@ func EntryOf(raw map[string]any) Entry {
 	operation, _ := raw["operation"].(string)
 	subresource, _ := raw["subresource"].(string)
 	fields, _ := raw["fieldsV1"].(map[string]any)
-	return Entry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource, fields: fields}
+	at, _ := raw["time"].(string)
+	return Entry{Manager: manager, Operation: metav1.ManagedFieldsOperationType(operation), Subresource: subresource, fields: fields, time: at}
 }
 
 // Fields returns what the entry owns.

@@ -1,0 +1,253 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// FieldExplanation is where the value of a field comes from. Its JSON is what `espalier why KIND NAME FIELD -o json` prints: fields may
+// be added, and no field changes its meaning or disappears.
+type FieldExplanation struct {
+	FieldValue `json:",inline"`
+	// Instance is the instance that the object belongs to; nil if it is not a child.
+	Instance *report.Object `json:"instance,omitempty"`
+	// Node is the object's node in the definition, and Definition names that.
+	Node       string `json:"node,omitempty"`
+	Definition string `json:"definition,omitempty"`
+	// Place is the field of the definition that sets the value, with file, line and column if the definition was read from a file;
+	// empty if the definition does not set it.
+	Place object.Path `json:"place,omitempty"`
+	File  string      `json:"file,omitempty"`
+	// Expressions are those in the definition; without any, the definition sets a literal.
+	Expressions []string `json:"expressions,omitempty"`
+	// Reads are the fields that the expressions read.
+	Reads []FieldValue `json:"reads,omitempty"`
+}
+
+// FieldValue is a field of an object with its value.
+type FieldValue struct {
+	Object report.Object `json:"object"`
+	// Field is the path of the field; in an expression, Name is how the expression names it.
+	Field object.Path `json:"field"`
+	Name  string      `json:"name,omitempty"`
+	// Exists is false if the object has no such field.
+	Exists bool `json:"exists"`
+	// Value is its value, unless it is hidden, as data of Secrets are.
+	Value  any  `json:"value,omitempty"`
+	Hidden bool `json:"hidden,omitempty"`
+	// Managers are those that own the field, by the object's managed fields.
+	Managers []FieldManager `json:"managers,omitempty"`
+}
+
+// FieldManager is a manager that owns a field.
+type FieldManager struct {
+	Name string `json:"name"`
+	// Operation is Apply or Update, and Time is when the manager last changed what it owns of the object.
+	Operation string     `json:"operation"`
+	Time      *time.Time `json:"time,omitempty"`
+}
+
+// ExplainField explains a field of an object. The state is the tree of the instance that the object belongs to or, for a field of the
+// status of an instance, that of the object itself; its root is nil if the object is neither. Compiled is the definition of that instance; nil if there is none, or it is of another dialect.
+func ExplainField(o *unstructured.Unstructured, field object.Path, w ClusterState, compiled *graph.Graph) FieldExplanation {
+	e := FieldExplanation{FieldValue: fieldValue(o, field.Segments())}
+	if w.Root == nil {
+		return e
+	}
+	instance, path := report.ObjectOf(w.Root), field.Segments()
+	e.Instance = &instance
+	isOwnStatus := instance == e.Object
+	if !isOwnStatus {
+		e.Node = inventory.Node(o)
+	}
+	if compiled == nil {
+		return e
+	}
+	source, isSet := graph.Source{}, false
+	if isOwnStatus {
+		source, isSet = compiled.StatusSourceOf(path[1:])
+	} else {
+		source, isSet = compiled.SourceOf(e.Node, o.Object, path)
+	}
+	if !isSet {
+		return e
+	}
+	e.Place = source.Path
+	seen := map[string]bool{}
+	for _, x := range source.Expressions {
+		e.Expressions = append(e.Expressions, "${"+strings.Join(strings.Fields(x.Program.Source()), " ")+"}")
+		for _, ref := range x.Program.Refs() {
+			if name := ref.String(); !seen[name] {
+				seen[name] = true
+				e.Reads = append(e.Reads, w.read(ref)...)
+			}
+		}
+	}
+	return e
+}
+
+// read returns the fields that a reference of an expression reads: of the instance, or of the objects of a node.
+func (w ClusterState) read(ref expr.Ref) []FieldValue {
+	path := make([]any, 0, len(ref.Path))
+	for _, step := range ref.Path {
+		if step.Each {
+			break // the list as a whole
+		}
+		if step.Name != "" {
+			path = append(path, step.Name)
+		} else {
+			path = append(path, step.Index)
+		}
+	}
+	var of []*unstructured.Unstructured
+	if ref.Root == instanceRoot {
+		of = append(of, w.Root)
+	} else {
+		for _, child := range w.children(w.Root) {
+			if inventory.Node(child) == ref.Root {
+				of = append(of, child)
+			}
+		}
+	}
+	var out []FieldValue
+	for _, o := range of {
+		v := fieldValue(o, path)
+		v.Name = ref.String()
+		out = append(out, v)
+	}
+	return out
+}
+
+// instanceRoot is how expressions name the instance.
+const instanceRoot = "schema"
+
+func fieldValue(o *unstructured.Unstructured, path []any) FieldValue {
+	v := FieldValue{Object: report.ObjectOf(o), Field: pathOf(path)}
+	var value any = o.Object
+	for _, step := range path {
+		value, v.Exists = below(value, step)
+		if !v.Exists {
+			break
+		}
+	}
+	if v.Hidden = v.Exists && o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (len(path) == 0 || path[0] == "data" || path[0] == "stringData"); v.Exists && !v.Hidden {
+		v.Value = value
+	}
+	for _, entry := range ownership.EntriesAt(o, path) {
+		m := FieldManager{Name: entry.Manager, Operation: string(entry.Operation)}
+		if at := entry.Time(); !at.IsZero() {
+			m.Time = &at
+		}
+		v.Managers = append(v.Managers, m)
+	}
+	return v
+}
+
+func below(v any, step any) (any, bool) {
+	switch step := step.(type) {
+	case string:
+		object, _ := v.(map[string]any)
+		out, has := object[step]
+		return out, has
+	case int:
+		if items, _ := v.([]any); step >= 0 && step < len(items) {
+			return items[step], true
+		}
+	}
+	return nil, false
+}
+
+func pathOf(path []any) (out object.Path) {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			out = out.Field(step)
+		case int:
+			out = out.Index(step)
+		}
+	}
+	return out
+}
+
+// JSON returns the explanation as a JSON document.
+func (e FieldExplanation) JSON() []byte { return marshal(e) }
+
+// maxValue bounds, in characters, what is shown of a value.
+const maxValue = 200
+
+// Text is the explanation for people.
+func (e FieldExplanation) Text(now time.Time) string {
+	var b strings.Builder
+	line := func(indent, format string, args ...any) {
+		b.WriteString(indent + Printable(fmt.Sprintf(format, args...)) + "\n")
+	}
+	managers := func(indent string, v FieldValue) {
+		for _, m := range v.Managers {
+			line(indent, "owned by %s", m.text(now))
+		}
+		if v.Exists && len(v.Managers) == 0 {
+			line(indent, "owned by nobody: it is a default, or was set by the API server")
+		}
+	}
+	line("", "%s of %s %s", e.Field, e.Object, e.text())
+	managers("  ", e.FieldValue)
+	switch {
+	case e.Instance == nil:
+		line("", "%s belongs to no instance.", e.Object)
+		return b.String()
+	case e.Place == "" && e.Definition != "":
+		line("", "%s does not set it.", e.Definition)
+		return b.String()
+	case e.Place == "":
+		line("", "%s belongs to %s, as node %s.", e.Object, e.Instance, e.Node)
+		return b.String()
+	}
+	at := string(e.Place)
+	if e.File != "" {
+		at = e.File + ": " + at
+	}
+	line("", "%s sets it, for %s:", e.Definition, e.Instance)
+	line("  ", "%s", at)
+	for _, x := range e.Expressions {
+		line("  ", "%s", x)
+	}
+	for _, r := range e.Reads {
+		line("    ", "%s %s (%s)", r.Name, r.text(), r.Object)
+		managers("      ", r)
+	}
+	return b.String()
+}
+
+// text is what a field is.
+func (v FieldValue) text() string {
+	switch {
+	case v.Hidden:
+		return "is hidden"
+	case !v.Exists:
+		return "is not set"
+	}
+	raw, err := json.Marshal(v.Value)
+	if err != nil {
+		return "cannot be shown: " + err.Error()
+	}
+	return "is " + Truncate(string(raw), maxValue)
+}
+
+func (m FieldManager) text(now time.Time) string {
+	text := fmt.Sprintf("%s (%s)", m.Name, m.Operation)
+	if m.Time != nil {
+		text += ", which last changed its fields " + Age(now.Sub(*m.Time)) + " ago"
+	}
+	return text
+}
