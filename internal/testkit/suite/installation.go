@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -137,7 +138,9 @@ func (a *administrator) grant(ctx context.Context) {
 	for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
 		a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
 	}
-	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, a.composite)
+	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, func(o *unstructured.Unstructured) ([]rbac.Permission, bool) {
+		return a.composite(ctx, o)
+	})
 	for _, resource := range []string{"usages", "clusterusages"} {
 		a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
 	}
@@ -260,17 +263,32 @@ func (a *administrator) usage(o *unstructured.Unstructured) (permissions []rbac.
 }
 
 // composite returns what the controllers need for composites and their claims. Tests compose
-// ConfigMaps; claims have connection details in Secrets.
-func (a *administrator) composite(o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
+// ConfigMaps; claims have connection details in Secrets. The kinds that the definition has are granted
+// too: a test may have removed one from it again before the administrator saw it.
+func (a *administrator) composite(ctx context.Context, o *unstructured.Unstructured) (permissions []rbac.Permission, complete bool) {
 	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+	plurals := map[string]bool{}
+	for _, names := range []string{"names", "claimNames"} {
+		plural, _, _ := unstructured.NestedString(o.Object, "spec", names, "plural")
+		plurals[plural] = true
+	}
+	crds, err := a.client.Resource(CRD.GroupVersion().WithResource("customresourcedefinitions")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, false
+	}
+	for i := range crds.Items {
+		if metav1.IsControlledBy(&crds.Items[i], o) {
+			plural, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "plural")
+			plurals[plural] = true
+		}
+	}
+	delete(plurals, "")
 	verbs := []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	permissions = append(rbac.PermissionsFor("", "configmaps", verbs...), rbac.PermissionsFor("", "secrets", verbs...)...)
-	for _, names := range []string{"names", "claimNames"} {
-		if plural, _, _ := unstructured.NestedString(o.Object, "spec", names, "plural"); plural != "" {
-			permissions = append(permissions, rbac.PermissionsFor(group, plural, verbs...)...)
-			permissions = append(permissions, rbac.PermissionsFor(group, plural+"/status", "update", "patch")...)
-			permissions = append(permissions, rbac.PermissionsFor(group, plural+"/finalizers", "update")...)
-		}
+	for _, plural := range slices.Sorted(maps.Keys(plurals)) {
+		permissions = append(permissions, rbac.PermissionsFor(group, plural, verbs...)...)
+		permissions = append(permissions, rbac.PermissionsFor(group, plural+"/status", "update", "patch")...)
+		permissions = append(permissions, rbac.PermissionsFor(group, plural+"/finalizers", "update")...)
 	}
 	return permissions, true
 }
