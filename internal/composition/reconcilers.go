@@ -68,6 +68,6 @@ func (k *reconcilers) reconciler(d *v1.CompositeResourceDefinition, kind schema.
 	return &instance.Reconciler{
 		Kind: kind, Definition: object.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.cluster.Client, Children: k.cluster.Hub, Lease: instance.Leases(k.cluster.Hub), Instances: k.cluster.Hub, Kinds: k.cluster.Kinds, Events: k.Events,
-		Version: k.Version, Keys: k.cluster.Keys, Now: k.Now, EnqueueDefinition: enqueueDefinition, Usages: k.Usages, Layers: k.Layers, Limits: k.Limits,
+		Version: k.Version, Keys: k.cluster.Keys, Now: k.Now, EnqueueDefinition: enqueueDefinition, Usages: k.Usages, Layers: k.Layers, Limits: k.Limits, Decided: k.Decided,
 	}
 }

@@ -60,10 +60,16 @@ type Reconciler struct {
 	// Layers measures how long values take from one layer of instances to the next; it may be
 	// nil.
 	Layers *telemetry.StatusPropagation
+	// Decided is called with each plan before it is carried out; optional. It must not block, nor
+	// change the plan.
+	Decided Decided
 
 	composer atomic.Pointer[Composer]
 	memories memories
 }
+
+// Decided is told what is decided for an instance.
+type Decided func(instance object.Key, p plan.Plan)
 
 // SetComposer replaces the composer; reconciles in flight finish with the one that they began
 // with.
@@ -145,6 +151,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		}
 		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
 		s.memory.noteContests(s.plan, s.facts.Now)
+		if r.Decided != nil {
+			r.Decided(key, s.plan)
+		}
 		if out := r.recordInventory(ctx, s); out.IsFinal() {
 			return out
 		}

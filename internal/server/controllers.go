@@ -70,6 +70,8 @@ type Options struct {
 	// ObservePropagation is called each time a value has reached the status of one layer from the
 	// status of the layer below, with the time that took; optional.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
+	// Decided is told what is decided for instances; optional.
+	Decided instance.Decided
 	// Dialects are served even if another program has installed their definitions. Without
 	// any, all dialects are served whose definitions no other program has installed.
 	Dialects []Dialect
@@ -264,7 +266,7 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
-		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers, Limits: c.limits,
+		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
 		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
@@ -291,7 +293,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
 		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
-		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/takeover/migrate"
+	"github.com/espalier-dev/espalier/internal/simulation"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
@@ -32,7 +32,7 @@ type running struct {
 // run runs controllers until nothing happens any more.
 func run(t *testing.T, o Options) *running {
 	t.Helper()
-	o.Workers, o.Log, o.Events, o.Version = 1, logr.Discard(), migrate.NoEvents{}, "test"
+	o.Workers, o.Log, o.Events, o.Version = 1, logr.Discard(), simulation.NoEvents{}, "test"
 	c, err := NewControllers(o)
 	if err != nil {
 		t.Fatal(err)

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/simulation"
 	"github.com/espalier-dev/espalier/internal/takeover"
 	"github.com/espalier-dev/espalier/internal/takeover/migrate"
 )
@@ -44,13 +44,13 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 		return out, fmt.Errorf("connect to the API server: %w", err)
 	}
 	out.Notes = append(out.Notes, migrate.Notes(ctx, client, engines(o.Dialects))...)
-	if err := migrate.RefuseHeld(ctx, client); err != nil {
+	if err := simulation.RefuseHeld(ctx, client); err != nil {
 		return out, err
 	}
 	overlay := dryrun.New()
-	failures := &migrate.Failures{}
+	failures := &simulation.Failures{}
 	c, err := NewControllers(Options{
-		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: migrate.NoEvents{}, Observe: failures.Observe,
+		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe,
 		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
 	})
 	if err != nil {
@@ -60,8 +60,10 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 	if err != nil {
 		return out, fmt.Errorf("connect to the API server: %w", err)
 	}
-	simulation := migrate.Simulation{Controllers: simulated{c}, Overlay: overlay, Client: reads, Caches: c.Hub, Kinds: c.Kinds}
-	out.Objects, out.Unsettled, err = simulation.Run(ctx, timeout)
+	takeover := migrate.Simulation{
+		Simulation: simulation.Simulation{Controllers: simulated{c}, Overlay: overlay}, Served: c.Engine.Kinds, Client: reads, Caches: c.Hub, Kinds: c.Kinds,
+	}
+	out.Objects, out.Unsettled, err = takeover.Run(ctx, timeout)
 	out.Failed = failures.Messages()
 	return out, err
 }
@@ -69,11 +71,8 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 // simulated are Controllers as a simulation runs them.
 type simulated struct{ *Controllers }
 
-// Idle implements migrate.Controllers.
+// Idle implements simulation.Controllers.
 func (s simulated) Idle() bool { return s.Engine.Idle() }
-
-// Served implements migrate.Controllers.
-func (s simulated) Served() []schema.GroupVersionKind { return s.Engine.Kinds() }
 
 // engines are the engines that dialects are taken over from.
 func engines(dialects []Dialect) []managedfields.Engine {

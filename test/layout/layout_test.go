@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"internal/serving"},
 	{"internal/manager"},
 	{"internal/graph", "internal/composition", "internal/managed", "internal/protection"},
+	{"internal/simulation", "internal/preview"},
 	{"internal/functions", "internal/backup", "internal/observe", "internal/takeover", "internal/webhook"},
 	{"internal/server", "internal/workspace"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
@@ -133,7 +134,7 @@ var rules = []struct {
 	{
 		sentence: "Controllers read and write through internal/kube, and create no other clients",
 		applies: func(p *pkg) bool {
-			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup", "internal/takeover/migrate")
+			return isEngine(p) && !in(p, "internal/kube", "internal/manager", "internal/webhook", "internal/server", "internal/observe", "internal/backup", "internal/takeover/migrate", "internal/simulation")
 		},
 		imported: []string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "sigs.k8s.io/controller-runtime/pkg/client"},
 	},

@@ -157,7 +157,7 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 				Controllers: controllers,
 				Kind:        kind, Definition: owner, Dialect: instance.Graphs{},
 				Cluster: account.Cluster, Children: account.Hub, Lease: instance.Leases(account.Hub), Instances: r.Hub, Kinds: r.Kinds, Events: r.Events,
-				Version: r.Version, Keys: r.Keys, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits,
+				Version: r.Version, Keys: r.Keys, Now: r.Now, Usages: r.Usages, Layers: r.Layers, Limits: r.Limits, Decided: r.Decided,
 				EnqueueDefinition: func() { r.EnqueueDefinition(key) },
 				Readiness:         m.readiness,
 			}

@@ -55,6 +55,8 @@ type Config struct {
 	Limits instance.Limits
 	// Layers measures how long status values take to reach the parent.
 	Layers *telemetry.StatusPropagation
+	// Decided is told what is decided for instances; optional.
+	Decided instance.Decided
 	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions
 }
