@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/condition"
-	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/preview"
 )
 
 // Observed is an object as it is and as it would be.
@@ -84,14 +83,7 @@ type Group struct {
 }
 
 // Refusal is an object that is not taken over, or that has a problem.
-type Refusal struct {
-	Object  string `json:"object,omitempty"`
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitempty"`
-	// Known reports whether the problem existed before the takeover.
-	Known bool `json:"known,omitempty"`
-}
+type Refusal = preview.Problem
 
 // Plan is what a takeover would do.
 type Plan struct {
@@ -250,65 +242,18 @@ func (s *Summary) count(o Object) {
 	}
 }
 
-// problemOf is the first problem that an object's conditions show, with the condition's type;
-// empty if there is none.
-func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
-	all := condition.Read(o)
-	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved", "Synced", "ValidPipeline", "Healthy"} {
-		c, ok := all.Get(kind)
-		if ok && c.Status == condition.False && c.Reason != "ReconcilePaused" {
-			return c.Reason, c.Message, kind
-		}
-	}
-	return "", "", ""
-}
-
-// remedies are by condition type.
-var remedies = map[string]string{
-	"Established":     "correct the definition; its instances stay as they are until then",
-	"Offered":         "correct the definition; its claims stay as they are until then",
-	"GraphAccepted":   "correct the definition; its instances stay as they are until then",
-	"KindReady":       "see docs/graphs.md; its instances stay as they are until then",
-	"InstanceManaged": "grant the permissions that the message names, or fix the webhook that rejects the request",
-	"Synced":          "see docs/composition.md; composed resources stay as they are until then",
-	"ValidPipeline":   "correct the Composition; composites of this revision stay as they are",
-	"Healthy":         "serve the function with --function, see docs/functions.md",
-}
-
 // refusals are the problems of an object.
 func refusals(o Observed) []Refusal {
 	if !o.Served || o.After == nil {
 		return nil
 	}
 	name := object.KeyOf(o.After).String()
-	newRefusal := func(reason, message, remedy string, known bool) Refusal {
-		return Refusal{Object: name, Reason: reason, Message: diag.TruncateMiddle(message, maxMessage), Remedy: remedy, Known: known}
-	}
 	if o.Before != nil && o.Before.GetDeletionTimestamp() != nil {
 		message := "its deletion started before the takeover, and follows the former engine's rules"
 		if d := report.ReadDeletion(o.After); d != nil && len(d.Blockers) > 0 {
 			message += fmt.Sprintf("; %d of %d objects are gone", d.Removed, d.Total)
 		}
-		return []Refusal{newRefusal("BeingDeleted", message, "none is needed; 'espalier blockers' shows what blocks it", true)}
+		return []Refusal{{Object: name, Reason: "BeingDeleted", Message: message, Remedy: "none is needed; 'espalier blockers' shows what blocks it", Known: true}}
 	}
-	var out []Refusal
-	for _, p := range report.ReadProblems(o.After) {
-		known := o.Before != nil && slices.ContainsFunc(report.ReadProblems(o.Before), func(before report.Problem) bool {
-			return before.Node == p.Node && before.Reason == p.Reason
-		})
-		out = append(out, newRefusal(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known))
-	}
-	reason, message, by := problemOf(o.After)
-	if reason != "" && len(out) == 0 {
-		known := false
-		if o.Before != nil {
-			_, _, before := problemOf(o.Before)
-			known = before == by
-		}
-		out = append(out, newRefusal(reason, message, remedies[by], known))
-	}
-	return out
+	return preview.ProblemsOf(o.Before, o.After)
 }
-
-// maxMessage limits a message in a plan, in bytes.
-const maxMessage = 300

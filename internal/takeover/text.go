@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/espalier-dev/espalier/internal/preview"
 )
 
 // Text returns the plan as text, in lines of at most width characters unless a word is longer.
@@ -18,10 +19,10 @@ func (p Plan) Text(width int) string {
 	writeRefusals(&b, "Not taken over, or in need of attention:", p.Refusals, false, width)
 	writeRefusals(&b, "Problems that existed before:", p.Refusals, true, width)
 	for _, note := range p.Notes {
-		wrap(&b, "note: ", strings.Fields(note+"."), width)
+		preview.Wrap(&b, "note: ", strings.Fields(note+"."), width)
 	}
 	if p.Refused != "" {
-		wrap(&b, "", strings.Fields("The controllers would not start: "+p.Refused), width)
+		preview.Wrap(&b, "", strings.Fields("The controllers would not start: "+p.Refused), width)
 		b.WriteString("Nothing was written.\n")
 		return b.String()
 	}
@@ -29,7 +30,7 @@ func (p Plan) Text(width int) string {
 		b.WriteString("The plan is incomplete: the controllers were still busy at the timeout. Raise --wait.\n")
 	}
 	for _, sentence := range p.sentences() {
-		wrap(&b, "", strings.Fields(sentence), width)
+		preview.Wrap(&b, "", strings.Fields(sentence), width)
 	}
 	return b.String()
 }
@@ -93,7 +94,7 @@ func (g Group) write(b *strings.Builder, width int) {
 				words[i] += ","
 			}
 		}
-		wrap(b, "  ", words, width)
+		preview.Wrap(b, "  ", words, width)
 		b.WriteString(text)
 	}
 	b.WriteString("\n")
@@ -129,7 +130,7 @@ func (d Difference) write(b *strings.Builder, width int) {
 		if first {
 			name, first = string(d.Aspect)+":", false
 		}
-		wrap(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Fields(text), width)
+		preview.Wrap(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Fields(text), width)
 	}
 	for _, r := range d.Renamed {
 		line(shortenDigest(r.From) + " → " + shortenDigest(r.To))
@@ -182,31 +183,12 @@ func writeRefusals(b *strings.Builder, title string, all []Refusal, known bool, 
 		if name == "" {
 			name = "the cluster"
 		}
-		wrap(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
+		preview.Wrap(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
 		if r.Remedy != "" {
-			wrap(b, "    remedy: ", strings.Fields(r.Remedy), width)
+			preview.Wrap(b, "    remedy: ", strings.Fields(r.Remedy), width)
 		}
 	}
 	if !first {
 		b.WriteString("\n")
 	}
-}
-
-// wrap writes words in lines of at most width characters. The first begins with the prefix, the
-// others are indented by its width.
-func wrap(b *strings.Builder, prefix string, words []string, width int) {
-	line, indent := prefix, strings.Repeat(" ", utf8.RuneCountInString(prefix))
-	empty := true
-	flush := func() { b.WriteString(strings.TrimRight(strings.ReplaceAll(line, "\u00a0", " "), " ") + "\n") }
-	for _, word := range words {
-		if !empty && width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			flush()
-			line, empty = indent, true
-		}
-		if !empty {
-			line += " "
-		}
-		line, empty = line+word, false
-	}
-	flush()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
@@ -60,26 +59,12 @@ func (w *Workspace) structuralOf(o *unstructured.Unstructured) *structural.Struc
 	if s, ok := w.structurals[gvk]; ok {
 		return s
 	}
-	s, err := structuralSchema(c, gvk.Version)
+	s, err := crd.Structural(c, gvk.Version)
 	if err != nil {
 		s = nil // the CustomResourceDefinition has a finding of its own
 	}
 	w.structurals[gvk] = s
 	return s
-}
-
-func structuralSchema(c *apiextensionsv1.CustomResourceDefinition, version string) (*structural.Structural, error) {
-	for _, v := range c.Spec.Versions {
-		if v.Name != version || v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-			continue
-		}
-		var internal apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
-			return nil, err
-		}
-		return structural.NewStructural(&internal)
-	}
-	return nil, fmt.Errorf("%s has no schema of version %s", crd.GroupKind(c), version)
 }
 
 // checkCRD lists what the API server refuses in a CustomResourceDefinition's schemas.
@@ -92,7 +77,7 @@ func checkCRD(o *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefi
 	}
 	for i, v := range c.Spec.Versions {
 		at := fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)
-		s, err := structuralSchema(c, v.Name)
+		s, err := crd.Structural(c, v.Name)
 		if err != nil {
 			out.Addf(pathOf(at), "%v", err)
 			continue

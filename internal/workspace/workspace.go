@@ -37,6 +37,9 @@ func NewFile(name, text string) *File {
 // Documents returns the documents that could be parsed.
 func (f *File) Documents() []*Document { return f.documents }
 
+// Problems returns why the file, or a part of it, cannot be parsed.
+func (f *File) Problems() []source.Problem { return f.problems }
+
 // Document is an object of a file.
 type Document struct {
 	*source.Document

@@ -93,14 +93,7 @@ func (f *instanceFlags) readTree(ctx context.Context, kind, name string) (instan
 }
 
 func (f *instanceFlags) namespaceOrDefault() (string, error) {
-	if f.namespace != "" {
-		return f.namespace, nil
-	}
-	namespace, _, err := f.cluster.loader().Namespace()
-	if err != nil {
-		return "", fmt.Errorf("read the namespace from the kubeconfig: %w", err)
-	}
-	return namespace, nil
+	return f.cluster.namespaceOr(f.namespace)
 }
 
 // watch follows the instance's tree while show runs. If following it fails, the context of show

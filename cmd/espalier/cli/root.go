@@ -20,6 +20,7 @@ const (
 	exitBlocked    = 3 // a deletion is blocked, or an import is and wrote nothing
 	exitUnfinished = 4 // a deletion or an import timed out, and nothing blocks it
 	exitNotReady   = 5 // what is asked about is not ready
+	exitChanges    = 6 // a plan would change something
 )
 
 // maxPrintedError bounds what is printed of an error, in bytes: it may quote texts of a cluster.
@@ -84,6 +85,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newWhy(), newDelete(), newBlockers(), newRollback(), newWatches(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(), newValidate(), newGraph(), newSchema(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newWhy(), newDelete(), newBlockers(), newRollback(), newWatches(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(), newValidate(), newPlan(), newGraph(), newSchema(), newVersion())
 	return root
 }

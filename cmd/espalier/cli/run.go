@@ -225,6 +225,18 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 }
 
 // config returns the configuration for the cluster, without client-side throttling.
+// namespaceOr is a namespace, or that of the context if it is empty.
+func (f *clusterFlags) namespaceOr(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	namespace, _, err := f.loader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("read the namespace from the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
 func (f *clusterFlags) config() (*rest.Config, error) {
 	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
 	if err != nil {

@@ -65,6 +65,10 @@ func (s Step) ownProblem() Problem {
 	return Problem{}
 }
 
+// HasExpressionProblem says whether the step waits for an expression that has no value for these inputs,
+// which no event ends.
+func (s Step) HasExpressionProblem() bool { return expressionProblem(s.Waits).Reason != "" }
+
 // expressionProblem is the first wait for an expression that has no value for these inputs: no
 // event ends such a wait.
 func expressionProblem(waits []Wait) Problem {

@@ -23,6 +23,8 @@ type entry struct {
 	written bool
 	// hasStatus says that the status is a subresource.
 	hasStatus bool
+	// order is the revision of the first write that changed the object.
+	order uint64
 
 	shown sync.Mutex // guards seen
 	seen  struct {
@@ -49,8 +51,12 @@ func (o *Overlay) setPlanned(e *entry, now *unstructured.Unstructured) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	revision := o.revision.Add(1)
 	if now != nil {
-		now.SetResourceVersion(strconv.FormatUint(o.revision.Add(1), 10))
+		now.SetResourceVersion(strconv.FormatUint(revision, 10))
+	}
+	if e.order == 0 {
+		e.order = revision
 	}
 	e.planned, e.written = now, true
 	e.shown.Lock()
@@ -68,7 +74,7 @@ func (e *entry) change() (Change, bool) {
 	if !e.written || e.stored == nil && e.planned == nil {
 		return Change{}, false
 	}
-	c := Change{Resource: e.resource, Before: e.stored, After: e.planned}
+	c := Change{Resource: e.resource, Before: e.stored, After: e.planned, Order: e.order}
 	if e.planned != nil {
 		c.After = e.planned.DeepCopy()
 		if e.stored != nil {

@@ -30,6 +30,8 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 		if err != nil || failed != nil {
 			return valueOf(failed), err
 		}
+	} else if next, failed = c.admit(next, e.planned); failed != nil {
+		return *failed, nil
 	}
 	next.SetManagedFields(entries)
 	next.SetGeneration(e.generation(next))
@@ -70,11 +72,11 @@ func valueOf(a *answer) answer {
 func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
 	q := c.request.URL.Query()
 	manager := q.Get("fieldManager")
-	fm, err := c.overlay.types.manager(c, e.planned, c.info.subresource)
+	live := c.inVersion(e.planned).DeepCopy()
+	fm, err := c.overlay.types.manager(c, live, c.info.subresource)
 	if err != nil {
 		return nil, nil, err
 	}
-	live := e.planned.DeepCopy()
 	if c.request.Method == http.MethodPatch && c.isApply() {
 		applied := &unstructured.Unstructured{}
 		if err := json.Unmarshal(body, &applied.Object); err != nil {
@@ -93,7 +95,7 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 		}
 		return o, nil, err
 	}
-	wanted, err := c.patched(e.planned, body)
+	wanted, err := c.patched(live, body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +105,7 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 	if c.info.subresource == "status" {
 		status, has := wanted.Object["status"]
 		entries := wanted.GetManagedFields()
-		wanted = e.planned.DeepCopy()
+		wanted = live.DeepCopy()
 		delete(wanted.Object, "status")
 		if has {
 			wanted.Object["status"] = status
@@ -173,12 +175,7 @@ func (c call) precondition(wanted, now *unstructured.Unstructured) *answer {
 
 // servedAsStored says whether the server can dry-run an object of the kind: the kind would
 // be neither installed nor changed.
-func (o *Overlay) servedAsStored(at requestInfo) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, isInstalled := o.installedKinds[at.resource.GroupResource()]
-	return !isInstalled && !o.changedKinds[at.resource.GroupResource()]
-}
+func (o *Overlay) servedAsStored(at requestInfo) bool { return o.plannedKind(at.resource) == nil }
 
 // tryUpdate dry-runs the result of several writes to an object.
 func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {

@@ -1,9 +1,47 @@
 package dryrun
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
 )
+
+// plannedKind is a kind whose CustomResourceDefinition would be installed or changed: the server does
+// not admit its objects as it would then.
+type plannedKind struct {
+	kind, list string
+	// installed says that no server serves the kind.
+	installed bool
+
+	definition *apiextensionsv1.CustomResourceDefinition // nil if it cannot be read
+	mu         sync.Mutex
+	admissions map[string]*admission.Admission // by version
+}
+
+// admissionOf is how objects of a version would be admitted; nil if that is not known.
+func (k *plannedKind) admissionOf(version string) *admission.Admission {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if a, known := k.admissions[version]; known || k.definition == nil {
+		return a
+	}
+	a, err := admission.New(k.definition, version)
+	if err != nil {
+		a = nil // the server refuses such a CustomResourceDefinition
+	}
+	k.admissions[version] = a
+	return a
+}
 
 // recordKind records the effect on a kind when its CustomResourceDefinition would be
 // written. A definition that would be created is shown as established, since no server will
@@ -15,12 +53,13 @@ func (c call) recordKind(e *entry) {
 	group, _, _ := unstructured.NestedString(e.planned.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(e.planned.Object, "spec", "names", "plural")
 	kind, _, _ := unstructured.NestedString(e.planned.Object, "spec", "names", "kind")
-	of := schema.GroupResource{Group: group, Resource: plural}
+	definition, err := crd.Decode(e.planned)
+	if err != nil {
+		definition = nil
+	}
 	c.overlay.mu.Lock()
-	if e.stored != nil {
-		c.overlay.changedKinds[of] = true
-	} else {
-		c.overlay.installedKinds[of] = installed{kind, kind + "List"}
+	c.overlay.plannedKinds[schema.GroupResource{Group: group, Resource: plural}] = &plannedKind{
+		kind: kind, list: kind + "List", installed: e.stored == nil, definition: definition, admissions: map[string]*admission.Admission{},
 	}
 	c.overlay.mu.Unlock()
 	if conditions, _, _ := unstructured.NestedSlice(e.planned.Object, "status", "conditions"); e.stored != nil || len(conditions) > 0 {
@@ -36,4 +75,44 @@ func (c call) recordKind(e *entry) {
 		},
 	}
 	c.overlay.setPlanned(e, now)
+}
+
+// admit returns an object of a planned kind as it would be stored, or the failure of the write. Other
+// objects have been admitted by the server.
+func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructured, *answer) {
+	kind := c.overlay.plannedKind(c.info.resource)
+	if kind == nil {
+		return o, nil
+	}
+	a := kind.admissionOf(o.GroupVersionKind().Version)
+	if a == nil {
+		return o, nil
+	}
+	if c.request.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict {
+		if unknown := a.UnknownFields(o); len(unknown) > 0 {
+			failed := failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("strict decoding error: unknown field %q", strings.Join(unknown, `", "`)), nil)
+			return nil, &failed
+		}
+	}
+	out, problems := a.Admit(o, old)
+	if len(problems) == 0 {
+		return out, nil
+	}
+	status := apierrors.NewInvalid(o.GroupVersionKind().GroupKind(), c.info.name, problems).Status()
+	return nil, &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message, status.Details).raw}
+}
+
+// plannedKind returns a kind that would be installed or changed; nil for others.
+func (o *Overlay) plannedKind(r schema.GroupVersionResource) *plannedKind {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.plannedKinds[r.GroupResource()]
+}
+
+// installedKind returns a kind that would be installed; nil for others.
+func (o *Overlay) installedKind(r schema.GroupVersionResource) *plannedKind {
+	if k := o.plannedKind(r); k != nil && k.installed {
+		return k
+	}
+	return nil
 }

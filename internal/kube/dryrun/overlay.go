@@ -36,21 +36,15 @@ type Overlay struct {
 	mu sync.Mutex
 	// entries are the objects that would be written.
 	entries map[key]*entry
-	// installedKinds are kinds that would be installed, by group and resource: no server
-	// serves them.
-	installedKinds map[schema.GroupResource]installed
-	// changedKinds are kinds whose CustomResourceDefinition would be changed: the server
-	// still uses the stored one.
-	changedKinds map[schema.GroupResource]bool
+	// plannedKinds are kinds whose CustomResourceDefinition would be installed or changed, by
+	// group and resource.
+	plannedKinds map[schema.GroupResource]*plannedKind
 	watches      map[*overlayWatch]bool
 }
 
-// installed is a kind that would be installed.
-type installed struct{ kind, list string }
-
 // New returns an overlay without changes.
 func New() *Overlay {
-	o := &Overlay{entries: map[key]*entry{}, installedKinds: map[schema.GroupResource]installed{}, changedKinds: map[schema.GroupResource]bool{}, watches: map[*overlayWatch]bool{}}
+	o := &Overlay{entries: map[key]*entry{}, plannedKinds: map[schema.GroupResource]*plannedKind{}, watches: map[*overlayWatch]bool{}}
 	o.revision.Store(firstRevision)
 	return o
 }
@@ -280,14 +274,6 @@ func (o *Overlay) changedOf(at requestInfo) map[key]*unstructured.Unstructured {
 	return out
 }
 
-// installedKind returns a kind that would be installed.
-func (o *Overlay) installedKind(r schema.GroupVersionResource) (installed, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	kind, ok := o.installedKinds[r.GroupResource()]
-	return kind, ok
-}
-
 // Change is the change that an object would undergo.
 type Change struct {
 	// Resource is the resource of its kind.
@@ -297,6 +283,8 @@ type Change struct {
 	Before, After *unstructured.Unstructured
 	// Deletion says that its deletion would be requested, and was not before.
 	Deletion bool
+	// Order has the changes in the order in which their objects were first written.
+	Order uint64
 }
 
 // Changes returns the objects that would be changed, sorted by resource and name.

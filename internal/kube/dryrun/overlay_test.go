@@ -219,3 +219,52 @@ func TestRequestsWithoutDryRunAreNotSent(t *testing.T) {
 		t.Errorf("the changes are %+v", changes)
 	}
 }
+
+// Objects of a kind that would be installed are defaulted and validated as they would be then.
+func TestObjectsOfPlannedKindsAreAdmitted(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	group := testkit.Group(t)
+	things := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}
+	definition := testkit.Parse(t, fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+    size: {type: integer, maximum: 9}, color: {type: string, default: red}}}}}}}]
+`, group))[0]
+	crds := w.over.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	must[*unstructured.Unstructured](t)(crds.Create(t.Context(), definition, metav1.CreateOptions{}))
+	of := w.over.Resource(things).Namespace(w.namespace)
+	thing := func(size int) *unstructured.Unstructured {
+		return object(t, fmt.Sprintf("{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: %d, weight: 3}}", group, size), w.namespace)
+	}
+	apply := metav1.ApplyOptions{FieldManager: "test", Force: true}
+	for _, write := range []struct {
+		what string
+		do   func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
+	}{
+		{"a creation", func(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return of.Apply(t.Context(), "one", o, apply)
+		}},
+		{"an update", func(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return of.Apply(t.Context(), "one", o, apply)
+		}},
+	} {
+		if _, err := write.do(thing(10)); !apierrors.IsInvalid(err) {
+			t.Errorf("%s that the schema refuses is answered with %v", write.what, err)
+		}
+		o := must[*unstructured.Unstructured](t)(write.do(thing(2)))
+		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+		if diff := cmp.Diff(map[string]any{"size": int64(2), "color": "red"}, spec); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", write.what, diff)
+		}
+		if entries := o.GetManagedFields(); len(entries) != 1 || entries[0].Manager != "test" {
+			t.Errorf("%s: the managed fields are %+v", write.what, entries)
+		}
+	}
+}

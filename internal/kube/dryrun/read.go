@@ -18,7 +18,7 @@ func (c call) get() (*http.Response, error) {
 		}
 		return objectAnswer(http.StatusOK, c.inVersion(now)).response(c.request), nil
 	}
-	if _, ok := c.overlay.installedKind(c.info.resource); ok {
+	if c.overlay.installedKind(c.info.resource) != nil {
 		return c.notFound().response(c.request), nil
 	}
 	return c.next.RoundTrip(c.request)
@@ -73,7 +73,7 @@ func (c call) list() (*http.Response, error) {
 		Items      []json.RawMessage `json:"items"`
 	}
 	var a answer
-	if kind, ok := c.overlay.installedKind(c.info.resource); ok {
+	if kind := c.overlay.installedKind(c.info.resource); kind != nil {
 		a.code, list.APIVersion, list.Kind = http.StatusOK, c.info.resource.GroupVersion().String(), kind.list
 	} else {
 		a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)

@@ -33,7 +33,7 @@ func (c call) watch() (*http.Response, error) {
 	}
 	w := &overlayWatch{call: c, selection: s, events: newQueue(), shown: map[key]bool{}}
 	response := answer{code: http.StatusOK}.response(c.request)
-	if _, ok := c.overlay.installedKind(c.info.resource); !ok {
+	if c.overlay.installedKind(c.info.resource) == nil {
 		r := c.request.Clone(c.request.Context())
 		r.Header.Set("Accept", "application/json")
 		r.URL.RawQuery = c.query().Encode()

@@ -68,7 +68,7 @@ func nameOf(body []byte) (string, error) {
 
 // tryWrite carries out a write on the planned object. The entry's lock is held.
 func (c call) tryWrite(e *entry, body []byte) (answer, error) {
-	_, isInstalled := c.overlay.installedKind(c.info.resource)
+	isInstalled := c.overlay.installedKind(c.info.resource) != nil
 	switch {
 	case e.written && e.planned == nil && !c.isCreation():
 		return c.notFound(), nil
@@ -160,6 +160,11 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 		if err := utiljson.Unmarshal(body, &now.Object); err != nil {
 			return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
 		}
+		created, failed, err := c.createInstalled(now)
+		if err != nil || failed != nil {
+			return valueOf(failed), err
+		}
+		now = created
 	} else {
 		a, err := c.tryCreation(c.withoutPreconditions(body), c.request.URL.Query().Get("fieldManager"))
 		if err != nil || a.failed() {
@@ -172,6 +177,32 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 	now.SetCreationTimestamp(metav1.Now())
 	c.overlay.setPlanned(e, now)
 	return objectAnswer(http.StatusCreated, now), nil
+}
+
+// createInstalled returns an object of a kind that would be installed as it would be stored, or the
+// failure of the write.
+func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {
+	admitted, failed := c.admit(o, nil)
+	if failed != nil {
+		return nil, failed, nil
+	}
+	fm, err := c.overlay.types.manager(c, o, c.info.subresource)
+	if err != nil {
+		return nil, nil, err
+	}
+	q := c.request.URL.Query()
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(o.GroupVersionKind())
+	if c.request.Method == http.MethodPatch {
+		o, err = fm.apply(empty, o, q.Get("fieldManager"), isTrue(q.Get("force")))
+	} else {
+		o, err = fm.update(empty, o, q.Get("fieldManager"))
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("dry run: create %s %s: %w", c.info.resource.Resource, c.info.name, err)
+	}
+	admitted.SetManagedFields(o.GetManagedFields())
+	return admitted, nil, nil
 }
 
 // withoutPreconditions removes the UID and resource version from a body, so that it can be

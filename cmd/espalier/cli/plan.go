@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/source"
+)
+
+// planFlags are the flags of plan.
+type planFlags struct {
+	where         clusterFlags
+	namespace     string
+	files         []string
+	dialects      dialectFlag
+	functions     functionFlags
+	limits        limitFlags
+	secretOutputs string
+	serverSide    bool
+	fieldManager  string
+	output        string
+	exitCode      bool
+	wait          time.Duration
+}
+
+func newPlan() *cobra.Command {
+	var flags planFlags
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE...",
+		Short: "Show what applying files would change, down to the objects of every instance",
+		Long: "Shows what would be created, changed field by field, replaced, deleted, orphaned and refused\n" +
+			"if the files were applied: definitions, compositions, instances or other objects, several at\n" +
+			"once. Objects are listed in the order in which they would be written.\n\n" +
+			"The controllers themselves run against the cluster, functions included, but every request that\n" +
+			"writes is a dry run: the API server sets defaults and asks its admission webhooks, and nothing\n" +
+			"is stored. So it needs the permissions of the controllers.\n\n" +
+			"Other programs do not act in a dry run: a node that waits until a new object is ready is listed\n" +
+			"as not known yet. Functions are called, and may answer differently later. The kinds of the files\n" +
+			"are validated by their schemas; webhooks for them are not asked. Values from Secrets are hidden.\n\n" +
+			"Exit codes: 0 if there are no problems, 3 if something is refused, 4 if the controllers were\n" +
+			"still busy at the timeout; with --exit-code, 6 if something would change. 1 after a failure, 2\n" +
+			"for invalid arguments.",
+		Example: "  espalier plan -f platform/webapp.yaml\n" +
+			"  espalier plan -f platform/ -f instances/ --exit-code\n" +
+			"  espalier plan -f platform/ -o markdown > comment.md",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
+	}
+	flags.where.add(cmd)
+	flags.functions.add(cmd, false)
+	flags.limits.add(cmd)
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to plan, or - for the standard input; can be repeated")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of objects that name none; by default that of the context")
+	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are served; by default those that 'espalier run' would serve")
+	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false, "plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
+	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text, json, yaml or markdown")
+	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "exit with 6 if something would change")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
+	return cmd
+}
+
+func (f *planFlags) check() error {
+	_, err := graph.ParseSecretOutputs(f.secretOutputs)
+	switch {
+	case len(f.files) == 0:
+		err = errors.New("plan takes files: -f FILE")
+	case f.wait <= 0:
+		err = fmt.Errorf("--wait must be longer than 0, not %s", f.wait)
+	case f.output != "text" && f.output != "json" && f.output != "yaml" && f.output != "markdown":
+		err = fmt.Errorf("--output is text, json, yaml or markdown, not %s", f.output)
+	}
+	if err != nil {
+		return &usageError{err}
+	}
+	return f.limits.check()
+}
+
+func (f *planFlags) run(cmd *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	objects, err := appliedObjects(cmd, f.files)
+	if err != nil {
+		return err
+	}
+	config, err := f.where.config()
+	if err != nil {
+		return err
+	}
+	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
+	namespace, err := f.where.namespaceOr(f.namespace)
+	if err != nil {
+		return err
+	}
+	functions, err := f.functions.options(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	fieldManager := ""
+	if f.serverSide {
+		fieldManager = f.fieldManager
+	}
+	plan, err := server.Preview(cmd.Context(), server.ManagerOptions{
+		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
+		Workers: 16, Dialects: f.dialects.all, Usages: true, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
+	}, server.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Timeout: f.wait})
+	if err != nil {
+		return err
+	}
+	if err := printPlan(cmd.OutOrStdout(), plan, f.output); err != nil {
+		return err
+	}
+	switch {
+	case plan.Summary.Problems > 0:
+		return &codedError{code: exitBlocked}
+	case plan.Incomplete:
+		return &codedError{code: exitUnfinished}
+	case f.exitCode && !plan.IsEmpty():
+		return &codedError{code: exitChanges}
+	}
+	return nil
+}
+
+// appliedObjects reads the objects of files. All problems of all files are reported at once.
+func appliedObjects(cmd *cobra.Command, names []string) ([]simulation.Applied, error) {
+	files, err := readFiles(cmd, names)
+	if err != nil {
+		return nil, err
+	}
+	var out []simulation.Applied
+	var problems []string
+	for _, f := range files {
+		for _, p := range f.Problems() {
+			problems = append(problems, f.Name+":"+p.String())
+		}
+		for _, d := range f.Documents() {
+			if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" || d.Object.GetName() == "" {
+				problems = append(problems, f.Name+":"+source.Problem{Range: d.Range(""), Message: "an object must have apiVersion, kind and metadata.name"}.String())
+				continue
+			}
+			out = append(out, simulation.Applied{Object: d.Object, Source: f.Name})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.New(strings.Join(problems, "\n"))
+	}
+	return out, nil
+}
+
+func printPlan(to io.Writer, plan preview.Plan, format string) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(to)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(plan)
+	case "yaml":
+		raw, err := yaml.Marshal(plan)
+		if err == nil {
+			_, err = to.Write(raw)
+		}
+		return err
+	case "markdown":
+		_, err := io.WriteString(to, plan.Markdown())
+		return err
+	}
+	width := widthOf(to)
+	if width <= 0 {
+		width = maxPlanWidth
+	}
+	_, err := io.WriteString(to, plan.Text(width))
+	return err
+}

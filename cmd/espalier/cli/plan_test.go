@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPlanRefusesWrongArguments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "broken.yaml")
+	if err := os.WriteFile(file, []byte("a: [\n---\nkind: ConfigMap\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no files":       {[]string{"plan"}, exitUsage, "plan takes files: -f FILE"},
+		"a format":       {[]string{"plan", "-f", file, "-o", "xml"}, exitUsage, "--output is text, json, yaml or markdown, not xml"},
+		"no time":        {[]string{"plan", "-f", file, "--wait", "0s"}, exitUsage, "--wait must be longer than 0"},
+		"secret outputs": {[]string{"plan", "-f", file, "--secret-outputs", "Show"}, exitUsage, "Show"},
+		"a missing file": {[]string{"plan", "-f", file + ".none"}, exitFailed, "no such file"},
+		"a broken file":  {[]string{"plan", "-f", file}, exitFailed, "broken.yaml:3:1: an object must have apiVersion, kind and metadata.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, stderr := call(t.Context(), tc.args...)
+			if code != tc.code || !strings.Contains(stderr, tc.want) {
+				t.Errorf("code %d: %s", code, stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,341 @@
+// Package preview computes what files would change in a cluster if they were applied: for each instance
+// what is created, changed, replaced, deleted, orphaned and refused, in which order, and what cannot be
+// said yet. It compares states of objects that a simulation of the controllers has found (package
+// simulation), and prints them as text, Markdown or JSON. Values of Secrets are hidden.
+//
+// Pure: it decides from values alone.
+package preview
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Object is an object as it is and as it would be.
+type Object struct {
+	// Before is nil for an object that would be created, After for one that would be gone.
+	Before, After *unstructured.Unstructured
+	// Deletion says that its deletion would be requested.
+	Deletion bool
+	// Order has objects in the order in which they would be written first.
+	Order uint64
+	// Reconciled says that the controllers reconcile the object, rather than only compose it.
+	Reconciled bool
+}
+
+func (o Object) any() *unstructured.Unstructured {
+	if o.After != nil {
+		return o.After
+	}
+	return o.Before
+}
+
+// Input is what a simulation has found.
+type Input struct {
+	// Objects are those that would be written.
+	Objects []Object
+	// Decisions have what is decided last for each instance that the controllers have reconciled.
+	Decisions map[object.Key]plan.Plan
+	// Secrets are values of Secrets: text that contains one of them is hidden.
+	Secrets []string
+	// Problems are those of the simulation itself: refused files and failed reconciles.
+	Problems []Problem
+	// Notes are remarks on how exact the plan is, each a sentence.
+	Notes []string
+	// Incomplete says that the controllers were still busy when the time was over.
+	Incomplete bool
+}
+
+// Action is what would happen to an object.
+type Action string
+
+// Actions.
+const (
+	Create  Action = "Create"
+	Change  Action = "Change"
+	Replace Action = "Replace" // deleted, and created again under the same name
+	Delete  Action = "Delete"
+	Orphan  Action = "Orphan" // it stays, and no longer belongs to its instance
+	Keep    Action = "Keep"   // the object itself would not change; only for instances
+)
+
+// Ref names an object.
+type Ref struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+func refTo(k object.Key) Ref { return Ref{k.Group, k.Kind, k.Namespace, k.Name} }
+
+// Key returns the key of the object.
+func (r Ref) Key() object.Key {
+	return object.Key{Group: r.Group, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+}
+
+// String names the object as Kind namespace/name.
+func (r Ref) String() string { return r.Key().String() }
+
+// ObjectChange is what would happen to one object.
+type ObjectChange struct {
+	Ref
+	// Node is the id of the node that the object is of; empty if there is none.
+	Node   string        `json:"node,omitempty"`
+	Action Action        `json:"action"`
+	Fields []FieldChange `json:"fields,omitempty"`
+	// Records says that Espalier's own records on the object would change too, or alone.
+	Records bool `json:"records,omitempty"`
+}
+
+// Wait is a node of which nothing more can be said now: it waits for what the simulation does not do,
+// such as that an object becomes ready.
+type Wait struct {
+	Node    string `json:"node"`
+	Message string `json:"message"`
+}
+
+// Instance is what would happen to an instance and to its objects.
+type Instance struct {
+	ObjectChange
+	// Objects are in the order in which they would be written.
+	Objects []ObjectChange `json:"objects,omitempty"`
+	Waits   []Wait         `json:"waits,omitempty"`
+}
+
+// Plan is what files would change.
+type Plan struct {
+	// Objects belong to no instance: definitions, and what they lead to.
+	Objects   []ObjectChange `json:"objects,omitempty"`
+	Instances []Instance     `json:"instances,omitempty"`
+	Problems  []Problem      `json:"problems,omitempty"`
+	Notes     []string       `json:"notes,omitempty"`
+	// Incomplete says that the controllers were still busy when the time was over.
+	Incomplete bool    `json:"incomplete,omitempty"`
+	Summary    Summary `json:"summary"`
+}
+
+// Summary counts the objects of a plan by action.
+type Summary struct {
+	Instances int `json:"instances"`
+	Created   int `json:"created"`
+	Changed   int `json:"changed"`
+	Replaced  int `json:"replaced"`
+	Deleted   int `json:"deleted"`
+	Orphaned  int `json:"orphaned"`
+	Waiting   int `json:"waiting"`
+	Problems  int `json:"problems"`
+}
+
+// IsEmpty says that nothing would change, and that there are no problems.
+func (p Plan) IsEmpty() bool {
+	s := p.Summary
+	return s.Created+s.Changed+s.Replaced+s.Deleted+s.Orphaned+s.Problems == 0
+}
+
+// New returns the plan for what a simulation has found.
+func New(in Input) Plan {
+	b := builder{in: in, owners: map[string]object.Key{}, instances: map[object.Key]*Instance{}, nodes: map[object.Key]node{}}
+	b.mask = newMask(in.Secrets)
+	b.noteOwners()
+	changes := slices.SortedStableFunc(slices.Values(in.Objects), func(a, b Object) int { return cmp.Compare(a.Order, b.Order) })
+	for _, o := range changes {
+		b.add(o)
+	}
+	p := Plan{Objects: b.objects, Notes: in.Notes, Incomplete: in.Incomplete}
+	for _, key := range slices.SortedFunc(maps.Keys(b.instances), object.Key.Compare) {
+		i := b.instances[key]
+		i.Waits = waitsOf(in.Decisions[key])
+		p.Instances = append(p.Instances, *i)
+	}
+	p.Problems = b.problems()
+	p.Summary = p.summarize()
+	return p
+}
+
+// node is what is decided for an object of an instance.
+type node struct {
+	id        string
+	sensitive bool
+}
+
+type builder struct {
+	in   Input
+	mask mask
+	// owners are the instances by the id of their ApplySets.
+	owners    map[string]object.Key
+	nodes     map[object.Key]node
+	objects   []ObjectChange
+	instances map[object.Key]*Instance
+}
+
+// noteOwners records the instances, and the nodes of their objects.
+func (b *builder) noteOwners() {
+	for key, decided := range b.in.Decisions {
+		b.owners[inventory.ApplySetID(key)] = key
+		for _, step := range decided.Steps {
+			for _, o := range []*unstructured.Unstructured{step.Current, step.Object} {
+				if o != nil && !step.External {
+					b.nodes[object.KeyOf(o)] = node{step.Node, step.Sensitive || step.SecretFields}
+				}
+			}
+		}
+	}
+	for _, o := range b.in.Objects {
+		for _, state := range []*unstructured.Unstructured{o.Before, o.After} {
+			if state != nil && state.GetLabels()[v1alpha1.ApplySetIDLabel] != "" {
+				b.owners[state.GetLabels()[v1alpha1.ApplySetIDLabel]] = object.KeyOf(state)
+			}
+		}
+	}
+}
+
+// add adds an object to the plan, unless nothing about it would change.
+func (b *builder) add(o Object) {
+	key := object.KeyOf(o.any())
+	change, changes := b.describe(o)
+	owner, hasOwner := b.ownerOf(o)
+	if b.isInstance(o) {
+		i := b.instance(key)
+		i.Action, i.Fields, i.Records = change.Action, change.Fields, change.Records
+		if hasOwner && changes {
+			i := b.instance(owner)
+			i.Objects = append(i.Objects, change)
+		}
+		if !changes {
+			i.Action = Keep
+		}
+		return
+	}
+	switch {
+	case !changes:
+	case hasOwner:
+		i := b.instance(owner)
+		i.Objects = append(i.Objects, change)
+	default:
+		b.objects = append(b.objects, change)
+	}
+}
+
+// instance returns the entry of an instance.
+func (b *builder) instance(key object.Key) *Instance {
+	i, ok := b.instances[key]
+	if !ok {
+		i = &Instance{ObjectChange: ObjectChange{Ref: refTo(key), Action: Keep}}
+		b.instances[key] = i
+	}
+	return i
+}
+
+// ownerOf is the instance that an object belongs to now, or else belonged to.
+func (b *builder) ownerOf(o Object) (owner object.Key, found bool) {
+	for _, state := range []*unstructured.Unstructured{o.After, o.Before} {
+		if state == nil {
+			continue
+		}
+		if owner, found = b.owners[state.GetLabels()[v1alpha1.ApplySetPartOfLabel]]; found {
+			return owner, true
+		}
+	}
+	return object.Key{}, false
+}
+
+func (b *builder) isInstance(o Object) bool {
+	_, decided := b.in.Decisions[object.KeyOf(o.any())]
+	return decided || o.any().GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+}
+
+// describe compares the states of an object. An object that only its status changes of does not change.
+func (b *builder) describe(o Object) (change ObjectChange, changes bool) {
+	key := object.KeyOf(o.any())
+	at := b.nodes[key]
+	out := ObjectChange{Ref: refTo(key), Node: at.id}
+	hides := b.mask.of(o.any(), at.sensitive)
+	switch {
+	case o.Before == nil:
+		out.Action = Create
+	case o.After == nil || o.Deletion:
+		out.Action = Delete
+	case o.Before.GetUID() != o.After.GetUID():
+		out.Action = Replace
+		out.Fields, _ = diff(o.Before, o.After, hides)
+	default:
+		out.Action = Change
+		if isOrphaned(o) {
+			out.Action = Orphan
+		}
+		out.Fields, out.Records = diff(o.Before, o.After, hides)
+		return out, len(out.Fields) > 0 || out.Records
+	}
+	return out, true
+}
+
+// isOrphaned says whether an object would no longer belong to its instance.
+func isOrphaned(o Object) bool {
+	const partOf, retained = v1alpha1.ApplySetPartOfLabel, v1alpha1.RetainedFromAnnotation
+	return o.Before.GetLabels()[partOf] != "" && o.After.GetLabels()[partOf] == "" ||
+		o.Before.GetAnnotations()[retained] == "" && o.After.GetAnnotations()[retained] != ""
+}
+
+// waitsOf are the nodes of which nothing more is known.
+func waitsOf(p plan.Plan) []Wait {
+	var out []Wait
+	for _, step := range p.Steps {
+		if step.Action != plan.Defer || len(step.Waits) == 0 || step.HasExpressionProblem() {
+			continue
+		}
+		var texts []string
+		for _, w := range step.Waits {
+			text := strings.TrimPrefix(w.String(), step.Node+" ")
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+		out = append(out, Wait{step.Node, strings.Join(texts, "; ")})
+	}
+	return out
+}
+
+func (p Plan) summarize() Summary {
+	s := Summary{Instances: len(p.Instances), Problems: len(p.Problems)}
+	counted := map[Ref]bool{} // a nested instance is in two places
+	count := func(o ObjectChange) {
+		if counted[o.Ref] {
+			return
+		}
+		counted[o.Ref] = true
+		switch o.Action {
+		case Create:
+			s.Created++
+		case Change:
+			s.Changed++
+		case Replace:
+			s.Replaced++
+		case Delete:
+			s.Deleted++
+		case Orphan:
+			s.Orphaned++
+		case Keep:
+		}
+	}
+	for _, o := range p.Objects {
+		count(o)
+	}
+	for _, i := range p.Instances {
+		count(i.ObjectChange)
+		s.Waiting += len(i.Waits)
+		for _, o := range i.Objects {
+			count(o)
+		}
+	}
+	return s
+}

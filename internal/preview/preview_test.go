@@ -1,0 +1,182 @@
+package preview
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/golden"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	o := &unstructured.Unstructured{}
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = o.UnmarshalJSON(raw)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return o
+}
+
+// world collects the changes of a test.
+type world struct {
+	t *testing.T
+	Input
+}
+
+func (w *world) add(before, after string) {
+	w.Objects = append(w.Objects, Object{Before: parse(w.t, before), After: parse(w.t, after), Order: uint64(len(w.Objects) + 1)})
+}
+
+// app is an App with a child of a node.
+func (w *world) app(name, before, after string) {
+	key := object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: name}
+	head := fmt.Sprintf("apiVersion: kro.run/v1alpha1\nkind: App\nmetadata: {name: %s, namespace: prod, uid: %s}\n", name, name)
+	w.add(head+"spec: {replicas: 1}\n", head+"spec: {replicas: 1, color: red}\n")
+	w.Objects[len(w.Objects)-1].Reconciled = true
+	child := func(data string) string {
+		if data == "" {
+			return ""
+		}
+		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s-config, namespace: prod, uid: %s-config, labels: {applyset.kubernetes.io/part-of: %q}, annotations: {espalier.dev/applied: %q}}\ndata: %s\n", name, name, inventory.ApplySetID(key), data, data)
+	}
+	w.add(child(before), child(after))
+	o := parse(w.t, child(before))
+	w.decide(key, plan.Step{Node: "config", Action: plan.Update, Object: o})
+}
+
+func (w *world) decide(key object.Key, steps ...plan.Step) {
+	if w.Decisions == nil {
+		w.Decisions = map[object.Key]plan.Plan{}
+	}
+	w.Decisions[key] = plan.Plan{Steps: append(w.Decisions[key].Steps, steps...)}
+}
+
+// example has one of each action.
+func example(t *testing.T) Input {
+	w := &world{t: t}
+	w.add(`{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: apps, uid: d}, spec: {schema: {kind: App}, resources: [{id: config, template: {data: {a: "1"}}}, {id: old, template: {}}]}}`,
+		`{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: apps, uid: d}, spec: {schema: {kind: App}, resources: [{id: config, template: {data: {a: "2"}}}, {id: new, template: {kind: Secret}}]}, status: {state: Active}}`)
+	w.add("", "{apiVersion: internal.kro.run/v1alpha1, kind: GraphRevision, metadata: {name: apps-r00002}}")
+	for i := range 8 {
+		w.app(fmt.Sprintf("web%d", i), `{size: "1", url: "http://web"}`, `{size: "2", url: "http://web", color: red}`)
+	}
+	w.app("shop", `{size: "3"}`, `{size: "4"}`)
+	key := object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: "shop"}
+	owned := fmt.Sprintf("namespace: prod, labels: {applyset.kubernetes.io/part-of: %q}", inventory.ApplySetID(key))
+	w.add("{apiVersion: v1, kind: Secret, metadata: {name: password, uid: s, "+owned+"}, data: {password: aHVudGVyMmh1bnRlcjI=}}",
+		"{apiVersion: v1, kind: Secret, metadata: {name: password, uid: s, "+owned+"}, data: {password: bmV3bmV3bmV3bmV3}, type: Opaque}")
+	w.add("{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, uid: j1, "+owned+"}, spec: {template: {image: one}}}",
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, uid: j2, "+owned+"}, spec: {template: {image: two}}}")
+	w.add("{apiVersion: v1, kind: Service, metadata: {name: old, uid: o, "+owned+"}}", "")
+	w.add("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, uid: p, "+owned+"}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, uid: p, namespace: prod}}")
+	w.add("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, uid: w, "+owned+"}, spec: {args: [--dsn=postgres://app:hunter2hunter2@db/shop, --verbose], env: [{name: A, value: hunter2hunter2}, {name: B, value: x}]}}",
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, uid: w, "+owned+"}, spec: {args: [--dsn=postgres://app:other@db/shop, --quiet], env: [{name: B, value: z}, {name: C, value: z}]}}")
+	w.add("{apiVersion: v1, kind: ConfigMap, metadata: {name: token, uid: t, "+owned+"}, data: {token: derived}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: token, uid: t, "+owned+"}, data: {token: differently}}")
+	w.add("{apiVersion: v1, kind: ConfigMap, metadata: {name: records, uid: r, "+owned+"}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: records, uid: r, "+owned+", annotations: {espalier.dev/depends-on: web}}}")
+	w.add("{apiVersion: v1, kind: ConfigMap, metadata: {name: same, uid: q, "+owned+"}, status: {a: 1}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: same, uid: q, "+owned+"}, status: {a: 2}}")
+	w.decide(key,
+		plan.Step{Node: "password", Object: parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: prod}}")},
+		plan.Step{Node: "token", Sensitive: true, Object: parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: token, namespace: prod}}")},
+		plan.Step{Node: "ingress", Action: plan.Defer, Waits: []plan.Wait{{Node: "ingress", Reason: plan.WaitingForField, On: "web.status.address"}, {Node: "ingress", Reason: plan.WaitingForField, On: "web.status.address"}}},
+	)
+	for i := range w.Objects {
+		if o := &w.Objects[i]; o.After != nil && o.After.GetName() == "shop" {
+			o.After.Object["status"] = map[string]any{"problems": []any{
+				map[string]any{"node": "cert", "reason": "NotOwned", "message": "Secret prod/cert is somebody else's", "since": "2026-01-01T00:00:00Z"},
+				map[string]any{"node": "config", "reason": "NotReady", "message": "it has no address", "since": "2026-01-01T00:00:00Z"},
+			}}
+		}
+	}
+	w.Secrets = []string{"hunter2hunter2", "true", "aHVudGVyMmh1bnRlcjI="}
+	w.Problems = []Problem{{Object: "ConfigMap prod/x", Reason: "Refused", Message: "admission webhook <b>no</b> denied the request", Remedy: "correct it in x.yaml"}}
+	w.Notes = []string{"Secrets in [other] cannot be read."}
+	return w.Input
+}
+
+func TestPlansAreReadable(t *testing.T) {
+	p := New(example(t))
+	for _, width := range []int{80, 120} {
+		text := p.Text(width)
+		for line := range strings.Lines(text) {
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
+				t.Errorf("longer than %d: %s", width, line)
+			}
+		}
+		golden.Compare(t, fmt.Sprintf("testdata/plan-%d.txt", width), text)
+	}
+	golden.Compare(t, "testdata/plan.md", p.Markdown())
+	golden.Compare(t, "testdata/plan.yaml", golden.YAML(t, p))
+}
+
+func TestValuesOfSecretsAreHiddenInEveryFormat(t *testing.T) {
+	p := New(example(t))
+	raw, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for format, text := range map[string]string{"text": p.Text(80), "Markdown": p.Markdown(), "JSON": string(raw)} {
+		for _, secret := range []string{"hunter2", "aHVudGVyMmh1bnRlcjI", "bmV3bmV3", "derived", "differently"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s has %q:\n%s", format, secret, text)
+			}
+		}
+	}
+}
+
+func TestAnEmptyPlanSaysSo(t *testing.T) {
+	p := New(Input{Objects: []Object{{
+		Before: parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, resourceVersion: '1'}}"),
+		After:  parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, resourceVersion: '2'}}"),
+	}}})
+	if got := p.Text(80); !p.IsEmpty() || got != "Nothing would change.\n" {
+		t.Errorf("got %q", got)
+	}
+	if got := New(Input{Incomplete: true}).Text(0); !strings.Contains(got, "Raise --wait") || strings.Contains(got, "Nothing") {
+		t.Errorf("an incomplete plan says %q", got)
+	}
+}
+
+func TestFieldsAreComparedWhereTheyDiffer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"a nested field":             {"{a: {b: 1, c: 2}}", "{a: {b: 1, c: 3}}", []string{"spec.a.c: 2 → 3"}},
+		"added and removed":          {"{a: 1}", "{b: [x]}", []string{"spec.a: 1 removed", `spec.b: set to ["x"]`}},
+		"lists by name":              {"{l: [{name: a, v: 1}, {name: b}]}", "{l: [{name: b}, {name: a, v: 2}]}", []string{"spec.l[name=a].v: 1 → 2"}},
+		"an item of a list by name":  {"{l: [{name: a}]}", "{l: [{name: a}, {name: b}]}", []string{`spec.l[name=b]: set to {"name":"b"}`}},
+		"only the order":             {"{l: [{name: a}, {name: b}]}", "{l: [{name: b}, {name: a}]}", []string{`spec.l: [{"name":"a"},{"name":"b"}] → [{"name":"b"},{"name":"a"}]`}},
+		"lists of values":            {"{l: [a, b]}", "{l: [a, c]}", []string{`spec.l[1]: "b" → "c"`}},
+		"lists of different lengths": {"{l: [a]}", "{l: [a, c]}", []string{`spec.l: ["a"] → ["a","c"]`}},
+		"names that are not unique":  {"{l: [{name: a, v: 1}, {name: a, v: 2}]}", "{l: [{name: a, v: 1}, {name: a, v: 3}]}", []string{"spec.l[1].v: 2 → 3"}},
+		"a map becomes a value":      {"{a: {b: 1}}", "{a: 1}", []string{`spec.a: {"b":1} → 1`}},
+		"a null":                     {"{a: null}", "{a: 1}", []string{"spec.a: null → 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const head = "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec: "
+			fields, records := diff(parse(t, head+tc.before), parse(t, head+tc.after), func(object.Path, any) bool { return false })
+			var got []string
+			for _, f := range fields {
+				got = append(got, f.String())
+			}
+			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") || records {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package preview
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Problem is what somebody has to act on.
+type Problem struct {
+	// Object names the object, or the file; empty for the cluster.
+	Object  string `json:"object,omitempty"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Known says that the problem existed before.
+	Known bool `json:"known,omitempty"`
+
+	node string
+}
+
+// ProblemsOf are the problems that the status of an object would show. Before is nil for an object
+// that would be created.
+func ProblemsOf(before, after *unstructured.Unstructured) []Problem {
+	if after == nil {
+		return nil
+	}
+	name := object.KeyOf(after).String()
+	one := func(reason, message, remedy string, known bool) Problem {
+		return Problem{Object: name, Reason: reason, Message: diag.TruncateMiddle(message, maxMessage), Remedy: remedy, Known: known}
+	}
+	var out []Problem
+	for _, p := range report.ReadProblems(after) {
+		known := before != nil && slices.ContainsFunc(report.ReadProblems(before), func(before report.Problem) bool {
+			return before.Node == p.Node && before.Reason == p.Reason
+		})
+		found := one(p.Reason, p.Node+": "+p.Message, "see docs/graphs.md, \"What is wrong with an instance\"", known)
+		found.node = p.Node
+		out = append(out, found)
+	}
+	if reason, message, by := problemOf(after); reason != "" && len(out) == 0 {
+		known := false
+		if before != nil {
+			_, _, same := problemOf(before)
+			known = same == by
+		}
+		out = append(out, one(reason, message, remedies[by], known))
+	}
+	return out
+}
+
+// problemOf is the first problem that an object's conditions show, with the condition's type;
+// empty if there is none.
+func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
+	all := condition.Read(o)
+	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved", "Synced", "ValidPipeline", "Healthy"} {
+		c, ok := all.Get(kind)
+		if ok && c.Status == condition.False && c.Reason != "ReconcilePaused" {
+			return c.Reason, c.Message, kind
+		}
+	}
+	return "", "", ""
+}
+
+// remedies are by condition type.
+var remedies = map[string]string{
+	"Established":     "correct the definition; its instances stay as they are until then",
+	"Offered":         "correct the definition; its claims stay as they are until then",
+	"GraphAccepted":   "correct the definition; its instances stay as they are until then",
+	"KindReady":       "see docs/graphs.md; its instances stay as they are until then",
+	"InstanceManaged": "grant the permissions that the message names, or fix the webhook that rejects the request",
+	"Synced":          "see docs/composition.md; composed resources stay as they are until then",
+	"ValidPipeline":   "correct the Composition; composites of this revision stay as they are",
+	"Healthy":         "serve the function with --function, see docs/functions.md",
+}
+
+// maxMessage limits a message in a plan, in bytes.
+const maxMessage = 300
+
+// problems are those of the simulation and of the objects in the plan. That an object is not ready is
+// none if it would be written: the simulation does not wait for that.
+func (b *builder) problems() []Problem {
+	out := slices.Clone(b.in.Problems)
+	for _, o := range b.in.Objects {
+		if !o.Reconciled {
+			continue
+		}
+		for _, p := range ProblemsOf(o.Before, o.After) {
+			if !p.Known && !(p.Reason == string(plan.NotReady) && b.writes(object.KeyOf(o.After), p.node)) {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(out)
+}
+
+// writes says whether an object of a node of an instance is in the plan.
+func (b *builder) writes(instance object.Key, node string) bool {
+	i := b.instances[instance]
+	return i != nil && slices.ContainsFunc(i.Objects, func(o ObjectChange) bool { return o.Node == node })
+}

@@ -1,0 +1,278 @@
+package preview
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/diag"
+)
+
+// Bounds of a plan as text.
+const (
+	// maxFieldLines is how many fields of an object are listed.
+	maxFieldLines = 20
+	// maxValueLength is the length of a value, in bytes.
+	maxValueLength = 120
+	// maxAlikeNames is how many names of instances that change alike are listed.
+	maxAlikeNames = 5
+)
+
+// Text returns the plan as text, in lines of at most width characters unless a word is longer.
+func (p Plan) Text(width int) string {
+	var b strings.Builder
+	for _, o := range p.Objects {
+		writeObject(&b, "", o, width)
+	}
+	for _, g := range p.groups() {
+		if b.Len() > 0 {
+			b.WriteString("\n")
+		}
+		g.write(&b, width)
+	}
+	if len(p.Objects)+len(p.Instances) > 0 {
+		b.WriteString("\n")
+	}
+	if len(p.Problems) > 0 {
+		b.WriteString("Problems:\n")
+		for _, one := range p.Problems {
+			Wrap(&b, "  ! ", strings.Fields(one.String()), width)
+			if one.Remedy != "" {
+				Wrap(&b, "    to do: ", strings.Fields(one.Remedy), width)
+			}
+		}
+		b.WriteString("\n")
+	}
+	for _, note := range p.Notes {
+		Wrap(&b, "note: ", strings.Fields(note), width)
+	}
+	for _, sentence := range p.sentences() {
+		Wrap(&b, "", strings.Fields(sentence), width)
+	}
+	return b.String()
+}
+
+// String returns the problem in one line.
+func (p Problem) String() string {
+	if p.Object == "" {
+		return p.Reason + ": " + p.Message
+	}
+	return p.Object + ": " + p.Reason + ": " + p.Message
+}
+
+// sentences summarize the plan.
+func (p Plan) sentences() []string {
+	var out []string
+	if p.Incomplete {
+		out = append(out, "The plan is incomplete: the controllers were still busy at the timeout. Raise --wait.")
+	}
+	switch {
+	case p.IsEmpty() && p.Incomplete:
+		return out
+	case p.IsEmpty():
+		return append(out, "Nothing would change.")
+	}
+	s := p.Summary
+	var parts []string
+	for _, c := range []struct {
+		n    int
+		text string
+	}{{s.Created, "created"}, {s.Changed, "changed"}, {s.Replaced, "replaced"}, {s.Deleted, "deleted"}, {s.Orphaned, "orphaned"}} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
+		}
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "nothing changes")
+	}
+	text := fmt.Sprintf("Plan: %s", strings.Join(parts, ", "))
+	if s.Instances > 0 {
+		text += fmt.Sprintf("; %s", counted(s.Instances, "instance"))
+	}
+	if s.Problems > 0 {
+		text += fmt.Sprintf("; %s", counted(s.Problems, "problem"))
+	}
+	out = append(out, text+". Nothing was written.")
+	if s.Waiting > 0 {
+		out = append(out, "What nodes that wait would do can be planned once the others are ready.")
+	}
+	return out
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// group is an instance, and others of its kind that change in the same way.
+type group struct {
+	Instance
+	others []Ref
+}
+
+// groups groups the instances that change alike: if the names of the instances are left out, the text
+// is the same.
+func (p Plan) groups() []*group {
+	var out []*group
+	byText := map[string]*group{}
+	for _, i := range p.Instances {
+		text := i.fingerprint()
+		if g, known := byText[text]; known {
+			g.others = append(g.others, i.Ref)
+			continue
+		}
+		g := &group{Instance: i}
+		byText[text] = g
+		out = append(out, g)
+	}
+	return out
+}
+
+// fingerprint is what the instance has in common with those that change alike.
+func (i Instance) fingerprint() string {
+	raw, err := json.Marshal(i)
+	if err != nil {
+		return i.String() // like no other
+	}
+	text := strings.ReplaceAll(string(raw), i.Name, "\x00")
+	if i.Namespace != "" {
+		text = strings.ReplaceAll(text, i.Namespace, "\x01")
+	}
+	return text
+}
+
+func (g *group) write(b *strings.Builder, width int) {
+	writeObject(b, "", g.ObjectChange, width)
+	if len(g.others) > 0 {
+		names := make([]string, 0, maxAlikeNames)
+		for _, o := range g.others[:min(len(g.others), maxAlikeNames)] {
+			names = append(names, strings.TrimPrefix(o.Key().String(), o.Kind+" "))
+		}
+		text := fmt.Sprintf("and %d more alike: %s", len(g.others), strings.Join(names, ", "))
+		if len(g.others) > maxAlikeNames {
+			text += ", …"
+		}
+		Wrap(b, "  ", strings.Fields(text), width)
+	}
+	for _, o := range g.Objects {
+		writeObject(b, "  ", o, width)
+	}
+	for _, w := range g.Waits {
+		Wrap(b, "  ? ", strings.Fields(w.Node+": not known yet: it "+w.Message), width)
+	}
+}
+
+// signs mark the lines of actions.
+var signs = map[Action]string{Create: "+", Change: "~", Replace: "±", Delete: "-", Orphan: "o", Keep: " "}
+
+// actionTexts say in words what would happen to an object.
+var actionTexts = map[Action]string{Create: "create", Change: "change", Replace: "replace: delete and create again", Delete: "delete", Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged itself"}
+
+func writeObject(b *strings.Builder, indent string, o ObjectChange, width int) {
+	text := o.String()
+	if o.Node != "" {
+		text += " (" + o.Node + ")"
+	}
+	if o.Action != Keep {
+		text += ": " + actionTexts[o.Action]
+	}
+	if o.Action == Change && len(o.Fields) == 0 {
+		text += ": only records of Espalier"
+	}
+	Wrap(b, indent+signs[o.Action]+" ", strings.Fields(text), width)
+	for _, f := range o.Fields[:min(len(o.Fields), maxFieldLines)] {
+		Wrap(b, indent+"    ", strings.Fields(f.String()), width)
+	}
+	if more := len(o.Fields) - maxFieldLines; more > 0 {
+		Wrap(b, indent+"    ", []string{fmt.Sprintf("and %s", counted(more, "more field"))}, width)
+	}
+}
+
+// String returns the change in one line.
+func (f FieldChange) String() string {
+	switch {
+	case f.Hidden && f.Added:
+		return f.Path + ": set (hidden)"
+	case f.Hidden && f.Removed:
+		return f.Path + ": removed (hidden)"
+	case f.Hidden:
+		return f.Path + ": changed (hidden)"
+	case f.Added:
+		return f.Path + ": set to " + shortened(f.After)
+	case f.Removed:
+		return f.Path + ": " + shortened(f.Before) + " removed"
+	}
+	return f.Path + ": " + shortened(f.Before) + " → " + shortened(f.After)
+}
+
+func shortened(value json.RawMessage) string {
+	return diag.TruncateMiddle(string(value), maxValueLength)
+}
+
+// Markdown returns the plan in Markdown, for a comment on a pull request.
+func (p Plan) Markdown() string {
+	var b strings.Builder
+	b.WriteString("### Plan of `espalier plan`\n\n")
+	for _, sentence := range p.sentences() {
+		b.WriteString(sentence + "\n")
+	}
+	if len(p.Problems) > 0 {
+		b.WriteString("\n**Problems**\n\n")
+		for _, one := range p.Problems {
+			b.WriteString("- " + escape(one.String()) + "\n")
+		}
+	}
+	if len(p.Objects)+len(p.Instances) > 0 {
+		text := p.changesText()
+		fence := strings.Repeat("`", max(3, longestFence(text)+1))
+		b.WriteString("\n<details><summary>Changes</summary>\n\n" + fence + "diff\n" + text + fence + "\n\n</details>\n")
+	}
+	for _, note := range p.Notes {
+		b.WriteString("\n> " + escape(note) + "\n")
+	}
+	return b.String()
+}
+
+// changesText is the list of changes alone, in lines as long as they come.
+func (p Plan) changesText() string {
+	var b strings.Builder
+	for _, o := range p.Objects {
+		writeObject(&b, "", o, 0)
+	}
+	for _, g := range p.groups() {
+		g.write(&b, 0)
+	}
+	return b.String()
+}
+
+// longestFence is the length of the longest run of backquotes.
+func longestFence(text string) int {
+	longest, run := 0, 0
+	for _, r := range text {
+		if r != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// special are the characters that Markdown and HTML would interpret.
+const special = "\\`*_{}[]<>()#+!|~@&"
+
+// escape returns text that Markdown shows as it is, in one line.
+func escape(text string) string {
+	var b strings.Builder
+	for _, r := range strings.Join(strings.Fields(text), " ") {
+		if slices.Contains([]rune(special), r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

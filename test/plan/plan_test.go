@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// lines are what a plan has of objects: the action, the kind and the name, and the fields that change.
+func lines(s suite.Suite, p preview.Plan) []string {
+	var out []string
+	add := func(o preview.ObjectChange) {
+		name := strings.NewReplacer(s.Group, "GROUP", s.Name(""), "ID-", s.NS, "NS").Replace(o.String())
+		text := fmt.Sprintf("%s %s", o.Action, name)
+		for _, f := range o.Fields {
+			if strings.HasSuffix(f.Path, "compositionRevisionRef.name") {
+				continue // its name has a digest
+			}
+			text += "; " + f.String()
+		}
+		out = append(out, text)
+	}
+	for _, o := range p.Objects {
+		if !strings.HasSuffix(o.Kind, "Revision") && o.Kind != "CustomResourceDefinition" {
+			add(o)
+		}
+	}
+	for _, i := range p.Instances {
+		add(i.ObjectChange)
+		for _, o := range i.Objects {
+			add(o)
+		}
+		for _, w := range i.Waits {
+			out = append(out, "wait "+w.Node+": "+w.Message)
+		}
+	}
+	for _, problem := range p.Problems {
+		out = append(out, "problem "+problem.Reason)
+	}
+	return out
+}
+
+func want(t *testing.T, s suite.Suite, text string, lined ...string) preview.Plan {
+	t.Helper()
+	p := planOf(t, s, testkit.Parse(t, s.Expand(text)))
+	if diff := cmp.Diff(lined, lines(s, p)); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, p.Text(120))
+	}
+	return p
+}
+
+// compositeFiles define a kind of composites with a Composition of built-in functions.
+const compositeFiles = `
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: boxes.$GROUP}
+spec:
+  scope: Namespaced
+  group: $GROUP
+  names: {kind: Box, plural: boxes}
+  versions:
+  - {name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string, default: small}}}}}}}
+---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: $ID-boxes}
+spec:
+  compositeTypeRef: {apiVersion: $GROUP/v1, kind: Box}
+  mode: Pipeline
+  pipeline:
+  - step: render
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - name: config
+        base: {apiVersion: v1, kind: ConfigMap, data: {KEY: VALUE}}
+        patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size}]
+  - step: ready
+    functionRef: {name: function-auto-ready}
+---
+apiVersion: $GROUP/v1
+kind: Box
+metadata: {namespace: $NS, name: one}
+spec: {}
+`
+
+func TestAPlanOfComposites(t *testing.T) {
+	s := suite.NewSerial(t)
+	s.AllowComposing(t, s.Group)
+	first := strings.NewReplacer("KEY", "a", "VALUE", "x").Replace(compositeFiles)
+	p := planOf(t, s, testkit.Parse(t, s.Expand(first)))
+	if len(p.Problems) > 0 || len(p.Instances) != 1 || len(p.Instances[0].Objects) != 1 || p.Instances[0].Objects[0].Node != "config" {
+		t.Fatalf("%s", p.Text(120))
+	}
+	child := p.Instances[0].Objects[0]
+	apply(t, s, testkit.Parse(t, s.Expand(first)))
+	s.AwaitReady(t, schema.GroupVersionKind{Group: s.Group, Version: "v1", Kind: "Box"}, s.NS, "one")
+	if s.Get(t, configMap, s.NS, child.Name) == nil {
+		t.Fatalf("%s does not exist", child)
+	}
+	second := strings.NewReplacer("KEY", "b", "VALUE", "y2", "spec: {}", "spec: {size: large}").Replace(compositeFiles)
+	want(t, s, second,
+		`Change Composition ID-boxes; spec.pipeline[step=render].input.resources[name=config].base.data.a: "x" removed; spec.pipeline[step=render].input.resources[name=config].base.data.b: set to "y2"`,
+		`Change Box NS/one; spec.size: "small" → "large"`,
+		`Change ConfigMap NS/`+child.Name+`; data.a: "x" removed; data.b: set to "y2"; data.size: "small" → "large"`,
+	)
+}
+
+// TestAPlanSaysWhatItCannotKnow has a node that waits for what no controller of the test does.
+func TestAPlanSaysWhatItCannotKnow(t *testing.T) {
+	s := suite.NewSerial(t)
+	want(t, s, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-webs}
+spec:
+  schema: {apiVersion: v1alpha1, group: $GROUP, kind: Web, spec: {image: string}}
+  resources:
+  - id: web
+    template:
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: "${schema.metadata.name}"}
+      spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: "${schema.spec.image}"}]}}}
+  - id: note
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {replicas: "${string(web.status.availableReplicas)}"}}
+---
+apiVersion: $GROUP/v1alpha1
+kind: Web
+metadata: {namespace: $NS, name: shop}
+spec: {image: nginx}
+---
+apiVersion: $GROUP/v1alpha1
+kind: Web
+metadata: {namespace: $NS, name: wrong}
+spec: {image: nginx, imagee: x}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: $NS, name: Not-A-Name}
+---
+apiVersion: $GROUP/v9
+kind: Web
+metadata: {namespace: $NS, name: none}
+`,
+		"Create ResourceGraphDefinition ID-webs",
+		"Create Web NS/shop",
+		"Create Deployment NS/shop",
+		"wait note: waits for unresolved web.status.availableReplicas",
+		"problem Refused", // a name that is none
+		"problem NoKind",
+		"problem Refused", // a field that the definition does not have
+	)
+}
