@@ -96,3 +96,6 @@ func (c *composition) describeInput(r expr.Ref) string {
 	}
 	return "is " + diag.Truncate(string(raw), maxShownInput)
 }
+
+// IsConditional says whether conditions of the definition can leave the node out.
+func (n *Node) IsConditional() bool { return len(n.includeWhen) > 0 }

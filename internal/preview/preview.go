@@ -295,7 +295,7 @@ func waitsOf(p plan.Plan) []Wait {
 		}
 		var texts []string
 		for _, w := range step.Waits {
-			text := strings.TrimPrefix(w.String(), step.Node+" ")
+			text := strings.TrimPrefix(w.String(), w.Node+" ")
 			if !slices.Contains(texts, text) {
 				texts = append(texts, text)
 			}

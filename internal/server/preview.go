@@ -84,6 +84,8 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 type decisions struct {
 	mu  sync.Mutex
 	all map[object.Key]plan.Plan
+	// each is called with each decision; it may be nil.
+	each func(object.Key, plan.Plan)
 }
 
 func (d *decisions) note(key object.Key, p plan.Plan) {
@@ -93,6 +95,16 @@ func (d *decisions) note(key object.Key, p plan.Plan) {
 		d.all = map[object.Key]plan.Plan{}
 	}
 	d.all[key] = p
+	if d.each != nil {
+		d.each(key, p)
+	}
+}
+
+// tell has a function called with each decision from now on, one at a time.
+func (d *decisions) tell(each func(object.Key, plan.Plan)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.each = each
 }
 
 func (d *decisions) last() map[object.Key]plan.Plan {

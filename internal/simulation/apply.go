@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -57,15 +58,34 @@ const clientManager = "kubectl-client-side-apply"
 // definitionGroups are the API groups whose objects define kinds, and are applied first.
 var definitionGroups = []string{"apiextensions.k8s.io", "kro.run", "apiextensions.crossplane.io", "pkg.crossplane.io"}
 
+// IsDefinition says whether an object is one of those that define kinds, or how they are composed.
+func IsDefinition(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	return slices.Contains(definitionGroups, gvk.Group) && (gvk.Group != v1alpha1.GroupVersion.Group || gvk.Kind == v1alpha1.ResourceGraphDefinitionKind || gvk.Kind == v1alpha1.ResourceGroupKind)
+}
+
+// Defines says whether a definition is of a kind whose instances consist of objects.
+func Defines(o *unstructured.Unstructured, kind schema.GroupKind) bool {
+	field := func(path ...string) string {
+		value, _, _ := unstructured.NestedString(o.Object, path...)
+		return value
+	}
+	switch o.GetKind() {
+	case v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind:
+		return field("spec", "schema", "kind") == kind.Kind && cmp.Or(field("spec", "schema", "group"), v1alpha1.GroupVersion.Group) == kind.Group
+	case "CompositeResourceDefinition":
+		return field("spec", "group") == kind.Group && (field("spec", "names", "kind") == kind.Kind || field("spec", "claimNames", "kind") == kind.Kind)
+	}
+	return false
+}
+
 // Add adds objects to apply.
 func (a *Applier) Add(objects ...Applied) { a.pending = append(a.pending, objects...) }
 
 // Next applies definitions first and then, once they are served, the other objects whose kinds are
 // served. It returns whether it applied something: then more kinds may be served soon.
 func (a *Applier) Next(ctx context.Context) (applied bool, err error) {
-	defines := func(o Applied) bool {
-		return slices.Contains(definitionGroups, o.Object.GroupVersionKind().Group)
-	}
+	defines := func(o Applied) bool { return IsDefinition(o.Object) }
 	wave := a.pending
 	if slices.ContainsFunc(a.pending, defines) {
 		wave = slices.DeleteFunc(slices.Clone(a.pending), func(o Applied) bool { return !defines(o) })

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Controllers interface {
 type Simulation struct {
 	Controllers Controllers
 	Overlay     *dryrun.Overlay
+	// Quiet is for how long no request is made by controllers that are idle; by default a second.
+	Quiet time.Duration
 }
 
 // Step is what a simulation does while its controllers are idle, or still busy at the timeout. It
@@ -61,7 +64,7 @@ func (s Simulation) Run(ctx context.Context, timeout time.Duration, step Step) e
 	again, err := true, error(nil)
 	for again && err == nil {
 		var unsettled bool
-		a := activity{s.Controllers.CheckStarted, s.Overlay.RequestCounts, s.Controllers.Idle}
+		a := activity{s.Controllers.CheckStarted, s.Overlay.RequestCounts, s.Controllers.Idle, cmp.Or(s.Quiet, quietPeriod)}
 		if unsettled, err = awaitIdle(ctx, a, ended, time.Until(deadline), timeout); err == nil {
 			again, err = step(ctx, !unsettled)
 			again = again && !unsettled
@@ -91,6 +94,8 @@ type activity struct {
 	busy func() (pending int, made uint64)
 	// idle reports whether nothing is queued.
 	idle func() bool
+	// quiet is for how long all of that has to last.
+	quiet time.Duration
 }
 
 // awaitIdle waits until the controllers have nothing to do, or reports them as unsettled after what
@@ -124,7 +129,7 @@ func awaitIdle(ctx context.Context, a activity, ended chan error, left, timeout 
 			made, since = now, time.Now()
 			continue
 		}
-		if time.Since(since) >= quietPeriod {
+		if time.Since(since) >= a.quiet {
 			return false, nil
 		}
 	}

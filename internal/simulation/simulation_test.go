@@ -58,6 +58,7 @@ func TestAwaitIdle(t *testing.T) {
 					serving: func() error { _, _, _, err := tc.at(time.Since(began)); return err },
 					busy:    func() (int, uint64) { pending, requests, _, _ := tc.at(time.Since(began)); return pending, requests },
 					idle:    func() bool { _, _, idle, _ := tc.at(time.Since(began)); return idle },
+					quiet:   quietPeriod,
 				}
 				ended := make(chan error, 1)
 				if tc.ended {

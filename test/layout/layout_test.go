@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/manager"},
 	{"internal/graph", "internal/composition", "internal/managed", "internal/protection"},
 	{"internal/preview"},
-	{"internal/simulation"},
+	{"internal/simulation", "internal/deftest"},
 	{"internal/functions", "internal/backup", "internal/observe", "internal/takeover", "internal/webhook"},
 	{"internal/server", "internal/workspace"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},

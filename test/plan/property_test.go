@@ -71,6 +71,9 @@ func (d *definition) addResource() {
 			r.dependsOn = on
 		}
 	}
+	if r.orphaned { // once it is orphaned, its name is taken
+		r.collection, r.conditional = false, false
+	}
 	d.resources[id] = r
 }
 
@@ -88,7 +91,8 @@ func (d *definition) change() {
 	case 2:
 		d.resources[one].value = fmt.Sprintf("v%d-${string(schema.spec.size)}", d.random.IntN(100))
 	case 3: // objects get other names: they are created, and the former ones pruned
-		d.resources[one].name = fmt.Sprintf("n%d", d.random.IntN(100))
+		d.made++
+		d.resources[one].name = fmt.Sprintf("n%d", d.made)
 	case 4:
 		d.instances["one"]["size"] = int64(d.random.IntN(100))
 	case 5:

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/deftest"
 	"github.com/espalier-dev/espalier/internal/source"
 	"github.com/espalier-dev/espalier/internal/workspace"
 )
@@ -53,7 +55,7 @@ func readFiles(cmd *cobra.Command, names []string) ([]*workspace.File, error) {
 	return out, nil
 }
 
-// manifestsBelow returns a file, or the manifests of a directory.
+// manifestsBelow returns a file, or the manifests of a directory. Tests of definitions are none.
 func manifestsBelow(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -64,7 +66,8 @@ func manifestsBelow(name string) ([]string, error) {
 	}
 	var out []string
 	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+		isTest := strings.HasSuffix(path, deftest.FileSuffix) || strings.HasSuffix(path, deftest.ExpectedSuffix)
+		if err == nil && entry.Type().IsRegular() && !isTest && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
 			out = append(out, path)
 		}
 		if len(out) > maxFiles {

@@ -196,6 +196,10 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 		return c.mergeAnswer(e, next, a), failure(a), err
 	}
 	body.SetResourceVersion(e.stored.GetResourceVersion())
+	if e.stored.GetDeletionTimestamp() == nil { // the deletion was not stored
+		body.SetDeletionTimestamp(nil)
+		body.SetDeletionGracePeriodSeconds(nil)
+	}
 	raw, err := body.MarshalJSON()
 	if err != nil {
 		return nil, nil, err

@@ -102,6 +102,13 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	return nil, &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message, status.Details).raw}
 }
 
+// AddKind adds a kind that no server serves: its objects are stored in the overlay as they are written.
+func (o *Overlay) AddKind(resource schema.GroupResource, kind string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.plannedKinds[resource] = &plannedKind{kind: kind, list: kind + "List", installed: true}
+}
+
 // plannedKind returns a kind that would be installed or changed; nil for others.
 func (o *Overlay) plannedKind(r schema.GroupVersionResource) *plannedKind {
 	o.mu.Lock()

@@ -58,9 +58,15 @@ func (o *Overlay) Wrap(config *rest.Config) *rest.Config {
 }
 
 // RequestCounts returns the number of requests in flight and of all requests, without
-// watches.
+// watches. Events of planned objects that a watch has not read yet count as requests in flight.
 func (o *Overlay) RequestCounts() (pending int, made uint64) {
-	return int(o.pending.Load()), o.requests.Load()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	pending = int(o.pending.Load())
+	for w := range o.watches {
+		pending += w.events.length()
+	}
+	return pending, o.requests.Load()
 }
 
 // transport sends writes as dry runs.

@@ -183,6 +183,15 @@ func (q *queue) add(line []byte) {
 	q.filled.Signal()
 }
 
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return 0
+	}
+	return len(q.lines)
+}
+
 func (q *queue) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// testedExample is a definition with tests.
+const testedExample = "../../../examples/tested"
+
+func TestTheTestsOfTheExamplePass(t *testing.T) {
+	t.Parallel()
+	report := filepath.Join(t.TempDir(), "report.xml")
+	code, stdout, stderr := call(t.Context(), "test", testedExample, "--junit", report)
+	if code != exitDone || strings.Count(stdout, "ok    ") != 2 || !strings.Contains(stdout, "coverage: WebApp: 6 of 6 branches (100%)") {
+		t.Errorf("code %d:\n%s%s", code, stdout, stderr)
+	}
+	if raw, err := os.ReadFile(report); err != nil || !strings.Contains(string(raw), `tests="2" failures="0"`) {
+		t.Errorf("the report is %s, %v", raw, err)
+	}
+}
+
+func TestAFailingTestSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testedExample)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "webapp.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.ReplaceAll(string(text), "port: 80", "port: 81")
+	broken = strings.ReplaceAll(broken, "replicas: ${schema.spec.replicas}", "replicas: 3")
+	if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "test", dir)
+	for _, want := range []string{
+		"FAIL  " + filepath.Join(dir, "public.test.yaml"), "created: Deployment default/shop: spec.replicas is 3, want 1",
+		"expected: the result is another:", "-  - port: 80", "+  - port: 81",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitFailed || !strings.Contains(stderr, "2 of 2 tests failed") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	if code, stdout, _ = call(t.Context(), "test", dir, "--update"); code != exitFailed || strings.Contains(stdout, "another") {
+		t.Errorf("with --update only the expectation in the test fails; code %d:\n%s", code, stdout)
+	}
+}
+
+func TestWithoutTestsThereIsAnError(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := call(t.Context(), "test", t.TempDir())
+	if code != exitFailed || !strings.Contains(stderr, "there are no files that end in .test.yaml") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
+const shop = "apiVersion: kro.run/v1alpha1\nkind: WebApp\nmetadata: {name: shop}\nspec: {image: nginx}\n"
+
+func TestRenderPrintsWhatInstancesConsistOf(t *testing.T) {
+	t.Parallel()
+	instance := filepath.Join(t.TempDir(), "shop.yaml")
+	observed := "---\napiVersion: v1\nkind: Service\nmetadata: {name: shop}\nspec: {clusterIP: 10.0.0.7}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: besides}\n"
+	if err := os.WriteFile(instance, []byte(shop+observed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", filepath.Join(testedExample, "webapp.yaml"), "-f", instance)
+	for _, want := range []string{"# WebApp default/shop\n", "# ingress: left out", "kind: Deployment", "clusterIP: 10.0.0.7", "  url: http://10.0.0.7\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitDone || strings.Contains(stdout, "besides") {
+		t.Errorf("code %d: %s\n%s", code, stderr, stdout)
+	}
+}
+
+func TestRenderRefusesWrongArguments(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	if err := os.WriteFile(file, []byte(shop), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no files":      {[]string{"render"}, exitUsage, "render takes files"},
+		"a format":      {[]string{"render", "-f", file, "-o", "xml"}, exitUsage, "--output is yaml or json"},
+		"no time":       {[]string{"render", "-f", file, "--wait", "0s"}, exitUsage, "--wait must be longer than 0"},
+		"no definition": {[]string{"render", "-f", file}, exitFailed, "there is no kind WebApp in kro.run/v1alpha1, nor do the files define it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, stderr := call(t.Context(), tc.args...)
+			if code != tc.code || !strings.Contains(stderr, tc.want) {
+				t.Errorf("code %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
+func TestFuzzFindsInstancesThatFail(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ratio.yaml")
+	const ratio = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: ratio}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Ratio, spec: {parts: "integer | required=true minimum=0", names: "[]string | default=[]"}}
+  resources:
+  - {id: share, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {share: "${string(100 / schema.spec.parts)}"}}}
+  - {id: first, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-first"}, data: {name: "${schema.spec.names[0]}"}}}
+`
+	if err := os.WriteFile(file, []byte(ratio), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before string
+	for range 2 {
+		code, stdout, stderr := call(t.Context(), "test", "--fuzz", "20", "-f", file)
+		if code != exitFailed || !strings.Contains(stderr, "2 problems in 20 instances with seed 1") || !strings.Contains(stdout, "division by zero") || !strings.Contains(stdout, "schema.spec.names[0]") {
+			t.Errorf("code %d: %s\n%s", code, stderr, stdout)
+		}
+		if before != "" && before != stdout {
+			t.Errorf("the same seed gives another result:\n%s\n%s", before, stdout)
+		}
+		before = stdout
+	}
+	good := filepath.Join(testedExample, "webapp.yaml")
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--fuzz", "3", "-f", good}, exitDone, "no problems in 3 instances"},
+		{[]string{"--fuzz", "3"}, exitUsage, "--fuzz takes files"},
+		{[]string{"--fuzz", "-3", "-f", good}, exitUsage, "--fuzz must be from 1 to 10000"},
+		{[]string{"--fuzz", "3", "-f", good, testedExample}, exitUsage, "no directories"},
+		{nil, exitUsage, "test takes directories"},
+	} {
+		if code, _, stderr := call(t.Context(), append([]string{"test"}, tc.args...)...); code != tc.code || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%q: code %d: %s", tc.args, code, stderr)
+		}
+	}
+}

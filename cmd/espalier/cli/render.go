@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/server"
+)
+
+// offlineFlags are the flags of commands that run the controllers without an API server.
+type offlineFlags struct {
+	namespace     string
+	functions     functionFlags
+	limits        limitFlags
+	secretOutputs string
+	wait          time.Duration
+}
+
+func (f *offlineFlags) add(cmd *cobra.Command) {
+	f.functions.add(cmd, false)
+	f.limits.add(cmd)
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
+	cmd.Flags().StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().DurationVar(&f.wait, "wait", time.Minute, "how long the controllers may run")
+}
+
+func (f *offlineFlags) check() error {
+	if _, err := graph.ParseSecretOutputs(f.secretOutputs); err != nil {
+		return &usageError{err}
+	}
+	if f.wait <= 0 {
+		return &usageError{fmt.Errorf("--wait must be longer than 0, not %s", f.wait)}
+	}
+	return f.limits.check()
+}
+
+func (f *offlineFlags) options(cmd *cobra.Command) (server.ManagerOptions, error) {
+	functions, err := f.functions.options(cmd.ErrOrStderr())
+	return server.ManagerOptions{
+		Options: manager.Options{Name: programName, Version: Version()}, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
+	}, err
+}
+
+// renderFlags are the flags of render.
+type renderFlags struct {
+	offlineFlags
+	files  []string
+	output string
+}
+
+func newRender() *cobra.Command {
+	var flags renderFlags
+	cmd := &cobra.Command{
+		Use:   "render -f FILE...",
+		Short: "Print what instances consist of, without a cluster",
+		Long: "Prints each instance of the files with its status, and the objects that it consists of, in the\n" +
+			"order in which they are written. The controllers themselves run, in an empty cluster in memory;\n" +
+			"functions are called.\n\n" +
+			"The files have definitions, or compositions, and instances. Other objects with the kind and name of\n" +
+			"one that an instance consists of are its observed state, such as the status of a Deployment; what\n" +
+			"waits for that goes on. All others exist besides the instances, and can be read by them.\n\n" +
+			"What a server adds, Espalier's own labels and times are left out, so that the result can be\n" +
+			"compared. Comments say what is not known yet, and why, and which nodes are left out.\n\n" +
+			"Exit codes: 0, or 1 after a failure or if there are problems; 2 for invalid arguments.",
+		Example: "  espalier render -f webapp.yaml -f shop.yaml\n" +
+			"  espalier render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json\n" +
+			"  espalier render -f composition/ -f store.yaml --function function-mine=./mine",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
+	}
+	flags.offlineFlags.add(cmd)
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory, or - for the standard input; can be repeated")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "yaml", "yaml or json")
+	return cmd
+}
+
+func (f *renderFlags) run(cmd *cobra.Command) error {
+	switch {
+	case len(f.files) == 0:
+		return &usageError{errors.New("render takes files: -f FILE")}
+	case f.output != "yaml" && f.output != "json":
+		return &usageError{fmt.Errorf("--output is yaml or json, not %s", f.output)}
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	objects, err := appliedObjects(cmd, f.files)
+	if err != nil {
+		return err
+	}
+	options, err := f.options(cmd)
+	if err != nil {
+		return err
+	}
+	rendered, problems, err := server.Render(cmd.Context(), options, objects, f.namespace, f.wait)
+	if err != nil {
+		return err
+	}
+	if err := printRendered(cmd.OutOrStdout(), rendered, f.output); err != nil {
+		return err
+	}
+	if len(problems) == 0 && len(rendered) == 0 {
+		return errors.New("the files have no instance of a kind that they define")
+	}
+	return problemsError(problems)
+}
+
+// problemsError is an error with all problems; nil if there are none.
+func problemsError(problems []preview.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	lines := []string{counted(len(problems), "problem", "problems") + ":"}
+	for _, p := range problems {
+		lines = append(lines, "  "+p.String())
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+func printRendered(to io.Writer, all []preview.Rendered, format string) error {
+	if format == "json" {
+		encoder := json.NewEncoder(to)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(all)
+	}
+	for _, r := range all {
+		text, err := r.YAML()
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(to, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

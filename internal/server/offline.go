@@ -1,0 +1,276 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/dryrun"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/simulation/offline"
+)
+
+// offlineQuiet is for how long no request is made by controllers without an API server that are idle: no
+// network is between them.
+const offlineQuiet = 250 * time.Millisecond
+
+// Offline is an empty cluster in memory in which the controllers run.
+type Offline struct {
+	overlay   *dryrun.Overlay
+	client    dynamic.Interface
+	kinds     *kube.Kinds
+	namespace string
+	decisions *decisions
+	failures  *simulation.Failures
+	// namespaces are those that have been created.
+	namespaces map[string]bool
+	applier    *simulation.Applier
+	settled    bool
+	// told is the number of the applier's problems that State has returned.
+	told int
+}
+
+// OfflineStep is called each time that the controllers are idle. It returns whether they go on.
+type OfflineStep func(ctx context.Context, cluster *Offline) (again bool, err error)
+
+// RunOffline runs the controllers in an empty cluster in memory until step is done, or for the timeout at
+// most. Of the options it uses those that concern definitions and functions. Objects that name no
+// namespace are in the given one.
+func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout time.Duration, step OfflineStep) error {
+	overlay, config := offline.New()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	cluster := &Offline{overlay: overlay, client: client, namespace: namespace, decisions: &decisions{}, failures: &simulation.Failures{}, namespaces: map[string]bool{}}
+	c, err := NewControllers(Options{
+		Config: config, Workers: cmp.Or(o.Workers, 4), Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: cluster.failures.Observe, Decided: cluster.decisions.note,
+		Usages: true, Functions: o.Functions, Version: o.Version, Limits: o.Limits, SecretOutputs: o.SecretOutputs,
+	})
+	if err != nil {
+		return err
+	}
+	cluster.kinds = c.Kinds
+	cluster.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: namespace}
+	for _, name := range []string{namespace, DefaultSigningKeyNamespace} {
+		if err := cluster.createNamespace(ctx, name); err != nil {
+			return err
+		}
+	}
+	s := simulation.Simulation{Controllers: simulated{c}, Overlay: overlay, Quiet: offlineQuiet}
+	return s.Run(ctx, timeout, func(ctx context.Context, settled bool) (bool, error) {
+		if cluster.settled = settled; settled {
+			if applied, err := cluster.applier.Next(ctx); err != nil || applied {
+				return true, err
+			}
+		}
+		return step(ctx, cluster)
+	})
+}
+
+// Settled says that the controllers are idle; they were busy at the timeout otherwise.
+func (c *Offline) Settled() bool { return c.settled }
+
+// Apply applies objects as a user does, those of other kinds after their definitions. The step is called
+// again once they are applied, as far as their kinds are served.
+func (c *Offline) Apply(ctx context.Context, objects ...simulation.Applied) error {
+	for _, o := range objects {
+		if ns := o.Object.GetNamespace(); ns != "" {
+			if err := c.createNamespace(ctx, ns); err != nil {
+				return err
+			}
+		}
+	}
+	c.applier.Add(objects...)
+	return nil
+}
+
+func (c *Offline) createNamespace(ctx context.Context, name string) error {
+	if c.namespaces[name] {
+		return nil
+	}
+	c.namespaces[name] = true
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}, "status": map[string]any{"phase": "Active"}}}
+	_, err := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(ctx, o, metav1.CreateOptions{})
+	return err
+}
+
+// Observe gives an object the state of a file, as another controller would: fields that the file does not
+// have stay. It returns false if there is no such object.
+func (c *Offline) Observe(ctx context.Context, o *unstructured.Unstructured) (exists bool, err error) {
+	of, err := c.resource(ctx, o)
+	if kube.IsNoKindMatch(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	live, err := of.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	patch := o.DeepCopy()
+	metadata := map[string]any{}
+	for _, field := range []string{"labels", "annotations"} {
+		if values, found, _ := unstructured.NestedMap(o.Object, "metadata", field); found {
+			metadata[field] = values
+		}
+	}
+	patch.Object["metadata"] = metadata
+	withGeneration(patch, live.GetGeneration())
+	raw, err := json.Marshal(patch.Object)
+	if err != nil {
+		return true, err
+	}
+	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "observed"})
+	return true, err
+}
+
+// withGeneration has a status observe the generation of its object, unless it says which it has observed.
+func withGeneration(o *unstructured.Unstructured, generation int64) {
+	status, ok := o.Object["status"].(map[string]any)
+	if _, says := status["observedGeneration"]; ok && !says {
+		status["observedGeneration"] = generation
+	}
+}
+
+// Delete deletes an object as a user does. It does nothing if there is none.
+func (c *Offline) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	of, err := c.resource(ctx, o)
+	if kube.IsNoKindMatch(err) {
+		return nil
+	}
+	if err == nil {
+		err = of.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// resource returns the resource of an object, and sets the object's namespace if it lacks one.
+func (c *Offline) resource(ctx context.Context, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	resource, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
+	switch {
+	case err != nil:
+		return nil, err
+	case !resource.Namespaced:
+		return c.client.Resource(resource.GVR), nil
+	case o.GetNamespace() == "":
+		o.SetNamespace(c.namespace)
+	}
+	return c.client.Resource(resource.GVR).Namespace(o.GetNamespace()), nil
+}
+
+// State returns the objects of the cluster, and what is decided for instances that exist. Refused objects are
+// among the problems of the first State after that.
+func (c *Offline) State() preview.Input {
+	problems := c.applier.Problems()
+	in := preview.Input{Decisions: c.decisions.last(), Problems: slices.Clone(problems[c.told:]), Incomplete: !c.settled}
+	c.told = len(problems)
+	exists := map[object.Key]bool{}
+	for _, change := range c.overlay.Changes() {
+		in.Objects = append(in.Objects, preview.Object{After: change.After, Deletion: change.Deletion, Order: change.Order})
+		if change.After != nil {
+			exists[object.KeyOf(change.After)] = true
+		}
+	}
+	for key := range in.Decisions {
+		if !exists[key] {
+			delete(in.Decisions, key)
+		}
+	}
+	for key, why := range c.failures.Messages() {
+		in.Problems = append(in.Problems, preview.Problem{Object: key.String(), Reason: "ReconcileFailed", Message: why})
+	}
+	for _, o := range in.Objects {
+		if o.After != nil {
+			in.Problems = append(in.Problems, slices.DeleteFunc(preview.ProblemsOf(nil, o.After), isUnready)...)
+		}
+	}
+	return in
+}
+
+// isUnready says whether a problem is only that an object is not ready: it is what a simulation has to wait
+// for.
+func isUnready(p preview.Problem) bool { return p.Reason == string(plan.NotReady) }
+
+// Render renders the instances of files without an API server. Other objects of the files are the observed
+// state of objects that the instances consist of, if they have the same kind and name, or else exist
+// besides them.
+func Render(ctx context.Context, o ManagerOptions, files []simulation.Applied, namespace string, timeout time.Duration) ([]preview.Rendered, []preview.Problem, error) {
+	var rendered []preview.Rendered
+	var problems []preview.Problem
+	var observed []simulation.Applied
+	begun := false
+	err := RunOffline(ctx, o, namespace, timeout, func(ctx context.Context, c *Offline) (bool, error) {
+		if !c.Settled() {
+			return false, errors.New("the controllers were still busy when the time was over; raise --wait")
+		}
+		if !begun {
+			begun = true
+			var first []simulation.Applied
+			for _, f := range files {
+				if c.isComposable(f.Object, files) {
+					observed = append(observed, f)
+				} else {
+					first = append(first, f)
+				}
+			}
+			return true, c.Apply(ctx, first...)
+		}
+		rest, met := []simulation.Applied(nil), false
+		for _, f := range observed {
+			exists, err := c.Observe(ctx, f.Object)
+			if err != nil {
+				return false, err
+			}
+			if met = met || exists; !exists {
+				rest = append(rest, f)
+			}
+		}
+		observed = rest
+		switch {
+		case met:
+			return true, nil
+		case len(observed) > 0: // nothing consists of them
+			all := observed
+			observed = nil
+			return true, c.Apply(ctx, all...)
+		}
+		in := c.State()
+		rendered, problems = preview.Render(in), in.Problems
+		return false, nil
+	})
+	return rendered, problems, err
+}
+
+// isComposable says whether an object may be one that an instance consists of: it neither defines a kind nor
+// is of a kind that the files define.
+func (c *Offline) isComposable(o *unstructured.Unstructured, files []simulation.Applied) bool {
+	if simulation.IsDefinition(o) {
+		return false
+	}
+	gvk := o.GroupVersionKind()
+	return !slices.ContainsFunc(files, func(f simulation.Applied) bool { return simulation.Defines(f.Object, gvk.GroupKind()) })
+}
