@@ -147,8 +147,8 @@ func (r *previewRun) step(ctx context.Context, settled bool) (again bool, err er
 			return true, err
 		}
 	}
-	r.plan, err = r.finish(ctx, settled)
-	return false, err
+	r.plan = r.finish(ctx, settled)
+	return false, nil
 }
 
 func keyOfChange(c dryrun.Change) object.Key {
@@ -159,7 +159,7 @@ func keyOfChange(c dryrun.Change) object.Key {
 }
 
 // finish makes the plan of what the overlay has.
-func (r *previewRun) finish(ctx context.Context, settled bool) (preview.Plan, error) {
+func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	objects, changed := r.withoutConcurrent(ctx, r.objects())
 	in := preview.Input{Objects: objects, Decisions: r.decisions.last(), Problems: r.applier.Problems(), Incomplete: !settled}
 	if changed > 0 {
@@ -178,7 +178,7 @@ func (r *previewRun) finish(ctx context.Context, settled bool) (preview.Plan, er
 	if n := r.countBaseline(); n > 0 {
 		in.Notes = append(in.Notes, fmt.Sprintf("%d objects would change without the files too, since the controllers are not running, or are not done; those changes are left out.", n))
 	}
-	return preview.New(in), nil
+	return preview.New(in)
 }
 
 // countBaseline counts the instances and their objects that would change anyway.

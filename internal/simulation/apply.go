@@ -229,8 +229,8 @@ func applyManager(live *unstructured.Unstructured) string {
 	name, size := "", 0
 	for _, e := range live.GetManagedFields() {
 		isOwn := slices.ContainsFunc(ownManagers, func(prefix string) bool { return strings.HasPrefix(e.Manager, prefix) })
-		if e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && !isOwn && e.FieldsV1 != nil && len(e.FieldsV1.Raw) > size {
-			name, size = e.Manager, len(e.FieldsV1.Raw)
+		if e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && !isOwn && e.FieldsV1 != nil && len(e.FieldsV1.GetRawBytes()) > size {
+			name, size = e.Manager, len(e.FieldsV1.GetRawBytes())
 		}
 	}
 	return name
