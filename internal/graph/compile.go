@@ -79,6 +79,8 @@ type draft struct {
 	typed *spec.Schema
 	// env is the environment of the node's expressions, which includes its iterators.
 	env *expr.Env
+	// dimensionEnvs are the environments of the lists of forEach.
+	dimensionEnvs []*expr.Env
 	// broken says that the draft has a problem that makes later passes meaningless for it.
 	broken bool
 }

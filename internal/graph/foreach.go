@@ -56,6 +56,7 @@ func (c *compilation) compileForEach(d *draft) {
 		return
 	}
 	for i, entry := range d.source.ForEach {
+		d.dimensionEnvs = append(d.dimensionEnvs, d.env)
 		if len(entry) != 1 {
 			c.problems.Addf(at.Index(i), "has %d iterators; each entry names one, such as {zone: \"${schema.spec.zones}\"}", len(entry))
 			continue
