@@ -38,6 +38,7 @@ properties:
 		"null":                                   {"text", `null`, ""},
 		"what isn't typed":                       {"text", `raw.x`, ""},
 		"an integer for a string":                {"text", `schema.spec.replicas`, "use string(…)"},
+		"a function's result for an integer":     {"whole", `string(1)`, `in "string(1)" at 1`},
 		"a timestamp for a string":               {"text", `schema.metadata.creationTimestamp`, ""},
 		"a string for a timestamp":               {"moment", `schema.spec.name`, ""},
 		"a computed timestamp":                   {"moment", `schema.metadata.creationTimestamp + duration("1h")`, ""},

@@ -178,15 +178,20 @@ func (e *Env) functionNames() []string {
 
 // startOffset returns the byte offset of a part of a checked expression.
 func startOffset(tree *ast.AST, source string, x ast.Expr) int {
-	start := tree.SourceInfo().GetStartLocation(leftmost(x).ID())
+	x = leftmost(x)
+	start := tree.SourceInfo().GetStartLocation(x.ID())
 	if start == common.NoLocation {
 		return 0
 	}
-	return byteOffset(source, start)
+	at := byteOffset(source, start)
+	if x.Kind() == ast.CallKind && strings.HasSuffix(source[:at], x.AsCall().FunctionName()) {
+		at -= len(x.AsCall().FunctionName())
+	}
+	return at
 }
 
 // leftmost returns the part that an expression begins with: CEL locates a + b at
-// its operator and a.b at its dot.
+// its operator and a.b at its dot. It locates a function at its bracket.
 func leftmost(x ast.Expr) ast.Expr {
 	for {
 		switch x.Kind() {
@@ -203,6 +208,7 @@ func leftmost(x ast.Expr) ast.Expr {
 				x = call.Args()[0]
 				continue
 			}
+			return x
 		default:
 			return x
 		}
