@@ -30,6 +30,7 @@ var layers = [][]string{
 	{"internal/simulation", "internal/deftest"},
 	{"internal/functions", "internal/backup", "internal/observe", "internal/takeover", "internal/webhook"},
 	{"internal/server", "internal/workspace"},
+	{"internal/language"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
 	{"providers", "examples"},
 	{"internal/testkit"},

@@ -126,3 +126,9 @@ func commentEnd(s string, i int) int {
 	}
 	return i + 2
 }
+
+// EndsBefore says whether an expression, of which the text is the beginning without its opening delimiter, ends in the text.
+func EndsBefore(text string) bool {
+	_, problem := expressionEnd(text, 0)
+	return problem == ""
+}

@@ -1,0 +1,75 @@
+package lsp
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/language"
+)
+
+// Limits on messages. In JSON, a text takes up to six times its length.
+const (
+	maxMessageBytes = 6*language.MaxTextBytes + 1<<20
+	maxHeaderBytes  = 4 << 10
+)
+
+// codec frames messages as the protocol does, and bounds them.
+type codec struct{}
+
+// WriteObject writes a message.
+func (codec) WriteObject(w io.Writer, message any) error {
+	raw, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "Content-Length: %d\r\n\r\n", len(raw)); err != nil {
+		return err
+	}
+	_, err = w.Write(raw)
+	return err
+}
+
+// ReadObject reads a message.
+func (codec) ReadObject(r *bufio.Reader, into any) error {
+	length, err := readHeader(r)
+	if err != nil {
+		return err
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// readHeader reads the header of a message and returns the length of its body.
+func readHeader(r *bufio.Reader) (length int, err error) {
+	length = -1
+	for total := 0; ; {
+		line, err := r.ReadSlice('\n')
+		total += len(line)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) || total > maxHeaderBytes:
+			return 0, fmt.Errorf("the header of a message has more than %d bytes", maxHeaderBytes)
+		case err != nil:
+			return 0, err
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":")
+		switch {
+		case name == "" && length < 0:
+			return 0, errors.New("a message has no Content-Length")
+		case name == "":
+			return length, nil
+		case strings.EqualFold(name, "Content-Length"):
+			length, err = strconv.Atoi(strings.TrimSpace(value))
+			if err != nil || length < 0 || length > maxMessageBytes {
+				return 0, fmt.Errorf("the Content-Length %q is not between 0 and %d", strings.TrimSpace(value), maxMessageBytes)
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package language
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// schemaAt returns the schema of a field of an object; nil if it is unknown. Where the object contains another one, such as a template,
+// it continues in the schema of that one's kind.
+func (c *Checked) schemaAt(o map[string]any, path object.Path) *spec.Schema {
+	s := c.schemaOf(gvkOf(o))
+	var v any = o
+	for _, step := range path.Segments() {
+		s = below(s, step)
+		switch step := step.(type) {
+		case string:
+			fields, _ := v.(map[string]any)
+			v = fields[step]
+		case int:
+			items, _ := v.([]any)
+			v = nil
+			if step < len(items) {
+				v = items[step]
+			}
+		}
+		if fields, isObject := v.(map[string]any); isObject && (s == nil || len(s.Properties) == 0) {
+			if inner := c.schemaOf(gvkOf(fields)); inner != nil {
+				s = inner
+			}
+		}
+	}
+	return s
+}
+
+// schemaOf returns the schema of the objects of a kind; nil if it is unknown.
+func (c *Checked) schemaOf(gvk schema.GroupVersionKind) *spec.Schema {
+	if gvk.Kind == "" || gvk.Version == "" {
+		return nil
+	}
+	kind, known := c.lookUp(gvk)
+	if !known || kind.Schema == nil {
+		return nil
+	}
+	out := specschema.WithObjectMeta(kind.Schema)
+	out.Properties["metadata"] = *c.workspace.MetadataSchema()
+	for _, name := range []string{"apiVersion", "kind"} {
+		if p, has := kind.Schema.Properties[name]; has {
+			out.Properties[name] = p
+		}
+	}
+	return out
+}
+
+// below returns the schema of a field or an item.
+func below(s *spec.Schema, step any) *spec.Schema {
+	if s = unwrap(s); s == nil {
+		return nil
+	}
+	if _, isIndex := step.(int); isIndex {
+		if s.Items == nil {
+			return nil
+		}
+		return s.Items.Schema
+	}
+	name, _ := step.(string)
+	if p, has := s.Properties[name]; has {
+		return &p
+	}
+	if s.AdditionalProperties != nil {
+		return s.AdditionalProperties.Schema
+	}
+	return nil
+}
+
+// unwrap returns the schema that an allOf of one gives a description to.
+func unwrap(s *spec.Schema) *spec.Schema {
+	for s != nil && len(s.Type) == 0 && len(s.Properties) == 0 && len(s.AllOf) == 1 {
+		s = &s.AllOf[0]
+	}
+	return s
+}
+
+// typeOf names the type of a schema.
+func typeOf(s *spec.Schema) string {
+	inner := unwrap(s)
+	if inner == nil {
+		return "any value"
+	}
+	intOrString, _ := inner.Extensions.GetBool("x-kubernetes-int-or-string")
+	switch {
+	case intOrString || inner.Format == "int-or-string":
+		return "integer or string"
+	case inner.Items != nil && inner.Items.Schema != nil:
+		return "list of " + typeOf(inner.Items.Schema)
+	case len(inner.Properties) == 0 && inner.AdditionalProperties != nil && inner.AdditionalProperties.Schema != nil:
+		return "map of " + typeOf(inner.AdditionalProperties.Schema)
+	case len(inner.Type) == 0 && len(inner.Properties) > 0:
+		return "object"
+	case len(inner.Type) == 0:
+		return "any value"
+	}
+	return strings.Join(inner.Type, " or ")
+}
+
+// describeField says in Markdown what a schema says of a field.
+func describeField(name string, s *spec.Schema) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "```\n%s: %s\n```\n", name, typeOf(s))
+	inner := unwrap(s)
+	if inner == nil {
+		return b.String()
+	}
+	if doc := cmp.Or(s.Description, inner.Description); doc != "" {
+		b.WriteString("\n" + doc + "\n")
+	}
+	if values := enumOf(inner); len(values) > 0 {
+		b.WriteString("\nOne of: " + strings.Join(values, ", ") + "\n")
+	}
+	if inner.Default != nil {
+		fmt.Fprintf(&b, "\nDefault: `%v`\n", inner.Default)
+	}
+	return b.String()
+}
+
+func enumOf(s *spec.Schema) []string {
+	var out []string
+	for _, v := range s.Enum {
+		out = append(out, fmt.Sprint(v))
+	}
+	if len(out) == 0 && slices.Equal(s.Type, spec.StringOrArray{"boolean"}) {
+		out = []string{"true", "false"}
+	}
+	return out
+}
+
+// fieldsOf lists the fields of a schema, sorted, those that are required first.
+func fieldsOf(s *spec.Schema) []string {
+	s = unwrap(s)
+	if s == nil {
+		return nil
+	}
+	return slices.SortedFunc(maps.Keys(s.Properties), func(a, b string) int {
+		rank := func(name string) int {
+			if slices.Contains(s.Required, name) {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+}
