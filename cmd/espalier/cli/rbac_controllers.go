@@ -44,6 +44,15 @@ func (f *programFlags) add(cmd *cobra.Command) {
 
 // role returns the ClusterRole, roles and bindings that the controllers need in every cluster.
 func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
+	permissions, err := f.needs(to)
+	if err != nil {
+		return nil, err
+	}
+	return rbac.Grant{Name: rbac.ControllersRole, Permissions: permissions, Subjects: to}.Objects(), nil
+}
+
+// needs returns the permissions that the controllers need in every cluster, with the service account.
+func (f *programFlags) needs(to []rbacv1.Subject) ([]rbac.Permission, error) {
 	home := "default"
 	if len(to) > 0 && to[0].Namespace != "" {
 		home = to[0].Namespace
@@ -69,9 +78,5 @@ func (f *programFlags) role(to []rbacv1.Subject) ([]any, error) {
 	if namespace, name, named := strings.Cut(f.certificates, "/"); named {
 		o.Functions.CertificatesSecret = packages.SecretName{Namespace: namespace, Name: name}
 	}
-	permissions, err := server.Needs(o)
-	if err != nil {
-		return nil, err
-	}
-	return rbac.Grant{Name: rbac.ControllersRole, Permissions: permissions, Subjects: to}.Objects(), nil
+	return server.Needs(o)
 }

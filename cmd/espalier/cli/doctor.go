@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/espalier-dev/espalier/internal/doctor"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/manager"
+)
+
+// doctorFlags are the flags of doctor.
+type doctorFlags struct {
+	where      clusterFlags
+	output     string
+	account    string
+	strict     bool
+	stuckAfter time.Duration
+}
+
+func newDoctor() *cobra.Command {
+	var flags doctorFlags
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check an installation, and say what to do about each problem",
+		Long: "Checks the installation in a cluster: versions; whether the controllers run, and their permissions;\n" +
+			"CustomResourceDefinitions; webhooks and their certificates; deletions that do not end; kinds without a\n" +
+			"definition and objects without their instance; and fields that somebody else keeps changing. Below the table,\n" +
+			"each finding has what can be done about it.\n\n" +
+			"It reads with the rights of the caller and changes nothing. What the caller may not read is a finding, too.\n" +
+			"Of Secrets, it reads names and labels only.\n\n" +
+			"Exit codes: 0 if there are no problems; 5 if there are some, or, with --strict, warnings; 1 after a failure;\n" +
+			"2 for invalid arguments.",
+		Example: "  espalier doctor\n" +
+			"  espalier doctor -o json | jq '.[] | select(.severity == \"problem\")'\n" +
+			"  espalier doctor --serviceaccount espalier-system:espalier --strict",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd, flags) },
+	}
+	flags.where.add(cmd)
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "table", "table, json or yaml")
+	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account of the controllers, as NAMESPACE:NAME; by default that of their Deployments")
+	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
+	cmd.Flags().DurationVar(&flags.stuckAfter, "stuck-after", 5*time.Minute, "how long a deletion may take")
+	return cmd
+}
+
+func examine(cmd *cobra.Command, flags doctorFlags) error {
+	if flags.output != "table" && flags.output != "json" && flags.output != "yaml" {
+		return &usageError{fmt.Errorf("--output is table, json or yaml, not %s", flags.output)}
+	}
+	var accounts []rbacv1.Subject
+	if flags.account != "" {
+		account, err := rbac.ParseServiceAccount(flags.account)
+		if err != nil {
+			return &usageError{err}
+		}
+		accounts = append(accounts, account)
+	}
+	manager.SilenceLibraries()
+	config, err := flags.where.config()
+	if err != nil {
+		return err
+	}
+	state, err := gatherInstallation(cmd.Context(), config, accounts)
+	if err != nil {
+		return err
+	}
+	state.Now, state.Program, state.StuckAfter = time.Now(), Version(), flags.stuckAfter
+	found := doctor.Examine(state)
+	raw, err := json.MarshalIndent(found, "", "  ")
+	if err != nil {
+		return err
+	}
+	format := flags.output
+	if format == "table" {
+		format = ""
+	}
+	if err := printExplanation(cmd, format, doctor.Text(found, widthOf(cmd.OutOrStdout())), append(raw, '\n')); err != nil {
+		return err
+	}
+	if worst := doctor.Worst(found); worst == doctor.Problem || flags.strict && worst == doctor.Warning {
+		return &codedError{code: exitNotReady}
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	clientmetadata "k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/espalier-dev/espalier/api/apiextensions"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/doctor"
+	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/webhook"
+)
+
+// maxExamined bounds the objects of one kind that doctor reads.
+const maxExamined = 20_000
+
+// examinedPage is how many objects a list has.
+const examinedPage = 500
+
+// installation reads the state of an installation, with the rights of the caller.
+type installation struct {
+	config   *rest.Config
+	dynamic  dynamic.Interface
+	metadata clientmetadata.Interface
+	typed    kubernetes.Interface
+	mapper   meta.RESTMapper
+	state    doctor.State
+	// programs are the flags of the controllers that were found, by the service account.
+	programs map[rbacv1.Subject]programFlags
+}
+
+// gatherInstallation reads an installation. Without accounts, the permissions of those of the Deployments are checked. The error says that
+// the API server does not answer.
+func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rbacv1.Subject) (doctor.State, error) {
+	i := &installation{config: config, programs: map[rbacv1.Subject]programFlags{}}
+	var problems [4]error
+	i.dynamic, problems[0] = dynamic.NewForConfig(config)
+	i.metadata, problems[1] = clientmetadata.NewForConfig(config)
+	i.typed, problems[2] = kubernetes.NewForConfig(config)
+	if err := errors.Join(problems[:]...); err != nil {
+		return doctor.State{}, err
+	}
+	version, err := i.typed.Discovery().ServerVersion()
+	if err != nil {
+		return doctor.State{}, fmt.Errorf("read the version of the API server: %w", err)
+	}
+	i.state.Server = version.GitVersion
+	i.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(i.typed.Discovery()))
+	for _, account := range accounts {
+		i.programs[account] = programFlags{elect: true, policies: true}
+	}
+	i.readControllers(ctx, len(accounts) == 0)
+	i.readLeases(ctx)
+	i.readRights(ctx)
+	i.readInstalls(ctx)
+	i.readCRDs(ctx)
+	i.readWebhooks(ctx)
+	i.readObjects(ctx)
+	return i.state, nil
+}
+
+// read notes what could not be read; true if it could be.
+func (i *installation) read(what string, err error) bool {
+	if err == nil {
+		return true
+	}
+	i.state.Unread = append(i.state.Unread, doctor.Unread{What: what, Why: err.Error(), Forbidden: apierrors.IsForbidden(err)})
+	return false
+}
+
+// controllersSelector selects the Deployments that 'espalier install' and the Helm chart create.
+const controllersSelector = "app.kubernetes.io/name=espalier,app.kubernetes.io/component=controllers"
+
+func (i *installation) readControllers(ctx context.Context, withAccounts bool) {
+	list, err := i.typed.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: controllersSelector})
+	if !i.read("Deployments of the controllers", err) {
+		return
+	}
+	for _, d := range list.Items {
+		c := doctor.Controller{Namespace: d.Namespace, Name: d.Name, Version: d.Labels["app.kubernetes.io/version"], Wanted: 1, Ready: d.Status.ReadyReplicas}
+		if d.Spec.Replicas != nil {
+			c.Wanted = *d.Spec.Replicas
+		}
+		i.state.Controllers = append(i.state.Controllers, c)
+		if spec := d.Spec.Template.Spec; withAccounts && len(spec.Containers) > 0 {
+			i.programs[rbac.ServiceAccount(d.Namespace, spec.ServiceAccountName)] = programOf(spec.Containers[0].Args)
+		}
+	}
+}
+
+// programOf reads the flags of run that change which permissions the controllers need.
+func programOf(args []string) programFlags {
+	f := programFlags{elect: true, policies: true}
+	for _, arg := range args {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "--leader-elect":
+			f.elect = value != "false"
+		case "--leader-election-namespace":
+			f.leaseNamespace = value
+		case "--webhook-bind-address":
+			f.webhook = true
+		case "--webhook-secret-namespace":
+			f.secret = value
+		case "--function-certificates-secret":
+			f.certificates = value
+		case "--admission-policies":
+			f.policies = value != "false"
+		case "--metrics-secure":
+			f.metricsSecure = value != "false"
+		case "--dialects":
+			_ = f.dialects.Set(value) // an invalid value keeps the program from starting
+		}
+	}
+	return f
+}
+
+func (i *installation) readLeases(ctx context.Context) {
+	list, err := i.typed.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + manager.LeaseName(programName)})
+	if !i.read("Leases of the controllers", err) {
+		return
+	}
+	for _, l := range list.Items {
+		lease := doctor.Lease{Namespace: l.Namespace, Name: l.Name}
+		if l.Spec.HolderIdentity != nil {
+			lease.Holder = *l.Spec.HolderIdentity
+		}
+		if l.Spec.RenewTime != nil {
+			lease.Renewed = l.Spec.RenewTime.Time
+		}
+		if l.Spec.LeaseDurationSeconds != nil {
+			lease.Duration = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+		}
+		i.state.Leases = append(i.state.Leases, lease)
+	}
+}
+
+// readRights asks the API server for each permission of the controllers.
+func (i *installation) readRights(ctx context.Context) {
+	for account, program := range i.programs {
+		needs, err := program.needs([]rbacv1.Subject{account})
+		if !i.read("permissions of "+account.Name, err) {
+			continue
+		}
+		rights := doctor.Rights{Namespace: account.Namespace, Name: account.Name}
+		for _, p := range needs {
+			allowed, err := i.isAllowed(ctx, account, p)
+			if !i.read("permissions of service account "+account.Namespace+"/"+account.Name, err) {
+				return
+			}
+			if !allowed {
+				rights.Missing = append(rights.Missing, p)
+			}
+		}
+		i.state.Rights = append(i.state.Rights, rights)
+	}
+}
+
+func (i *installation) isAllowed(ctx context.Context, account rbacv1.Subject, p rbac.Permission) (bool, error) {
+	resource, subresource, _ := strings.Cut(p.Resource, "/")
+	review, err := i.typed.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Name: p.Name, Namespace: p.Namespace},
+	}}, metav1.CreateOptions{})
+	return err == nil && review.Status.Allowed, err
+}
+
+func (i *installation) readInstalls(ctx context.Context) {
+	found, err := server.Check(ctx, server.ManagerOptions{Options: manager.Options{Name: programName, Config: i.config}})
+	if i.read("CustomResourceDefinitions of Espalier", err) {
+		i.state.Installs = found.Installs
+	}
+}
+
+func (i *installation) readCRDs(ctx context.Context) {
+	for _, o := range i.list(ctx, "CustomResourceDefinitions", crd.Kind.GroupVersion().WithResource("customresourcedefinitions")) {
+		c := &apiextensionsv1.CustomResourceDefinition{}
+		if i.read("CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)) && isServedHere(c) {
+			i.state.CRDs = append(i.state.CRDs, c)
+		}
+	}
+}
+
+// isServedHere says whether a definition of any dialect serves the kind.
+func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
+	_, owned := crd.Owner(c)
+	return owned || slices.ContainsFunc(c.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return strings.HasPrefix(r.APIVersion, apiextensions.Group+"/")
+	})
+}
+
+func (i *installation) readWebhooks(ctx context.Context) {
+	for _, name := range []string{webhook.ConfigurationName, webhook.ForeignName} {
+		configuration, err := i.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || !i.read("ValidatingWebhookConfiguration "+name, err) {
+			continue
+		}
+		for _, w := range configuration.Webhooks {
+			one := doctor.Webhook{
+				Object:   doctor.Object{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration", Name: name},
+				Required: w.FailurePolicy == nil || *w.FailurePolicy == "Fail", CABundle: w.ClientConfig.CABundle, Foreign: name == webhook.ForeignName,
+			}
+			if s := w.ClientConfig.Service; s != nil {
+				one.Service, one.Ready = i.addresses(ctx, s.Namespace, s.Name)
+			}
+			i.state.Webhooks = append(i.state.Webhooks, one)
+		}
+	}
+	for _, c := range i.state.CRDs {
+		if c.Spec.Conversion == nil || c.Spec.Conversion.Webhook == nil || c.Spec.Conversion.Webhook.ClientConfig == nil {
+			continue
+		}
+		client := c.Spec.Conversion.Webhook.ClientConfig
+		one := doctor.Webhook{Object: doctor.Object{Group: crd.Kind.Group, Kind: crd.Kind.Kind, Name: c.Name}, Required: true, CABundle: client.CABundle}
+		if s := client.Service; s != nil {
+			one.Service, one.Ready = i.addresses(ctx, s.Namespace, s.Name)
+		}
+		i.state.Webhooks = append(i.state.Webhooks, one)
+	}
+}
+
+// addresses counts the ready addresses of a service; -1 if they cannot be read.
+func (i *installation) addresses(ctx context.Context, namespace, name string) (service string, ready int) {
+	service = namespace + "/" + name
+	list, err := i.typed.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + name})
+	if !i.read("EndpointSlices of service "+service, err) {
+		return service, -1
+	}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				ready += len(e.Addresses)
+			}
+		}
+	}
+	return service, ready
+}
+
+// readObjects reads definitions, the objects of the kinds that they serve, and what these consist of.
+func (i *installation) readObjects(ctx context.Context) {
+	children := map[schema.GroupVersionKind]bool{}
+	for _, plural := range []string{"resourcegraphdefinitions", "resourcegroups"} {
+		for _, o := range i.list(ctx, plural, v1alpha1.GroupVersion.WithResource(plural)) {
+			i.state.Definitions = append(i.state.Definitions, o)
+			raw, _, _ := unstructured.NestedMap(o.Object, "spec")
+			spec, _ := graph.Read(raw)
+			for _, gvk := range graph.UsedKinds(spec) {
+				children[gvk] = true
+			}
+		}
+	}
+	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions", schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
+	for _, c := range i.state.CRDs {
+		version := servedVersion(c)
+		before := len(i.state.Unread)
+		i.state.Instances = append(i.state.Instances, i.list(ctx, c.Name, schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural})...)
+		if len(i.state.Unread) == before {
+			i.state.InstanceKinds = append(i.state.InstanceKinds, crd.GroupKind(c))
+		}
+		delete(children, crd.GroupKind(c).WithVersion(version)) // they are instances
+	}
+	for _, o := range i.state.Instances {
+		i.addChild(o)
+	}
+	for gvk := range children {
+		i.readChildren(ctx, gvk)
+	}
+}
+
+func servedVersion(c *apiextensionsv1.CustomResourceDefinition) string {
+	for _, v := range c.Spec.Versions {
+		if v.Served {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+func (i *installation) addChild(o *unstructured.Unstructured) {
+	if key, _, ok := inventory.InstanceOf(o); ok {
+		i.state.Children = append(i.state.Children, doctor.Child{Object: o, Instance: doctor.Object{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}})
+	}
+}
+
+// readChildren reads the objects of a kind that say that they are part of an instance: their metadata, and of managed resources all of it.
+func (i *installation) readChildren(ctx context.Context, gvk schema.GroupVersionKind) {
+	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) || !i.read("kind "+gvk.String(), err) {
+		return
+	}
+	options := metav1.ListOptions{LabelSelector: v1alpha1.ApplySetPartOfLabel, Limit: examinedPage}
+	if strings.HasSuffix(gvk.Group, ".espalier.dev") {
+		for _, o := range i.listWith(ctx, gvk.Kind, mapping.Resource, options) {
+			i.addChild(o)
+		}
+		return
+	}
+	for total := 0; total < maxExamined; {
+		list, err := i.metadata.Resource(mapping.Resource).List(ctx, options)
+		if !i.read("objects of kind "+gvk.Kind, err) {
+			return
+		}
+		for _, o := range list.Items {
+			raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o)
+			if !i.read(gvk.Kind+" "+o.Name, err) {
+				continue
+			}
+			child := &unstructured.Unstructured{Object: raw}
+			child.SetGroupVersionKind(gvk)
+			i.addChild(child)
+		}
+		total += len(list.Items)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return
+		}
+	}
+	i.tooMany(gvk.Kind)
+}
+
+func (i *installation) tooMany(what string) {
+	i.state.Unread = append(i.state.Unread, doctor.Unread{What: "more than " + fmt.Sprint(maxExamined) + " objects of " + what, Why: "there are too many"})
+}
+
+// list lists all objects of a resource; none if it is not served.
+func (i *installation) list(ctx context.Context, what string, resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	return i.listWith(ctx, what, resource, metav1.ListOptions{Limit: examinedPage})
+}
+
+func (i *installation) listWith(ctx context.Context, what string, resource schema.GroupVersionResource, options metav1.ListOptions) (out []*unstructured.Unstructured) {
+	for len(out) < maxExamined {
+		list, err := i.dynamic.Resource(resource).List(ctx, options)
+		if apierrors.IsNotFound(err) || !i.read(what, err) {
+			return out
+		}
+		for n := range list.Items {
+			out = append(out, &list.Items[n])
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return out
+		}
+	}
+	i.tooMany(what)
+	return out
+}

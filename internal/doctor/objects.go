@@ -1,0 +1,156 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// deletions finds objects whose deletion does not end.
+func (e *examination) deletions() {
+	known := map[Object]bool{}
+	for _, all := range [][]*unstructured.Unstructured{e.Definitions, e.Instances} {
+		for _, o := range all {
+			known[objectOf(o)] = true
+			e.deletion(o, fmt.Sprintf("espalier blockers %s %s", kindArgument(objectOf(o)), o.GetName())+inNamespace(o.GetNamespace()))
+		}
+	}
+	for _, c := range e.Children {
+		if known[objectOf(c.Object)] {
+			continue // an instance that is a part of another one
+		}
+		e.deletion(c.Object, fmt.Sprintf("espalier blockers %s %s", kindArgument(c.Instance), c.Instance.Name)+inNamespace(c.Instance.Namespace))
+	}
+	for _, c := range e.CRDs {
+		if since, stuck := e.isStuck(timeOf(c.DeletionTimestamp), c.DeletionTimestamp != nil); stuck {
+			o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
+			e.add(Problem, "deletions", o, fmt.Sprintf("kubectl get %s.%s -A: it waits for these objects", c.Spec.Names.Plural, c.Spec.Group), "it is being deleted since %s", since)
+		}
+	}
+	e.fine("deletions", "none takes longer than %s", e.StuckAfter)
+}
+
+func (e *examination) deletion(o *unstructured.Unstructured, remedy string) {
+	at := o.GetDeletionTimestamp()
+	if at == nil {
+		return
+	}
+	since, stuck := e.isStuck(at.Time, true)
+	if !stuck {
+		return
+	}
+	held := ""
+	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
+		held = ", held by " + strings.Join(finalizers, ", ")
+	}
+	one := objectOf(o)
+	e.add(Problem, "deletions", &one, remedy, "it is being deleted since %s%s", since, held)
+}
+
+func (e *examination) isStuck(at time.Time, deleted bool) (since string, stuck bool) {
+	return at.UTC().Format(time.RFC3339), deleted && e.Now.Sub(at) >= e.StuckAfter
+}
+
+func kindArgument(o Object) string {
+	return strings.TrimSuffix(strings.ToLower(o.Kind)+"."+o.Group, ".")
+}
+
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " -n " + namespace
+}
+
+// orphans finds kinds without a definition, and objects without the instance that they belong to.
+func (e *examination) orphans() {
+	for _, c := range e.CRDs {
+		owner, owned := crd.Owner(c)
+		if !owned || e.hasDefinition(owner) {
+			continue
+		}
+		count := 0
+		for _, i := range e.Instances {
+			if i.GroupVersionKind().GroupKind() == crd.GroupKind(c) {
+				count++
+			}
+		}
+		o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
+		e.add(Warning, "orphans", o, "apply the definition again; or delete the objects of the kind and then: kubectl delete crd "+c.Name,
+			"its definition %s is gone: its %d objects are not reconciled", strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/"), count)
+	}
+	known := map[Object]bool{}
+	for _, i := range e.Instances {
+		known[objectOf(i)] = true
+	}
+	for _, c := range e.Children {
+		if known[c.Instance] || !slices.Contains(e.InstanceKinds, c.Instance.groupKind()) {
+			continue
+		}
+		o := objectOf(c.Object)
+		e.add(Warning, "orphans", &o, fmt.Sprintf("if nothing needs it: kubectl delete %s %s", kindArgument(o), o.Name)+inNamespace(o.Namespace), "it belongs to %s, which is gone", c.Instance)
+	}
+	e.fine("orphans", "every kind has its definition, and every object its instance")
+}
+
+func (e *examination) hasDefinition(d object.Definition) bool {
+	return slices.ContainsFunc(e.Definitions, func(o *unstructured.Unstructured) bool {
+		return o.GetName() == d.Name && o.GetNamespace() == d.Namespace && o.GroupVersionKind().Group == v1alpha1.GroupVersion.Group
+	})
+}
+
+// contested finds fields that somebody else keeps changing.
+func (e *examination) contested() {
+	for _, i := range e.Instances {
+		problems, _, _ := unstructured.NestedSlice(i.Object, "status", report.ProblemsField)
+		for _, p := range problems {
+			one, _ := p.(map[string]any)
+			reason, _ := one["reason"].(string)
+			if reason != string(plan.DriftContested) && reason != string(plan.FieldConflict) {
+				continue
+			}
+			o := objectOf(i)
+			e.add(Problem, "contested", &o, fmt.Sprintf("espalier why %s %s", kindArgument(o), o.Name)+inNamespace(o.Namespace)+"; stop the other writer, or set driftPolicy: Ignore for the resource", "resource %v: %v", one["node"], one["message"])
+		}
+	}
+	for _, c := range e.Children {
+		conditions, _, _ := unstructured.NestedSlice(c.Object.Object, "status", "conditions")
+		for _, condition := range conditions {
+			one, _ := condition.(map[string]any)
+			if one["reason"] == resource.Contested {
+				o := objectOf(c.Object)
+				e.add(Problem, "contested", &o, "stop the other client of the external API, or move the field to initProvider", "%v", one["message"])
+			}
+		}
+	}
+	e.fine("contested", "nobody else changes fields of the controllers")
+}
+
+func (e *examination) unread() {
+	for _, u := range e.Unread {
+		remedy := "see whether the API server is healthy: kubectl get --raw '/readyz?verbose'"
+		if u.Forbidden {
+			remedy = "run espalier doctor as a user who may read it"
+		}
+		e.add(Warning, "unread", nil, remedy, "%s could not be read, and was not checked: %s", u.What, u.Why)
+	}
+}
+
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}

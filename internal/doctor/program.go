@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/serving/install"
+)
+
+func (e *examination) versions() {
+	for _, c := range e.Controllers {
+		if c.Version != "" && e.Program != "" && strings.TrimPrefix(c.Version, "v") != strings.TrimPrefix(e.Program, "v") {
+			e.add(Warning, "versions", &Object{Group: "apps", Kind: "Deployment", Namespace: c.Namespace, Name: c.Name},
+				"use the program of that version, or upgrade: espalier install --image IMAGE | kubectl apply --server-side -f -",
+				"the controllers have version %s, and this program has %s", c.Version, e.Program)
+		}
+	}
+	e.fine("versions", "Kubernetes %s, Espalier %s", e.Server, e.Program)
+}
+
+// expiredAfter is how long after its duration a lease still counts as renewed: clocks differ.
+const expiredAfter = 30 * time.Second
+
+func (e *examination) controllers() {
+	running := 0
+	for _, c := range e.Controllers {
+		o := &Object{Group: "apps", Kind: "Deployment", Namespace: c.Namespace, Name: c.Name}
+		switch {
+		case c.Wanted == 0:
+			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=2", c.Name, c.Namespace), "it has no replicas")
+		case c.Ready == 0:
+			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "none of its %d replicas is ready", c.Wanted)
+		case c.Ready < c.Wanted:
+			e.add(Warning, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of its %d replicas are ready", c.Ready, c.Wanted)
+		}
+		if c.Ready > 0 {
+			running++
+		}
+	}
+	for _, l := range e.Leases {
+		o := &Object{Group: "coordination.k8s.io", Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
+		if late := e.Now.Sub(l.Renewed); l.Holder != "" && late > l.Duration+expiredAfter {
+			e.add(Problem, "controllers", o, "start the controllers: espalier run, or see why their pods do not run", "no controllers have renewed it for %s; the last ones were %s", late.Round(time.Second), l.Holder)
+		} else if l.Holder != "" {
+			running++
+		}
+	}
+	if running == 0 && len(e.Controllers)+len(e.Leases) == 0 {
+		e.add(Warning, "controllers", nil, "espalier install --image IMAGE | kubectl apply --server-side -f -, or espalier run", "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
+	}
+	e.fine("controllers", "they run")
+}
+
+// maxNamedPermissions bounds the permissions that a message names.
+const maxNamedPermissions = 5
+
+func (e *examination) rights() {
+	for _, r := range e.Rights {
+		if len(r.Missing) == 0 {
+			continue
+		}
+		lacks := rbac.Describe(r.Missing)
+		if more := len(lacks) - maxNamedPermissions; more > 0 {
+			lacks = append(lacks[:maxNamedPermissions:maxNamedPermissions], fmt.Sprintf("and %d more", more))
+		}
+		account := rbac.ServiceAccount(r.Namespace, r.Name)
+		e.add(Problem, "rights", &Object{Kind: "ServiceAccount", Namespace: r.Namespace, Name: r.Name},
+			"espalier rbac --controllers "+rbac.SubjectFlag(account)+" | kubectl apply -f -", "the controllers lack: %s", strings.Join(lacks, "; "))
+	}
+	if len(e.Rights) > 0 {
+		e.fine("rights", "the controllers have all permissions that they need in every cluster")
+	}
+}
+
+func (e *examination) crds() {
+	for _, s := range e.Installs {
+		o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: s.Wanted.GetName()}
+		switch s.Action {
+		case install.Create:
+			e.add(Problem, "crds", o, "start the controllers, which install it: espalier run --check shows what they would do", "it is not installed")
+		case install.Update:
+			e.add(Warning, "crds", o, "start controllers of this version, which update it", "it is of another version of Espalier")
+		case install.Refused:
+			e.add(Problem, "crds", o, "espalier takeover --plan", "%s", s.Problem)
+		case install.KeepForeign:
+			if missing := append(slices.Clone(s.MissingVersions), s.MissingFields...); len(missing) > 0 {
+				e.add(Warning, "crds", o, "espalier takeover --plan", "another program installed it, and it lacks %s", strings.Join(missing, ", "))
+			}
+		case install.Unchanged:
+		}
+	}
+	for _, c := range e.CRDs {
+		e.condition(c)
+	}
+	e.fine("crds", "all are established")
+}
+
+// condition checks whether the API server serves a kind.
+func (e *examination) condition(c *apiextensionsv1.CustomResourceDefinition) {
+	o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
+	for _, condition := range c.Status.Conditions {
+		isBad := condition.Status == apiextensionsv1.ConditionFalse && (condition.Type == apiextensionsv1.Established || condition.Type == apiextensionsv1.NamesAccepted)
+		isNonStructural := condition.Type == apiextensionsv1.NonStructuralSchema && condition.Status == apiextensionsv1.ConditionTrue
+		if isBad || isNonStructural {
+			e.add(Problem, "crds", o, "kubectl describe crd "+c.Name, "the API server does not serve it: %s: %s", condition.Reason, condition.Message)
+			return
+		}
+	}
+}
+
+func (e *examination) webhooks() {
+	for _, w := range e.Webhooks {
+		o := w.Object
+		effect := "requests continue without it"
+		severity := Warning
+		if w.Required {
+			effect, severity = "requests that need it fail", Problem
+		}
+		if w.Foreign {
+			e.add(Warning, "webhooks", &o, "espalier run --replace-crossplane-webhook, once Crossplane has stopped", "Crossplane installed it, and the API server calls Crossplane's webhook before it deletes objects in use")
+		}
+		if w.Service != "" && w.Ready == 0 {
+			namespace, name, _ := strings.Cut(w.Service, "/")
+			e.add(severity, "webhooks", &o, fmt.Sprintf("kubectl get endpointslices -n %s -l kubernetes.io/service-name=%s; start the controllers with --webhook-bind-address, or delete the configuration: %s", namespace, name, deleteCommand(o)),
+				"its service %s has no ready address: %s", w.Service, effect)
+		}
+		if len(w.CABundle) == 0 && !w.Foreign {
+			e.add(severity, "webhooks", &o, "start the controllers, which set it", "it has no caBundle, so that the API server does not trust the webhook: %s", effect)
+		}
+	}
+	e.fine("webhooks", "%d are configured", len(e.Webhooks))
+}
+
+func deleteCommand(o Object) string {
+	return "kubectl delete " + strings.ToLower(o.Kind) + " " + o.Name
+}
+
+// expiresSoon is when a certificate is reported before it expires. The controllers renew theirs earlier.
+const expiresSoon = 7 * 24 * time.Hour
+
+func (e *examination) certificates() {
+	for _, w := range e.Webhooks {
+		if len(w.CABundle) == 0 {
+			continue
+		}
+		o := w.Object
+		until, err := validUntil(w.CABundle)
+		switch left := until.Sub(e.Now); {
+		case err != nil:
+			e.add(Problem, "certificates", &o, "start the controllers, which set it", "its caBundle cannot be read: %v", err)
+		case left <= 0:
+			e.add(Problem, "certificates", &o, "restart the controllers, which issue another one; with --webhook-certificates, renew that one", "its certificate expired at %s", until.UTC().Format(time.RFC3339))
+		case left < expiresSoon:
+			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with --webhook-certificates, renew that one", "its certificate expires at %s", until.UTC().Format(time.RFC3339))
+		}
+	}
+	if len(e.Webhooks) > 0 {
+		e.fine("certificates", "all are valid for more than %d days", expiresSoon/(24*time.Hour))
+	}
+}
+
+// validUntil is the last time at which any certificate of a bundle is valid.
+func validUntil(bundle []byte) (until time.Time, err error) {
+	for {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			break
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return until, err
+		}
+		if c.NotAfter.After(until) {
+			until = c.NotAfter
+		}
+	}
+	if until.IsZero() {
+		return until, fmt.Errorf("it has no certificate")
+	}
+	return until, nil
+}
