@@ -213,7 +213,7 @@ func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Log: o.Log.WithName("introspect")}
 }
 
 func (l leaderRunnable) NeedLeaderElection() bool { return true }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,5 +69,21 @@ func (q *workQueue) counts() map[schema.GroupKind]kindCounts {
 		n := out[kind]
 		out[kind] = kindCounts{n.depth + k.depth, n.active + k.active, n.failing + k.failing}
 	}
+	return out
+}
+
+// Stats are the requests of a kind: Depth wait, Active are being reconciled, and Retries failed last and are repeated.
+type Stats struct {
+	Kind                   schema.GroupKind
+	Depth, Active, Retries int
+}
+
+// Stats returns the numbers of all kinds that controllers run for, sorted.
+func (e *Engine) Stats() []Stats {
+	var out []Stats
+	for kind, n := range e.queue.counts() {
+		out = append(out, Stats{kind, n.depth, n.active, n.failing})
+	}
+	slices.SortFunc(out, func(a, b Stats) int { return cmp.Compare(a.Kind.String(), b.Kind.String()) })
 	return out
 }

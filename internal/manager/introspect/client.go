@@ -18,6 +18,7 @@ import (
 
 const (
 	watchesPath = "/watches"
+	queuesPath  = "/queues"
 
 	requestLimit = 10 * time.Second
 	answerLimit  = 64 << 20 // bytes: room for more than a hundred thousand watches
@@ -32,6 +33,17 @@ func (e *NotListeningError) Error() string { return "no program listens on " + e
 // error is a NotListeningError. It refuses a socket in a directory that other users can write
 // to: any of them could be listening.
 func ListWatches(ctx context.Context, path string) ([]Watch, error) {
+	return list(ctx, path, watchesPath, "watches", decode)
+}
+
+// ListQueues returns the queues of the program that listens on a socket, as ListWatches does the watches.
+func ListQueues(ctx context.Context, path string) ([]Queue, error) {
+	return list(ctx, path, queuesPath, "queues", func(from io.Reader, limit int64) (queues []Queue, err error) {
+		return queues, decodeInto(&queues, "queues", from, limit)
+	})
+}
+
+func list[T any](ctx context.Context, path, of, what string, decode func(io.Reader, int64) ([]T, error)) ([]T, error) {
 	path, err := socketPath(path)
 	if err != nil {
 		return nil, err
@@ -43,25 +55,25 @@ func ListWatches(ctx context.Context, path string) ([]Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := get(ctx, path)
+	response, err := get(ctx, path, of)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, &NotListeningError{path}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list watches from %s: %w", path, err)
+		return nil, fmt.Errorf("list %s from %s: %w", what, path, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the program that listens on %s responded %s; it may be another version of espalier", path, response.Status)
 	}
-	watches, err := decode(response.Body, answerLimit)
+	out, err := decode(response.Body, answerLimit)
 	if err != nil {
-		return nil, fmt.Errorf("list watches from %s: %w", path, err)
+		return nil, fmt.Errorf("list %s from %s: %w", what, path, err)
 	}
-	return watches, nil
+	return out, nil
 }
 
-func get(ctx context.Context, socket string) (*http.Response, error) {
+func get(ctx context.Context, socket, of string) (*http.Response, error) {
 	client := http.Client{
 		Timeout: requestLimit, // until the response is read
 		Transport: &http.Transport{
@@ -71,7 +83,7 @@ func get(ctx context.Context, socket string) (*http.Response, error) {
 			},
 		},
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://espalier"+watchesPath, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://espalier"+of, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -84,17 +96,20 @@ func get(ctx context.Context, socket string) (*http.Response, error) {
 }
 
 // decode reads a response of at most limit bytes.
-func decode(from io.Reader, limit int64) ([]Watch, error) {
+func decode(from io.Reader, limit int64) (watches []Watch, err error) {
+	return watches, decodeInto(&watches, "watches", from, limit)
+}
+
+func decodeInto(out any, what string, from io.Reader, limit int64) error {
 	raw, err := io.ReadAll(io.LimitReader(from, limit+1))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if int64(len(raw)) > limit {
-		return nil, fmt.Errorf("the response is longer than %d bytes", limit)
+		return fmt.Errorf("the response is longer than %d bytes", limit)
 	}
-	var watches []Watch
-	if err := json.Unmarshal(raw, &watches); err != nil {
-		return nil, fmt.Errorf("the response is not a list of watches: %w", err)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return fmt.Errorf("the response is not a list of %s: %w", what, err)
 	}
-	return watches, nil
+	return nil
 }

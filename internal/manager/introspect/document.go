@@ -3,6 +3,7 @@ package introspect
 import (
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
@@ -44,3 +45,22 @@ func Watches(stats []watch.KindStats) []Watch {
 
 // Unavailable reports whether the kind cannot be watched now.
 func (w Watch) Unavailable() bool { return w.State == string(watch.Unavailable) }
+
+// Queue is the queue of a kind in the response. Programs read it: fields may be added, and none changes its name or meaning.
+type Queue struct {
+	Group string `json:"group"`
+	Kind  string `json:"kind"`
+	// Depth counts the objects that wait, Active those that are being reconciled, and Retries those whose last reconcile failed.
+	Depth   int `json:"depth"`
+	Active  int `json:"active"`
+	Retries int `json:"retries"`
+}
+
+// Queues converts the numbers of queues. The result is never nil.
+func Queues(stats []queue.Stats) []Queue {
+	out := make([]Queue, 0, len(stats))
+	for _, s := range stats {
+		out = append(out, Queue{Group: s.Kind.Group, Kind: s.Kind.Kind, Depth: s.Depth, Active: s.Active, Retries: s.Retries})
+	}
+	return out
+}

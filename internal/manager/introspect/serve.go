@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
@@ -21,10 +22,11 @@ const (
 	retryInterval = 10 * time.Second
 )
 
-// Server serves the watches of this program on a socket.
+// Server serves the watches and the queues of this program on a socket.
 type Server struct {
 	Path    string
 	Watches func() []watch.KindStats
+	Queues  func() []queue.Stats
 	Log     logr.Logger
 
 	retryInterval time.Duration // the constant by default
@@ -93,6 +95,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+watchesPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(Watches(s.Watches())) // the client has disconnected
+	})
+	mux.HandleFunc("GET "+queuesPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(Queues(s.Queues())) // the client has disconnected
 	})
 	return mux
 }
