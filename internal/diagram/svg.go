@@ -57,6 +57,18 @@ func (l Layout) drawEdge(b *strings.Builder, e PlacedEdge) {
 	if e.Dashed {
 		class += " later"
 	}
+	fmt.Fprintf(b, `  <path class="%s" d="%s" marker-end="url(#arrow)"><title>%s</title></path>`+"\n", class, e.Path(), xmlText(e.From+" → "+e.To))
+	if e.Label != "" {
+		from, to := e.Points[(len(e.Points)-1)/2], e.Points[len(e.Points)/2]
+		if from == to {
+			to = e.Points[len(e.Points)/2+1]
+		}
+		fmt.Fprintf(b, `  <text class="label" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (from.X+to.X)/2, (from.Y+to.Y)/2-4, xmlText(short(e.Label)))
+	}
+}
+
+// Path is the way of the edge, as the d of a path in SVG.
+func (e PlacedEdge) Path() string {
 	path := fmt.Sprintf("M%d %d", e.Points[0].X, e.Points[0].Y)
 	for i := 1; i < len(e.Points); i++ {
 		from, to := e.Points[i-1], e.Points[i]
@@ -67,14 +79,7 @@ func (l Layout) drawEdge(b *strings.Builder, e PlacedEdge) {
 		middle := (from.X + to.X) / 2
 		path += fmt.Sprintf(" C%d %d %d %d %d %d", middle, from.Y, middle, to.Y, to.X, to.Y)
 	}
-	fmt.Fprintf(b, `  <path class="%s" d="%s" marker-end="url(#arrow)"><title>%s</title></path>`+"\n", class, path, xmlText(e.From+" → "+e.To))
-	if e.Label != "" {
-		from, to := e.Points[(len(e.Points)-1)/2], e.Points[len(e.Points)/2]
-		if from == to {
-			to = e.Points[len(e.Points)/2+1]
-		}
-		fmt.Fprintf(b, `  <text class="label" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", (from.X+to.X)/2, (from.Y+to.Y)/2-4, xmlText(short(e.Label)))
-	}
+	return path
 }
 
 func (n PlacedNode) draw(b *strings.Builder) {

@@ -10,6 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
+// AdviceOn lists what a person can do about an object that is not gone.
+func AdviceOn(h report.BlockedObject) []string { return advice(h) }
+
 // advice lists what a person can do about an object that is not gone; each entry is enough
 // on its own.
 func advice(h report.BlockedObject) []string {
@@ -80,6 +83,9 @@ func espalierCommand(verb string, o report.Object) string {
 // Arguments returns the arguments that name an object for kubectl and for espalier, such
 // as "vpc.kro.run main -n prod".
 func Arguments(o *unstructured.Unstructured) string { return arguments(report.ObjectOf(o)) }
+
+// ArgumentsOf returns the arguments that name an object for kubectl and for espalier.
+func ArgumentsOf(o report.Object) string { return arguments(o) }
 
 func arguments(o report.Object) string {
 	text := strings.ToLower(o.Key().GroupKind().String()) + " " + o.Name

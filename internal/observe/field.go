@@ -237,11 +237,19 @@ func (v FieldValue) text() string {
 	case !v.Exists:
 		return "is not set"
 	}
+	return "is " + v.ValueText(maxValue)
+}
+
+// ValueText is the value as JSON, truncated to a number of characters. A hidden value is not in it.
+func (v FieldValue) ValueText(limit int) string {
+	if v.Hidden {
+		return "(hidden)"
+	}
 	raw, err := json.Marshal(v.Value)
 	if err != nil {
 		return "cannot be shown: " + err.Error()
 	}
-	return "is " + Truncate(string(raw), maxValue)
+	return Printable(Truncate(string(raw), limit))
 }
 
 func (m FieldManager) text(now time.Time) string {

@@ -32,6 +32,8 @@ type ClusterState struct {
 	Children map[string][]*unstructured.Unstructured
 	// Definitions holds the definitions of the instances' kinds that could be read.
 	Definitions map[types.NamespacedName]*unstructured.Unstructured
+	// Unreadable says of which kinds objects are missing, since the reader may not list or watch them, sorted.
+	Unreadable []string
 }
 
 // Gone reports whether the root of the tree does not exist any more.

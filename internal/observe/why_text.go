@@ -71,7 +71,7 @@ func (c cause) advice() []string {
 		return advice(n.Removal.RootCause())
 	}
 	instance := c.parent.object()
-	if n.Instance {
+	if n.Instance || c.parent.Kind == "" {
 		instance = n.object()
 	}
 	switch reason {

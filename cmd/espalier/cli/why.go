@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
@@ -150,7 +149,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 		return err
 	}
 	definition, place := definitionOf(state, files)
-	explained := observe.ExplainField(o, path, state, compiledOf(definition))
+	explained := observe.ExplainField(o, path, state, observe.Compile(definition))
 	if definition != nil {
 		explained.Definition = definition.GetKind() + " " + definition.GetName()
 		explained.File = place(explained.Place)
@@ -192,15 +191,4 @@ func definitionOf(state observe.ClusterState, files []*workspace.File) (definiti
 		}
 	}
 	return state.Definitions[name], func(object.Path) string { return "" }
-}
-
-// compiledOf compiles a definition without the schemas of kinds; nil if that fails.
-func compiledOf(definition *unstructured.Unstructured) *graph.Graph {
-	if definition == nil {
-		return nil
-	}
-	raw, _, _ := unstructured.NestedMap(definition.Object, "spec")
-	spec, _ := graph.Read(raw)
-	compiled, _ := graph.Compile(spec, graph.Kinds{}, graph.WithSecretOutputs(graph.WarnOfSecretOutputs))
-	return compiled
 }

@@ -2,11 +2,14 @@ package follow
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -21,16 +24,25 @@ type follower struct {
 	cluster *Cluster
 	target  Target
 	changed chan struct{} // has room for one signal
-	root    cache.SharedInformer
+	root    *watching
 	watched map[lookup]watchedLookup
 	read    definitions
 	running sync.WaitGroup
 }
 
 type watchedLookup struct {
-	informer cache.SharedInformer
-	stop     context.CancelFunc
+	*watching
+	stop context.CancelFunc
 }
+
+// watching is an informer, and why it cannot read: then it has synced with what it has.
+type watching struct {
+	cache.SharedInformer
+	refused atomic.Pointer[error]
+}
+
+// HasSynced reports whether all has been read that can be.
+func (w *watching) HasSynced() bool { return w.SharedInformer.HasSynced() || w.refused.Load() != nil }
 
 // kindRetryInterval is how often unknown kinds are looked up again.
 const kindRetryInterval = time.Second
@@ -64,6 +76,9 @@ func (c *Cluster) Follow(ctx context.Context, t Target, states chan<- observe.Cl
 		if !f.root.HasSynced() {
 			continue
 		}
+		if refused := f.root.refused.Load(); refused != nil {
+			return fmt.Errorf("watch %s: %w", t, *refused)
+		}
 		state, complete, err := f.readState(ctx)
 		if err != nil {
 			return err
@@ -95,7 +110,7 @@ func (f *follower) readState(ctx context.Context) (state observe.ClusterState, c
 		}
 	}
 	state = f.target.newState(roots)
-	wanted := map[lookup]bool{}
+	wanted, unreadable := map[lookup]bool{}, map[string]bool{}
 	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
 		f.read.read(ctx, f.cluster, open[0])
 		places, all, err := f.cluster.Kinds.lookupsBelow(open[0], f.target)
@@ -108,7 +123,11 @@ func (f *follower) readState(ctx context.Context) (state observe.ClusterState, c
 				continue
 			}
 			wanted[at] = true
-			for _, child := range f.listAndWatch(ctx, at) {
+			children, refused := f.listAndWatch(ctx, at)
+			if refused {
+				unreadable[at.String()] = true
+			}
+			for _, child := range children {
 				at.addTo(&state, child)
 				open = append(open, child)
 			}
@@ -121,46 +140,55 @@ func (f *follower) readState(ctx context.Context) (state observe.ClusterState, c
 		}
 	}
 	state.Definitions = maps.Clone(f.read) // the receiver keeps the state
+	state.Unreadable = slices.Sorted(maps.Keys(unreadable))
 	return state, complete, nil
 }
 
 // synced reports whether all watches have synced.
 func (f *follower) synced() bool {
 	for _, p := range f.watched {
-		if !p.informer.HasSynced() {
+		if !p.HasSynced() {
 			return false
 		}
 	}
 	return true
 }
 
-// listAndWatch returns the objects of a lookup, and starts to watch it.
-func (f *follower) listAndWatch(ctx context.Context, l lookup) []*unstructured.Unstructured {
+// listAndWatch returns the objects of a lookup, and starts to watch it. Refused is true if they may not be read.
+func (f *follower) listAndWatch(ctx context.Context, l lookup) (out []*unstructured.Unstructured, refused bool) {
 	p, ok := f.watched[l]
 	if !ok {
-		watching, stop := context.WithCancel(ctx)
-		p = watchedLookup{stop: stop, informer: f.watch(watching, l, func(o *metav1.ListOptions) { o.LabelSelector = l.selector() })}
+		until, stop := context.WithCancel(ctx)
+		p = watchedLookup{stop: stop, watching: f.watch(until, l, func(o *metav1.ListOptions) { o.LabelSelector = l.selector() })}
 		f.watched[l] = p
 	}
-	var out []*unstructured.Unstructured
-	for _, o := range p.informer.GetStore().List() {
+	for _, o := range p.GetStore().List() {
 		if child, ok := o.(*unstructured.Unstructured); ok {
 			out = append(out, child)
 		}
 	}
-	return out
+	return out, p.refused.Load() != nil
 }
 
 // watch starts an informer that signals the follower after each event, and once when it has
 // synced.
-func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListOptions)) cache.SharedInformer {
+func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListOptions)) *watching {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.cluster.Client, l.resource, l.namespace, 0, cache.Indexers{}, tweak).Informer()
+	out := &watching{SharedInformer: informer}
 	wake := func() {
 		select {
 		case f.changed <- struct{}{}:
 		default: // a signal is pending
 		}
 	}
+	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) { // it has not started
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			out.refused.Store(&err)
+			wake()
+			return
+		}
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+	})
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { wake() },
 		UpdateFunc: func(any, any) { wake() },
@@ -172,8 +200,9 @@ func (f *follower) watch(ctx context.Context, l lookup, tweak func(*metav1.ListO
 	f.running.Go(func() { informer.RunWithContext(ctx) })
 	f.running.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			out.refused.Store(nil) // the permission was granted
 			wake()
 		}
 	})
-	return informer
+	return out
 }

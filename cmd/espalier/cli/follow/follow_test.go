@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
@@ -173,6 +176,48 @@ func TestALaterObjectOfTheSameNameIsNotFollowed(t *testing.T) {
 	target.UID = first
 	if _, err := f.cluster.Gather(ctx, target); err == nil {
 		t.Error("the first is found, though it is gone")
+	}
+}
+
+// TestFollowWithoutPermissions follows as a user who may read ConfigMaps and no Secrets.
+func TestFollowWithoutPermissions(t *testing.T) {
+	f := setUp(t)
+	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
+	defer stop()
+	user := "reader-" + f.namespace
+	f.Apply(t, fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: %[1]s}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]
+`, f.namespace, user))
+	f.apply(t, "ConfigMap", "top", "one", "", "ConfigMap,Secret")
+	f.apply(t, "Secret", "low", "", "one", "")
+	config := rest.CopyConfig(testkit.Server(t))
+	config.Impersonate.UserName = user
+	var err error
+	if f.cluster, err = follow.New(config); err != nil {
+		t.Fatal(err)
+	}
+	f.begin(ctx, t, anybody)
+	want := []string{"secrets in namespace " + f.namespace}
+	for last := (observe.ClusterState{}); !slices.Equal(last.Unreadable, want) || namesOf(last) != "top"; {
+		select {
+		case last = <-f.states:
+		case err := <-f.ended:
+			t.Fatalf("it ended with %v", err)
+		case <-ctx.Done():
+			t.Fatalf("last was %s without %v", namesOf(last), last.Unreadable)
+		}
+	}
+	if err := f.cluster.Follow(ctx, follow.Target{Mapping: f.mapping, Namespace: f.namespace, Name: "low"}, f.states); !apierrors.IsForbidden(err) {
+		t.Errorf("following what may not be read ends with %v", err)
 	}
 }
 

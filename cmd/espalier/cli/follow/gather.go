@@ -34,6 +34,14 @@ func (l lookup) selector() string {
 	return v1alpha1.ApplySetPartOfLabel + "=" + l.set
 }
 
+// String names what is looked up.
+func (l lookup) String() string {
+	if l.namespace == "" {
+		return l.resource.GroupResource().String()
+	}
+	return l.resource.GroupResource().String() + " in namespace " + l.namespace
+}
+
 // addTo adds an object of the lookup to a state.
 func (l lookup) addTo(w *observe.ClusterState, o *unstructured.Unstructured) {
 	if l.definition != "" {
