@@ -1,0 +1,46 @@
+package ui
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/internal/observe/page"
+)
+
+// Ref names an object, or all objects of a kind.
+type Ref struct {
+	schema.GroupKind
+	Namespace, Name string
+}
+
+// Cluster reads with the permissions of one viewer. Each function sends the state once it is read and then after changes, as one if
+// the receiver is busy, until the context ends; then all its watches have ended. An error says that nothing can be read.
+type Cluster interface {
+	// Definitions sends all definitions with the counts of their instances.
+	Definitions(ctx context.Context, states chan<- Definitions) error
+	// Definition sends one definition with its revisions.
+	Definition(ctx context.Context, of Ref, states chan<- Definition) error
+	// Instances sends the objects of a kind, without their specs.
+	Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error
+	// Tree sends the tree of an object. It returns nil after it has sent a state without the object.
+	Tree(ctx context.Context, of Ref, states chan<- observe.ClusterState) error
+	// Program returns the watches and queues of the running controllers.
+	Program(ctx context.Context) ([]page.Watch, []page.Queue, error)
+}
+
+// Definitions are all definitions, and what could not be read.
+type Definitions struct {
+	All      []page.DefinitionFacts
+	Problems []string
+}
+
+// Definition is a definition with its revisions; Problem is why these could not be read.
+type Definition struct {
+	page.DefinitionFacts
+	Revisions []*rev.GraphRevision
+	Problem   string
+}
