@@ -1,0 +1,139 @@
+// Package ui shows the page of `espalier ui` in Chromium, with a cluster of its own values and with a real API server.
+//
+// ESPALIER_TEST_SCREENSHOTS is a directory for pictures of the pages, for people to look at.
+package ui
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+
+// browser is Chromium with one page.
+type browser struct {
+	ctx context.Context
+	// foreign are requests to anywhere but the page's server, and problems are messages of the console.
+	requests *recorder
+}
+
+// newBrowser starts Chromium. Where none is installed, the test is skipped.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("Chromium is not installed: apt-get install chromium")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1400, 1000),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	ctx, cancel := context.WithTimeout(ctx, testkit.Timeout)
+	t.Cleanup(cancel)
+	b := &browser{ctx: ctx, requests: &recorder{}}
+	b.run(t, chromedp.EmulateViewport(1400, 1000))
+	if err := chromedp.Listen(ctx, b.requests.event); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *browser) run(t *testing.T, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		t.Fatalf("%v\nthe page: %s", err, b.text())
+	}
+}
+
+// text is the text of the page, for messages.
+func (b *browser) text() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), 2*time.Second)
+	defer cancel()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// await waits until an expression of the page is true.
+func (b *browser) await(t *testing.T, expression string) {
+	t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(testkit.Timeout))); err != nil {
+		t.Fatalf("%s: %v\nthe page: %s", expression, err, b.text())
+	}
+}
+
+// evaluate returns the value of an expression of the page.
+func evaluate[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v\nthe page: %s", expression, err, b.text())
+	}
+	return out
+}
+
+// do runs statements in the page.
+func (b *browser) do(t *testing.T, statements string) {
+	t.Helper()
+	evaluate[bool](t, b, "(() => { "+statements+"; return true })()")
+}
+
+// press presses keys.
+func (b *browser) press(t *testing.T, keys string) {
+	t.Helper()
+	b.run(t, chromedp.KeyEvent(keys))
+}
+
+// goTo opens a page by its address after the #.
+func (b *browser) goTo(t *testing.T, hash string) {
+	t.Helper()
+	b.do(t, "location.hash = "+quote(hash))
+}
+
+// picture takes screenshots, in light and dark colors.
+func (b *browser) picture(t *testing.T, name string) {
+	t.Helper()
+	dir := os.Getenv("ESPALIER_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+			t.Fatal(err)
+		}
+		b.do(t, "for (const a of document.getAnimations()) a.finish()")
+		raw, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+"-"+scheme+".png"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
