@@ -22,7 +22,9 @@ type ResourceGraphDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DefinitionSpec   `json:"spec,omitempty"`
+	Spec DefinitionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status DefinitionStatus `json:"status,omitempty"`
 }
 
@@ -52,7 +54,9 @@ type ResourceGroup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DefinitionSpec   `json:"spec,omitempty"`
+	Spec DefinitionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status DefinitionStatus `json:"status,omitempty"`
 }
 

@@ -4,6 +4,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // DefinitionStatus is the status of a definition.
 type DefinitionStatus struct {
+	// ObservedGeneration is the generation of the definition that the status is of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// State is Active while the kind is served from the current spec.
 	State DefinitionState `json:"state,omitempty"`
 
@@ -12,7 +15,8 @@ type DefinitionStatus struct {
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
 	// Conditions are Ready, the conditions that Ready follows from (GraphRevisionsResolved,
-	// GraphAccepted, KindReady and ControllerReady), and PermissionsGranted.
+	// GraphAccepted, KindReady and ControllerReady), and PermissionsGranted. While Ready is not
+	// True, Reconciling or Stalled is, too.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -103,13 +107,14 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
-// Types of conditions on instances. Stalled, Drifted and OverridesIgnored exist only while they
-// are true.
+// Types of conditions on instances. Reconciling, Stalled, Drifted and OverridesIgnored exist only
+// while they are true.
 const (
 	InstanceReady          = "Ready"
 	InstanceManaged        = "InstanceManaged"
 	InstanceGraphResolved  = "GraphResolved"
 	InstanceResourcesReady = "ResourcesReady"
+	InstanceReconciling    = "Reconciling"
 	InstanceStalled        = "Stalled"
 	InstanceDrifted        = "Drifted"
 	// InstanceOverridesIgnored names annotations of the instance that its definition does not

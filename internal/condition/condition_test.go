@@ -157,3 +157,34 @@ func TestReadIgnoresMalformedConditions(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestProgress(t *testing.T) {
+	ready := func(status metav1.ConditionStatus) v1alpha1.Condition { return of("Ready", status, "R") }
+	cases := map[string]struct {
+		reason  string
+		root    v1alpha1.Condition
+		stalled bool
+		want    []string
+	}{
+		"A ready object needs nothing":          {"kstatus takes either condition for more than Ready", ready(condition.True), true, nil},
+		"One that is not ready needs time":      {"nobody has to act", ready(condition.False), false, []string{"Reconciling R because of R"}},
+		"One that needs an action is stalled":   {"waiting does not help", ready(condition.False), true, []string{"Stalled R because of R"}},
+		"What is not known yet is not an error": {"the next reconcile knows more", ready(condition.Unknown), true, []string{"Reconciling R because of R"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for _, before := range []condition.Set{nil, {of("Reconciling", condition.True, "x")}, {of("Stalled", condition.True, "x")}} {
+				var got []string
+				for _, c := range before.MarkProgress(condition.ProgressOf(tc.root, tc.stalled), 7, noon) {
+					got = append(got, c.Type+" "+c.Reason+" "+c.Message)
+					if c.Status != condition.True || c.ObservedGeneration != 7 {
+						t.Errorf("%v", c)
+					}
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("%s; before %v (-want +got):\n%s", tc.reason, before, diff)
+				}
+			}
+		})
+	}
+}

@@ -28,6 +28,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 	now := r.Now()
 	status := report.Status{State: r.Dialect.State(v1alpha1.InstanceDeleting), Deletion: &removal.Deletion}
 	at := Moment{now, s.instance.GetGeneration()}
+	status.ObservedGeneration = at.Generation
 	status.Conditions = markIgnoredOverrides(r.Dialect.DeletionConditions(before.Conditions, removal, at), s.ignored, at)
 	author, _, _ := unstructured.NestedMap(s.instance.Object, "status")
 	revision := s.instance.GetResourceVersion()
@@ -82,7 +83,7 @@ func (r *Reconciler) recordBlockers(ctx context.Context, s *reconcileState, befo
 		}
 	}
 	r.recordLeftBehind(ctx, s, report.NewBlockers(previous.LeftBehind, current.LeftBehind))
-	if removal.Stalled && !before.Conditions.IsTrue(v1alpha1.InstanceStalled) {
+	if stalled, _ := before.Conditions.Get(v1alpha1.InstanceStalled); removal.Stalled && stalled.Reason != DeletionTimeout {
 		r.Events.Event(s.instance, telemetry.Warning, DeletionTimeout, plan.DeletionMessage(removal))
 	}
 }

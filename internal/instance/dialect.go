@@ -52,6 +52,11 @@ func (m Moment) Mark(set condition.Set, c v1alpha1.Condition) condition.Set {
 	return set.Mark(c, m.Now)
 }
 
+// MarkProgress sets the condition of a progress, and removes the other.
+func (m Moment) MarkProgress(set condition.Set, p condition.Progress) condition.Set {
+	return set.MarkProgress(p, m.Generation, m.Now)
+}
+
 // Graphs is the dialect of definitions of graphs.
 type Graphs struct{}
 
@@ -71,7 +76,7 @@ func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s 
 
 // LiveConditions turns a summary into the dialect's conditions. It drops all others: they were
 // the author's.
-func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summary, at Moment) condition.Set {
+func (Graphs) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at Moment) condition.Set {
 	set := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.Condition) bool { return !slices.Contains(ownConditions, c.Type) })
 	mark := func(kind string, status bool, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: condition.False, Reason: reason, Message: message}
@@ -104,9 +109,24 @@ func (Graphs) LiveConditions(before condition.Set, _ plan.Desired, s plan.Summar
 		}
 		mark(kind, true, reason, message)
 	}
-	whileTrue(v1alpha1.InstanceStalled, string(plan.WaitTimeout), s.Stalled)
 	whileTrue(v1alpha1.InstanceDrifted, DriftDetected, s.Drifted)
-	return set
+	return at.MarkProgress(set, progressOf(set, s, desired))
+}
+
+// progressOf is what an instance of a graph needs to become ready.
+func progressOf(set condition.Set, s plan.Summary, desired plan.Desired) condition.Progress {
+	ready, _ := set.Get(v1alpha1.InstanceReady)
+	if s.Stalled != "" {
+		return condition.Stalled(string(plan.WaitTimeout), s.Stalled)
+	}
+	return condition.ProgressOf(ready, s.Unresolvable != "" || NeedsAction(s, desired))
+}
+
+// NeedsAction says whether an instance is not ready for a reason that needs an action of a user. A failure
+// that is retried, since it may be over then, does not.
+func NeedsAction(s plan.Summary, desired plan.Desired) bool {
+	retried := desired.Failure != nil && s.Reason == desired.Problem.Reason
+	return s.InventoryProblem.Reason.IsError() || s.Reason.IsError() && !retried
 }
 
 // DriftDetected is the reason of a condition about fields that other managers have changed and
@@ -146,12 +166,11 @@ func markIgnoredOverrides(set condition.Set, ignored string, at Moment) conditio
 // DeletionTimeout is the reason of a deletion that takes longer than it should.
 const DeletionTimeout = "DeletionTimeout"
 
-// Stalled sets the condition of a deletion that takes longer than it should, in all dialects.
+// Stalled sets the condition of a deletion that takes longer than it should, in all dialects, and removes
+// that of other progress.
 func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
 	if !removal.Stalled {
-		return set.Remove(v1alpha1.InstanceStalled)
+		return at.MarkProgress(set, condition.Progress{})
 	}
-	return at.Mark(set, v1alpha1.Condition{
-		Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: DeletionTimeout, Message: plan.DeletionMessage(removal),
-	})
+	return at.MarkProgress(set, condition.Stalled(DeletionTimeout, plan.DeletionMessage(removal)))
 }

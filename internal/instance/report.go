@@ -41,7 +41,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, s.desired, summary, at), r.ignoredOverrides(s, desiredPolicies(s.desired.Nodes)), at)
 	shown := s.authorConditions(stored, conditions, &summary, at)
 	status := report.Status{
-		State: r.Dialect.State(summary.State), Conditions: shown, Waiting: waiting(summary.Waits, s.facts.Now),
+		State: r.Dialect.State(summary.State), Conditions: shown, ObservedGeneration: at.Generation, Waiting: waiting(summary.Waits, s.facts.Now),
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
 	}
 	revision := s.instance.GetResourceVersion()
@@ -119,7 +119,7 @@ func skipped(steps []plan.Step) []report.Skipped {
 // writeStatus writes a status that says something new. The result is final if the write fails.
 func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
 	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
-	if equalJSON(current, status) {
+	if equalJSON(current, status) || equalJSON(current, report.WithoutAddedGeneration(current, status)) {
 		return reconcile.Result{}
 	}
 	wanted := object.Digest(status)

@@ -172,3 +172,62 @@ func TestAuthorsConditionsReplaceTheDialects(t *testing.T) {
 		t.Errorf("state %q", got)
 	}
 }
+
+// TestProgressChangesWithReady has a refused child that is then accepted: Stalled comes and goes in the writes that change Ready,
+// and a reconcile that finds the same writes nothing and records nothing.
+func TestProgressChangesWithReady(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	types := func() []string {
+		var out []string
+		for _, c := range condition.Read(f.shop()) {
+			if c.Type == condition.TypeReconciling || c.Type == condition.TypeStalled {
+				ready, _ := condition.Read(f.shop()).Get("Ready")
+				if ready.Status == condition.True || c.Reason != ready.Reason || c.Message != ready.Message {
+					t.Errorf("%v beside %v", c, ready)
+				}
+				out = append(out, c.Type)
+			}
+		}
+		return out
+	}
+	if got := types(); got != nil {
+		t.Errorf("a ready instance has %v", got)
+	}
+	f.nodes.wanted[0].Object.Object["data"] = map[string]any{"a": "c"}
+	f.fail["update ConfigMap a"] = invalid("no")
+	f.reconcile()
+	if got := types(); !slices.Equal(got, []string{"Stalled"}) {
+		t.Errorf("a refused child: %v", got)
+	}
+	f.wantCalls("update ConfigMap a", "status Web shop")
+	f.wantEvent("Warning Rejected")
+	for range 3 {
+		f.reconcile()
+		if slices.Contains(f.calls, "status Web shop") || len(f.events) > 0 {
+			t.Errorf("nothing has changed, and there are %q and %q", f.calls, f.events)
+		}
+		f.calls = nil
+	}
+	f.fail = nil
+	f.reconcile()
+	if got := types(); got != nil {
+		t.Errorf("the instance is ready again, and has %v", got)
+	}
+	f.wantCalls("update ConfigMap a", "status Web shop")
+}
+
+func TestAFormerStatusIsNotWrittenForItsGenerationAlone(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.change(shop, func(o *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(o.Object, "status", "observedGeneration")
+	})
+	f.memories = memories{} // a restart
+	f.reconcile()
+	f.wantCalls()
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.reconcile()
+	f.wantCalls("status Web shop")
+	if observed, _, _ := unstructured.NestedInt64(f.shop().Object, "status", "observedGeneration"); observed != f.shop().GetGeneration() {
+		t.Errorf("the status is of generation %d, not %d", observed, f.shop().GetGeneration())
+	}
+}

@@ -31,7 +31,7 @@ func suspended(instance *unstructured.Unstructured) bool {
 }
 
 // SuspendedConditions says that it isn't known any more whether the resources are as desired.
-// All other conditions stay. If the conditions are the author's, it changes only those that
+// Nothing is in progress. All other conditions stay. If the conditions are the author's, it changes only those that
 // exist.
 func (Graphs) SuspendedConditions(set condition.Set, why string, at Moment) condition.Set {
 	_, own := set.Get(v1alpha1.InstanceManaged)
@@ -42,7 +42,10 @@ func (Graphs) SuspendedConditions(set condition.Set, why string, at Moment) cond
 		}
 		set = at.Mark(set, v1alpha1.Condition{Type: kind, Status: condition.False, Reason: Suspended, Message: why})
 	}
-	return set
+	if authors {
+		return set
+	}
+	return at.MarkProgress(set, condition.Progress{})
 }
 
 // Suspended is the reason of conditions while an instance is suspended.

@@ -30,6 +30,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 			}, r.Now())
 		}
 	}
+	conditions = conditions.MarkProgress(s.progress(conditions, step), generation, r.Now())
 	status, _, _ := unstructured.NestedMap(s.object.Object, "status")
 	next := maps.Clone(status)
 	if next == nil {
@@ -63,6 +64,37 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 		return reconcile.RequeueAfter(jittered(step.After))
 	}
 	return reconcile.Done()
+}
+
+// progress is what the managed resource needs; nothing while it is paused or being deleted. A Ready resource stays
+// without Reconciling while a request fails that changes nothing, such as an observation: what depends on it need not wait.
+func (s *reconcileState) progress(conditions condition.Set, step operation.Step) condition.Progress {
+	synced, reported := conditions.Get(resource.Synced)
+	ready, _ := conditions.Get(resource.Ready)
+	switch {
+	case s.object.GetDeletionTimestamp() != nil, synced.Reason == resource.ReconcilePaused, !reported:
+		return condition.Progress{}
+	case synced.Status == condition.False && synced.Reason == resource.ReconcileError && ready.Status == condition.True && !s.isChangePending(step):
+		return condition.Progress{}
+	case synced.Status != condition.True:
+		return condition.ProgressOf(synced, needsAction[synced.Reason])
+	}
+	return condition.ProgressOf(ready, false)
+}
+
+// isChangePending reports whether the external resource is known not to be as wanted.
+func (s *reconcileState) isChangePending(step operation.Step) bool {
+	reported, _, _ := unstructured.NestedInt64(s.object.Object, "status", "observedGeneration")
+	isNew := step.Synced.Reason != "" && reported != s.object.GetGeneration()
+	isDifferent := s.state.Observed != nil && s.state.Observed.UpToDate == external.No
+	return isNew || isDifferent || s.state.OperationErr != nil || condition.Read(s.object).IsTrue(condition.TypeReconciling)
+}
+
+// needsAction are the reasons of Synced that stay until a user acts. A ReconcileError is none: the request is retried, and
+// no answer of an external API says that it will be the same.
+var needsAction = map[string]bool{
+	resource.CreateUnresolved: true, resource.NameReserved: true, resource.Conflict: true, resource.Disagreement: true,
+	resource.Contested: true, resource.NotAllowed: true,
 }
 
 // isBound reports whether the observed external resource is bound. Of another owner's

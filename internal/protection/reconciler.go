@@ -161,7 +161,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecyc
 	if step.Ready.Type == "" {
 		return reconcile.Done()
 	}
-	conditions := before.Mark(step.Ready, r.Now())
+	conditions := before.Mark(step.Ready, r.Now()).MarkProgress(step.Progress(), step.Ready.ObservedGeneration, r.Now())
 	status, _, _ := unstructured.NestedMap(s.usage.Object, "status")
 	wrote, out := r.writer().WriteStatus(ctx, s.usage, step.Status(status, conditions))
 	if wrote {

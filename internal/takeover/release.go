@@ -3,15 +3,19 @@ package takeover
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 // ownPrefix is the prefix of Espalier's annotations.
@@ -128,6 +132,37 @@ func Patch(from, to *unstructured.Unstructured) ([]byte, error) {
 		}
 	}
 	return json.Marshal(patch)
+}
+
+// StatusPatch returns the JSON patch of the status of an instance or definition that removes what Espalier alone sets and no
+// other engine would ever change: kstatus would take it for current. It is nil if there is nothing to remove. The API server
+// rejects the patch with a conflict if the object has changed in between.
+func StatusPatch(o *unstructured.Unstructured) ([]byte, error) {
+	patch := []operation{{"replace", "/metadata/resourceVersion", o.GetResourceVersion()}}
+	if observed, there, _ := unstructured.NestedInt64(o.Object, "status", report.ObservedGenerationField); there && observed >= 0 { // or it is the default
+		patch = append(patch, operation{Op: "remove", Path: "/status/" + report.ObservedGenerationField})
+	}
+	own := []string{condition.TypeReconciling, condition.TypeStalled}
+	if slices.Contains(withoutReady, o.GroupVersionKind().GroupKind()) {
+		own = append(own, apiextensions.TypeReady)
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for i, c := range slices.Backward(conditions) {
+		fields, _ := c.(map[string]any)
+		if kind, _ := fields["type"].(string); slices.Contains(own, kind) {
+			patch = append(patch, operation{Op: "remove", Path: "/status/conditions/" + strconv.Itoa(i)})
+		}
+	}
+	if len(patch) == 1 {
+		return nil, nil
+	}
+	return json.Marshal(patch)
+}
+
+// withoutReady are the kinds to which only Espalier adds Ready.
+var withoutReady = []schema.GroupKind{
+	{Group: apiextensions.GroupVersion.Group, Kind: apiextensions.DefinitionKind}, {Group: apiextensions.GroupVersion.Group, Kind: "CompositionRevision"},
+	{Group: "pkg.crossplane.io", Kind: "Function"}, {Group: "pkg.crossplane.io", Kind: "FunctionRevision"},
 }
 
 func equal(a, b any) bool {

@@ -256,6 +256,9 @@ func sortedSpec(o *unstructured.Unstructured, same *strings.Replacer) any {
 func statusWithoutTimes(o *unstructured.Unstructured) any {
 	m, _ := o.Object["status"].(map[string]any)
 	delete(m, "connectionDetails")
+	if m["observedGeneration"] == o.GetGeneration() {
+		m["observedGeneration"] = "now"
+	}
 	list, _ := m["conditions"].([]any)
 	for _, item := range list {
 		if c, ok := item.(map[string]any); ok {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
@@ -48,7 +49,7 @@ func TestADialectOfAnotherProgramIsNotServed(t *testing.T) {
 		}
 		return nil
 	})
-	if o := w.Get(t, suite.RGD, "", "theirs"); len(o.GetFinalizers()) > 0 || o.Object["status"] != nil {
+	if o := w.Get(t, suite.RGD, "", "theirs"); len(o.GetFinalizers()) > 0 || len(condition.Read(o)) > 0 {
 		t.Errorf("the graph dialect is served: %v", o.Object)
 	}
 	stop()

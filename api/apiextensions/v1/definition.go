@@ -20,7 +20,9 @@ type CompositeResourceDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DefinitionSpec   `json:"spec,omitempty"`
+	Spec DefinitionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status DefinitionStatus `json:"status,omitempty"`
 }
 

@@ -28,7 +28,9 @@ type CompositionRevision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CompositionRevisionSpec   `json:"spec,omitempty"`
+	Spec CompositionRevisionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status CompositionRevisionStatus `json:"status,omitempty"`
 }
 
@@ -82,6 +84,11 @@ type CompositionRevisionSpec struct {
 
 // CompositionRevisionStatus is the status of a revision.
 type CompositionRevisionStatus struct {
+	// ObservedGeneration is the generation of the object that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions has the type ValidPipeline.
 	//
 	// +listType=map

@@ -71,6 +71,11 @@ type SecretReference struct {
 
 // DefinitionStatus is the status of a definition.
 type DefinitionStatus struct {
+	// ObservedGeneration is the generation of the definition that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions are Established and, for definitions with claims, Offered.
 	//
 	// +listType=map

@@ -19,8 +19,10 @@ type Usage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   protection.ClusterUsageSpec `json:"spec"`
-	Status protection.UsageStatus      `json:"status,omitempty"`
+	Spec protection.ClusterUsageSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status protection.UsageStatus `json:"status,omitempty"`
 }
 
 // UsageList is a list of Usage.

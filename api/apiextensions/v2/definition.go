@@ -19,7 +19,9 @@ type CompositeResourceDefinition struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DefinitionSpec      `json:"spec,omitempty"`
+	Spec DefinitionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status v1.DefinitionStatus `json:"status,omitempty"`
 }
 

@@ -65,6 +65,11 @@ const (
 
 // FunctionStatus is the status of a function.
 type FunctionStatus struct {
+	// ObservedGeneration is the generation of the object that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions are Installed and Healthy.
 	//
 	// +listType=map

@@ -75,6 +75,11 @@ const (
 
 // FunctionRevisionStatus is the status of a revision.
 type FunctionRevisionStatus struct {
+	// ObservedGeneration is the generation of the object that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions are RevisionHealthy, RuntimeHealthy and Verified.
 	//
 	// +listType=map

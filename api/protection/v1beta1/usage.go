@@ -20,7 +20,9 @@ type Usage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   UsageSpec   `json:"spec"`
+	Spec UsageSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status UsageStatus `json:"status,omitempty"`
 }
 
@@ -47,8 +49,10 @@ type ClusterUsage struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterUsageSpec `json:"spec"`
-	Status UsageStatus      `json:"status,omitempty"`
+	Spec ClusterUsageSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status UsageStatus `json:"status,omitempty"`
 }
 
 // ClusterUsageList is a list of ClusterUsage.
@@ -120,6 +124,11 @@ type ClusterUsageSpec struct {
 
 // UsageStatus is the status of a usage.
 type UsageStatus struct {
+	// ObservedGeneration is the generation of the object that the status is of.
+	//
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// Conditions has the type Ready.
 	//
 	// +listType=map

@@ -33,7 +33,9 @@ type GraphRevision struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable"
-	Spec   GraphRevisionSpec   `json:"spec,omitempty"`
+	Spec GraphRevisionSpec `json:"spec,omitempty"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status GraphRevisionStatus `json:"status,omitempty"`
 }
 
@@ -103,11 +105,15 @@ type Snapshot struct {
 
 // GraphRevisionStatus is the status of a revision.
 type GraphRevisionStatus struct {
+	// ObservedGeneration is the generation of the revision that the status is of.
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// TopologicalOrder lists the ids of the nodes, each after those of the nodes that it
 	// depends on.
 	TopologicalOrder []string `json:"topologicalOrder,omitempty"`
 
-	// Conditions has the types GraphVerified and Ready, which is derived from GraphVerified.
+	// Conditions has the types GraphVerified and Ready, which is derived from GraphVerified, and
+	// Stalled if the graph is invalid.
 	//
 	// +listType=map
 	// +listMapKey=type

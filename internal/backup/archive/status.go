@@ -23,6 +23,9 @@ const firstGeneration = int64(1)
 // fields of progress, which begin again, and with the first generation as observedGeneration if
 // the current generation was observed.
 func portableStatus(o *unstructured.Unstructured) map[string]any {
+	if !HasStatus(o) {
+		return nil
+	}
 	status, _, _ := unstructured.NestedMap(o.Object, "status") // a copy
 	for _, field := range []string{report.WaitingField, report.DeletionField, report.PruningField, report.ProblemsField} {
 		delete(status, field)
@@ -45,8 +48,13 @@ func portableStatus(o *unstructured.Unstructured) map[string]any {
 	return status
 }
 
-// HasStatus reports whether an object has a status that is not empty.
-func HasStatus(o *unstructured.Unstructured) bool { return len(Status(o)) > 0 }
+// HasStatus reports whether an object has a status that is neither empty nor the default of new objects.
+func HasStatus(o *unstructured.Unstructured) bool {
+	status, _ := o.Object["status"].(map[string]any)
+	observed, isSet := status[report.ObservedGenerationField].(int64)
+	isDefault := len(status) == 1 && isSet && observed < 0
+	return len(status) > 0 && !isDefault
+}
 
 // Status returns a copy of an object's status; nil if it has none.
 func Status(o *unstructured.Unstructured) map[string]any {

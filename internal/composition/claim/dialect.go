@@ -61,5 +61,5 @@ func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan
 			set = set.Remove(c.Type)
 		}
 	}
-	return set
+	return composite.MarkProgress(set, desired, s, at)
 }

@@ -55,9 +55,10 @@ func Paused(o *unstructured.Unstructured) string {
 	return "reconciliation is paused by the annotation " + v1.PausedAnnotation
 }
 
-// SuspendedConditions sets Synced to False with the reason ReconcilePaused.
+// SuspendedConditions sets Synced to False with the reason ReconcilePaused: nothing is in progress.
 func (Dialect) SuspendedConditions(before condition.Set, why string, at instance.Moment) condition.Set {
-	return at.Mark(before, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.False, Reason: v1.ReasonReconcilePaused, Message: why})
+	set := at.Mark(before, v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.False, Reason: v1.ReasonReconcilePaused, Message: why})
+	return at.MarkProgress(set, condition.Progress{})
 }
 
 // Problem is the composite's reconcile error, from Synced.
@@ -88,7 +89,7 @@ func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan
 	case !ok || current.Reason == v1.ReasonDeleting:
 		set = at.Mark(set, UnreadyCondition(desired.Problem.Message))
 	}
-	return markAuthorConditions(set, desired, at)
+	return MarkProgress(markAuthorConditions(set, desired, at), desired, s, at)
 }
 
 func readyOverride(by *bool, as bool) bool { return by != nil && *by == as }
@@ -99,8 +100,7 @@ func UnreadyCondition(message string) v1alpha1.Condition {
 }
 
 // MarkSynced sets Synced: True if the desired state could be computed and applied, even if
-// children aren't ready. It drops Responsive, which is about the watches of Crossplane, and
-// sets or drops Stalled.
+// children aren't ready. It drops Responsive, which is about the watches of Crossplane.
 func MarkSynced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
 	set = set.Remove(v1.TypeResponsive)
 	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
@@ -112,20 +112,27 @@ func MarkSynced(set condition.Set, s plan.Summary, at instance.Moment) condition
 	case s.Failed != "":
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Failed
 	}
-	set = at.Mark(set, c)
-	if s.Stalled == "" {
-		return dropStalled(set)
-	}
-	return at.Mark(set, v1alpha1.Condition{Type: v1alpha1.InstanceStalled, Status: condition.True, Reason: string(plan.WaitTimeout), Message: s.Stalled})
+	return at.Mark(set, c)
 }
 
-// dropStalled drops the engine's Stalled condition from a set. A condition of that type
-// that a function has set stays.
-func dropStalled(set condition.Set) condition.Set {
-	if c, _ := set.Get(v1alpha1.InstanceStalled); IsSystemCondition(c) {
-		return set.Remove(v1alpha1.InstanceStalled)
+// MarkProgress sets or drops Reconciling and Stalled, which follow from Synced and Ready: they have the
+// reason and message of one of them, and change only with it. Conditions of these types that the author
+// sets stay.
+func MarkProgress(set condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
+	for _, c := range desired.Conditions {
+		if c.Type == v1alpha1.InstanceReconciling || c.Type == v1alpha1.InstanceStalled {
+			return set
+		}
 	}
-	return set
+	synced, _ := set.Get(v1.TypeSynced)
+	ready, _ := set.Get(v1.TypeReady)
+	switch {
+	case s.Stalled != "":
+		return at.MarkProgress(set, condition.Stalled(string(plan.WaitTimeout), s.Stalled))
+	case synced.Status != condition.True:
+		return at.MarkProgress(set, condition.ProgressOf(synced, instance.NeedsAction(s, desired)))
+	}
+	return at.MarkProgress(set, condition.ProgressOf(ready, false))
 }
 
 // markAuthorConditions sets the functions' conditions. Conditions that no function sets any
@@ -157,8 +164,8 @@ func IsSystemCondition(c v1alpha1.Condition) bool {
 	switch c.Type {
 	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive:
 		return true
-	case v1alpha1.InstanceStalled:
-		return c.Reason == string(plan.WaitTimeout) || c.Reason == instance.DeletionTimeout
+	case v1alpha1.InstanceReconciling, v1alpha1.InstanceStalled:
+		return true // MarkProgress drops a function's
 	case v1alpha1.InstanceOverridesIgnored:
 		return c.Reason == instance.OverrideNotAllowed
 	}

@@ -1,6 +1,7 @@
 package composite_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -34,6 +35,8 @@ func TestConditionsTellOfNow(t *testing.T) {
 		desired plan.Desired
 		summary plan.Summary
 		want    []v1alpha1.Condition
+		// progress is Reconciling or Stalled, with the condition whose reason and message it has.
+		progress string
 	}{
 		"all is there": {want: []v1alpha1.Condition{synced, available}},
 		"another implementation has said how its watches are": {
@@ -43,29 +46,34 @@ func TestConditionsTellOfNow(t *testing.T) {
 		},
 		"something isn't ready": {
 			before: condition.Set{available}, summary: plan.Summary{Unready: "db: slowly"},
-			want: []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: db: slowly"), synced},
+			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: db: slowly"), synced},
+			progress: "Reconciling as Ready",
 		},
 		"something isn't ready, and a function says that it doesn't matter": {
 			desired: plan.Desired{Ready: new(true)}, summary: plan.Summary{Unready: "db: slowly"},
 			want: []v1alpha1.Condition{synced, available},
 		},
 		"all is ready, and a function says that it isn't": {
-			desired: plan.Desired{Ready: new(false)},
-			want:    []v1alpha1.Condition{synced, said("Ready", "False", "Creating", "a function of the pipeline set the composite unready")},
+			desired:  plan.Desired{Ready: new(false)},
+			want:     []v1alpha1.Condition{synced, said("Ready", "False", "Creating", "a function of the pipeline set the composite unready")},
+			progress: "Reconciling as Ready",
 		},
 		"the pipeline fails": {
 			reason: "it is as ready as it was",
 			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
-			want: []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", failed.Message)},
+			want:     []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", failed.Message)},
+			progress: "Stalled as Synced",
 		},
 		"the pipeline fails before anything is said": {
 			desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
-			want: []v1alpha1.Condition{said("Synced", "False", "ReconcileError", failed.Message), said("Ready", "False", "Creating", failed.Message)},
+			want:     []v1alpha1.Condition{said("Synced", "False", "ReconcileError", failed.Message), said("Ready", "False", "Creating", failed.Message)},
+			progress: "Stalled as Synced",
 		},
 		"something could not be applied": {
 			reason: "that is no success, whatever comes of it later",
 			before: condition.Set{available, synced}, summary: plan.Summary{Reason: plan.NotReady, Message: "web: 1/3; db: no kind", Unready: "web: 1/3; db: no kind", Failed: "db: no kind"},
-			want: []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: web: 1/3; db: no kind"), said("Synced", "False", "ReconcileError", "db: no kind")},
+			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: web: 1/3; db: no kind"), said("Synced", "False", "ReconcileError", "db: no kind")},
+			progress: "Reconciling as Synced",
 		},
 		"a function sets a condition": {
 			desired: plan.Desired{Conditions: []v1alpha1.Condition{backedUp}}, want: []v1alpha1.Condition{synced, available, backedUp},
@@ -79,15 +87,33 @@ func TestConditionsTellOfNow(t *testing.T) {
 				available, said("BackedUp", "Unknown", "FatalError", "the pipeline failed before a function could set this condition"),
 				said("Synced", "False", "ReconcileError", failed.Message),
 			},
+			progress: "Stalled as Synced",
 		},
 		"it can't be claimed": {
 			reason: "nothing is asked for, and it is as ready as it was",
 			before: condition.Set{available, synced}, summary: plan.Summary{InventoryProblem: refused},
-			want: []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", refused.Message)},
+			want:     []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", refused.Message)},
+			progress: "Stalled as Synced",
 		},
 		"it can't be claimed from the start": {
-			summary: plan.Summary{InventoryProblem: refused},
-			want:    []v1alpha1.Condition{said("Synced", "False", "ReconcileError", refused.Message), said("Ready", "False", "Creating", refused.Message)},
+			summary:  plan.Summary{InventoryProblem: refused},
+			want:     []v1alpha1.Condition{said("Synced", "False", "ReconcileError", refused.Message), said("Ready", "False", "Creating", refused.Message)},
+			progress: "Stalled as Synced",
+		},
+		"the pipeline fails, and is run again": {
+			reason: "it may succeed then",
+			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed, Failure: errors.New("unavailable")}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			want:     []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", failed.Message)},
+			progress: "Reconciling as Synced",
+		},
+		"a function sets Stalled": {
+			reason:  "the author's condition is left alone",
+			desired: plan.Desired{Conditions: []v1alpha1.Condition{said("Stalled", "True", "Quota", "none left")}}, summary: plan.Summary{Unready: "db: slowly"},
+			want:     []v1alpha1.Condition{synced, said("Ready", "False", "Creating", "Unready resources: db: slowly")},
+			progress: "Stalled by itself",
+		},
+		"no function sets Stalled any more": {
+			before: condition.Set{said("Stalled", "True", "Quota", "none left")}, want: []v1alpha1.Condition{synced, available},
 		},
 		"it will be known in a moment": {
 			reason: "what was said holds until then",
@@ -98,8 +124,23 @@ func TestConditionsTellOfNow(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := composite.Dialect{}.LiveConditions(tc.before, tc.desired, tc.summary, instance.Moment{Now: time.Unix(1, 0), Generation: 7})
+			progress := ""
+			for _, kind := range []string{"Reconciling", "Stalled"} {
+				if c, there := got.Get(kind); there {
+					progress = kind + " by itself"
+					for _, of := range []string{"Ready", "Synced"} {
+						if root, _ := got.Get(of); root.Reason == c.Reason && root.Message == c.Message {
+							progress = kind + " as " + of
+						}
+					}
+					got = got.Remove(kind)
+				}
+			}
 			if diff := cmp.Diff(byType(t, tc.want, 0), byType(t, got, 7)); diff != "" {
 				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+			if progress != tc.progress {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.progress, progress)
 			}
 		})
 	}

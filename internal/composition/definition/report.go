@@ -30,8 +30,25 @@ func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
 	} else {
 		set = set.Remove(v1.TypeOffered)
 	}
-	return r.writeStatus(ctx, v, set)
+	return r.writeStatus(ctx, v, r.markReady(set, v))
 }
+
+// markReady sets Ready, which Crossplane's definitions lack, from the other conditions, and Reconciling or Stalled.
+func (r *Dialect) markReady(set condition.Set, v *session) condition.Set {
+	parts := []string{v1.TypeEstablished}
+	if _, offers := set.Get(v1.TypeOffered); offers {
+		parts = append(parts, v1.TypeOffered)
+	}
+	ready := set.Summarize(v1.TypeReady, v.GetGeneration(), parts...)
+	progress := condition.ProgressOf(ready, !passingReasons[ready.Reason])
+	if v.GetDeletionTimestamp() != nil {
+		progress = condition.Progress{}
+	}
+	return set.Mark(ready, r.Now()).MarkProgress(progress, v.GetGeneration(), r.Now())
+}
+
+// passingReasons are those of a False condition that end without an action of a user.
+var passingReasons = map[string]bool{string(watch.WaitingForKind): true, string(watch.Degraded): true}
 
 // kindStatus is the state of a kind that its condition reports.
 type kindStatus struct {
@@ -85,7 +102,7 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining
 	if remaining != nil {
 		text = remainingText(remaining)
 	}
-	return v.r.writeStatus(ctx, v, v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text))
+	return v.r.writeStatus(ctx, v, v.r.markReady(v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text), v))
 }
 
 // endingConditions are the conditions during a deletion. Claims are deleted first.
@@ -113,7 +130,7 @@ const maxMessageLength = 32768
 // writeStatus writes the definition's status if it changed, and records transitions as
 // events.
 func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Result {
-	var status v1.DefinitionStatus
+	status := v1.DefinitionStatus{ObservedGeneration: v.GetGeneration()}
 	if c := v.memory.composite.Controller; c != nil {
 		status.Controllers.CompositeResourceType = v1.TypeReferenceTo(c.Kind)
 	}

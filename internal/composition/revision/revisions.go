@@ -22,7 +22,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Revisions reconciles CompositionRevisions: it sets the condition ValidPipeline.
+// Revisions reconciles CompositionRevisions: it sets the condition ValidPipeline, and Ready, which is the same for
+// tools that know no other.
 type Revisions struct{ Config }
 
 // Reasons of the condition, beside the dialect's.
@@ -142,7 +143,10 @@ const maxMessageLength = 32768
 func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, c v1alpha1.Condition) reconcile.Result {
 	c.Message, c.ObservedGeneration = diag.TruncateLines(c.Message, maxMessageLength), raw.GetGeneration()
 	before := condition.Read(raw)
-	status := map[string]any{"conditions": before.Mark(c, r.Now()).Unstructured()}
+	ready := c
+	ready.Type = v1.TypeReady
+	conditions := before.Mark(c, r.Now()).Mark(ready, r.Now()).MarkProgress(condition.ProgressOf(ready, ready.Reason == ReasonInvalid), raw.GetGeneration(), r.Now())
+	status := map[string]any{"conditions": conditions.Unstructured(), "observedGeneration": raw.GetGeneration()}
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {
 		return reconcile.Done()
 	}

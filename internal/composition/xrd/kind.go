@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 // Categories that kinds are listed under, besides the author's.
@@ -42,7 +43,7 @@ func compositeCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomRes
 	scope := d.ScopeOrDefault()
 	out := newCRD(d, d.Spec.Names, compositeCategory, func(v *extv1.CustomResourceDefinitionVersion) {
 		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, compositeColumns(scope, o.additionalColumns(d))...)
-		addFields(v, compositeSpecSchemas(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatusSchemas(scope), progressSchemas(UndeclaredStatusFields(d)))
+		addFields(v, compositeSpecSchemas(scope, d.Spec.DefaultCompositionUpdatePolicy), compositeStatusSchemas(scope), UndeclaredStatusFields(d))
 	})
 	out.Name = d.Name
 	out.Spec.Scope = extv1.ClusterScoped
@@ -55,7 +56,7 @@ func compositeCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomRes
 func claimCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourceDefinition {
 	out := newCRD(d, *d.Spec.ClaimNames, claimCategory, func(v *extv1.CustomResourceDefinitionVersion) {
 		v.AdditionalPrinterColumns = append(v.AdditionalPrinterColumns, claimColumns(o.additionalColumns(d))...)
-		addFields(v, claimSpecSchemas(d.Spec.DefaultCompositeDeletePolicy), claimStatusSchemas(), progressSchemas(UndeclaredStatusFields(d)))
+		addFields(v, claimSpecSchemas(d.Spec.DefaultCompositeDeletePolicy), claimStatusSchemas(), UndeclaredStatusFields(d))
 	})
 	out.Spec.Scope = extv1.NamespaceScoped
 	return out
@@ -124,9 +125,12 @@ func crdVersion(v *v1.DefinitionVersion) extv1.CustomResourceDefinitionVersion {
 
 // addFields adds Crossplane's fields to the author's; they replace author's fields of the
 // same name.
-func addFields(v *extv1.CustomResourceDefinitionVersion, spec, status, progress schemas) {
+func addFields(v *extv1.CustomResourceDefinitionVersion, spec, status schemas, progress report.FieldSet) {
 	root := v.Schema.OpenAPIV3Schema
 	maps.Copy(root.Properties["spec"].Properties, spec)
 	maps.Copy(root.Properties["status"].Properties, status)
-	maps.Copy(root.Properties["status"].Properties, progress)
+	maps.Copy(root.Properties["status"].Properties, progressSchemas(progress))
+	ofStatus := root.Properties["status"]
+	report.SetDefault(&ofStatus, progress)
+	root.Properties["status"] = ofStatus
 }

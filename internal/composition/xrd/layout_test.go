@@ -87,7 +87,7 @@ func leaves(s *extv1.JSONSchemaProps) int {
 		switch name {
 		case "spec", "status", "metadata", "crossplane", "connectionDetails":
 			n += leaves(&field)
-		case "waiting", "deletion", "pruning", "problems": // package report's, in all dialects
+		case "waiting", "deletion", "pruning", "problems", "observedGeneration": // package report's, in all dialects
 		default:
 			n++
 		}

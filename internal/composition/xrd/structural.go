@@ -28,7 +28,7 @@ func checkSchema(d *v1.CompositeResourceDefinition, i int, at object.Path, out *
 	}
 	v := crdVersion(&d.Spec.Versions[i])
 	scope := d.ScopeOrDefault()
-	addFields(&v, compositeSpecSchemas(scope, nil), compositeStatusSchemas(scope), progressSchemas(UndeclaredStatusFields(d)))
+	addFields(&v, compositeSpecSchemas(scope, nil), compositeStatusSchemas(scope), UndeclaredStatusFields(d))
 	var internal apiextensions.JSONSchemaProps
 	if err := extv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(v.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 		out.Addf(at, "cannot be read: %v", err)

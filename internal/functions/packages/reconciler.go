@@ -61,7 +61,10 @@ func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, re
 	if status == nil {
 		status = map[string]any{}
 	}
-	status["conditions"] = after.Unstructured()
+	status["conditions"], status["observedGeneration"] = after.Unstructured(), o.GetGeneration()
+	if report.retract {
+		delete(status, "observedGeneration")
+	}
 	w := writer.Writer{Cluster: r.Cluster, Caches: r.Hub, StatusManager: v1alpha1.StatusManager}
 	if _, out := w.WriteStatus(ctx, &writer.Object{Unstructured: o}, status); out.IsFinal() {
 		return out

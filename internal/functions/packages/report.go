@@ -36,14 +36,22 @@ var sharedReasons = map[string][]string{
 	v1.TypeRevisionHealthy: {healthyPackage},
 }
 
+// ownTypes are the types of conditions that no package manager has.
+var ownTypes = []string{typeReady, condition.TypeReconciling, condition.TypeStalled}
+
+// typeReady is the type of the condition that sums up the others, for tools that know no other.
+const typeReady = "Ready"
+
 // isOwnCondition says whether this program has set a condition.
 func isOwnCondition(c v1alpha1.Condition) bool {
-	return slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
+	return slices.Contains(ownTypes, c.Type) || slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
 }
 
 // conditionReport has the conditions to set on a Function or a FunctionRevision.
 type conditionReport struct {
 	conditions []v1alpha1.Condition
+	// waits says that what is not ready becomes so without an action of a user.
+	waits bool
 	// retract says that our own conditions are to be removed: a package manager manages the
 	// object.
 	retract bool
@@ -68,14 +76,14 @@ func reportFunction(p Route, local *LocalFunction) conditionReport {
 		if p.Problem.Reason == FunctionsNotKnown || p.Problem.Reason == UnknownFunction {
 			return conditionReport{}
 		}
-		return conditionReport{conditions: notServedConditions(installed, healthy, p.Problem)}
+		return conditionReport{conditions: notServedConditions(installed, healthy, p.Problem), waits: p.Problem.Reason == NoEndpoint}
 	}
 	installed.Message = string(p.Backend) + ": " + installed.Message
 	healthy.Message = installed.Message
 	if p.Problem.Reason != "" { // its program has exited
 		healthy.Status, healthy.Reason, healthy.Message = condition.False, unhealthyPackage, p.Problem.text()
 	}
-	return conditionReport{conditions: []v1alpha1.Condition{installed, healthy}}
+	return conditionReport{conditions: []v1alpha1.Condition{installed, healthy}, waits: p.Problem.Reason != ""}
 }
 
 // notServedConditions are the conditions of a Function that cannot be called. With an active
@@ -127,5 +135,16 @@ func (r conditionReport) merge(before condition.Set, generation int64, now time.
 		c.ObservedGeneration = generation
 		after = after.Mark(c, now)
 	}
-	return after
+	if len(r.conditions) == 0 {
+		return after
+	}
+	var parts []string
+	for _, c := range r.conditions {
+		parts = append(parts, c.Type)
+	}
+	ready := after.Summarize(typeReady, generation, parts...)
+	if ready.Status == condition.True {
+		ready.Message = r.conditions[0].Message
+	}
+	return after.Mark(ready, now).MarkProgress(condition.ProgressOf(ready, !r.waits), generation, now)
 }

@@ -26,16 +26,16 @@ func TestReportFunction(t *testing.T) {
 		place Route
 		want  []string
 	}{
-		"A program that runs":            {Route{Backend: BackendProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"A program that has ended":       {Route{Backend: BackendProgram, Problem: Problem{Reason: ProgramNotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
-		"An address":                     {Route{Backend: BackendAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that is developed":          {Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"A revision that a person made":  {Route{Backend: BackendPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that is built in":           {Route{Backend: BackendBuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision"}},
-		"One that nobody runs":           {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime"}},
+		"A program that runs":            {Route{Backend: BackendProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"A program that has ended":       {Route{Backend: BackendProgram, Problem: Problem{Reason: ProgramNotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
+		"An address":                     {Route{Backend: BackendAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that is developed":          {Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"A revision that a person made":  {Route{Backend: BackendPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that is built in":           {Route{Backend: BackendBuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that nobody runs":           {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime", "Ready=False NoPackageRuntime", "Stalled=True NoPackageRuntime"}},
 		"Nothing before it is known":     {noRoute(FunctionsNotKnown, ""), nil},
-		"One that has no endpoint (yet)": {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
-		"One without a revision to use":  {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision"}},
+		"One that has no endpoint (yet)": {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
+		"One without a revision to use":  {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False InactivePackageRevision", "Stalled=True InactivePackageRevision"}},
 	}
 	for name, tc := range cases {
 		set := reportFunction(tc.place, &LocalFunction{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))
@@ -57,16 +57,16 @@ func TestReportRevision(t *testing.T) {
 	cases := map[string]struct {
 		revision revision
 		place    Route
-		want     string
+		want     []string
 	}{
-		"One that isn't active":                          {revision{}, Route{Backend: BackendBuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
-		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Route{Backend: BackendPackage}, "RevisionHealthy=True HealthyPackageRevision"},
-		"One that nobody serves":                         {revision{active: true}, noRoute(NoEndpoint, ""), "RevisionHealthy=False NoEndpoint"},
-		"One whose function is served in another manner": {revision{active: true}, Route{Backend: BackendBuiltIn}, "RevisionHealthy=True HealthyPackageRevision"},
+		"One that isn't active":                          {revision{}, Route{Backend: BackendBuiltIn}, []string{"RevisionHealthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that somebody has said the endpoint of":     {revision{active: true, endpoint: "x:1"}, Route{Backend: BackendPackage}, []string{"RevisionHealthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that nobody serves":                         {revision{active: true}, noRoute(NoEndpoint, ""), []string{"RevisionHealthy=False NoEndpoint", "Ready=False NoEndpoint", "Stalled=True NoEndpoint"}},
+		"One whose function is served in another manner": {revision{active: true}, Route{Backend: BackendBuiltIn}, []string{"RevisionHealthy=True HealthyPackageRevision", "Ready=True Ready"}},
 	}
 	for name, tc := range cases {
 		set := reportRevision(tc.revision, tc.place).merge(nil, 1, time.Unix(0, 0))
-		if diff := cmp.Diff([]string{tc.want}, short(set)); diff != "" {
+		if diff := cmp.Diff(tc.want, short(set)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -133,10 +133,13 @@ func TestWhoWaitsForRightsWaitsForNothingElseLess(t *testing.T) {
 // TestAnAnnotationNamesNoAccount reads a status from the annotation of a restored definition: users
 // who may only annotate a definition must not choose its service account.
 func TestAnAnnotationNamesNoAccount(t *testing.T) {
-	raw := &unstructured.Unstructured{}
+	raw := &unstructured.Unstructured{Object: map[string]any{}}
 	raw.SetAnnotations(map[string]string{v1alpha1.ServedAnnotation: `{"servingRevision":2,"lastIssuedRevision":3,"serviceAccount":{"namespace":"kube-system","name":"admin"}}`})
-	if got := statusOf(raw); got.ServiceAccount != nil || got.ServingRevision != 2 || got.LastIssuedRevision != 3 {
-		t.Errorf("got %+v", got)
+	for _, without := range []map[string]any{nil, {}, {"observedGeneration": int64(-1)}} {
+		raw.Object["status"] = without
+		if got := statusOf(raw); got.ServiceAccount != nil || got.ServingRevision != 2 || got.LastIssuedRevision != 3 {
+			t.Errorf("with the status %v: got %+v", without, got)
+		}
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 	}
 	before := condition.Read(v.Unstructured)
 	conditions := r.conditions(v, before)
-	status := v1alpha1.DefinitionStatus{State: v1alpha1.DefinitionInactive, Conditions: conditions}
+	status := v1alpha1.DefinitionStatus{ObservedGeneration: v.GetGeneration(), State: v1alpha1.DefinitionInactive, Conditions: conditions}
 	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) && conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
 		status.State = v1alpha1.DefinitionActive
 	}
@@ -119,8 +119,14 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	} else {
 		set = set.Remove(v1alpha1.DefinitionPermissionsGranted)
 	}
-	return set.Mark(set.Summarize(v1alpha1.DefinitionReady, generation,
-		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady), now)
+	ready := set.Summarize(v1alpha1.DefinitionReady, generation,
+		v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady)
+	return set.Mark(ready, now).MarkProgress(condition.ProgressOf(ready, !passingReasons[ready.Reason]), generation, now)
+}
+
+// passingReasons are those of a False condition that end without an action of a user.
+var passingReasons = map[string]bool{
+	kindNotReady: true, revisionsUnreadable: true, string(watch.WaitingForKind): true, string(watch.Degraded): true,
 }
 
 // rejectedMessage lists all problems of the graph.
@@ -170,9 +176,9 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining
 	reason, message := remainingText(remaining)
 	conditions := before.Mark(v1alpha1.Condition{
 		Type: v1alpha1.DefinitionReady, Status: condition.False, Reason: reason, Message: message, ObservedGeneration: v.GetGeneration(),
-	}, v.r.Now())
+	}, v.r.Now()).MarkProgress(condition.Progress{}, v.GetGeneration(), v.r.Now())
 	status := statusOf(v.Unstructured)
-	status.State, status.Conditions = v1alpha1.DefinitionInactive, conditions
+	status.ObservedGeneration, status.State, status.Conditions = v.GetGeneration(), v1alpha1.DefinitionInactive, conditions
 	return v.r.writeStatus(ctx, v, before, status)
 }
 

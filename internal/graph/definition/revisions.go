@@ -265,7 +265,9 @@ func statusOf(raw *unstructured.Unstructured) (status v1alpha1.DefinitionStatus)
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &status) != nil {
 			return v1alpha1.DefinitionStatus{}
 		}
-		return status
+		if status.ObservedGeneration >= 0 { // below, it is the default of new objects
+			return status
+		}
 	}
 	return readServedNote(raw.GetAnnotations())
 }

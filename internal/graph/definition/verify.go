@@ -57,7 +57,9 @@ func verifiedStatus(o *unstructured.Unstructured, c compiled, now time.Time) (ma
 		verified.Status, verified.Reason, verified.Message = condition.False, "InvalidGraph", messageOf(c.problems.Sorted().Err())
 	}
 	set := condition.Read(o).Mark(verified, now)
-	status.Conditions = set.Mark(set.Summarize(rev.Ready, o.GetGeneration(), rev.GraphVerified), now)
+	ready := set.Summarize(rev.Ready, o.GetGeneration(), rev.GraphVerified)
+	status.Conditions = set.Mark(ready, now).MarkProgress(condition.ProgressOf(ready, true), o.GetGeneration(), now)
+	status.ObservedGeneration = o.GetGeneration()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
 		return nil, fmt.Errorf("encode the status of GraphRevision %s: %w", o.GetName(), err)

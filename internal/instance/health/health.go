@@ -119,14 +119,20 @@ func byState(o *unstructured.Unstructured) Health {
 // none.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
-	_, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	_, ok := observedGeneration(o)
 	return (ok || observed != 0) && observed < o.GetGeneration()
+}
+
+// observedGeneration is the status's own; none if it is negative, as it is by default before the first status.
+func observedGeneration(o *unstructured.Unstructured) (observed int64, ok bool) {
+	observed, ok, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	return observed, ok && observed >= 0
 }
 
 // Observed is the generation that the object's status has observed: the status's own, or else
 // that of its Ready condition; 0 if neither names one.
 func Observed(o *unstructured.Unstructured) int64 {
-	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok {
+	if observed, ok := observedGeneration(o); ok {
 		return observed
 	}
 	ready, _ := ReadyConditionOf(o)

@@ -26,12 +26,16 @@ const (
 	PruningField    = "pruning"
 	SkippedField    = "skipped"
 	ProblemsField   = "problems"
+	// ObservedGenerationField is what kstatus compares with the generation of an object.
+	ObservedGenerationField = "observedGeneration"
 )
 
 // Status is the engine's part of an instance's status.
 type Status struct {
 	State      v1alpha1.InstanceState
 	Conditions condition.Set
+	// ObservedGeneration is the generation of the instance that the status is of; 0 leaves what the status has.
+	ObservedGeneration int64
 	// Waiting is what the instance's resources wait for.
 	Waiting []Waiting
 	// Deletion is the progress of the instance's deletion; nil while it isn't being deleted.

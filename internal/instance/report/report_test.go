@@ -22,7 +22,7 @@ func author(fields props) *apiextensionsv1.JSONSchemaProps {
 
 func TestAuthorsFieldsReplaceTheEngines(t *testing.T) {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array", "problems": "array"}
+	ours := map[string]string{"state": "string", "conditions": "array", "waiting": "array", "deletion": "object", "pruning": "array", "skipped": "array", "problems": "array", "observedGeneration": "integer"}
 	whole := report.AllFields
 	whole.Skipped = true
 	with := func(more map[string]string) map[string]string {
@@ -42,16 +42,19 @@ func TestAuthorsFieldsReplaceTheEngines(t *testing.T) {
 		"Only the engine's fields":                      {nil, ours, whole},
 		"The engine's fields are added to the author's": {author(props{"id": text}), with(map[string]string{"id": "string"}), whole},
 		"An author's field waiting replaces the engine's": {
-			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.FieldSet{Deletion: true, Pruning: true, Problems: true, Skipped: true},
+			author(props{"waiting": text}), with(map[string]string{"waiting": "string"}), report.FieldSet{Deletion: true, Pruning: true, Problems: true, Skipped: true, ObservedGeneration: true},
 		},
 		"An author's field deletion replaces the engine's": {
-			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.FieldSet{Waiting: true, Pruning: true, Problems: true, Skipped: true},
+			author(props{"deletion": text}), with(map[string]string{"deletion": "string"}), report.FieldSet{Waiting: true, Pruning: true, Problems: true, Skipped: true, ObservedGeneration: true},
 		},
 		"An author's field problems replaces the engine's": {
-			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.FieldSet{Waiting: true, Deletion: true, Pruning: true, Skipped: true},
+			author(props{"problems": text}), with(map[string]string{"problems": "string"}), report.FieldSet{Waiting: true, Deletion: true, Pruning: true, Skipped: true, ObservedGeneration: true},
 		},
 		"An author's field skipped replaces the engine's": {
 			author(props{"skipped": text}), with(map[string]string{"skipped": "string"}), report.AllFields,
+		},
+		"An author's field observedGeneration replaces the engine's": {
+			author(props{"observedGeneration": text}), with(map[string]string{"observedGeneration": "string"}), report.FieldSet{Waiting: true, Deletion: true, Pruning: true, Problems: true, Skipped: true},
 		},
 		"An author's state and conditions are replaced": {author(props{"state": {Type: "integer"}, "conditions": text}), ours, whole},
 	}
@@ -68,6 +71,32 @@ func TestAuthorsFieldsReplaceTheEngines(t *testing.T) {
 				t.Errorf("fields (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestNewObjectsAreNotComplete has the default of the status.
+func TestNewObjectsAreNotComplete(t *testing.T) {
+	const unobserved = `{"observedGeneration":-1}`
+	integer := apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	required, ruled := author(props{"id": integer}), author(props{"id": integer})
+	required.Required, ruled.XValidations = []string{"id"}, apiextensionsv1.ValidationRules{{Rule: "has(self.id)"}}
+	for name, tc := range map[string]struct {
+		author *apiextensionsv1.JSONSchemaProps
+		want   string
+	}{
+		"no generation is observed":                       {author(props{"id": integer}), unobserved},
+		"a kind without fields of the author's":           {nil, unobserved},
+		"the field is the author's":                       {author(props{"observedGeneration": integer}), ""},
+		"the default would lack a required field":         {required, ""},
+		"the author's rules might not accept the default": {ruled, ""},
+	} {
+		got := ""
+		if d := report.Schema(tc.author).Default; d != nil {
+			got = string(d.Raw)
+		}
+		if got != tc.want {
+			t.Errorf("%s: want %q, got %q", name, tc.want, got)
+		}
 	}
 }
 

@@ -14,19 +14,20 @@ type (
 // FieldSet says which fields the engine may write beside the dialect's: those that the author
 // didn't declare.
 type FieldSet struct {
-	Waiting, Deletion, Pruning, Problems bool
+	Waiting, Deletion, Pruning, Problems, ObservedGeneration bool
 	// Skipped is for graphs only: other dialects leave no resources out.
 	Skipped bool
 }
 
 // AllFields are the fields of all dialects, for an author who declares none of them.
-var AllFields = FieldSet{Waiting: true, Deletion: true, Pruning: true, Problems: true}
+var AllFields = FieldSet{Waiting: true, Deletion: true, Pruning: true, Problems: true, ObservedGeneration: true}
 
 // Intersect returns the fields that are in both sets.
 func (r FieldSet) Intersect(other FieldSet) FieldSet {
 	return FieldSet{
 		Waiting: r.Waiting && other.Waiting, Deletion: r.Deletion && other.Deletion, Pruning: r.Pruning && other.Pruning,
 		Problems: r.Problems && other.Problems, Skipped: r.Skipped && other.Skipped,
+		ObservedGeneration: r.ObservedGeneration && other.ObservedGeneration,
 	}
 }
 
@@ -40,7 +41,10 @@ func UndeclaredFields(author *apiextensionsv1.JSONSchemaProps) FieldSet {
 		_, declared := author.Properties[field]
 		return !declared
 	}
-	return FieldSet{Waiting: undeclared(WaitingField), Deletion: undeclared(DeletionField), Pruning: undeclared(PruningField), Problems: undeclared(ProblemsField), Skipped: undeclared(SkippedField)}
+	return FieldSet{
+		Waiting: undeclared(WaitingField), Deletion: undeclared(DeletionField), Pruning: undeclared(PruningField), Problems: undeclared(ProblemsField),
+		Skipped: undeclared(SkippedField), ObservedGeneration: undeclared(ObservedGenerationField),
+	}
 }
 
 // Schema adds the engine's fields to the schema of the author's status, which may be nil. A
@@ -56,7 +60,18 @@ func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaP
 	fields[StateField] = text("ACTIVE, IN_PROGRESS, SUSPENDED, DELETING or ERROR")
 	fields[ConditionsField] = conditionsSchema()
 	out.Properties = fields
+	SetDefault(&out, UndeclaredFields(author))
 	return out
+}
+
+// SetDefault gives new objects a status that has not observed their generation: kstatus takes an object without
+// a status for complete. A status that the author's rules may reject has no default.
+func SetDefault(status *apiextensionsv1.JSONSchemaProps, fields FieldSet) {
+	if !fields.ObservedGeneration || status.Default != nil || len(status.Required) > 0 || len(status.XValidations) > 0 || status.MinProperties != nil ||
+		len(status.AllOf) > 0 || len(status.AnyOf) > 0 || len(status.OneOf) > 0 || status.Not != nil {
+		return
+	}
+	status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"` + ObservedGenerationField + `":-1}`)}
 }
 
 // Fields returns the schemas of the engine's fields in the set, for any dialect.
@@ -68,6 +83,7 @@ func Fields(set FieldSet) map[string]apiextensionsv1.JSONSchemaProps {
 	}{
 		WaitingField: {set.Waiting, waitingSchema}, DeletionField: {set.Deletion, deletionSchema},
 		PruningField: {set.Pruning, pruningSchema}, ProblemsField: {set.Problems, problemsSchema},
+		ObservedGenerationField: {set.ObservedGeneration, observedGenerationSchema},
 	} {
 		if f.written {
 			fields[field] = f.schema()
@@ -99,6 +115,12 @@ func conditionsSchema() jsonSchema {
 		"lastTransitionTime": text(""),
 		"observedGeneration": number(""),
 	}))
+}
+
+func observedGenerationSchema() jsonSchema {
+	out := number("The generation of the object that this status is of")
+	out.Format = "int64"
+	return out
 }
 
 func waitingSchema() jsonSchema {

@@ -97,6 +97,9 @@ func (s Status) Render(author map[string]any, fields FieldSet) map[string]any {
 		out[StateField] = string(s.State)
 	}
 	out[ConditionsField] = s.Conditions.Unstructured()
+	if fields.ObservedGeneration && s.ObservedGeneration > 0 {
+		out[ObservedGenerationField] = s.ObservedGeneration
+	}
 	put := func(field string, written, hasValue bool, value any) {
 		if !written {
 			return
@@ -111,6 +114,18 @@ func (s Status) Render(author map[string]any, fields FieldSet) map[string]any {
 	put(PruningField, fields.Pruning, len(s.Pruning) > 0, s.Pruning)
 	put(SkippedField, fields.Skipped, len(s.Skipped) > 0, s.Skipped)
 	put(ProblemsField, fields.Problems, len(s.Problems) > 0, s.Problems)
+	return out
+}
+
+// WithoutAddedGeneration returns the next status without observedGeneration if the current one has none: a former release, or another
+// engine, has written it. It is not written again for that field alone, so that an upgrade writes nothing.
+func WithoutAddedGeneration(current any, next map[string]any) map[string]any {
+	stored, _ := current.(map[string]any)
+	if _, has := stored[ObservedGenerationField]; has || len(stored) == 0 {
+		return next
+	}
+	out := maps.Clone(next)
+	delete(out, ObservedGenerationField)
 	return out
 }
 

@@ -115,6 +115,8 @@ type Step struct {
 	Policy metav1.DeletionPropagation
 	// Ready is the condition that Finish writes; none without a type.
 	Ready v1alpha1.Condition
+	// Stalled says that Ready stays False until a user acts.
+	Stalled bool
 }
 
 // Next decides on the next step of a usage. After a crash in any step, Next continues from
@@ -124,7 +126,7 @@ func Next(f Facts) Step {
 		return f.nextForDeletion()
 	}
 	if message := f.ofOutsideNamespace(); message != "" {
-		return f.withdraw(f.finishWith(condition.False, OutsideNamespace, message))
+		return f.withdraw(f.stalled(OutsideNamespace, message))
 	}
 	if step, done := f.resolveSelectors(); done {
 		return step
@@ -142,7 +144,7 @@ func Next(f Facts) Step {
 	case f.Of.Object == nil:
 		return f.missing("the used object", f.Use.Of.Ref, f.Of.Unreadable)
 	case f.ByClusterScoped:
-		return f.finishWith(condition.False, OutsideNamespace, "spec.by has the kind "+f.Use.By.Kind.Kind+", which is cluster-scoped: a Usage names objects of its own "+
+		return f.stalled(OutsideNamespace, "spec.by has the kind "+f.Use.By.Kind.Kind+", which is cluster-scoped: a Usage names objects of its own "+
 			"namespace only; the used object stays protected until the Usage is deleted")
 	case f.Use.By != nil && f.By.Object == nil:
 		return f.missing("the using object", f.Use.By.Ref, f.By.Unreadable)
@@ -203,6 +205,12 @@ func (f Facts) finishWith(status metav1.ConditionStatus, reason, message string)
 	}}
 }
 
+func (f Facts) stalled(reason, message string) Step {
+	step := f.finishWith(condition.False, reason, message)
+	step.Stalled = true
+	return step
+}
+
 // Denied is the end of a reconcile of which a step was denied, for lack of a permission for example.
 func (f Facts) Denied(do Do, why string) Step {
 	what := map[Do]string{
@@ -210,7 +218,7 @@ func (f Facts) Denied(do Do, why string) Step {
 		Replay: "replay the deletion of the used object", ForgetRefused: "delete the record of the refused deletion",
 		RemoveFinalizer: "remove the finalizer of the usage", DeleteUsage: "delete the usage, of which the using object is gone",
 	}[do]
-	return f.finishWith(condition.False, Unavailable, "cannot "+what+": "+why)
+	return f.stalled(Unavailable, "cannot "+what+": "+why)
 }
 
 func (f Facts) missing(which string, r usage.Ref, unreadable string) Step {
@@ -254,7 +262,7 @@ func setReference(party string, ref map[string]any) Step {
 // resolveSelector is the first of those that a selector means.
 func (f Facts) resolveSelector(p usage.Resource, from Selected, at string) (*unstructured.Unstructured, Step) {
 	if p.Selector == nil {
-		return nil, f.finishWith(condition.False, Unavailable, at+" is not set, and neither is resourceRef")
+		return nil, f.stalled(Unavailable, at+" is not set, and neither is resourceRef")
 	}
 	for _, o := range from.Objects {
 		if !p.Selector.MatchControllerRef || areSiblings(o, f.Usage) {
@@ -412,12 +420,20 @@ func propagation(p metav1.DeletionPropagation) metav1.DeletionPropagation {
 	}
 }
 
+// Progress is what the usage needs; nothing while it is being deleted.
+func (s Step) Progress() condition.Progress {
+	if s.Ready.Reason == Deleting {
+		return condition.Progress{}
+	}
+	return condition.ProgressOf(s.Ready, s.Stalled)
+}
+
 // Status returns the usage's status with the conditions in place of its own.
 func (s Step) Status(before map[string]any, conditions condition.Set) map[string]any {
 	status := maps.Clone(before)
 	if status == nil {
 		status = map[string]any{}
 	}
-	status["conditions"] = conditions.Unstructured()
+	status["conditions"], status["observedGeneration"] = conditions.Unstructured(), s.Ready.ObservedGeneration
 	return status
 }

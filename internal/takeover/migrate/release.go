@@ -75,7 +75,7 @@ type resource struct {
 }
 
 // Release gives the objects of a dialect back to the engine that they were taken over from,
-// with one write per object. Children go before their instances, which list them, so Release
+// with one write per object, and one of the status of instances and definitions. Children go before their instances, which list them, so Release
 // can be interrupted at any time and run again. It returns a RunningError while the
 // controllers run. Objects that are deleted meanwhile are skipped.
 func Release(ctx context.Context, o ReleaseOptions) error {
@@ -140,9 +140,15 @@ func (r *releaser) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, all := range [][]unstructured.Unstructured{children, instances, others} {
+	for i := range children {
+		isOwn := slices.Contains(r.definitions(), children[i].GroupVersionKind().GroupKind()) // such as a Usage
+		if err := r.release(ctx, &children[i], isOwn); err != nil {
+			return err
+		}
+	}
+	for _, all := range [][]unstructured.Unstructured{instances, others} {
 		for i := range all {
-			if err := r.release(ctx, &all[i]); err != nil {
+			if err := r.release(ctx, &all[i], all[i].GroupVersionKind() != crd.Kind); err != nil {
 				return err
 			}
 		}
@@ -266,8 +272,8 @@ func (r *releaser) list(ctx context.Context, gk schema.GroupKind, selector strin
 }
 
 // release writes an object as the engine needs it. After a conflict, the object is read again.
-// An object that was deleted since it was listed is skipped.
-func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured) error {
+// An object that was deleted since it was listed is skipped. WithStatus says that its status is Espalier's.
+func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured, withStatus bool) error {
 	if r.done[o.GetUID()] {
 		return nil
 	}
@@ -284,10 +290,17 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured) er
 	if r.DryRun {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
+	before := o
+	if withStatus {
+		if o, err = r.releaseStatus(ctx, at, o, options); err != nil || o == nil {
+			return err
+		}
+	}
+	cleaned := o
 	for range attempts {
 		next, changed := takeover.Released(o, r.Engine)
 		if !changed {
-			r.Each(takeover.Observed{Before: o, After: o})
+			r.Each(takeover.Observed{Before: before, After: o})
 			return nil
 		}
 		body, err := takeover.Patch(o, next)
@@ -296,27 +309,59 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured) er
 		}
 		answer, err := at.Patch(ctx, o.GetName(), types.JSONPatchType, body, options)
 		if err == nil {
-			r.Each(takeover.Observed{Before: o, After: answer})
+			if r.DryRun && cleaned != before {
+				answer.Object["status"] = cleaned.Object["status"]
+			}
+			r.Each(takeover.Observed{Before: before, After: answer})
 			return nil
 		}
-		if kube.IsObjectNotFound(err, o.GetName()) {
-			return nil
+		if o, err = afterConflict(ctx, at, o, err); err != nil || o == nil {
+			return err
 		}
-		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("give back %s: %w", object.KeyOf(o), err)
-		}
-		switch live, err := at.Get(ctx, o.GetName(), metav1.GetOptions{}); {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read %s: %w", object.KeyOf(o), err)
-		case live.GetUID() != o.GetUID():
-			return nil
-		default:
-			o = live
-		}
+		before, cleaned = o, o
 	}
 	return fmt.Errorf("give back %s: %w", object.KeyOf(o), errBusy)
+}
+
+// releaseStatus removes Espalier's own fields from the status, and returns the object after that; nil if it is gone.
+func (r *releaser) releaseStatus(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured, options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+	for range attempts {
+		body, err := takeover.StatusPatch(o)
+		if err != nil {
+			return nil, fmt.Errorf("encode a patch of the status of %s: %w", object.KeyOf(o), err)
+		}
+		if body == nil {
+			return o, nil
+		}
+		answer, err := at.Patch(ctx, o.GetName(), types.JSONPatchType, body, options, "status")
+		if err == nil {
+			return answer, nil
+		}
+		if o, err = afterConflict(ctx, at, o, err); err != nil || o == nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("give back %s: %w", object.KeyOf(o), errBusy)
+}
+
+// afterConflict reads an object again that another client has changed; nil if it is gone. Any other error is returned.
+func afterConflict(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
+	if kube.IsObjectNotFound(err, o.GetName()) {
+		return nil, nil
+	}
+	if !apierrors.IsConflict(err) {
+		return nil, fmt.Errorf("give back %s: %w", object.KeyOf(o), err)
+	}
+	switch live, err := at.Get(ctx, o.GetName(), metav1.GetOptions{}); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", object.KeyOf(o), err)
+	case live.GetUID() != o.GetUID():
+		return nil, nil
+	default:
+		return live, nil
+	}
 }
 
 // attempts is how often an object is written if other clients change it at the same time.

@@ -28,6 +28,7 @@ type ResourceTypeActivation struct {
 	// +optional
 	Spec ResourceTypeActivationSpec `json:"spec,omitempty"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status ResourceTypeActivationStatus `json:"status,omitempty"`
 }
 

@@ -20,7 +20,9 @@ type Database struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   DatabaseSpec   `json:"spec"`
+	Spec DatabaseSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status DatabaseStatus `json:"status,omitempty"`
 }
 

@@ -19,7 +19,9 @@ type Extension struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ExtensionSpec   `json:"spec"`
+	Spec ExtensionSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status ExtensionStatus `json:"status,omitempty"`
 }
 

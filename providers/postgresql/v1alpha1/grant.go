@@ -21,7 +21,9 @@ type Grant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   GrantSpec   `json:"spec"`
+	Spec GrantSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status GrantStatus `json:"status,omitempty"`
 }
 

@@ -20,7 +20,9 @@ type Schema struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   SchemaSpec   `json:"spec"`
+	Spec SchemaSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status SchemaStatus `json:"status,omitempty"`
 }
 

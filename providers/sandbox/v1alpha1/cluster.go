@@ -19,7 +19,9 @@ type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ClusterSpec   `json:"spec"`
+	Spec ClusterSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status ClusterStatus `json:"status,omitempty"`
 }
 

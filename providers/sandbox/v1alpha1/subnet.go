@@ -19,7 +19,9 @@ type Subnet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   SubnetSpec   `json:"spec"`
+	Spec SubnetSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status SubnetStatus `json:"status,omitempty"`
 }
 

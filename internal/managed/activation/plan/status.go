@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -17,6 +19,19 @@ type Status struct {
 	Message string
 	Kinds   resource.ActivatedKinds
 	Types   []resource.ActivatedType
+}
+
+// Progress is what the activation needs; nothing while it is being deleted.
+func (s Status) Progress() condition.Progress {
+	root := v1alpha1.Condition{Status: s.Ready, Reason: string(s.Reason), Message: s.Message}
+	switch s.Reason {
+	case resource.Deleting:
+		return condition.Progress{}
+	case resource.Installing, resource.InstallationFailed: // which is retried
+		return condition.ProgressOf(root, false)
+	default:
+		return condition.ProgressOf(root, true)
+	}
 }
 
 // reasons are those of Ready for the states of types, the most important first. A state without a

@@ -29,6 +29,7 @@ type Resource struct {
 
 	Spec Spec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status Status `json:"status,omitempty"`
 }
 

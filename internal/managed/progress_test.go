@@ -1,0 +1,68 @@
+package managed
+
+import (
+	"errors"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
+	"github.com/espalier-dev/espalier/sdk/managed/external"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+func TestProgress(t *testing.T) {
+	synced := func(status, reason string) v1alpha1.Condition {
+		return v1alpha1.Condition{Type: resource.Synced, Status: map[string]v1alpha1.Condition{"T": {Status: condition.True}, "F": {Status: condition.False}, "U": {Status: condition.Unknown}}[status].Status, Reason: reason}
+	}
+	available := v1alpha1.Condition{Type: resource.Ready, Status: condition.True, Reason: resource.Available}
+	creating := v1alpha1.Condition{Type: resource.Ready, Status: condition.False, Reason: resource.Creating}
+	failure := operation.Failure(errors.New("timeout"))
+	cases := map[string]struct {
+		reason string
+		synced v1alpha1.Condition
+		ready  v1alpha1.Condition
+		step   operation.Step
+		change func(*reconcileState)
+		want   string
+	}{
+		"available":                     {"nothing is left to do", synced("T", resource.ReconcileSuccess), available, operation.Step{}, nil, ""},
+		"being created":                 {"it takes time", synced("U", resource.OperationInProgress), creating, operation.Step{}, nil, "Reconciling OperationInProgress"},
+		"created and not available yet": {"the external API works on it", synced("T", resource.ReconcileSuccess), creating, operation.Step{}, nil, "Reconciling Creating"},
+		"the name is another's":         {"a user has to choose", synced("F", resource.NameReserved), creating, operation.Step{}, nil, "Stalled NameReserved"},
+		"a call was refused":            {"it is repeated", synced("F", resource.ReconcileError), creating, failure, nil, "Reconciling ReconcileError"},
+		"an observation fails":          {"what depends on it need not wait", synced("F", resource.ReconcileError), available, failure, nil, ""},
+		"an update fails": {
+			"it is not as specified", synced("F", resource.ReconcileError), available, failure,
+			func(s *reconcileState) { s.state.OperationErr = &external.OpError{Message: "no quota"} }, "Reconciling ReconcileError",
+		},
+		"a new generation cannot be observed": {
+			"it may be different", synced("F", resource.ReconcileError), available, failure,
+			func(s *reconcileState) { s.object.SetGeneration(3) }, "Reconciling ReconcileError",
+		},
+		"paused": {"a user wants that", synced("F", resource.ReconcilePaused), creating, operation.Step{}, nil, ""},
+		"being deleted": {"the deletion timestamp says more", synced("U", resource.OperationInProgress), creating, operation.Step{}, func(s *reconcileState) {
+			s.object.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+		}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &reconcileState{object: &unstructured.Unstructured{Object: map[string]any{
+				"metadata": map[string]any{"generation": int64(2)}, "status": map[string]any{"observedGeneration": int64(2)},
+			}}}
+			if tc.change != nil {
+				tc.change(s)
+			}
+			set := condition.Set{tc.synced, tc.ready}
+			got := ""
+			for _, c := range set.MarkProgress(s.progress(set, tc.step), 2, start)[2:] {
+				got = c.Type + " " + c.Reason
+			}
+			if got != tc.want {
+				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
