@@ -3,6 +3,8 @@ package workspace
 import (
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -31,6 +33,19 @@ var own = sync.OnceValue(func() map[schema.GroupVersionKind]object.KindInfo {
 	}
 	return out
 })
+
+// DefinitionsOfFiles returns the CustomResourceDefinitions in the files, and of the kinds that their definitions define, sorted by kind.
+func (w *Workspace) DefinitionsOfFiles() []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, gk := range slices.SortedFunc(maps.Keys(w.crds), compareGroupKinds) {
+		out = append(out, w.crds[gk])
+	}
+	return out
+}
+
+// OwnDefinitions returns the CustomResourceDefinitions of this program: of definitions, revisions, functions, usages and more. They are
+// not to be changed.
+func OwnDefinitions() []*apiextensionsv1.CustomResourceDefinition { return ownDefinitions() }
 
 // ownDefinitions are the CustomResourceDefinitions of this program.
 var ownDefinitions = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"internal/graph", "internal/composition", "internal/managed", "internal/protection"},
 	{"internal/preview"},
 	{"internal/simulation", "internal/deftest"},
-	{"internal/functions", "internal/backup", "internal/doctor", "internal/observe", "internal/takeover", "internal/webhook"},
+	{"internal/functions", "internal/backup", "internal/doctor", "internal/gitops", "internal/observe", "internal/takeover", "internal/webhook"},
 	{"internal/server", "internal/workspace"},
 	{"internal/language"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
