@@ -39,6 +39,9 @@ func All(checks ...Check) Check {
 // HasField checks the value of a field; nil means that the field is absent.
 func HasField(want any, path ...string) Check {
 	return func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("does not exist")
+		}
 		got, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
 		if !found {
 			got = nil
