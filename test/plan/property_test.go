@@ -190,12 +190,12 @@ func awaitPlanned(t *testing.T, s suite.Suite, p preview.Plan) {
 		for _, o := range i.Objects {
 			testkit.Poll(t, string(o.Action)+" "+o.String(), func() bool {
 				is := s.Get(t, schema.GroupVersionKind{Version: "v1", Kind: o.Kind}, o.Namespace, o.Name)
-				switch o.Action {
-				case preview.Delete:
+				switch {
+				case o.Action == preview.Delete:
 					return is == nil
-				case preview.Create:
+				case o.Action == preview.Create:
 					return is != nil
-				case preview.Orphan:
+				case o.Action == preview.Orphan:
 					return is != nil && is.GetLabels()[v1alpha1.ApplySetPartOfLabel] == ""
 				}
 				return is != nil && !slices.ContainsFunc(o.Fields, func(f preview.FieldChange) bool {
