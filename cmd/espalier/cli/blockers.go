@@ -36,6 +36,7 @@ func newBlockers() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	flags.cluster.addFrom(cmd)
 	return cmd
 }
 

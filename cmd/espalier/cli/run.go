@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -212,11 +213,22 @@ func newRun() *cobra.Command {
 }
 
 // clusterFlags select a cluster.
-type clusterFlags struct{ kubeconfig, context string }
+type clusterFlags struct {
+	kubeconfig, context string
+	// from is a record of a cluster, which is read in its place; empty for none.
+	from string
+}
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig file; by default $KUBECONFIG, or ~/.kube/config, or the pod's own")
 	cmd.Flags().StringVar(&f.context, "context", "", "the context of the kubeconfig; by default its current one")
+}
+
+// addFrom adds the flag for a record in place of a cluster, for commands that only read.
+func (f *clusterFlags) addFrom(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.from, "from", "", "read this archive of 'espalier gather', export, or directory of YAML files in place of a cluster")
+	cmd.MarkFlagsMutuallyExclusive("from", "kubeconfig")
+	cmd.MarkFlagsMutuallyExclusive("from", "context")
 }
 
 // loader reads the kubeconfig as kubectl does.
@@ -224,11 +236,13 @@ func (f *clusterFlags) loader() clientcmd.ClientConfig {
 	return manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Loader()
 }
 
-// config returns the configuration for the cluster, without client-side throttling.
-// namespaceOr is a namespace, or that of the context if it is empty.
+// namespaceOr is a namespace, or if it is empty that of the context, or "default" for a record.
 func (f *clusterFlags) namespaceOr(given string) (string, error) {
 	if given != "" {
 		return given, nil
+	}
+	if f.from != "" {
+		return metav1.NamespaceDefault, nil
 	}
 	namespace, _, err := f.loader().Namespace()
 	if err != nil {
@@ -237,7 +251,11 @@ func (f *clusterFlags) namespaceOr(given string) (string, error) {
 	return namespace, nil
 }
 
+// config returns the configuration for the cluster, without client-side throttling, or for the record.
 func (f *clusterFlags) config() (*rest.Config, error) {
+	if f.from != "" {
+		return recordedConfig(f.from)
+	}
 	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
 	if err != nil {
 		return nil, err

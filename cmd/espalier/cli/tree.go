@@ -52,7 +52,9 @@ func newTree() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
+	flags.cluster.addFrom(cmd)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show changes until interrupted")
+	cmd.MarkFlagsMutuallyExclusive("from", "watch")
 	cmd.Flags().BoolVarP(&flags.allNamespaces, "all-namespaces", "A", false, "without a name: the objects of all namespaces")
 	return cmd
 }

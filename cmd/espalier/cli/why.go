@@ -49,6 +49,7 @@ func newWhy() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return why(cmd, flags, args) },
 	}
 	flags.cluster.add(cmd)
+	flags.cluster.addFrom(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json or yaml")
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition; can be repeated")

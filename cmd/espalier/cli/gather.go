@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/backup/gather"
+	"github.com/espalier-dev/espalier/internal/kube/recorded"
+)
+
+// gatherFlags are the flags of gather.
+type gatherFlags struct {
+	where      clusterFlags
+	namespaces []string
+	output     string
+}
+
+func newGather() *cobra.Command {
+	var flags gatherFlags
+	cmd := &cobra.Command{
+		Use:   "gather",
+		Short: "Write what explains the state of a cluster to an archive, without data of Secrets",
+		Long: "Writes definitions, their revisions and CustomResourceDefinitions, instances, what they consist of,\n" +
+			"managed resources, Bindings, functions, usages, and the events about all of them to a compressed tar\n" +
+			"archive of YAML files, of mode 0600. Values of Secrets are replaced. ConfigMaps and other objects are\n" +
+			"written as they are: look for secrets there before you send the archive to somebody.\n\n" +
+			"What you may not read is left out, and listed in the archive's notes.txt and on the standard error.\n\n" +
+			"'espalier why', 'tree' and 'blockers' read the archive in place of the cluster with --from; so they do\n" +
+			"with exports, and with directories and archives of YAML files that other programs have written.",
+		Example: "  espalier gather -o incident.tar.gz\n" +
+			"  espalier gather -n team-a -n team-b -o incident.tar.gz\n" +
+			"  espalier why webapp/shop --from incident.tar.gz",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
+	}
+	flags.where.add(cmd)
+	cmd.Flags().StringSliceVarP(&flags.namespaces, "namespace", "n", nil, "only namespaced objects of these namespaces; can be repeated")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "espalier-gather.tar.gz", "the file to write, or - for the standard output")
+	return cmd
+}
+
+func (f *gatherFlags) run(cmd *cobra.Command) (err error) {
+	config, err := f.where.config()
+	if err != nil {
+		return err
+	}
+	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
+	record, err := gather.Collect(cmd.Context(), config, f.namespaces)
+	if err != nil {
+		return err
+	}
+	for _, note := range record.Notes {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
+	}
+	if f.output == "-" {
+		return record.Write(cmd.OutOrStdout(), time.Now())
+	}
+	file, err := os.CreateTemp(filepath.Dir(f.output), ".espalier-gather-") // of mode 0600
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(record.Write(file, time.Now()), file.Close()); err == nil {
+		err = os.Rename(file.Name(), f.output)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s to %s\n", counted(len(record.Objects), "object", "objects"), f.output)
+	return nil
+}
+
+// recordedConfig is a connection to a record of a cluster.
+func recordedConfig(path string) (*rest.Config, error) {
+	objects, err := gather.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return recorded.Open(objects), nil
+}
