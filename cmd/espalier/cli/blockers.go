@@ -35,6 +35,7 @@ func newBlockers() *cobra.Command {
 			return blockers(cmd, flags, kind, name)
 		},
 	}
+	cmd.ValidArgsFunction = flags.completeObjects
 	flags.add(cmd)
 	flags.cluster.addFrom(cmd)
 	return cmd

@@ -58,6 +58,7 @@ func newDelete() *cobra.Command {
 			return deleteInstance(cmd, flags, kind, name)
 		},
 	}
+	cmd.ValidArgsFunction = flags.completeObjects
 	flags.add(cmd)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show the progress until it is gone")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 0, "how long to watch, such as 5m; by default until it is gone")

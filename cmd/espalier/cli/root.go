@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,6 +32,9 @@ const maxPrintedError = 64 << 10
 // Main runs the program with the given arguments and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
+	if isPlugin(os.Args[0]) {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl espalier"}
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -45,6 +51,9 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	return code
 }
+
+// isPlugin says whether a program was started by kubectl, which finds plugins by their names.
+func isPlugin(program string) bool { return strings.HasPrefix(filepath.Base(program), "kubectl-") }
 
 func codeOf(err error) int {
 	var usage *usageError

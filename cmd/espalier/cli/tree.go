@@ -51,6 +51,7 @@ func newTree() *cobra.Command {
 			return tree(cmd, flags, kind, name)
 		},
 	}
+	cmd.ValidArgsFunction = flags.completeObjects
 	flags.add(cmd)
 	flags.cluster.addFrom(cmd)
 	cmd.Flags().BoolVarP(&flags.watch, "watch", "w", false, "show changes until interrupted")

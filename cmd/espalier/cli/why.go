@@ -48,6 +48,7 @@ func newWhy() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return why(cmd, flags, args) },
 	}
+	cmd.ValidArgsFunction = flags.completeObjects
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")

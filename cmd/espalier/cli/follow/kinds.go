@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,7 @@ import (
 
 // Kinds maps kinds, plurals, singulars and short names to resources. It caches discovery.
 type Kinds struct {
+	discovery discovery.CachedDiscoveryInterface
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	shortcuts meta.RESTMapper
 }
@@ -25,7 +27,7 @@ func newKinds(config *rest.Config) (*Kinds, error) {
 	}
 	cached := memory.NewMemCacheClient(plain)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(cached)
-	return &Kinds{mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
+	return &Kinds{discovery: cached, mapper: mapper, shortcuts: restmapper.NewShortcutExpander(mapper, cached, nil)}, nil
 }
 
 // RESTMapping returns the mapping of a kind. It repeats discovery for a kind that is unknown,
@@ -37,6 +39,20 @@ func (k *Kinds) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.REST
 		return k.mapper.RESTMapping(gk, versions...)
 	}
 	return mapping, err
+}
+
+// Plurals are the plurals of all kinds that can be listed and watched, as far as they can be discovered.
+func (k *Kinds) Plurals() []string {
+	lists, _ := k.discovery.ServerPreferredResources() // as far as it got
+	var out []string
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {
+				out = append(out, r.Name)
+			}
+		}
+	}
+	return out
 }
 
 // IsNoMatch reports whether a lookup failed because the kind is not served.
