@@ -23,6 +23,9 @@ type Health struct {
 // and its conditions, or the fields of its well-known kind, are complete. For some kinds more of
 // the status counts, see reasonsByKind.
 func Of(o *unstructured.Unstructured) Health {
+	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok && observed < 0 && o.GetDeletionTimestamp() == nil {
+		return Health{Message: "InProgress: it has not been reconciled yet"} // the default of our kinds
+	}
 	result, err := status.Compute(o)
 	if err != nil {
 		return Health{Message: fmt.Sprintf("its status can't be read: %v", err)}

@@ -82,6 +82,14 @@ func TestOf(t *testing.T) {
 			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}]}}",
 			false, "generation",
 		},
+		"The default of a new object": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {observedGeneration: -1}}",
+			false, "InProgress: it has not been reconciled yet",
+		},
+		"A new object that is deleted": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 2, deletionTimestamp: '2026-08-01T12:00:00Z'}, status: {observedGeneration: -1}}",
+			false, "Terminating",
+		},
 		"A well-known kind has its own rules": {
 			"{apiVersion: batch/v1, kind: Job, metadata: {name: x}, status: {startTime: '2026-08-01T12:00:00Z', conditions: [{type: Failed, status: 'True', message: no luck}]}}",
 			false, "Job Failed",
