@@ -24,19 +24,14 @@ type permissionReviewer struct {
 	dueChanged chan struct{} // has room for one signal: a review is due earlier than before
 
 	mu     sync.Mutex
-	due    reviews
-	checks map[string]*accessCheck // by user
+	due    [len(reviewDelays)]time.Time // of the next reviews for all users; zero for none
+	checks map[string]*accessCheck      // by user
 }
 
-// reviews are the times of the next reviews for all users; zero for none.
-type reviews struct{ first, second time.Time }
-
-// Changes of roles often come in groups, and it takes the API server a moment to apply them.
-// So a change is followed by two reviews.
-const (
-	firstReviewDelay  = 200 * time.Millisecond
-	secondReviewDelay = 3 * time.Second
-)
+// reviewDelays are the times from a change of roles to the reviews that it causes. Changes often
+// come in groups, and the API server applies them a moment later, or much later if it is busy:
+// it says when only by its answers.
+var reviewDelays = [...]time.Duration{200 * time.Millisecond, 3 * time.Second, 30 * time.Second}
 
 // accessCheck schedules the reviews for one user who was forbidden a request.
 type accessCheck struct {
@@ -82,18 +77,23 @@ func (p *permissionReviewer) run(ctx context.Context) {
 	}
 }
 
-// rbacChanged is the event handler of roles and bindings. The events of the initial list are
-// not changes.
+// rbacChanged is the event handler of roles and bindings. The initial list is not a change, but
+// what it lists may have changed since the first review, unseen: one more review follows.
 func (p *permissionReviewer) rbacChanged(key object.Key, cause watch.Cause) {
-	if key.Name == "" || cause.Priority == watch.Background {
+	if key.Name == "" {
 		return
 	}
 	now := time.Now()
 	p.mu.Lock()
-	if p.due.first.IsZero() {
-		p.due.first = now.Add(firstReviewDelay)
+	if cause.Priority == watch.Background {
+		p.due[1] = now.Add(reviewDelays[1])
+	} else {
+		for i, delay := range reviewDelays {
+			if i > 0 || p.due[i].IsZero() { // the first one does not wait for the end of a group
+				p.due[i] = now.Add(delay)
+			}
+		}
 	}
-	p.due.second = now.Add(secondReviewDelay)
 	p.mu.Unlock()
 	p.wake()
 }
@@ -151,7 +151,7 @@ func (p *permissionReviewer) next(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	soonest := now.Add(time.Hour)
-	for _, at := range append([]time.Time{p.due.first, p.due.second}, p.checksDue()...) {
+	for _, at := range append(p.checksDue(), p.due[:]...) {
 		if !at.IsZero() && at.Before(soonest) {
 			soonest = at
 		}
@@ -171,12 +171,11 @@ func (p *permissionReviewer) checksDue() (all []time.Time) {
 func (p *permissionReviewer) review(ctx context.Context, now time.Time) {
 	past := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
 	p.mu.Lock()
-	allUsers := past(p.due.first) || past(p.due.second)
-	if past(p.due.first) {
-		p.due.first = time.Time{}
-	}
-	if past(p.due.second) {
-		p.due.second = time.Time{}
+	allUsers := false
+	for i, at := range p.due {
+		if past(at) {
+			allUsers, p.due[i] = true, time.Time{}
+		}
 	}
 	checks := map[string]*accessCheck{}
 	for user, d := range p.checks {

@@ -36,9 +36,9 @@ func TestAccessChecksBackOffWhileResultsStayTheSame(t *testing.T) {
 	ask(false, firstCheckDelay) // the first for long
 }
 
-// TestAChangeOfRolesIsReviewedTwice tells of roles, and looks when what they grant
+// TestAChangeOfRolesIsReviewedRepeatedly tells of roles, and looks when what they grant
 // is reviewed.
-func TestAChangeOfRolesIsReviewedTwice(t *testing.T) {
+func TestAChangeOfRolesIsReviewedRepeatedly(t *testing.T) {
 	p := newPermissionReviewer(&Cluster{Client: kube.NewClient(nil, nil)}) // nobody has asked it anything
 	role := object.Key{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "a"}
 	due := func(at time.Time, least, most time.Duration) {
@@ -47,15 +47,21 @@ func TestAChangeOfRolesIsReviewedTwice(t *testing.T) {
 			t.Errorf("the review is due after %s, not %s to %s", got, least, most)
 		}
 	}
-	p.rbacChanged(role, watch.Cause{Priority: watch.Background}) // was there already
 	p.rbacChanged(object.Key{Kind: role.Kind}, watch.Cause{Priority: watch.Urgent})
 	due(time.Now(), 59*time.Minute, time.Hour)
-	p.rbacChanged(role, watch.Cause{Priority: watch.Urgent})
+	p.rbacChanged(role, watch.Cause{Priority: watch.Background}) // is in the first list, perhaps changed since the first review
 	now := time.Now()
-	due(now, 0, firstReviewDelay)
-	p.review(t.Context(), now.Add(firstReviewDelay))
-	due(now, firstReviewDelay+1, secondReviewDelay)
-	p.review(t.Context(), now.Add(secondReviewDelay))
+	due(now, reviewDelays[0]+1, reviewDelays[1])
+	p.review(t.Context(), now.Add(reviewDelays[1]))
+	due(now, 59*time.Minute, time.Hour)
+	p.rbacChanged(role, watch.Cause{Priority: watch.Urgent})
+	now = time.Now()
+	before := time.Duration(-1)
+	for _, delay := range reviewDelays {
+		due(now, before+1, delay)
+		p.review(t.Context(), now.Add(delay))
+		before = delay
+	}
 	due(now, 59*time.Minute, time.Hour)
 	p.forbidden("jane")
 	p.forbidden("jane")
