@@ -197,7 +197,7 @@ func (a *administrator) each(ctx context.Context, resource schema.GroupVersionRe
 	for i := range list.Items {
 		o := &list.Items[i]
 		id, state := string(o.GetUID()), fmt.Sprint(o.GetGeneration())
-		if a.granted[id] == state || o.GetDeletionTimestamp() != nil {
+		if a.granted[id] == state {
 			continue
 		}
 		permissions, complete := needs(o)
