@@ -196,10 +196,28 @@ func (i *Import) surveyKinds(ctx context.Context, s *survey) error {
 }
 
 // targetKinds returns the kinds that the cluster serves: those with a CustomResourceDefinition,
-// and those of the archive without one. Discovery shows the kinds that are installed shortly after
-// they are.
+// and those of the archive without one. For a moment, a kind of a definition can be served before its
+// CustomResourceDefinition was listed, or after its deletion: only one that stays without belongs to
+// another program.
 func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, err error) {
-	// Discovery comes first: a CustomResourceDefinition that is created in between is listed.
+	for deadline := time.Now().Add(settlingTimeout); ; {
+		target, installed, undefined, err := i.readTargetKinds(ctx)
+		if err != nil || !undefined || time.Now().After(deadline) {
+			return target, installed, err
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// settlingTimeout is how long the kind of a definition is served without a CustomResourceDefinition
+// until it counts as one of another program.
+const settlingTimeout = time.Second
+
+// readTargetKinds reads the kinds that the cluster serves; undefined reports whether one that a
+// definition of the archive defines has no CustomResourceDefinition.
+func (i *Import) readTargetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, undefined bool, err error) {
 	served := map[schema.GroupKind]schema.GroupVersionKind{}
 	for _, o := range i.File.Objects() {
 		gvk := o.GroupVersionKind()
@@ -210,7 +228,7 @@ func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]a
 		case err == nil:
 			served[gvk.GroupKind()] = gvk
 		case !isUnserved(err):
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
 	reset := func() {
@@ -228,19 +246,21 @@ func (i *Import) targetKinds(ctx context.Context) (target map[schema.GroupKind]a
 		return nil
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
+	defined := archive.Defined(i.File.Sections[archive.Definitions])
 	for gk, gvk := range served {
 		if _, custom := target[gk]; custom {
 			continue
 		}
 		if gone, err := i.isGone(ctx, gvk); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		} else if !gone {
 			target[gk] = archive.TargetKind{}
+			undefined = undefined || defined[gk]
 		}
 	}
-	return target, installed, nil
+	return target, installed, undefined, nil
 }
 
 // isGone reports whether a kind that discovery shows is not served any more: for a moment, discovery

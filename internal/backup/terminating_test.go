@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,4 +44,27 @@ func TestAKindThatDiscoveryShowsAfterItsEndIsNotServed(t *testing.T) {
 	} else if found, served := target[app]; served {
 		t.Errorf("it is served: %+v", found)
 	}
+}
+
+// TestAKindWhoseDefinitionIsInstalledMeanwhileHasADefiner installs the CustomResourceDefinition of
+// a kind that discovery showed before, between the requests for both.
+func TestAKindWhoseDefinitionIsInstalledMeanwhileHasADefiner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, _ := newImport(target(), exported(t))
+		c := i.client.(*fakekube.Cluster)
+		app, key := appKey.GroupKind(), object.Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "apps.kro.run"}
+		installed := c.Object(key)
+		c.Remove(key)
+		c.Before = func(request string) error {
+			if strings.HasPrefix(request, "list App") && c.Object(key) == nil {
+				c.Add(installed)
+			}
+			return nil
+		}
+		if target, _, err := i.targetKinds(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if by := target[app].Definition; by.Name != "apps" {
+			t.Errorf("it is %+v", target[app])
+		}
+	})
 }

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,7 +46,24 @@ type plane struct {
 
 func newPlane(t *testing.T, config *rest.Config) plane {
 	t.Helper()
-	return plane{Cluster: testkit.NewCluster(t, config), config: config}
+	p := plane{Cluster: testkit.NewCluster(t, config), config: config}
+	t.Cleanup(func() {
+		if t.Failed() {
+			p.deleteHolds(t)
+		}
+	})
+	return p
+}
+
+// deleteHolds deletes the Holds that a failed test has left: they would pause the controllers of
+// the tests that follow.
+func (p plane) deleteHolds(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	all := p.Resource(t, hold, "")
+	if err := all.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Errorf("delete the Holds of a failed test: %v", err)
+	}
 }
 
 // withNames returns the plane with the namespace and the API group of one test.
