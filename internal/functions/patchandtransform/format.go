@@ -32,6 +32,11 @@ type formatVerbs struct {
 	reorders bool
 	// star says that a width or precision is an argument: %*d.
 	star bool
+	// bad says that fmt finds an index bad. It consumes no argument then, so that the arguments of later verbs
+	// are others.
+	bad bool
+	// highest is the highest index.
+	highest int
 	// padding is the sum of all widths and precisions.
 	padding int
 }
@@ -65,12 +70,10 @@ type formatScanner struct {
 // verb reads what follows a percent sign: flags, width, precision and the letter.
 func (s *formatScanner) verb() {
 	s.text = strings.TrimLeft(s.text, "+-# 0")
-	s.index()
-	s.number()
+	s.numberAfter(s.index())
 	if rest, ok := strings.CutPrefix(s.text, "."); ok {
 		s.text = rest
-		s.index()
-		s.number()
+		s.numberAfter(s.index())
 	}
 	s.index()
 	letter, size := utf8.DecodeRuneInString(s.text)
@@ -82,21 +85,33 @@ func (s *formatScanner) verb() {
 	s.next++
 }
 
-// index reads the number of an argument, as in %[2]s.
-func (s *formatScanner) index() {
+// index reads the number of an argument, as in %[2]s, and reports whether there is one.
+func (s *formatScanner) index() bool {
 	rest, ok := strings.CutPrefix(s.text, "[")
 	if !ok {
-		return
+		return false
 	}
 	inside, after, ok := strings.Cut(rest, "]")
 	if !ok {
-		s.text = rest
-		return
+		s.text, s.found.bad = rest, true
+		return true
 	}
 	s.text, s.found.reorders = after, true
-	if n, all := leadingNumber(inside); all && n > 0 {
-		s.next = n - 1
+	n, all := leadingNumber(inside)
+	if !all || n == 0 {
+		s.found.bad = true
+		return true
 	}
+	s.next, s.found.highest = n-1, max(s.found.highest, n)
+	return true
+}
+
+// numberAfter reads a width or a precision. After an index only a star may follow: the index is its own.
+func (s *formatScanner) numberAfter(index bool) {
+	if index && s.text != "" && strings.ContainsRune("0123456789.", rune(s.text[0])) {
+		s.found.bad = true
+	}
+	s.number()
 }
 
 // number reads a width or a precision.
@@ -130,9 +145,12 @@ func leadingNumber(text string) (n int, all bool) {
 
 // arguments are the values for Sprintf. A number that only verbs for numbers use is wrapped,
 // so that it matches verbs for integers and floats. Other values stay as they are, since
-// package fmt also prints the type of a value that matches no verb.
+// package fmt also prints the type of a value that matches no verb; and all do if an index is bad.
 func (f formatVerbs) arguments(values []any) []any {
 	out := slices.Clone(values)
+	if f.bad || f.highest > len(values) {
+		return out
+	}
 	for i, v := range out {
 		switch v.(type) {
 		case int64, float64:

@@ -178,6 +178,16 @@ func TestTextsThatWouldGrowWithoutEnd(t *testing.T) {
 	}
 }
 
+func TestBadIndexesTellNoTypesOfOurs(t *testing.T) {
+	for text, want := range map[string]string{
+		"%[s%T": "%!s(BADINDEX)int64", "%[9]s%T": "%!s(BADINDEX)int64", "%[1]2d%T": "%!d(BADINDEX)int64", "%[x]s%T": "%!s(BADINDEX)int64", "%[1].2d%T": "%!d(BADINDEX)int64",
+	} {
+		if out, err := format(text, int64(5)); err != nil || out != want {
+			t.Errorf("%q is %s, %v; want %s", text, out, err, want)
+		}
+	}
+}
+
 // TestFormatsTellNoTypesOfOurs makes formats of everything that means something in one: a
 // value is written as it is, or with a type of Go's own.
 func TestFormatsTellNoTypesOfOurs(t *testing.T) {
