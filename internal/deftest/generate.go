@@ -19,7 +19,7 @@ const (
 )
 
 // Generator draws instances of a kind from its schema. The same seed gives the same instances. It does not
-// know CEL rules and most patterns: an instance may be refused.
+// know CEL rules, and patterns only as texts that match them: an instance may be refused.
 type Generator struct {
 	Kind       schema.GroupVersionKind
 	Schema     *structural.Structural
@@ -61,6 +61,16 @@ func (g *Generator) Instance(number int, namespace string) *unstructured.Unstruc
 		o.SetNamespace(namespace)
 	}
 	return o
+}
+
+// Status draws a status with all its fields; nil if the schema has none.
+func (g *Generator) Status() map[string]any {
+	s, ok := g.Schema.Properties["status"]
+	if !ok {
+		return nil
+	}
+	out, _ := drawing{g.Random, 1}.value(&s, 0).(map[string]any)
+	return out
 }
 
 // drawing draws values.
@@ -170,6 +180,9 @@ const characters = "abcdefghijklmnopqrstuvwxyz0123456789"
 func (d drawing) text(s *structural.Structural) string {
 	least, most := 0, maxGeneratedLength
 	if v := s.ValueValidation; v != nil {
+		if v.Pattern != "" {
+			most = maxPatternText
+		}
 		if v.MinLength != nil {
 			least = int(min(*v.MinLength, 1000))
 		}
@@ -179,6 +192,9 @@ func (d drawing) text(s *structural.Structural) string {
 		}
 		if example, ok := formats[v.Format]; ok {
 			return example
+		}
+		if text, ok := d.ofPattern(v.Pattern, least, most); ok {
+			return text
 		}
 	}
 	length := least

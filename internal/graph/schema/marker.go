@@ -181,10 +181,16 @@ func setDescription(d *draft, m marker) *diag.Diagnostic {
 // it only if an old value exists: an unset field can still be set.
 const isImmutable = "self == oldSelf"
 
+// The messages of rules that markers add.
+const (
+	immutableMessage  = "field is immutable"
+	validationMessage = "validation failed"
+)
+
 func setImmutable(d *draft, yes bool) {
 	has := func(r extv1.ValidationRule) bool { return r.Rule == isImmutable }
 	if yes && !slices.ContainsFunc(d.schema.XValidations, has) {
-		d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: isImmutable, Message: "field is immutable"})
+		d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: isImmutable, Message: immutableMessage})
 	}
 }
 
@@ -195,7 +201,7 @@ func addValidation(d *draft, m marker) *diag.Diagnostic {
 	if strings.TrimSpace(m.value) == "" {
 		return invalidValue(m, "a CEL expression")
 	}
-	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value, Message: "validation failed"})
+	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value, Message: validationMessage})
 	return nil
 }
 
