@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -169,4 +171,20 @@ func settled(t testing.TB, g *graph.Graph) plan.Facts {
 		}
 	}
 	return facts
+}
+
+// BenchmarkComposeMeasured is BenchmarkCompose with a meter, as controllers compose.
+func BenchmarkComposeMeasured(b *testing.B) {
+	d, kinds := large(b)
+	g := compiled(b, d, kinds)
+	facts := settled(b, g)
+	began := time.Now()
+	meter := expr.NewMeter(func() time.Duration { return time.Since(began) })
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.ComposeWithin(func() error { return nil }, meter, facts); err != nil {
+			b.Fatal(err)
+		}
+		meter.Take()
+	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/profile"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -39,8 +40,8 @@ type Options struct {
 	// default a self-signed one.
 	MetricsSecure   bool
 	MetricsCertPath string
-	// IntrospectionSocket is the path of the socket that serves 'espalier watches' while
-	// this process is the leader; empty for none.
+	// IntrospectionSocket is the path of the socket that serves 'espalier watches' and 'espalier top'
+	// while this process is the leader; empty for none.
 	IntrospectionSocket string
 	// LeaderElection makes one of several processes the leader; the lease is in the given
 	// namespace. It expires LeaseDuration, by default 15 seconds, after its last renewal.
@@ -213,7 +214,7 @@ func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
 }
 
 func (l leaderRunnable) NeedLeaderElection() bool { return true }

@@ -63,6 +63,9 @@ func (r readiness) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// IsReady says whether the condition that sums up an object is true.
+func IsReady(o *unstructured.Unstructured) bool { return readyStatus(o) == metav1.ConditionTrue }
+
 // readyStatus is the status of the condition that sums up an object; Unknown if it has none.
 func readyStatus(o *unstructured.Unstructured) metav1.ConditionStatus {
 	set := condition.Read(o)

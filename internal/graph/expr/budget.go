@@ -3,6 +3,7 @@ package expr
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -14,6 +15,7 @@ type Budget struct {
 	maxCost, cost   uint64 // in CEL's cost units: the limit, and what has been spent
 	maxBytes, bytes int    // of values
 	refused         []*BudgetExceeded
+	meter           *Meter // nil for none
 }
 
 // NewBudget returns a budget of CEL's cost units, of which some are spent already, and of
@@ -22,6 +24,9 @@ type Budget struct {
 func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 	return &Budget{ended: ended, maxCost: cost, cost: spent, maxBytes: bytes}
 }
+
+// Measure has a meter measure the evaluations.
+func (b *Budget) Measure(m *Meter) { b.meter = m }
 
 // The names of what a Budget bounds, as in BudgetExceeded.
 const (
@@ -64,6 +69,22 @@ func (b *Budget) check(p *Program) error {
 func (b *Budget) spendCost(cost uint64) {
 	if b != nil {
 		b.cost += cost
+	}
+}
+
+// beginEvaluation returns the time of the meter.
+func (b *Budget) beginEvaluation() time.Duration {
+	if b == nil {
+		return 0
+	}
+	return b.meter.begin()
+}
+
+// endEvaluation charges the cost of an evaluation, and measures it.
+func (b *Budget) endEvaluation(p *Program, began time.Duration, cost uint64) {
+	if b != nil {
+		b.spendCost(cost)
+		b.meter.end(p, began, cost)
 	}
 }
 

@@ -94,12 +94,13 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 
 // run runs the CEL program and charges its cost to the budget.
 func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
+	began := b.beginEvaluation()
 	out, details, err := p.prog.Eval(vars)
 	cost := uint64(untrackedCost)
 	if tracked := details.ActualCost(); tracked != nil {
 		cost = *tracked
 	}
-	b.spendCost(cost)
+	b.endEvaluation(p, began, cost)
 	return out, err
 }
 

@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,14 +77,37 @@ func (q *workQueue) counts() map[schema.GroupKind]kindCounts {
 type Stats struct {
 	Kind                   schema.GroupKind
 	Depth, Active, Retries int
+	// Since is when the request was made that has waited longest; zero if none waits.
+	Since time.Time
 }
 
 // Stats returns the numbers of all kinds that controllers run for, sorted.
 func (e *Engine) Stats() []Stats {
 	var out []Stats
+	since := e.queue.oldest()
 	for kind, n := range e.queue.counts() {
-		out = append(out, Stats{kind, n.depth, n.active, n.failing})
+		out = append(out, Stats{kind, n.depth, n.active, n.failing, since[kind]})
 	}
 	slices.SortFunc(out, func(a, b Stats) int { return cmp.Compare(a.Kind.String(), b.Kind.String()) })
+	return out
+}
+
+// oldest returns when the request of each kind was made that has waited longest. It compares the first of each namespace and
+// priority: there are fewer of them than requests.
+func (q *workQueue) oldest() map[schema.GroupKind]time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := map[schema.GroupKind]time.Time{}
+	for k := range q.kinds {
+		kind := k.controller.Kind.GroupKind()
+		for priority := range k.waiting {
+			for ns := range k.waiting[priority].rounds.all() {
+				since := ns.items.front().request.since
+				if known, ok := out[kind]; !ok || since.Before(known) {
+					out[kind] = since
+				}
+			}
+		}
+	}
 	return out
 }

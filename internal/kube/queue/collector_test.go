@@ -82,3 +82,21 @@ func TestMetricsCountWaitingItems(t *testing.T) {
 		}
 	})
 }
+
+func TestStatsSaySinceWhenRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engineOver(newWorld(0), Config{})
+		began := time.Now()
+		c := e.Start(widget, &witness{}, nil)
+		e.Start(part, &witness{}, nil)
+		for n := range 4 {
+			<-time.After(time.Second)
+			c.Enqueue(widgetKey(n), watch.Priority(n%3))
+		}
+		want := []Stats{{Kind: part.GroupKind()}, {Kind: widget.GroupKind(), Depth: 4, Since: began.Add(time.Second)}}
+		if diff := cmp.Diff(want, e.Stats()); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		c.Stop()
+	})
+}

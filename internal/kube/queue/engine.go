@@ -33,6 +33,8 @@ type Config struct {
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
+	// Context returns the context of a reconcile of a kind; optional.
+	Context func(context.Context, schema.GroupVersionKind) context.Context
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
 	// it takes turns; empty if there is none. It is optional, is called concurrently, and must not block.
 	OnBehalfOf func(schema.GroupVersionKind, object.Key) string

@@ -35,6 +35,9 @@ func (e *Engine) reconcile(t work) {
 	defer cancel()
 	log := e.Log.WithValues("kind", key.Kind, "namespace", key.Namespace, "name", key.Name)
 	ctx = logr.NewContext(ctx, log)
+	if e.Context != nil {
+		ctx = e.Context(ctx, c.Kind)
+	}
 	began := time.Now()
 	out := recoverPanics(ctx, c.reconciler, key)
 	if e.Observe != nil {

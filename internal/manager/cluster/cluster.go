@@ -27,6 +27,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/manager/hold"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // Options configure a cluster.
@@ -76,6 +77,8 @@ type Cluster struct {
 	Quota *watch.Quota
 	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
+	// Profiler measures what each kind costs.
+	Profiler *telemetry.Profiler
 	// Keys are the signing keys of the installation, once controllers start.
 	Keys inventory.Keys
 
@@ -88,7 +91,7 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	o.Config = kube.RetryInitializing(o.Config)
+	o.Config = kube.RetryInitializing(kube.CountRequests(o.Config, telemetry.CountRequest))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
@@ -123,8 +126,19 @@ func New(o Options) (*Cluster, error) {
 	k.Quota = watch.NewQuota(o.WatchLimits)
 	k.Hub = watch.New(k.watchConfig(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
-	k.Engine = queue.New(queue.Config{Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: o.Observe, OnBehalfOf: k.claimNamespace})
+	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
+	k.Engine = queue.New(queue.Config{
+		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, OnBehalfOf: k.claimNamespace, Context: k.Profiler.Context,
+	})
 	return k, nil
+}
+
+// observe is called after each reconcile.
+func (k *Cluster) observe(run reconcile.Run) {
+	k.Profiler.Observe(run)
+	if k.options.Observe != nil {
+		k.options.Observe(run)
+	}
 }
 
 // claimNamespace returns the namespace of the claim of a composite; empty for other cluster-scoped

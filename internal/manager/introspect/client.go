@@ -14,11 +14,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/espalier-dev/espalier/internal/profile"
 )
 
 const (
 	watchesPath = "/watches"
 	queuesPath  = "/queues"
+	profilePath = "/profile"
 
 	requestLimit = 10 * time.Second
 	answerLimit  = 64 << 20 // bytes: room for more than a hundred thousand watches
@@ -33,42 +36,49 @@ func (e *NotListeningError) Error() string { return "no program listens on " + e
 // error is a NotListeningError. It refuses a socket in a directory that other users can write
 // to: any of them could be listening.
 func ListWatches(ctx context.Context, path string) ([]Watch, error) {
-	return list(ctx, path, watchesPath, "watches", decode)
+	return read(ctx, path, watchesPath, "watches", decode)
 }
 
 // ListQueues returns the queues of the program that listens on a socket, as ListWatches does the watches.
 func ListQueues(ctx context.Context, path string) ([]Queue, error) {
-	return list(ctx, path, queuesPath, "queues", func(from io.Reader, limit int64) (queues []Queue, err error) {
-		return queues, decodeInto(&queues, "queues", from, limit)
+	return read(ctx, path, queuesPath, "queues", func(from io.Reader, limit int64) (queues []Queue, err error) {
+		return queues, decodeInto(&queues, "a list of queues", from, limit)
 	})
 }
 
-func list[T any](ctx context.Context, path, of, what string, decode func(io.Reader, int64) ([]T, error)) ([]T, error) {
-	path, err := socketPath(path)
+// ReadProfile returns what the program has measured that listens on a socket, as ListWatches does the watches.
+func ReadProfile(ctx context.Context, path string) (profile.Reading, error) {
+	return read(ctx, path, profilePath, "the profile", func(from io.Reader, limit int64) (reading profile.Reading, err error) {
+		return reading, decodeInto(&reading, "a profile", from, limit)
+	})
+}
+
+func read[T any](ctx context.Context, path, of, what string, decode func(io.Reader, int64) (T, error)) (none T, err error) {
+	path, err = socketPath(path)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	err = checkPrivate(filepath.Dir(path), os.Getuid())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &NotListeningError{path}
+		return none, &NotListeningError{path}
 	}
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	response, err := get(ctx, path, of)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &NotListeningError{path}
+		return none, &NotListeningError{path}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %s from %s: %w", what, path, err)
+		return none, fmt.Errorf("read %s from %s: %w", what, path, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the program that listens on %s responded %s; it may be another version of espalier", path, response.Status)
+		return none, fmt.Errorf("the program that listens on %s responded %s; it may be another version of espalier", path, response.Status)
 	}
 	out, err := decode(response.Body, answerLimit)
 	if err != nil {
-		return nil, fmt.Errorf("list %s from %s: %w", what, path, err)
+		return none, fmt.Errorf("read %s from %s: %w", what, path, err)
 	}
 	return out, nil
 }
@@ -97,7 +107,7 @@ func get(ctx context.Context, socket, of string) (*http.Response, error) {
 
 // decode reads a response of at most limit bytes.
 func decode(from io.Reader, limit int64) (watches []Watch, err error) {
-	return watches, decodeInto(&watches, "watches", from, limit)
+	return watches, decodeInto(&watches, "a list of watches", from, limit)
 }
 
 func decodeInto(out any, what string, from io.Reader, limit int64) error {
@@ -109,7 +119,7 @@ func decodeInto(out any, what string, from io.Reader, limit int64) error {
 		return fmt.Errorf("the response is longer than %d bytes", limit)
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the response is not a list of %s: %w", what, err)
+		return fmt.Errorf("the response is not %s: %w", what, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/profile"
 )
 
 const (
@@ -22,11 +23,12 @@ const (
 	retryInterval = 10 * time.Second
 )
 
-// Server serves the watches and the queues of this program on a socket.
+// Server serves the watches, the queues and the profile of this program on a socket.
 type Server struct {
 	Path    string
 	Watches func() []watch.KindStats
 	Queues  func() []queue.Stats
+	Profile func() profile.Reading
 	Log     logr.Logger
 
 	retryInterval time.Duration // the constant by default
@@ -99,6 +101,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+queuesPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(Queues(s.Queues())) // the client has disconnected
+	})
+	mux.HandleFunc("GET "+profilePath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.Profile()) // the client has disconnected
 	})
 	return mux
 }

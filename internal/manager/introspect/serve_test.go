@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/profile"
 )
 
 // patience is how long a test waits.
@@ -40,6 +41,12 @@ func sample() []watch.KindStats {
 	}
 }
 
+func sampleProfile() profile.Reading {
+	kind := profile.Kind{Group: "kro.run", Kind: "Web", Instances: 2, Requests: 5, Expressions: []profile.Expression{{Field: "a", Text: "<b>", Evaluations: 1, Time: 2, Cost: 3}}, Functions: []profile.Function{}}
+	kind.Reconciles.Observe(time.Second)
+	return profile.Reading{Began: since, At: since.Add(time.Minute), Kinds: []profile.Kind{kind}}
+}
+
 // program is a Server that runs.
 type program struct {
 	path   string
@@ -52,7 +59,7 @@ func start(t *testing.T, path string) program {
 	t.Helper()
 	p := program{path: path, logged: make(chan string, 1000)}
 	log := funcr.New(func(_, args string) { p.logged <- args }, funcr.Options{})
-	server := Server{Path: path, Watches: sample, Log: log, retryInterval: time.Millisecond}
+	server := Server{Path: path, Watches: sample, Profile: sampleProfile, Log: log, retryInterval: time.Millisecond}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(ctx) })
@@ -107,6 +114,23 @@ func TestListWatches(t *testing.T) {
 	p.stop()
 	if _, err := os.Lstat(p.path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket outlives the program: %v", err)
+	}
+}
+
+func TestReadProfile(t *testing.T) {
+	p := start(t, place(t))
+	p.awaitLog(t, serving)
+	got, err := ReadProfile(t.Context(), p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sampleProfile(), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	p.stop()
+	var notListening *NotListeningError
+	if _, err := ReadProfile(t.Context(), p.path); !errors.As(err, &notListening) {
+		t.Errorf("got error %v", err)
 	}
 }
 
