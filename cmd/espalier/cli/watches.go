@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
@@ -13,9 +12,8 @@ import (
 
 // watchesFlags are the flags of watches.
 type watchesFlags struct {
-	where  clusterFlags
-	socket string
-	output string
+	program socketFlags
+	output  string
 }
 
 func newWatches() *cobra.Command {
@@ -33,8 +31,7 @@ func newWatches() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}
-	flags.where.add(cmd)
-	cmd.Flags().StringVar(&flags.socket, "socket", "", "the socket of the program, if it runs with --introspection-socket")
+	flags.program.add(cmd)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json")
 	return cmd
 }
@@ -43,32 +40,15 @@ func watches(cmd *cobra.Command, flags watchesFlags) error {
 	if flags.output != "" && flags.output != "json" {
 		return &usageError{fmt.Errorf("--output can be json, not %q", flags.output)}
 	}
-	socket, program, err := flags.socketPath()
+	socket, program, err := flags.program.path()
 	if err != nil {
 		return err
 	}
 	all, err := introspect.ListWatches(cmd.Context(), socket)
-	var notListening *introspect.NotListeningError
-	if errors.As(err, &notListening) {
-		return fmt.Errorf("no program listens on %s: 'espalier up' or 'espalier run' must be running on this machine as this user %s", notListening.Socket, program)
-	}
 	if err != nil {
-		return err
+		return unreachable(err, program)
 	}
 	return printWatches(cmd.OutOrStdout(), all, flags.output)
-}
-
-// socketPath returns the socket to connect to, and a description of the program that should
-// listen on it. With --socket no cluster is needed.
-func (f watchesFlags) socketPath() (socket, program string, err error) {
-	if f.socket != "" {
-		return f.socket, "with --introspection-socket " + f.socket, nil
-	}
-	config, err := f.where.config()
-	if err != nil {
-		return "", "", err
-	}
-	return introspect.SocketPath(config), "for the cluster at " + config.Host + ", and be the leader", nil
 }
 
 func printWatches(to io.Writer, all []introspect.Watch, output string) error {

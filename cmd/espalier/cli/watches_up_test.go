@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,34 +17,53 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestWatchesOfUp asks a program that runs, as a person does in another
-// terminal: with its KUBECONFIG and nothing else.
-func TestWatchesOfUp(t *testing.T) {
+// runningUp is espalier up, as a person runs it in another terminal.
+type runningUp struct {
+	sockets string // the directory of sockets
+	stop    func() (code int, errs string)
+}
+
+// startUp runs espalier up until it is ready, for commands with its KUBECONFIG and nothing else.
+func startUp(t *testing.T) runningUp {
+	t.Helper()
 	needsControlPlane(t)
 	dir, sockets := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", sockets)
 	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
 
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	out := &lines{come: make(chan string, 64)}
 	var failed bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
 		ended <- Main(ctx, []string{"up", "--data-dir", filepath.Join(dir, "data"), "--write-kubeconfig", os.Getenv("KUBECONFIG")}, out, &failed)
 	}()
+	stop := sync.OnceValues(func() (int, string) {
+		cancel()
+		code := <-ended
+		return code, failed.String()
+	})
+	t.Cleanup(func() { stop() })
 	for line := ""; line != "ready"; {
 		select {
 		case line = <-out.come:
 		case code := <-ended:
+			ended <- code
 			t.Fatalf("ended with %d before it was ready: %s", code, failed.String())
 		case <-time.After(time.Minute):
 			t.Fatal("not ready")
 		}
 	}
+	return runningUp{sockets: sockets, stop: stop}
+}
+
+// TestWatchesOfUp asks a program that runs, as a person does in another
+// terminal: with its KUBECONFIG and nothing else.
+func TestWatchesOfUp(t *testing.T) {
+	up := startUp(t)
 	ask := func(args ...string) string {
 		t.Helper()
-		code, text, errs := call(ctx, append([]string{"watches"}, args...)...)
+		code, text, errs := call(t.Context(), append([]string{"watches"}, args...)...)
 		if code != 0 {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
@@ -86,11 +106,10 @@ func TestWatchesOfUp(t *testing.T) {
 		}
 	}
 
-	cancel()
-	if code := <-ended; code != 0 {
-		t.Errorf("ended with %d: %s", code, failed.String())
+	if code, errs := up.stop(); code != 0 {
+		t.Errorf("ended with %d: %s", code, errs)
 	}
-	if left, err := filepath.Glob(filepath.Join(sockets, "espalier", "*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(up.sockets, "espalier", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
 	if code, _, errs := call(t.Context(), "watches"); code != 1 || !strings.Contains(errs, "no program listens") {
