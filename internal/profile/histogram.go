@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Histogram counts durations. Its zero value is empty. Quantiles are exact to a third of their value.
+// Histogram counts durations. Its zero value is empty. Quantiles are exact to a quarter of their value.
 type Histogram struct {
 	// Sum is all durations together.
 	Sum time.Duration `json:"nanoseconds"`
@@ -15,12 +15,12 @@ type Histogram struct {
 	Buckets []uint64 `json:"buckets"`
 }
 
-// The bounds of the buckets: a hundred microseconds, and half as much again for each further one, up to more than a reconcile
+// The bounds of the buckets: five microseconds, and a quarter more for each further one, up to more than a reconcile
 // may take. The last bucket has no bound.
 const (
-	firstBound = 100 * time.Microsecond
-	growthRate = 1.5
-	buckets    = 36
+	firstBound = 5 * time.Microsecond
+	growthRate = 1.25
+	buckets    = 76
 )
 
 var bounds = func() (all [buckets - 1]time.Duration) {

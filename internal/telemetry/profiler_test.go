@@ -150,3 +150,33 @@ func TestMoreKindsThanCanBeMeasured(t *testing.T) {
 		t.Errorf("%d kinds are kept, and of one more: %+v", len(p.kinds), r.Kinds[0])
 	}
 }
+
+// BenchmarkProfiledReconcile is what measuring a reconcile with five requests costs, without its expressions.
+func BenchmarkProfiledReconcile(b *testing.B) {
+	p := profilerOf(webKind)
+	b.ReportAllocs()
+	for b.Loop() {
+		ctx := p.Context(b.Context(), webKind)
+		for range 5 {
+			CountRequest(ctx)
+		}
+		ProfileOf(ctx).MeasuresNext()
+		p.Observe(reconcile.Run{Kind: webKind, Took: time.Millisecond})
+	}
+}
+
+// BenchmarkProfiledExpressions is what adding the measurement of a composition with 500 expressions costs.
+func BenchmarkProfiledExpressions(b *testing.B) {
+	p := profilerOf(webKind)
+	kind := ProfileOf(p.Context(b.Context(), webKind))
+	fields := make([]string, 500)
+	for i := range fields {
+		fields[i] = fmt.Sprintf("spec.resources[%d].template.spec.replicas", i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, field := range fields {
+			kind.AddExpression(profile.Expression{Field: field, Text: "schema.spec.replicas + 1", Evaluations: 1, Time: time.Microsecond, Cost: 3})
+		}
+	}
+}
