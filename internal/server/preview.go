@@ -34,6 +34,9 @@ type PreviewOptions struct {
 	// FieldManager applies objects on the server that nobody has applied yet; empty to apply them as
 	// kubectl apply does on the client.
 	FieldManager string
+	// Against is the name of a GraphRevision or CompositionRevision. The changes are then those from the
+	// instances as that revision composes them, and not from what exists. Empty for what exists.
+	Against string
 	// Timeout bounds the simulation.
 	Timeout time.Duration
 }
@@ -59,6 +62,12 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 		return preview.Plan{}, err
 	}
 	live := client
+	var compared *against
+	if p.Against != "" {
+		if compared, err = findAgainst(ctx, live, p.Against); err != nil {
+			return preview.Plan{}, err
+		}
+	}
 	overlay := dryrun.New()
 	if client, err = dynamic.NewForConfig(overlay.Wrap(o.Config)); err != nil {
 		return preview.Plan{}, fmt.Errorf("connect to the API server: %w", err)
@@ -72,7 +81,7 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	if err != nil {
 		return preview.Plan{}, err
 	}
-	run := &previewRun{overlay: overlay, client: client, live: live, engineKinds: c.Engine.Kinds}
+	run := &previewRun{overlay: overlay, client: client, live: live, engineKinds: c.Engine.Kinds, against: compared}
 	run.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: p.Namespace, FieldManager: p.FieldManager}
 	run.applier.Add(p.Objects...)
 	run.decisions, run.failures = decisions, failures
@@ -123,6 +132,11 @@ type previewRun struct {
 	decisions    *decisions
 	failures     *simulation.Failures
 
+	// against is what the plan compares with; nil for what exists. Compared says that it composes the instances.
+	against  *against
+	compared bool
+	// anyway is the number of objects that would change without the files.
+	anyway int
 	// baseline are the changes without the objects, once they are known.
 	baseline map[object.Key]dryrun.Change
 	failed   map[object.Key]string
@@ -136,10 +150,25 @@ func (r *previewRun) step(ctx context.Context, settled bool) (again bool, err er
 		if !settled {
 			return false, errors.New("the controllers were still busy with the cluster as it is when the time was over; raise --wait")
 		}
-		r.baseline, r.failed = map[object.Key]dryrun.Change{}, r.failures.Messages()
-		for _, c := range r.overlay.Changes() {
-			r.baseline[keyOfChange(c)] = c
+		r.noteBaseline()
+		r.anyway = r.countBaseline()
+		if r.against != nil {
+			return true, r.against.apply(ctx, r.client)
 		}
+	}
+	if r.against != nil && !r.compared {
+		if !settled {
+			return false, fmt.Errorf("the controllers were still busy with %s when the time was over; raise --wait", r.against.revision)
+		}
+		r.compared = true
+		r.noteBaseline()
+		if err := r.against.restore(ctx, r.client); err != nil {
+			return false, err
+		}
+		if _, err := r.applier.Next(ctx); err != nil {
+			return false, err
+		}
+		return true, nil
 	}
 	if settled {
 		applied, err := r.applier.Next(ctx)
@@ -149,6 +178,14 @@ func (r *previewRun) step(ctx context.Context, settled bool) (again bool, err er
 	}
 	r.plan = r.finish(ctx, settled)
 	return false, nil
+}
+
+// noteBaseline records what has changed so far.
+func (r *previewRun) noteBaseline() {
+	r.baseline, r.failed = map[object.Key]dryrun.Change{}, r.failures.Messages()
+	for _, c := range r.overlay.Changes() {
+		r.baseline[keyOfChange(c)] = c
+	}
 }
 
 func keyOfChange(c dryrun.Change) object.Key {
@@ -175,7 +212,10 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	if len(unread) > 0 {
 		in.Notes = append(in.Notes, fmt.Sprintf("Secrets in %v cannot be read, so that their values are hidden only where a definition says that they are used.", unread))
 	}
-	if n := r.countBaseline(); n > 0 {
+	if r.against != nil {
+		in.Notes = append(in.Notes, fmt.Sprintf("Compared with what %s makes of the instances, not with what exists. Instances that select a revision themselves keep it.", r.against.revision))
+	}
+	if n := r.anyway; n > 0 {
 		in.Notes = append(in.Notes, fmt.Sprintf("%d objects would change without the files too, since the controllers are not running, or are not done; those changes are left out.", n))
 	}
 	return preview.New(in)
@@ -206,6 +246,14 @@ func (r *previewRun) objects() []plannedObject {
 		o.Reconciled, o.Order = reconciled[key.GroupKind()], c.Order
 		if key.Kind == "Secret" && key.Name == v1alpha1.SigningKeySecret || o.Before == nil && o.After == nil {
 			return
+		}
+		if r.against != nil {
+			if r.against.isMoved(o.Before, o.After) {
+				return
+			}
+			if key == object.KeyOf(r.against.live) {
+				o.Before = r.against.before
+			}
 		}
 		stored := ""
 		if c.Before != nil {

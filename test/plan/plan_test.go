@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/preview"
@@ -54,6 +55,19 @@ func want(t *testing.T, s suite.Suite, text string, lined ...string) preview.Pla
 		t.Errorf("(-want +got):\n%s\n%s", diff, p.Text(120))
 	}
 	return p
+}
+
+// awaitData waits until a ConfigMap has a value.
+func awaitData(t *testing.T, s suite.Suite, name, key, value string) {
+	t.Helper()
+	testkit.Poll(t, name+" has "+value, func() bool {
+		o := s.Get(t, configMap, s.NS, name)
+		if o == nil {
+			return false
+		}
+		got, _, _ := unstructured.NestedString(o.Object, "data", key)
+		return got == value
+	})
 }
 
 // compositeFiles define a kind of composites with a Composition of built-in functions.
@@ -113,6 +127,64 @@ func TestAPlanOfComposites(t *testing.T) {
 		`Change Box NS/one; spec.size: "small" → "large"`,
 		`Change ConfigMap NS/`+child.Name+`; data.a: "x" removed; data.b: set to "y2"; data.size: "small" → "large"`,
 	)
+	revisions := s.List(t, schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositionRevision"}, "", "crossplane.io/composition-name="+s.Name("boxes"))
+	if len(revisions) != 1 {
+		t.Fatalf("%d revisions", len(revisions))
+	}
+	apply(t, s, testkit.Parse(t, s.Expand(second)))
+	awaitData(t, s, child.Name, "b", "y2")
+	third := strings.NewReplacer("KEY", "b", "VALUE", "z", "spec: {}", "spec: {size: large}").Replace(compositeFiles)
+	p = planAgainst(t, s, revisions[0].GetName(), testkit.Parse(t, s.Expand(third)))
+	if diff := cmp.Diff([]string{
+		`Change Composition ID-boxes; spec.pipeline[step=render].input.resources[name=config].base.data.a: "x" removed; spec.pipeline[step=render].input.resources[name=config].base.data.b: set to "z"`,
+		"Change Box NS/one",
+		`Change ConfigMap NS/` + child.Name + `; data.a: "x" removed; data.b: set to "z"`,
+	}, lines(s, p)); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, p.Text(120))
+	}
+}
+
+// TestAPlanAgainstARevision has an instance at the second revision of a definition, and plans a third one.
+func TestAPlanAgainstARevision(t *testing.T) {
+	s := suite.NewSerial(t)
+	file := func(value string) string {
+		return strings.ReplaceAll(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-notes}
+spec:
+  schema: {apiVersion: v1alpha1, group: $GROUP, kind: Note, spec: {text: string | default=t}}
+  resources:
+  - id: config
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {text: "${schema.spec.text}", value: VALUE}}
+`, "VALUE", value)
+	}
+	for _, value := range []string{"one", "two"} {
+		apply(t, s, testkit.Parse(t, s.Expand(file(value))))
+		apply(t, s, testkit.Parse(t, s.Expand("apiVersion: $GROUP/v1alpha1\nkind: Note\nmetadata: {namespace: $NS, name: first}\nspec: {}\n")))
+		awaitData(t, s, "first", "value", value)
+	}
+	p := planAgainst(t, s, s.Name("notes-r00001"), testkit.Parse(t, s.Expand(file("three"))))
+	if diff := cmp.Diff([]string{
+		`Change ResourceGraphDefinition ID-notes; spec.resources[id=config].template.data.value: "one" → "three"`,
+		"Keep Note NS/first",
+		`Change ConfigMap NS/first; data.value: "one" → "three"`,
+	}, lines(s, p)); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, p.Text(120))
+	}
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "revision 1 of "+s.Name("notes")) {
+		t.Errorf("notes: %q", p.Notes)
+	}
+	// Against the first revision, the first one changes nothing but the number of the newest revision.
+	p = planAgainst(t, s, s.Name("notes-r00001"), testkit.Parse(t, s.Expand(file("one"))))
+	if got := lines(s, p); len(got) > 0 {
+		t.Errorf("%q\n%s", got, p.Text(120))
+	}
+	if _, err := tryPlan(t, s, "notes-r00009", nil); err == nil || !strings.Contains(err.Error(), "there is no GraphRevision and no CompositionRevision notes-r00009") {
+		t.Errorf("error %v", err)
+	}
+	// Nothing was written.
+	awaitData(t, s, "first", "value", "two")
 }
 
 // TestAPlanSaysWhatItCannotKnow has a node that waits for what no controller of the test does.

@@ -153,13 +153,13 @@ func (d *definition) files(s suite.Suite) []*unstructured.Unstructured {
 // planOf plans objects.
 func planOf(t *testing.T, s suite.Suite, objects []*unstructured.Unstructured) preview.Plan {
 	t.Helper()
-	applied := make([]simulation.Applied, len(objects))
-	for i, o := range objects {
-		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}
-	}
-	p, err := server.Preview(t.Context(), server.ManagerOptions{
-		Options: manager.Options{Name: "espalier", Config: s.Config, Log: logr.Discard()}, Workers: 4,
-	}, server.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Timeout: testkit.Timeout})
+	return planAgainst(t, s, "", objects)
+}
+
+// planAgainst plans objects, compared with a revision.
+func planAgainst(t *testing.T, s suite.Suite, revision string, objects []*unstructured.Unstructured) preview.Plan {
+	t.Helper()
+	p, err := tryPlan(t, s, revision, objects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +167,17 @@ func planOf(t *testing.T, s suite.Suite, objects []*unstructured.Unstructured) p
 		t.Fatal("the plan is incomplete")
 	}
 	return p
+}
+
+func tryPlan(t *testing.T, s suite.Suite, revision string, objects []*unstructured.Unstructured) (preview.Plan, error) {
+	t.Helper()
+	applied := make([]simulation.Applied, len(objects))
+	for i, o := range objects {
+		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}
+	}
+	return server.Preview(t.Context(), server.ManagerOptions{
+		Options: manager.Options{Name: "espalier", Config: s.Config, Log: logr.Discard()}, Workers: 4,
+	}, server.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Against: revision, Timeout: testkit.Timeout})
 }
 
 // apply applies objects as the plan does.

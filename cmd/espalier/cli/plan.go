@@ -34,6 +34,7 @@ type planFlags struct {
 	fieldManager  string
 	output        string
 	exitCode      bool
+	against       string
 	wait          time.Duration
 }
 
@@ -51,11 +52,14 @@ func newPlan() *cobra.Command {
 			"Other programs do not act in a dry run: a node that waits until a new object is ready is listed\n" +
 			"as not known yet. Functions are called, and may answer differently later. The kinds of the files\n" +
 			"are validated by their schemas; webhooks for them are not asked. Values from Secrets are hidden.\n\n" +
+			"With --against, the changes are those from the instances as a revision composes them, and not from\n" +
+			"what exists: during a rollout or a rollback, that is what all instances will have changed.\n\n" +
 			"Exit codes: 0 if there are no problems, 3 if something is refused, 4 if the controllers were\n" +
 			"still busy at the timeout; with --exit-code, 6 if something would change. 1 after a failure, 2\n" +
 			"for invalid arguments.",
 		Example: "  espalier plan -f platform/webapp.yaml\n" +
 			"  espalier plan -f platform/ -f instances/ --exit-code\n" +
+			"  espalier plan -f platform/webapp.yaml --against webapp-r00003\n" +
 			"  espalier plan -f platform/ -o markdown > comment.md",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
@@ -70,6 +74,7 @@ func newPlan() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false, "plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
 	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text, json, yaml or markdown")
+	cmd.Flags().StringVar(&flags.against, "against", "", "the name of a GraphRevision or CompositionRevision to compare with, instead of what exists")
 	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "exit with 6 if something would change")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
 	return cmd
@@ -119,7 +124,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	plan, err := server.Preview(cmd.Context(), server.ManagerOptions{
 		Options: manager.Options{Name: programName, Config: config, Log: logr.Discard(), Version: Version()},
 		Workers: 16, Dialects: f.dialects.all, Usages: true, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
-	}, server.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Timeout: f.wait})
+	}, server.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
 	if err != nil {
 		return err
 	}

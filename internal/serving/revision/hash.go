@@ -22,13 +22,16 @@ func Content(spec *v1alpha1.DefinitionSpec) *v1alpha1.DefinitionSpec {
 	return out
 }
 
+// UseFields are the fields of a definition's spec that its content lacks.
+var UseFields = []string{"revision", "revisionHistoryLimit", "rollout", "serviceAccount", "instanceOverrides"}
+
 // AuthoredContent is the content of a definition as its author wrote it, with no fields added.
 func AuthoredContent(definition *unstructured.Unstructured) map[string]any {
 	spec, _, _ := unstructured.NestedMap(definition.Object, "spec") // a copy
 	if spec == nil {
 		spec = map[string]any{}
 	}
-	for _, field := range []string{"revision", "revisionHistoryLimit", "rollout", "serviceAccount", "instanceOverrides"} {
+	for _, field := range UseFields {
 		delete(spec, field)
 	}
 	return spec
