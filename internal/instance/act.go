@@ -34,7 +34,9 @@ func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) 
 			continue
 		}
 		work = append(work, func() error {
+			ctx, span := startNode(ctx, step)
 			results[i] = do(ctx, s, step)
+			span.End(results[i].err)
 			return nil
 		})
 	}

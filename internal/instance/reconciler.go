@@ -25,6 +25,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Reconciler serves the instances of one kind.
@@ -140,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if s.instance.GetDeletionTimestamp() != nil {
 		return r.tearDown(ctx, s)
 	}
-	if out := r.chooseComposer(s); out.IsFinal() {
+	if out := r.chooseComposer(ctx, s); out.IsFinal() {
 		return out
 	}
 	defer s.lease.Discard()      // the watches of the last reconcile stay, unless it is committed
@@ -209,6 +210,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		owner:    r.ownerOf(cached),
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
+	tracing.SetGeneration(ctx, cached.GetGeneration())
 	r.restoreWatches(ctx, s)
 	return s, reconcile.Result{}
 }
@@ -223,7 +225,7 @@ func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owne
 }
 
 // chooseComposer takes the current composer for the instance, and opens the lease.
-func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
+func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reconcile.Result {
 	composer := r.composer.Load()
 	if composer == nil {
 		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
@@ -232,6 +234,7 @@ func (r *Reconciler) chooseComposer(s *reconcileState) reconcile.Result {
 	if s.memory.composer != s.composer {
 		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
 	}
+	traceRevision(ctx, *composer, s.instance)
 	s.lease = r.openLease(s.key)
 	s.facts.Waits = reportedWaits(s.instance)
 	maps.Copy(s.facts.Waits, s.memory.waitingSince)

@@ -73,7 +73,9 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
 	o := step.Current
 	why := describeError(step, rejected)
-	c := &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationForeground) }}
+	c := &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {
+		return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationForeground)
+	}}
 	r.send(ctx, c)
 	if r.noteAnswers(s, []*removalRequest{c}) {
 		return result{err: rejected, hint: fmt.Sprintf("it cannot be deleted to be recreated: %s: %s", c.reason, c.message)}

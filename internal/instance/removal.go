@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // executeRemoval deletes objects, removes the instance's marks from those that are orphaned, and
@@ -23,21 +24,23 @@ import (
 func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range step.Delete {
-		requests = append(requests, &removalRequest{o: o, verb: "delete", do: func() error { return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground) }})
+		requests = append(requests, &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {
+			return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
+		}})
 	}
-	change := func(o *unstructured.Unstructured, to map[string]any) *removalRequest {
-		return &removalRequest{o: o, verb: "patch", do: func() error { return r.Cluster.PatchIfExists(ctx, o, to, v1alpha1.ChildManager) }}
+	change := func(o *unstructured.Unstructured, decision string, to map[string]any) *removalRequest {
+		return &removalRequest{o: o, verb: "patch", decision: decision, do: func(ctx context.Context) error { return r.Cluster.PatchIfExists(ctx, o, to, v1alpha1.ChildManager) }}
 	}
 	for _, o := range step.Release {
-		c := change(o, inventory.ReleasePatch(o, s.instance))
+		c := change(o, "Release", inventory.ReleasePatch(o, s.instance))
 		c.releases = true
 		requests = append(requests, c)
 	}
 	for _, o := range step.Retain {
-		requests = append(requests, change(o, inventory.RetainPatch(o, s.instance)))
+		requests = append(requests, change(o, "Retain", inventory.RetainPatch(o, s.instance)))
 	}
 	for _, o := range step.Disown {
-		requests = append(requests, change(o, inventory.DisownPatch(o, s.instance)))
+		requests = append(requests, change(o, "Disown", inventory.DisownPatch(o, s.instance)))
 	}
 	work := make([]func() error, len(requests))
 	for i, c := range requests {
@@ -51,8 +54,9 @@ func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step
 type removalRequest struct {
 	o        *unstructured.Unstructured
 	verb     string
+	decision string // in traces
 	releases bool
-	do       func() error
+	do       func(context.Context) error
 
 	answered bool
 	reason   report.Reason // why it was refused; empty if it wasn't
@@ -61,7 +65,9 @@ type removalRequest struct {
 
 // send makes the request and explains its refusal.
 func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
-	err := c.do()
+	ctx, span := tracing.StartNode(ctx, tracing.Node{ID: inventory.Node(c.o), Decision: c.decision})
+	err := c.do(ctx)
+	span.End(err)
 	if errors.Is(err, kube.ErrMetadataChanged) {
 		return // the event of the change triggers the next reconcile
 	}

@@ -28,6 +28,7 @@ import (
 // stays watched.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
 	s.lease.Commit()
+	traceUnapplied(ctx, s.plan)
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.inventoryProblem.Reason != "" {
 		summary = summary.WithInventoryProblem(s.inventoryProblem)

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/profile"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Options configure a manager.
@@ -31,6 +32,8 @@ type Options struct {
 	Version string
 	Config  *rest.Config
 	Log     logr.Logger
+	// Tracer makes spans of what the controllers do; nil for none.
+	Tracer *tracing.Tracer
 	// HealthAddress and MetricsAddress are the addresses of probes and metrics; "0" for
 	// none.
 	HealthAddress  string
@@ -59,6 +62,8 @@ type Environment struct {
 	Config  *rest.Config
 	Events  telemetry.Recorder
 	Observe func(reconcile.Run)
+	// Tracer makes spans; nil for none.
+	Tracer *tracing.Tracer
 	// ObservePropagation is called with how long a value took from the status of one kind
 	// to that of the kind above.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
@@ -99,7 +104,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	}
 	metrics := telemetry.NewMetrics()
 	env := Environment{
-		Config: config, Observe: metrics.Observe, ObservePropagation: metrics.ObservePropagation,
+		Config: config, Observe: metrics.Observe, Tracer: o.Tracer, ObservePropagation: metrics.ObservePropagation,
 		Events:      telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
 		LeaderUntil: func() time.Time { return time.Time{} }, Leader: func() (string, int64) { return "", 0 },
 	}

@@ -58,6 +58,17 @@ func (r Result) OrDone() Result {
 	return Done()
 }
 
+// Outcome is the result in one word, for metrics and traces: done, waiting or failed.
+func (r Result) Outcome() string {
+	switch {
+	case r.Err != nil:
+		return "failed"
+	case r.RequeueAfter > 0:
+		return "waiting"
+	}
+	return "done"
+}
+
 // Run is a record of one reconcile of one object, for metrics and logs.
 type Run struct {
 	Kind schema.GroupVersionKind

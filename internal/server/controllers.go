@@ -37,6 +37,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/tracing"
 	"github.com/espalier-dev/espalier/sdk/managed"
 )
 
@@ -67,6 +68,8 @@ type Options struct {
 	Events  telemetry.Recorder
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
+	// Tracer makes spans of events, reconciles and requests; nil for none.
+	Tracer *tracing.Tracer
 	// ObservePropagation is called each time a value has reached the status of one layer from the
 	// status of the layer below, with the time that took; optional.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
@@ -145,7 +148,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
-		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe,
+		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissions.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),

@@ -54,14 +54,7 @@ func (m *Metrics) Register(more ...prometheus.Collector) {
 
 // Observe counts one reconcile.
 func (m *Metrics) Observe(p reconcile.Run) {
-	outcome := "done"
-	switch {
-	case p.Err != nil:
-		outcome = "failed"
-	case p.RequeueAfter > 0:
-		outcome = "waiting"
-	}
-	m.reconciles.WithLabelValues(p.Kind.Group, p.Kind.Kind, outcome).Observe(p.Took.Seconds())
+	m.reconciles.WithLabelValues(p.Kind.Group, p.Kind.Kind, p.Outcome()).Observe(p.Took.Seconds())
 	m.queueWaits.WithLabelValues(p.Kind.Group, p.Kind.Kind).Observe(p.Waited.Seconds())
 }
 

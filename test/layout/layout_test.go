@@ -16,7 +16,7 @@ const module = "github.com/espalier-dev/espalier/"
 // layer may import each other.
 var layers = [][]string{
 	{
-		"api", "charts", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/source", "internal/diagram",
+		"api", "charts", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram",
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
 	},
 	{"internal/kube"},
@@ -128,6 +128,11 @@ var rules = []struct {
 		sentence: "Pure packages take random values as arguments",
 		applies:  isPure,
 		imported: []string{"math/rand", "crypto/rand"},
+	},
+	{
+		sentence: "Traces go through internal/tracing, and only the program brings an implementation",
+		applies:  func(p *pkg) bool { return !in(p, "internal/tracing", "cmd/espalier", "test") },
+		imported: []string{"go.opentelemetry.io/otel"},
 	},
 	{
 		sentence: "Controllers do not sleep",

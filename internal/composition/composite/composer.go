@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Composer composes the composites of a kind with one snapshot of its definition and
@@ -104,6 +105,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	default:
 		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
 	}
+	tracing.SetRevision(ctx, chosen.Revision.GetName())
 	steps, problem := s.pipelineSteps(chosen.Revision)
 	if problem.Reason != "" {
 		return s.keepLast(problem), nil

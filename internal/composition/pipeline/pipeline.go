@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/espalier-dev/espalier/internal/tracing"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -124,7 +125,7 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 			return nil, waiting, err
 		}
 		progress.Calls++
-		response, err := r.Runner.Run(ctx, s.Function, request)
+		response, err := r.call(ctx, s, request, progress.Calls)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -143,6 +144,21 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 		}
 		required, fctx = asked, response.GetContext()
 	}
+}
+
+// call calls a function once.
+func (r *run) call(ctx context.Context, s Step, request *fnv1.RunFunctionRequest, number int) (*fnv1.RunFunctionResponse, error) {
+	ctx, span := tracing.StartFunction(ctx, s.Name, s.Function, number)
+	response, err := r.Runner.Run(ctx, s.Function, request)
+	warnings := 0
+	for _, result := range response.GetResults() {
+		if result.GetSeverity() == fnv1.Severity_SEVERITY_WARNING {
+			warnings++
+		}
+	}
+	span.SetResults(fatal(response) != nil, warnings)
+	span.End(err)
+	return response, err
 }
 
 // maxRequirementRounds is how often a function is called again because its requirements

@@ -12,8 +12,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/espalier-dev/espalier/internal/tracing"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -203,6 +205,9 @@ type connection struct {
 }
 
 func (l *connection) call(ctx context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	if headers := tracing.Headers(ctx); headers != nil {
+		ctx = metadata.AppendToOutgoingContext(ctx, headers...)
+	}
 	stable := func() (*fnv1.RunFunctionResponse, error) {
 		return fnv1.NewFunctionRunnerServiceClient(l.client).RunFunction(ctx, request)
 	}

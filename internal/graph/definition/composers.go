@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -39,7 +40,10 @@ type composers struct {
 	requested func(number int64)
 }
 
-var _ instance.Chooser = (*composers)(nil)
+var (
+	_ instance.Chooser    = (*composers)(nil)
+	_ instance.Revisioned = (*composers)(nil)
+)
 
 // newComposers returns composers with the state, the graphs, their accounts and what is refused
 // or unavailable. The serving revision must have a graph, and each graph an account.
@@ -61,6 +65,11 @@ func newComposers(c composers) *composers {
 type composersOf struct {
 	*composers
 	user string
+}
+
+// RevisionOf names the revision that composes an instance, for traces.
+func (c *composers) RevisionOf(o *unstructured.Unstructured) string {
+	return strconv.FormatInt(c.number(o), 10)
 }
 
 // Choose is the composer of an instance; one that changes nothing if its revision has another

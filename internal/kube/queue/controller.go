@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // stopGrace is how long Stop waits for reconciles in flight before it cancels them. Nearly
@@ -53,7 +54,7 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func(
 	c.kindWatch = e.Hub.WatchKind(kind, func(key object.Key, cause watch.Cause) {
 		switch {
 		case key.Name != "":
-			c.Enqueue(key, cause.Priority)
+			c.enqueue(key, cause)
 		case changed != nil:
 			changed()
 		}
@@ -76,11 +77,15 @@ func (e *Engine) register(c *Controller) (previous *Controller) {
 
 // Enqueue enqueues an object.
 func (c *Controller) Enqueue(key object.Key, p watch.Priority) {
+	c.enqueue(key, watch.Cause{Priority: p})
+}
+
+func (c *Controller) enqueue(key object.Key, cause watch.Cause) {
 	namespace := key.Namespace
 	if onBehalfOf := c.engine.OnBehalfOf; namespace == "" && onBehalfOf != nil {
 		namespace = onBehalfOf(c.Kind, key)
 	}
-	c.queue.AddFor(namespace, key, p)
+	c.queue.AddFor(namespace, key, cause.Priority, tracing.CausedBy(cause.Trace))
 }
 
 // State is the state of the kind's watch.

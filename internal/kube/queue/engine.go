@@ -13,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Reconciler reconciles objects of one kind. It may be called concurrently for different
@@ -35,6 +36,8 @@ type Config struct {
 	Observe func(reconcile.Run)
 	// Context returns the context of a reconcile of a kind; optional.
 	Context func(context.Context, schema.GroupVersionKind) context.Context
+	// Tracer makes spans of reconciles; nil for none.
+	Tracer *tracing.Tracer
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
 	// it takes turns; empty if there is none. It is optional, is called concurrently, and must not block.
 	OnBehalfOf func(schema.GroupVersionKind, object.Key) string
@@ -87,6 +90,6 @@ func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
 	c := e.running[s.GroupKind()]
 	e.mu.Unlock()
 	if c != nil {
-		c.Enqueue(s.Key, cause.Priority)
+		c.enqueue(s.Key, cause)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // kindQueue is the queue of one controller. The lock of the work queue guards all of it.
@@ -41,18 +42,19 @@ type item struct {
 	delayed           *delayedRequest
 }
 
-// request is how urgently a key was requested, and since when.
+// request is how urgently a key was requested, since when, and by which events, if they are traced.
 type request struct {
 	priority watch.Priority
 	since    time.Time
+	causes   *tracing.Causes
 }
 
-// merge joins two requests for one key: the more urgent priority and the earlier time count.
+// merge joins two requests for one key: the more urgent priority and the earlier time count, and the causes of both.
 func (a request) merge(other request) request {
 	if other.since.Before(a.since) {
 		a.since = other.since
 	}
-	a.priority = max(a.priority, other.priority)
+	a.priority, a.causes = max(a.priority, other.priority), a.causes.And(other.causes)
 	return a
 }
 
@@ -99,11 +101,11 @@ func (k *kindQueue) markDrained() {
 }
 
 // Add requests a reconcile of the key.
-func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p) }
+func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p, nil) }
 
 // AddFor is Add for a key that takes turns with those of a namespace. A key that waits already keeps
 // its turn.
-func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority) {
+func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority, causes *tracing.Causes) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
 	if k.isClosed() {
@@ -113,7 +115,7 @@ func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority) {
 	if !it.requested {
 		it.namespace = namespace
 	}
-	k.request(it, request{p, time.Now()})
+	k.request(it, request{p, time.Now(), causes})
 }
 
 func (k *kindQueue) isClosed() bool { return k.closed || k.parent.closed }

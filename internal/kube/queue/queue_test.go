@@ -168,7 +168,7 @@ func TestClosingAKindQueue(t *testing.T) {
 		l, other := q.open(nil), q.open(nil)
 		l.Add(key("a"), watch.Normal)
 		l.Add(key("b"), watch.Normal)
-		l.AddAfter(key("c"), time.Second, watch.Normal)
+		l.AddAfter(key("c"), time.Second, watch.Normal, nil)
 		next, _ := q.Get()
 		other.Add(key("other"), watch.Normal)
 		closed := l.Close()
@@ -179,7 +179,7 @@ func TestClosingAKindQueue(t *testing.T) {
 		}
 		l.Add(next.key(), watch.Urgent) // too late
 		l.Add(key("d"), watch.Normal)
-		l.AddAfter(key("e"), time.Second, watch.Normal)
+		l.AddAfter(key("e"), time.Second, watch.Normal, nil)
 		next.AddRateLimited(0)
 		next.Done()
 		<-closed
@@ -195,7 +195,7 @@ func TestClosingTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newWorkQueue(3)
 		l := q.open(nil)
-		l.AddAfter(key("later"), time.Minute, watch.Normal)
+		l.AddAfter(key("later"), time.Minute, watch.Normal, nil)
 		var workers sync.WaitGroup
 		for range 3 {
 			workers.Go(func() {
@@ -258,7 +258,7 @@ func TestConcurrentUse(t *testing.T) {
 					added[name(l, k)]++
 					mu.Unlock()
 					if i%5 == 0 {
-						l.AddAfter(k, time.Duration(i)*time.Millisecond, watch.Background)
+						l.AddAfter(k, time.Duration(i)*time.Millisecond, watch.Background, nil)
 					} else {
 						l.Add(k, watch.Priority(i%3))
 					}

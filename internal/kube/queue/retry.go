@@ -6,6 +6,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // A failed key is retried after a delay that doubles, with jitter so that keys that failed
@@ -15,11 +16,16 @@ const (
 	longestDelay = 2 * time.Minute
 )
 
+// maxTracedRetries is how many retries belong to the trace of the event that the first reconcile had. A key may fail
+// forever, and a trace must not.
+const maxTracedRetries = 5
+
 // delayedRequest is a key to request later.
 type delayedRequest struct {
 	timer    *time.Timer
 	due      time.Time
 	priority watch.Priority
+	causes   *tracing.Causes
 }
 
 // AddRateLimited requests the key again after a delay that grows with each failure, with the priority that it had: what was
@@ -37,6 +43,10 @@ func (w work) AddRateLimited(atLeast time.Duration) {
 	}
 	it.failures++
 	delay, priority := delay/2+rand.N(delay/2+1), w.request.priority
+	var causes *tracing.Causes
+	if it.failures <= maxTracedRetries {
+		causes = w.request.causes
+	}
 	if atLeast > 0 {
 		delay = max(delay, atLeast+rand.N(atLeast/10+1))
 		if had := it.delayed; had != nil {
@@ -44,7 +54,7 @@ func (w work) AddRateLimited(atLeast time.Duration) {
 			it.delayed, priority = nil, max(priority, had.priority)
 		}
 	}
-	k.delay(it, delay, priority)
+	k.delay(it, delay, delayedRequest{priority: priority, causes: causes})
 }
 
 // Forget forgets the failures of the key. A delayed request of it loses its priority: what was urgent is done.
@@ -60,29 +70,30 @@ func (w work) Forget() {
 		it.failures = 0
 	}
 	if it.delayed != nil {
-		it.delayed.priority = watch.Background
+		it.delayed.priority, it.delayed.causes = watch.Background, nil
 	}
 }
 
 // AddAfter requests the key after a delay. Of several requests the earliest time and the highest priority count.
-func (k *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priority) {
+func (k *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priority, causes *tracing.Causes) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()
 	if !k.isClosed() {
-		k.delay(k.item(key), delay, p)
+		k.delay(k.item(key), delay, delayedRequest{priority: p, causes: causes})
 	}
 }
 
 // delay requests an item after a delay, or advances the request that is delayed already.
-func (k *kindQueue) delay(it *item, delay time.Duration, p watch.Priority) {
-	d := &delayedRequest{due: time.Now().Add(delay), priority: p}
+func (k *kindQueue) delay(it *item, delay time.Duration, requested delayedRequest) {
+	d := &requested
+	d.due = time.Now().Add(delay)
 	if had := it.delayed; had != nil {
-		had.priority = max(had.priority, p)
+		had.priority, had.causes = max(had.priority, d.priority), had.causes.And(d.causes)
 		if !d.due.Before(had.due) {
 			return
 		}
 		had.timer.Stop()
-		d.priority = had.priority
+		d.priority, d.causes = had.priority, had.causes
 	}
 	it.delayed = d
 	d.timer = time.AfterFunc(delay, func() {
@@ -90,7 +101,7 @@ func (k *kindQueue) delay(it *item, delay time.Duration, p watch.Priority) {
 		defer k.parent.mu.Unlock()
 		if it.delayed == d && !k.isClosed() {
 			it.delayed = nil
-			k.request(it, request{d.priority, time.Now()})
+			k.request(it, request{d.priority, time.Now(), d.causes})
 		}
 	})
 }

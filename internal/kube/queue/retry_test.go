@@ -25,7 +25,7 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 				l := q.open(nil)
 				began := time.Now()
 				for i, d := range tc.delays {
-					l.AddAfter(key("a"), d, watch.Priority(i))
+					l.AddAfter(key("a"), d, watch.Priority(i), nil)
 				}
 				next, _ := q.Get()
 				if took := time.Since(began); took != tc.want {
@@ -89,7 +89,7 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		next, _ := q.Get()
 		for failures := range 30 {
 			began := time.Now()
-			next.kind.AddAfter(next.key(), time.Second, watch.Background) // due earlier
+			next.kind.AddAfter(next.key(), time.Second, watch.Background, nil) // due earlier
 			for range failures {
 				next.AddRateLimited(0)
 			}
@@ -139,7 +139,7 @@ func TestARetryKeepsThePriority(t *testing.T) {
 			reason: "nothing changed",
 			play: func(edit work) {
 				edit.Forget()
-				edit.kind.AddAfter(edit.key(), time.Second, watch.Background)
+				edit.kind.AddAfter(edit.key(), time.Second, watch.Background, nil)
 			},
 			want: watch.Background,
 		},

@@ -213,7 +213,7 @@ func BenchmarkStop(b *testing.B) {
 		for n := range objects {
 			k := widgetKey(n)
 			c.Enqueue(k, watch.Priority(n%3))
-			c.queue.AddAfter(k, time.Hour, watch.Background)
+			c.queue.AddAfter(k, time.Hour, watch.Background, nil)
 		}
 		b.StartTimer()
 		c.Stop()

@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // worker reconciles until the queue is shut down.
@@ -33,13 +34,15 @@ func (e *Engine) reconcile(t work) {
 	c, key := t.kind.controller, t.key()
 	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)
 	defer cancel()
-	log := e.Log.WithValues("kind", key.Kind, "namespace", key.Namespace, "name", key.Name)
+	began := time.Now()
+	ctx, span := e.Tracer.StartReconcile(ctx, c.Kind, key, t.request.causes, began.Sub(t.request.since))
+	log := span.Logger(e.Log.WithValues(tracing.KeyKind, key.Kind, tracing.KeyNamespace, key.Namespace, tracing.KeyName, key.Name))
 	ctx = logr.NewContext(ctx, log)
 	if e.Context != nil {
 		ctx = e.Context(ctx, c.Kind)
 	}
-	began := time.Now()
 	out := recoverPanics(ctx, c.reconciler, key)
+	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{
 			Kind: c.Kind, Key: key, Waited: began.Sub(t.request.since), Began: began, Took: time.Since(began), Result: out,
@@ -48,7 +51,7 @@ func (e *Engine) reconcile(t work) {
 	if out.Err == nil {
 		t.Forget()
 		if out.RequeueAfter > 0 {
-			t.kind.AddAfter(key, out.RequeueAfter, watch.Background)
+			t.kind.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
 		}
 		return
 	}

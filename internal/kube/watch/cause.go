@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Change is what happened to an object or to its kind.
@@ -43,6 +44,8 @@ type Cause struct {
 	Priority   Priority
 	Old, New   Metadata  // before and after; zero where the object does not exist
 	ObservedAt time.Time // when the hub saw the change
+	// Trace is the span of the change; nil if it is not traced.
+	Trace *tracing.Event
 }
 
 // Metadata is the part of an object's metadata that distinguishes its incarnations and

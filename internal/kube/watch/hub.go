@@ -8,6 +8,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Config configures a hub.
@@ -59,6 +61,9 @@ type Config struct {
 
 	// Quota bounds the watches; nil for no limit. Several hubs may share one.
 	Quota *Quota
+
+	// Tracer makes spans of events; nil for none. Several hubs share one.
+	Tracer *tracing.Tracer
 
 	// Grace is how long a watch outlives its last subscriber; 30 seconds by default.
 	Grace time.Duration

@@ -2,11 +2,14 @@ package watch
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Write makes one write to an object. When it returns, its answer is in the caches. Its
@@ -38,7 +41,7 @@ func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, wr
 	k.writes.begin(w, time.Now())
 	return sync.OnceFunc(func() {
 		for _, event := range k.writes.finish(w, time.Now()) {
-			event.wake(event.cause)
+			event.deliver(h.env.Tracer)
 		}
 	})
 }
@@ -97,6 +100,27 @@ type pendingEvent struct {
 	objectVersion
 	cause Cause
 	wake  func(Cause)
+}
+
+// deliver wakes the subscriber.
+func (e pendingEvent) deliver(t *tracing.Tracer) {
+	if t != nil {
+		e.cause.Trace = t.Event(e.traced())
+	}
+	e.wake(e.cause)
+}
+
+// traced describes the event for its span.
+func (e pendingEvent) traced() tracing.Change {
+	return tracing.Change{Object: e.cause.Object, UID: e.uid, Revision: tracedRevision(e.revision), Change: string(e.cause.Change), At: e.cause.ObservedAt}
+}
+
+// tracedRevision is a revision in the words of package tracing.
+func tracedRevision(revision uint64) string {
+	if revision == forever {
+		return ""
+	}
+	return strconv.FormatUint(revision, 10)
 }
 
 func (f *inFlightWrites) begin(w *write, now time.Time) {

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Record stores the answer to a write, so that reads see it before the watch delivers it,
@@ -14,6 +16,9 @@ import (
 // is copied.
 func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 	at := identityOf(o)
+	if h.env.Tracer != nil {
+		h.env.Tracer.RecordWrite(object.KeyOf(o), uidOf(o), tracedRevision(revisionOf(o)), writer.Key)
+	}
 	for _, a := range h.actorsHolding(o.GroupVersionKind(), One(at.namespace, at.name)) {
 		a.writes.addAnswer(at.objectName, writer, objectVersion{uidOf(o), revisionOf(o)})
 		a.emit(a.store.recordWrite(a.compactor.compact(o), a.selects(at), time.Now()), writer)
@@ -24,6 +29,7 @@ func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 // longer exists: its deletion is complete and does not wait for finalizers. Its events that
 // are still in flight do not bring it back.
 func (h *Hub) RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer Subscriber) {
+	h.env.Tracer.RecordWrite(object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}, uid, "", writer.Key)
 	for _, a := range h.actorsHolding(gvk, One(namespace, name)) {
 		a.writes.addAnswer(objectName{namespace, name}, writer, objectVersion{uid, forever})
 		a.emit(a.store.recordDeletion(objectName{namespace, name}, uid, time.Now()), writer)

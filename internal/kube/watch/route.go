@@ -71,7 +71,7 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 		send := func(to Subscriber, wake func(Cause)) {
 			event.wake = wake
 			if to != writer && !a.writes.withhold(name, to, event) {
-				wake(event.cause)
+				event.deliver(a.env.Tracer)
 			}
 		}
 		for _, l := range a.router.listenersOf(t) {

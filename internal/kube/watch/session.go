@@ -101,10 +101,37 @@ type compactObject struct{ unstructured.Unstructured }
 func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
+			s.recordManager(u)
 			return &compactObject{*s.compactor.compact(u)}, nil
 		}
 		return o, nil
 	}
+}
+
+// recordManager records who wrote an object, before compact drops that, for the span of the event.
+func (s sink) recordManager(o *unstructured.Unstructured) {
+	if t := s.env.Tracer; t != nil {
+		t.RecordManager(uidOf(o), tracedRevision(revisionOf(o)), lastManager(o))
+	}
+}
+
+// lastManager is the field manager that wrote an object last; empty if that is not clear, since the times of managed
+// fields have seconds.
+func lastManager(o *unstructured.Unstructured) string {
+	entries, _ := metadataOf(o)["managedFields"].([]any)
+	manager, last := "", ""
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		by, _ := entry["manager"].(string)
+		at, _ := entry["time"].(string)
+		switch {
+		case at > last:
+			manager, last = by, at
+		case at == last && by != manager:
+			manager = ""
+		}
+	}
+	return manager
 }
 
 func (s sink) compacted(o any) (*unstructured.Unstructured, bool) {

@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Options configure a cluster.
@@ -39,6 +40,8 @@ type Options struct {
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
+	// Tracer makes spans of events, reconciles and requests; nil for none.
+	Tracer *tracing.Tracer
 	// CRDDependents returns the objects to enqueue when a CustomResourceDefinition changes;
 	// GroupDependents those that use kinds of a group, when its versions change. Both are
 	// optional, are called concurrently and must not block.
@@ -91,7 +94,7 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	o.Config = kube.RetryInitializing(kube.CountRequests(o.Config, telemetry.CountRequest))
+	o.Config = kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
@@ -128,7 +131,7 @@ func New(o Options) (*Cluster, error) {
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
 	k.Engine = queue.New(queue.Config{
-		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, OnBehalfOf: k.claimNamespace, Context: k.Profiler.Context,
+		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.Profiler.Context,
 	})
 	return k, nil
 }
@@ -139,6 +142,16 @@ func (k *Cluster) observe(run reconcile.Run) {
 	if k.options.Observe != nil {
 		k.options.Observe(run)
 	}
+}
+
+// traced returns a configuration whose requests a tracer makes spans of.
+func traced(config *rest.Config, t *tracing.Tracer) *rest.Config {
+	if t == nil {
+		return config
+	}
+	config = rest.CopyConfig(config)
+	config.Wrap(t.Transport)
+	return config
 }
 
 // claimNamespace returns the namespace of the claim of a composite; empty for other cluster-scoped
@@ -164,6 +177,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   rbacKinds,
 		Quota:             k.Quota,
+		Tracer:            k.options.Tracer,
 		Logger:            k.options.Log.WithName("watch"),
 	}
 }
