@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +53,7 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 var matrix = map[string][]string{
 	"Defaults":               nil,
 	"One replica":            {"replicas=1"},
-	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "providers.aws.enabled=true", "providers.aws.services={ec2,eks}", "providers.aws.namespacedIdentity=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "priorityClassName=system-cluster-critical"},
+	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "providers.aws.enabled=true", "providers.aws.services={ec2,eks}", "providers.aws.namespacedIdentity=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "tracing.endpoint=https://collector.monitoring.svc:4317", "tracing.samplingRatio=0.01", "tracing.headersSecret.name=collector", "tracing.ca.configMap=collector", "priorityClassName=system-cluster-critical"},
 	"As little as possible":  {"webhook.enabled=false", "metrics.enabled=false", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false", "rbac.users.enabled=false", "admissionPolicies.enabled=false"},
 	"Graphs only":            {"controllers.dialects={graph}"},
 	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
@@ -119,6 +120,9 @@ func TestValuesAreChecked(t *testing.T) {
 		"An argument that is none":               {"controllers.extraArgs={workers}", "does not match pattern"},
 		"A port that only root may listen on":    {"webhook.port=443", "minimum"},
 		"A duration without a unit":              {"controllers.poll=60", "got number, want string"},
+		"A ratio above 1":                        {"tracing.samplingRatio=2", "maximum"},
+		"A ratio that is no number":              {"tracing.samplingRatio=half", "does not match pattern"},
+		"Credentials in a URL":                   {"tracing.endpoint=https://me:hunter2@collector", "does not match pattern"},
 		"A label of the chart":                   {`podLabels.app\.kubernetes\.io/component=mine`, "podLabels"},
 		"A certificate's Secret of no namespace": {"controllers.functions.certificatesSecret.name=tls", "certificatesSecret.namespace is required"},
 	}
@@ -374,6 +378,7 @@ priorityClassName: "` + number + `"
 rbac: {impersonate: [{namespace: "` + number + `", names: ["1"]}, {namespace: "` + number + `", names: ["2"]}]}
 controllers: {functions: {certificatesSecret: {namespace: "` + number + `", name: "` + number + `"}}}
 metrics: {certificateSecret: "` + number + `", serviceMonitor: {enabled: true}}
+tracing: {endpoint: "https://collector", headersSecret: {name: "` + number + `", key: "` + number + `"}, ca: {configMap: "` + number + `", key: "` + number + `"}}
 webhook: {clientCA: {configMap: "` + number + `", allowedNames: ["*: # x"]}}
 providers: {postgresql: {enabled: true, serviceAccount: {name: "` + number + `"}}}
 `
@@ -416,6 +421,14 @@ providers: {postgresql: {enabled: true, serviceAccount: {name: "` + number + `"}
 	pod := deployment.Spec.Template.Spec
 	if pod.ServiceAccountName != number || pod.PriorityClassName != number || pod.ImagePullSecrets[0].Name != number {
 		t.Errorf("got %s, %s, %v", pod.ServiceAccountName, pod.PriorityClassName, pod.ImagePullSecrets)
+	}
+	variables := map[string]corev1.EnvVar{}
+	for _, v := range pod.Containers[0].Env {
+		variables[v.Name] = v
+	}
+	headers := variables["OTEL_EXPORTER_OTLP_TRACES_HEADERS"].ValueFrom
+	if got := variables["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE"].Value; got != "/certificates/tracing/"+number || headers == nil || headers.SecretKeyRef.Name != number {
+		t.Errorf("the exporter of traces has %q, %v", got, headers)
 	}
 	if args := pod.Containers[0].Args; !slices.Contains(args, "--webhook-client-allowed-names=*: # x") {
 		t.Errorf("arguments: %q", args)

@@ -44,6 +44,7 @@ type controllerFlags struct {
 	moreColumns      bool
 	logFormat        string
 	limits           limitFlags
+	tracing          tracingFlags
 }
 
 // controllerDefaults are the defaults in which up and run differ.
@@ -73,6 +74,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.BoolVar(&f.awsFlags.LocalEndpoints, "aws-local-endpoints", false, aws.LocalEndpointsUsage)
 	flags.BoolVar(&f.awsFlags.NamespacedIdentity, "aws-namespaced-identity", false, aws.NamespacedIdentityUsage)
 	f.limits.add(cmd)
+	f.tracing.add(cmd)
 	f.functions.add(cmd, defaults.development)
 	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
 	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
@@ -141,6 +143,9 @@ func (f *controllerFlags) check() error {
 	if err := f.limits.check(); err != nil {
 		return err
 	}
+	if err := f.tracing.check(); err != nil {
+		return err
+	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}
 	}
@@ -194,6 +199,12 @@ func newRun() *cobra.Command {
 			if leaderElect && options.LeaderElectionNamespace == "" {
 				return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must elect their leader in the same namespace. --leader-elect=false elects none")}
 			}
+			tracer, flush, err := flags.tracing.start(cmd.Context(), options.Log)
+			if err != nil {
+				return err
+			}
+			defer flush()
+			options.Tracer = tracer
 			m, err := server.NewManager(options)
 			if err != nil {
 				return err

@@ -100,6 +100,12 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 		return err
 	}
 	managed.Ready = ready
+	tracer, flush, err := flags.tracing.start(ctx, managed.Log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	managed.Tracer = tracer
 	if withWebhook {
 		managed.Webhook = &webhook.Options{
 			Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook")),
