@@ -2,12 +2,10 @@ package instance
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-logr/logr"
 
 	"github.com/espalier-dev/espalier/internal/instance/plan"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -30,7 +28,7 @@ func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step p
 	if res.answer == nil || res.answer.GetResourceVersion() == live.GetResourceVersion() {
 		return res
 	}
-	r.Events.Event(s.instance, telemetry.Warning, "DriftCorrected",
-		fmt.Sprintf("%s of %s was changed by %s and is corrected", step.DescribeFields(step.LostFields), object.KeyOf(live), managersOfFields(live, step.Object, step.LostFields)))
+	r.Events.Event(s.instance, telemetry.Warning, plan.DriftCorrected,
+		plan.CorrectionMessage(step.DescribeFields(step.LostFields), live, managersOfFields(live, step.Object, step.LostFields)))
 	return res
 }

@@ -6,10 +6,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // Build returns the tree of the root, which must not be nil.
@@ -47,6 +49,7 @@ func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, abov
 		below := w.build(child, n.Ready == True, above, now)
 		below.id = inventory.NodeID(child, o.GetNamespace())
 		reports.addTo(&below)
+		w.addContest(&below, o, child)
 		removals.addTo(&below, child)
 		n.Children = append(n.Children, below)
 		seen[below.Node] = true
@@ -78,6 +81,9 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Message += "; " + problem
 	} else if problem != "" {
 		n.Message = problem
+	}
+	if synced, ok := condition.Read(o).Get(health.Synced); ok && synced.Reason == resource.Contested {
+		n.externalContest = &synced
 	}
 	if n.Ready == NotReported && parentReady {
 		n.Ready = True

@@ -54,8 +54,10 @@ type FieldValue struct {
 type FieldManager struct {
 	Name string `json:"name"`
 	// Operation is Apply or Update, and Time is when the manager last changed what it owns of the object.
-	Operation string     `json:"operation"`
-	Time      *time.Time `json:"time,omitempty"`
+	// Subresource is the one by which it writes, such as scale.
+	Operation   string     `json:"operation"`
+	Subresource string     `json:"subresource,omitempty"`
+	Time        *time.Time `json:"time,omitempty"`
 }
 
 // ExplainField explains a field of an object. The state is the tree of the instance that the object belongs to or, for a field of the
@@ -144,14 +146,20 @@ func fieldValue(o *unstructured.Unstructured, path []any) FieldValue {
 	if v.Hidden = v.Exists && o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (len(path) == 0 || path[0] == "data" || path[0] == "stringData"); v.Exists && !v.Hidden {
 		v.Value = value
 	}
+	v.Managers = managersAt(o, path)
+	return v
+}
+
+// managersAt returns the managers that own a field.
+func managersAt(o *unstructured.Unstructured, path []any) (out []FieldManager) {
 	for _, entry := range ownership.EntriesAt(o, path) {
-		m := FieldManager{Name: entry.Manager, Operation: string(entry.Operation)}
+		m := FieldManager{Name: entry.Manager, Operation: string(entry.Operation), Subresource: entry.Subresource}
 		if at := entry.Time(); !at.IsZero() {
 			m.Time = &at
 		}
-		v.Managers = append(v.Managers, m)
+		out = append(out, m)
 	}
-	return v
+	return out
 }
 
 func below(v any, step any) (any, bool) {

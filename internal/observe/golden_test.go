@@ -1,6 +1,7 @@
 package observe_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
@@ -31,9 +33,17 @@ func TestGoldens(t *testing.T) {
 			{"blockers", observe.FindBlockers(tree).Text(now)},
 			{"json", string(tree.JSON())},
 			{"why", observe.Explain(tree, now).Text(now, 80)},
+			{"why-120", observe.Explain(tree, now).Text(now, 120)},
 		} {
 			if a.Wants(view.name) || a.IsNew() {
 				a.Record(view.name, view.text)
+			}
+		}
+		for i, node := range tree.Children {
+			of := report.Object{APIVersion: node.APIVersion, Kind: node.Kind, Namespace: node.Namespace, Name: node.Name}
+			view := fmt.Sprintf("why-child-%d", i)
+			if explained, found := observe.ExplainChild(tree, of, now); a.Wants(view) || a.IsNew() && found {
+				a.Record(view, explained.Text(now, 80))
 			}
 		}
 	})
@@ -58,6 +68,10 @@ func state(t *testing.T, text string) observe.ClusterState {
 		}
 		if w.Root == nil {
 			w.Root = o
+			continue
+		}
+		if o.GetKind() == "Event" {
+			w.Events = append(w.Events, o)
 			continue
 		}
 		id := o.GetLabels()["applyset.kubernetes.io/part-of"]

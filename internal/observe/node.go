@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
@@ -76,6 +77,9 @@ type Node struct {
 	// come last.
 	Children []Node `json:"children,omitempty"`
 
+	// externalContest is the condition that says that updates of the external resource are changed back.
+	externalContest *v1alpha1.Condition
+
 	// id is Node or, for an item of a collection, the node's id with the item's index or key.
 	id string
 	// orphaned is true if the object outlives its instance.
@@ -108,6 +112,8 @@ type Problem struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
+	// Contested is the field that another manager writes again and again, of a problem DriftContested.
+	Contested *Contested `json:"contested,omitempty"`
 }
 
 // JSON returns the tree as a JSON document.

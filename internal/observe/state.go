@@ -32,12 +32,26 @@ type ClusterState struct {
 	Children map[string][]*unstructured.Unstructured
 	// Definitions holds the definitions of the instances' kinds that could be read.
 	Definitions map[types.NamespacedName]*unstructured.Unstructured
+	// Events are those about instances, as far as they were read; they only add details.
+	Events []*unstructured.Unstructured
 	// Unreadable says of which kinds objects are missing, since the reader may not list or watch them, sorted.
 	Unreadable []string
 }
 
 // Gone reports whether the root of the tree does not exist any more.
 func (w ClusterState) Gone() bool { return w.Root == nil && !w.AllOfKind }
+
+// Objects returns all objects of the state: its roots, and what is below them, in no particular order.
+func (w ClusterState) Objects() []*unstructured.Unstructured {
+	out := slices.Clone(w.Roots)
+	for _, below := range w.Instances {
+		out = append(out, below...)
+	}
+	for _, below := range w.Children {
+		out = append(out, below...)
+	}
+	return out
+}
 
 // instances returns a definition's instances without those that are below another one, as
 // the composite of a claim is.

@@ -24,6 +24,9 @@ type Explanation struct {
 	Advice []string `json:"advice,omitempty"`
 	// Others are further causes that do not follow from this one, the most important first.
 	Others []OtherCause `json:"others,omitempty"`
+	// Contested are the external resources that are updated again and again, since the external API or another client changes them back.
+	// They may be ready all the same.
+	Contested []OtherCause `json:"contested,omitempty"`
 	// Skipped are the nodes below the object that are left out, and why.
 	Skipped []SkippedNode `json:"skipped,omitempty"`
 }
@@ -59,11 +62,38 @@ type SkippedNode struct {
 // Explain finds the deepest cause in a tree. Of several ones, an error goes before what is only missing, then what others
 // wait for, then what began first.
 func Explain(top Node, now time.Time) Explanation {
-	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Skipped: skippedBelow(top)}
 	x := explainer{now: now}
 	if x.isHindered(top) || x.hinderedBelow(top) {
 		x.visit(top, nil)
 	}
+	return x.explain(top)
+}
+
+// ExplainChild is Explain for an object below the top of a tree, with what the status of its instance says of it; false if the tree does
+// not have the object.
+func ExplainChild(top Node, of report.Object, now time.Time) (Explanation, bool) {
+	for _, child := range top.Children {
+		if child.Exists && child.object() == of {
+			x := explainer{now: now}
+			switch {
+			case x.isHindered(child):
+				x.visitChild(top, child, nil, nil)
+			case x.hinderedBelow(child):
+				x.visit(child, nil)
+			}
+			return x.explain(child), true
+		}
+		if e, found := ExplainChild(child, of, now); found {
+			return e, true
+		}
+	}
+	return Explanation{}, false
+}
+
+// explain is the explanation of a node, by the causes that were found.
+func (x explainer) explain(top Node) Explanation {
+	now := x.now
+	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Contested: contestedBelow(top, now), Skipped: skippedBelow(top)}
 	if top.Ready == True && top.Deleted == nil {
 		// It is ready whatever is below it; what is no longer desired may stay nevertheless.
 		x.found = slices.DeleteFunc(x.found, func(c cause) bool { return c.node.Removal == nil })
@@ -77,9 +107,9 @@ func Explain(top Node, now time.Time) Explanation {
 	}
 	slices.SortStableFunc(x.found, compareCauses)
 	first := x.found[0]
-	e.Cause, e.Chain, e.Advice = first.sentence(), first.chain, first.advice()
+	e.Cause, e.Chain, e.Advice = first.sentence(now), first.chain, first.advice()
 	for _, c := range x.found[1:] {
-		if other := (OtherCause{c.sentence(), c.advice()}); other.Cause != e.Cause && !slices.ContainsFunc(e.Others, func(o OtherCause) bool { return o.Cause == other.Cause }) {
+		if other := (OtherCause{c.sentence(now), c.advice()}); other.Cause != e.Cause && !slices.ContainsFunc(e.Others, func(o OtherCause) bool { return o.Cause == other.Cause }) {
 			e.Others = append(e.Others, other)
 		}
 	}

@@ -20,11 +20,13 @@ func (c cause) name() string {
 }
 
 // sentence is the cause in one sentence.
-func (c cause) sentence() string {
+func (c cause) sentence(now time.Time) string {
 	n := c.node
 	switch {
 	case c.blocker != nil:
 		return notGone(c.blocker.BlockedObject)
+	case n.Problem != nil && n.Problem.Contested != nil:
+		return n.Problem.Contested.sentence(c.name(), n.Problem.Since, now)
 	case n.Problem != nil:
 		return fmt.Sprintf("%s: %s: %s", c.name(), n.Problem.Reason, n.Problem.Message)
 	case len(n.Waits) > 0 && c.ready != nil && n.Waits[0].Reason == string(plan.WaitingForField):
@@ -69,6 +71,8 @@ func (c cause) advice() []string {
 		return c.blocker.Advice
 	case n.Removal != nil && n.Deleted == nil:
 		return advice(n.Removal.RootCause())
+	case n.Problem != nil && n.Problem.Contested != nil:
+		return n.Problem.Contested.advice(n.object(), n.Node)
 	}
 	instance := c.parent.object()
 	if n.Instance || c.parent.Kind == "" {
@@ -111,6 +115,13 @@ func (e Explanation) Text(now time.Time, width int) string {
 	for i, o := range e.Others {
 		if i == 0 {
 			t.b.WriteString("\nBesides:\n")
+		}
+		t.paragraph("  ", o.Cause)
+		t.advice("", "    - ", o.Advice)
+	}
+	for i, o := range e.Contested {
+		if i == 0 {
+			t.b.WriteString("\nUpdated again and again:\n")
 		}
 		t.paragraph("  ", o.Cause)
 		t.advice("", "    - ", o.Advice)

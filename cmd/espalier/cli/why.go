@@ -93,7 +93,7 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 		return fmt.Errorf("%s not found", shown.target)
 	}
 	now := time.Now()
-	explained := observe.Explain(observe.Build(state, now), now)
+	explained := shown.explainTree(cmd.Context(), state, now)
 	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
 	if format == "" {
 		shown.printHolds(cmd.Context(), cmd.ErrOrStderr())

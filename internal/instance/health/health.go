@@ -68,10 +68,13 @@ func ReadyConditionOf(o *unstructured.Unstructured) (_ ReadyCondition, ok bool) 
 	}, true
 }
 
+// Synced is the type of a managed resource's condition that says whether its external resource is as desired.
+const Synced = "Synced"
+
 // SyncProblem is the problem in the condition Synced of a managed resource: what its external
 // resource waits for. It is empty if there is none, and for objects without that condition.
 func SyncProblem(o *unstructured.Unstructured) string {
-	synced, ok := condition.Read(o).Get("Synced")
+	synced, ok := condition.Read(o).Get(Synced)
 	if !ok || synced.Status != condition.False {
 		return ""
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -165,7 +166,20 @@ func (s *Step) deferForContest(retry time.Duration) {
 	s.Action, s.Retry = Defer, retry
 	s.Problem = Problem{
 		Reason: DriftContested,
-		Message: fmt.Sprintf("another manager keeps overwriting %s of %s; it is corrected once that manager has stopped for %s",
-			s.DescribeFields(s.ContestedFields[:1]), object.KeyOf(s.Current), contestQuiet),
+		Message: fmt.Sprintf("%s%s of %s; it is corrected once that manager has stopped for %s",
+			contestedPrefix, s.DescribeFields(s.ContestedFields[:1]), object.KeyOf(s.Current), contestQuiet),
 	}
+}
+
+const contestedPrefix = "another manager keeps overwriting "
+
+// ContestedField reads from the message of a problem DriftContested of an object which field is contested. It is empty if the message
+// does not name it, since the name may come from a Secret. A status has the message alone, also that of an earlier release.
+func ContestedField(message string, o *unstructured.Unstructured) object.Path {
+	_, text, _ := strings.Cut(message, contestedPrefix)
+	text, _, found := strings.Cut(text, " of "+object.KeyOf(o).String())
+	if field := object.Path(text); found && text != redactedFields && field.Segments() != nil {
+		return field
+	}
+	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -42,6 +44,9 @@ func TestAContestedFieldIsLeftForAWhile(t *testing.T) {
 			}
 			if step.Action == plan.Defer && step.Problem.Reason != plan.DriftContested {
 				t.Errorf("the reason is %s", step.Problem.Reason)
+			}
+			if field := plan.ContestedField(step.Problem.Message, step.Current); step.Action == plan.Defer && field != tc.field {
+				t.Errorf("the message %q names field %q", step.Problem.Message, field)
 			}
 			if after := fmt.Sprint(losses); after != before {
 				t.Errorf("deciding changed the losses from %s to %s", before, after)
@@ -126,5 +131,33 @@ func TestACorrectionLeavesTheInstanceReady(t *testing.T) {
 	p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
 	if got := plan.Summarize(p, now); p.Steps[0].Action != plan.Correct || got.Reason != "" {
 		t.Errorf("%s: it isn't ready: %s", p.Steps[0].Action, got.Message)
+	}
+}
+
+func TestContestedField(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "prod"}}}
+	for message, want := range map[string]object.Path{
+		"another manager keeps overwriting data.a of ConfigMap prod/a; it is corrected once that manager has stopped for 10s":                                               "data.a",
+		`web: another manager keeps overwriting metadata.annotations["of x"] of ConfigMap prod/a`:                                                                           `metadata.annotations["of x"]`,
+		"another manager keeps overwriting fields (names redacted: they may come from a Secret) of ConfigMap prod/a; it is corrected once that manager has stopped for 10s": "",
+		"another manager keeps overwriting data.a of ConfigMap prod/other; it is corrected once that manager has stopped for 10s":                                           "",
+		"something else": "",
+	} {
+		if got := plan.ContestedField(message, o); got != want {
+			t.Errorf("%s: got %q", message, got)
+		}
+	}
+}
+
+func TestCorrectionsAreReadAsTheyAreWritten(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "prod"}}}
+	fields, managers, ok := plan.ReadCorrection(plan.CorrectionMessage("data.a, data.b", o, "kubectl and ops"), o)
+	if !ok || fmt.Sprint(fields) != "[data.a data.b]" || managers != "kubectl and ops" {
+		t.Errorf("got %v, %q, %v", fields, managers, ok)
+	}
+	for _, message := range []string{"data.a of ConfigMap prod/other was changed by ops and is corrected", "data.a of ConfigMap prod/a was changed by ops", ""} {
+		if _, _, ok := plan.ReadCorrection(message, o); ok {
+			t.Errorf("%q is read as a correction of %s", message, object.KeyOf(o))
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -142,3 +143,25 @@ func lostReferences(value any, current *unstructured.Unstructured) []object.Path
 	}
 	return lost
 }
+
+// DriftCorrected is the reason of the event about a correction, and CorrectionMessage its message: which fields of an object were changed,
+// and by which managers.
+const DriftCorrected = "DriftCorrected"
+
+// CorrectionMessage is read again by ReadCorrection.
+func CorrectionMessage(fields string, o *unstructured.Unstructured, managers string) string {
+	return fields + correctedOf(o) + managers + corrected
+}
+
+// ReadCorrection reads the message of an event about a correction; ok is false if it is about another object.
+func ReadCorrection(message string, o *unstructured.Unstructured) (fields []string, managers string, ok bool) {
+	text, rest, found := strings.Cut(message, correctedOf(o))
+	managers, ok = strings.CutSuffix(rest, corrected)
+	return strings.Split(text, ", "), managers, found && ok
+}
+
+func correctedOf(o *unstructured.Unstructured) string {
+	return " of " + object.KeyOf(o).String() + " was changed by "
+}
+
+const corrected = " and is corrected"

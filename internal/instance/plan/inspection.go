@@ -41,10 +41,12 @@ const maxPaths = 5
 // DescribeFields names fields of the step's object, unless their names may come from a Secret.
 func (s Step) DescribeFields(paths []object.Path) string {
 	if s.SecretFields {
-		return "fields (names redacted: they may come from a Secret)"
+		return redactedFields
 	}
 	return listPaths(paths)
 }
+
+const redactedFields = "fields (names redacted: they may come from a Secret)"
 
 func listPaths(paths []object.Path) string {
 	texts := make([]string, 0, len(paths))

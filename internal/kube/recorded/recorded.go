@@ -224,11 +224,17 @@ func (s *server) read(r *http.Request, info *request.RequestInfo) (int, any) {
 	items := []any{}
 	for _, o := range s.sorted(gvr.GroupResource()) {
 		if (namespace == "" || o.GetNamespace() == namespace) && byLabels.Matches(labels.Set(o.GetLabels())) &&
-			byFields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}) {
+			byFields.Matches(selectable(o)) {
 			items = append(items, inVersion(o, gvr))
 		}
 	}
 	return http.StatusOK, map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": all[i].Kind + "List", "metadata": map[string]any{"resourceVersion": revision}, "items": items}
+}
+
+// selectable are the fields that lists can be restricted by: those of all objects, and the reason of an event.
+func selectable(o *unstructured.Unstructured) fields.Set {
+	reason, _, _ := unstructured.NestedString(o.Object, "reason")
+	return fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace(), "reason": reason}
 }
 
 // inVersion returns the content of an object in a version.
