@@ -24,6 +24,8 @@ type Explanation struct {
 	Advice []string `json:"advice,omitempty"`
 	// Others are further causes that do not follow from this one, the most important first.
 	Others []OtherCause `json:"others,omitempty"`
+	// Revision is the revision that composes the instance, and why it is that one; nil for other objects.
+	Revision *Revision `json:"revision,omitempty"`
 	// Contested are the external resources that are updated again and again, since the external API or another client changes them back.
 	// They may be ready all the same.
 	Contested []OtherCause `json:"contested,omitempty"`

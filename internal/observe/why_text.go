@@ -132,7 +132,20 @@ func (e Explanation) Text(now time.Time, width int) string {
 		}
 		t.paragraph("  ", fmt.Sprintf("%s of %s: %s", s.Node, s.Instance, s.Because))
 	}
+	if e.Revision != nil {
+		t.revision(e.Revision)
+	}
 	return t.b.String()
+}
+
+// revision writes which revision composes the instance, and why.
+func (t *explanationText) revision(r *Revision) {
+	t.b.WriteString("\n")
+	t.paragraph("", r.title())
+	for _, sentence := range r.Because {
+		t.paragraph("  ", sentence)
+	}
+	t.advice("", "  - ", r.Moves)
 }
 
 type explanationText struct {

@@ -94,6 +94,9 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	}
 	now := time.Now()
 	explained := shown.explainTree(cmd.Context(), state, now)
+	if explained.Revision, err = shown.explainRevision(cmd.Context(), state); err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: cannot say which revision composes it: %v\n", err)
+	}
 	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
 	if format == "" {
 		shown.printHolds(cmd.Context(), cmd.ErrOrStderr())

@@ -81,18 +81,10 @@ func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
 	return c.composers.Choose(o)
 }
 
-// pinOf returns the revision that an instance requests, if it may request any.
-func pinOf(o *unstructured.Unstructured, overrides inventory.Overrides) (pin revision.Pin, pinned bool) {
-	if !overrides.AllowsRevision() {
-		return pin, false
-	}
-	return revision.PinOf(o)
-}
-
 // number is the revision that composes an instance, if there is a graph of it.
 func (c *composers) number(o *unstructured.Unstructured) int64 {
 	n := c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())
-	if pin, asks := pinOf(o, c.overrides); asks {
+	if pin, asks := revision.AllowedPinOf(o, c.overrides); asks {
 		n = pin.Number
 	}
 	if c.graphs[n] == nil {
@@ -122,7 +114,7 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 	if why := c.unavailable[c.accountOf(o).User]; why != "" {
 		return frozen(plan.ServiceAccountNotFound, why), 0
 	}
-	pin, asks := pinOf(o, c.overrides)
+	pin, asks := revision.AllowedPinOf(o, c.overrides)
 	if !asks {
 		return c.of(c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())), 0
 	}

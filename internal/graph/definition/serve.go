@@ -284,7 +284,7 @@ func (r *Dialect) members(v *session) []revision.Member {
 	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
 	out := make([]revision.Member, len(all))
 	for i, o := range all {
-		_, pinned := pinOf(o, v.overrides())
+		_, pinned := revision.AllowedPinOf(o, v.overrides())
 		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
 		if readiness, known := v.memory.readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
 			m.Revision = v.memory.composers.revisionOf(readiness.By)

@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
 // Pin is the revision that an instance requests by annotation.
@@ -24,4 +25,12 @@ func PinOf(instance *unstructured.Unstructured) (pin Pin, pinned bool) {
 		return Pin{Malformed: "annotation " + v1alpha1.RevisionAnnotation + " " + err.Error()}, true
 	}
 	return Pin{Number: n}, true
+}
+
+// AllowedPinOf is PinOf for an instance whose definition has the overrides: pinned is false if the definition does not allow the annotation.
+func AllowedPinOf(instance *unstructured.Unstructured, overrides inventory.Overrides) (pin Pin, pinned bool) {
+	if !overrides.AllowsRevision() {
+		return pin, false
+	}
+	return PinOf(instance)
 }

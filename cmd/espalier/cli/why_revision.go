@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/observe"
+)
+
+// explainRevision says which revision composes the root of a tree; nil for an object that is no instance.
+func (i instance) explainRevision(ctx context.Context, state observe.ClusterState) (*observe.Revision, error) {
+	if observe.ApplySet(state.Root) == "" {
+		return nil, nil
+	}
+	if name, isGraph := observe.DefinitionOf(state.Root); isGraph {
+		definition := state.Definitions[name]
+		if definition == nil {
+			return nil, fmt.Errorf("its definition %s cannot be read", strings.TrimPrefix(name.String(), "/"))
+		}
+		revisions, err := i.list(ctx, rev.GroupVersion.WithResource("graphrevisions"))
+		if err != nil {
+			return nil, err
+		}
+		return observe.ExplainGraphRevision(state.Root, definition, revisions), nil
+	}
+	composite, all, err := i.compositeOf(ctx, state.Root)
+	if composite == nil || err != nil {
+		return nil, err
+	}
+	snapshot, _, found := all.Snapshot(composite.GroupVersionKind().GroupKind())
+	if !found {
+		return nil, nil
+	}
+	return observe.ExplainCompositionRevision(composite, snapshot), nil
+}
+
+// compositeOf reads the composite of a claim, which a composite is itself, and the objects that its composition follows from. It is nil
+// for an object of another dialect, and for a claim without a composite.
+func (i instance) compositeOf(ctx context.Context, o *unstructured.Unstructured) (composite *unstructured.Unstructured, all observe.Compositions, err error) {
+	for resource, into := range map[string]*[]*unstructured.Unstructured{
+		"compositeresourcedefinitions": &all.Definitions, "compositions": &all.Compositions, "compositionrevisions": &all.Revisions,
+	} {
+		if *into, err = i.list(ctx, xp.GroupVersion.WithResource(resource)); err != nil {
+			return nil, all, err
+		}
+	}
+	_, isClaim, found := all.Snapshot(o.GroupVersionKind().GroupKind())
+	if !found || !isClaim {
+		if !found {
+			o = nil
+		}
+		return o, all, nil
+	}
+	ref, _, _ := unstructured.NestedStringMap(o.Object, "spec", "resourceRef")
+	key := schema.FromAPIVersionAndKind(ref["apiVersion"], ref["kind"])
+	if ref["name"] == "" {
+		return nil, all, nil
+	}
+	composite, err = i.get(ctx, object.Key{Group: key.Group, Kind: key.Kind, Name: ref["name"]})
+	return composite, all, err
+}
+
+// get reads an object; nil if it does not exist.
+func (i instance) get(ctx context.Context, key object.Key) (*unstructured.Unstructured, error) {
+	target, err := i.Kinds.Target(key.Kind+"."+key.Group, key.Namespace, key.Name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := i.ResourceClient(target).Get(ctx, key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// list reads all objects of a cluster-scoped kind; none if the kind is not served.
+func (i instance) list(ctx context.Context, of schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+	list, err := i.Client.Resource(of).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", of.GroupResource(), err)
+	}
+	out := make([]*unstructured.Unstructured, len(list.Items))
+	for n := range list.Items {
+		out[n] = &list.Items[n]
+	}
+	return out, nil
+}
