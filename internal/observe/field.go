@@ -33,6 +33,8 @@ type FieldExplanation struct {
 	Expressions []string `json:"expressions,omitempty"`
 	// Reads are the fields that the expressions read.
 	Reads []FieldValue `json:"reads,omitempty"`
+	// Pipeline is what is known of a field in the composition dialect.
+	Pipeline *FieldPipeline `json:"pipeline,omitempty"`
 }
 
 // FieldValue is a field of an object with its value.
@@ -101,17 +103,7 @@ func ExplainField(o *unstructured.Unstructured, field object.Path, w ClusterStat
 
 // read returns the fields that a reference of an expression reads: of the instance, or of the objects of a node.
 func (w ClusterState) read(ref expr.Ref) []FieldValue {
-	path := make([]any, 0, len(ref.Path))
-	for _, step := range ref.Path {
-		if step.Each {
-			break // the list as a whole
-		}
-		if step.Name != "" {
-			path = append(path, step.Name)
-		} else {
-			path = append(path, step.Index)
-		}
-	}
+	path := ref.Fields()
 	var of []*unstructured.Unstructured
 	if ref.Root == instanceRoot {
 		of = append(of, w.Root)
@@ -194,23 +186,18 @@ func (e FieldExplanation) JSON() []byte { return marshal(e) }
 // maxValue bounds, in characters, what is shown of a value.
 const maxValue = 200
 
-// Text is the explanation for people.
-func (e FieldExplanation) Text(now time.Time) string {
-	var b strings.Builder
-	line := func(indent, format string, args ...any) {
-		b.WriteString(indent + Printable(fmt.Sprintf(format, args...)) + "\n")
-	}
-	managers := func(indent string, v FieldValue) {
-		for _, m := range v.Managers {
-			line(indent, "owned by %s", m.text(now))
-		}
-		if v.Exists && len(v.Managers) == 0 {
-			line(indent, "owned by nobody: it is a default, or was set by the API server")
-		}
-	}
+// Text is the explanation for people. With a width other than 0, sentences are wrapped.
+func (e FieldExplanation) Text(now time.Time, width int) string {
+	t := fieldText{explanationText{now: now, width: width}}
+	line := t.line
+	managers := t.managers
+	b := &t.b
 	line("", "%s of %s %s", e.Field, e.Object, e.text())
 	managers("  ", e.FieldValue)
 	switch {
+	case e.Pipeline != nil:
+		t.pipeline(e)
+		return b.String()
 	case e.Instance == nil:
 		line("", "%s belongs to no instance.", e.Object)
 		return b.String()
@@ -235,6 +222,22 @@ func (e FieldExplanation) Text(now time.Time) string {
 		managers("      ", r)
 	}
 	return b.String()
+}
+
+// fieldText writes the explanation of a field.
+type fieldText struct{ explanationText }
+
+func (t *fieldText) line(indent, format string, args ...any) {
+	t.paragraph(indent, fmt.Sprintf(format, args...))
+}
+
+func (t *fieldText) managers(indent string, v FieldValue) {
+	for _, m := range v.Managers {
+		t.line(indent, "owned by %s", m.text(t.now))
+	}
+	if v.Exists && len(v.Managers) == 0 {
+		t.line(indent, "owned by nobody: it is a default, or was set by the API server")
+	}
 }
 
 // text is what a field is.

@@ -157,7 +157,7 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 		t.Run(name, func(t *testing.T) {
 			e := observe.ExplainField(objects[tc.kind], object.Path(tc.field), w, compiled)
 			e.Definition = "ResourceGraphDefinition app"
-			if diff := cmp.Diff(strings.TrimLeft(tc.want, "\n"), e.Text(now)); diff != "" {
+			if diff := cmp.Diff(strings.TrimLeft(tc.want, "\n"), e.Text(now, 0)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if strings.Contains(string(e.JSON()), "eHl6") {
@@ -167,7 +167,7 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 	}
 	t.Run("an object of no instance", func(t *testing.T) {
 		e := observe.ExplainField(objects["Secret"], "type", observe.ClusterState{}, nil)
-		if text := e.Text(now); !strings.HasSuffix(text, "Secret prod/login belongs to no instance.\n") {
+		if text := e.Text(now, 0); !strings.HasSuffix(text, "Secret prod/login belongs to no instance.\n") {
 			t.Error(text)
 		}
 	})

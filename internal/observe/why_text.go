@@ -164,6 +164,8 @@ func (t *explanationText) paragraph(indent, text string) {
 	for i, line := range Wrap(text, indent+"  ", t.width) {
 		if i == 0 {
 			line = line[2:]
+		} else { // a bullet is not repeated
+			line = strings.Repeat(" ", len(indent)+2) + line[len(indent)+2:]
 		}
 		t.b.WriteString(line + "\n")
 	}

@@ -144,6 +144,14 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 	if err != nil {
 		return err
 	}
+	width := widthOf(cmd.OutOrStdout())
+	explained, isComposed, err := shown.explainComposedField(cmd.Context(), o, path, files)
+	if err != nil {
+		return err
+	}
+	if isComposed {
+		return printExplanation(cmd, format, explained.Text(time.Now(), width), explained.JSON())
+	}
 	var state observe.ClusterState
 	if _, isInstance := observe.DefinitionOf(o); isInstance && path.Segments()[0] == "status" {
 		state, err = shown.Gather(cmd.Context(), shown.target)
@@ -154,12 +162,12 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 		return err
 	}
 	definition, place := definitionOf(state, files)
-	explained := observe.ExplainField(o, path, state, observe.Compile(definition))
+	explained = observe.ExplainField(o, path, state, observe.Compile(definition))
 	if definition != nil {
 		explained.Definition = definition.GetKind() + " " + definition.GetName()
 		explained.File = place(explained.Place)
 	}
-	return printExplanation(cmd, format, explained.Text(time.Now()), explained.JSON())
+	return printExplanation(cmd, format, explained.Text(time.Now(), width), explained.JSON())
 }
 
 // treeOfInstance reads the tree of the instance that an object belongs to; without a root if it belongs to none.

@@ -27,6 +27,8 @@ type Composer struct {
 	xrd.Snapshot
 	Runner pipeline.Runner
 	Now    func() time.Time
+	// Record is called with each step of the pipeline that has run, if it is not nil.
+	Record func(pipeline.Recorded)
 }
 
 // ChildKinds is nil: the kinds of the children are only known after the pipeline has run.
@@ -118,7 +120,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	if err != nil {
 		return s.keepLast(plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}), nil
 	}
-	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}}
+	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}, Record: c.Record}
 	result := run.Run(ctx, steps, pipeline.Request{Observed: state})
 	given := s.secrets
 	s.secrets.merge(s.memory.secrets) // the former desired state may have these

@@ -43,6 +43,16 @@ type Pipeline struct {
 	Runner         Runner
 	Fetcher        Fetcher
 	ResponseLimits ResponseLimits
+	// Record is called with each step that has run, if it is not nil. It must not change its argument.
+	Record func(Recorded)
+}
+
+// Recorded is the last call of a step. Response is nil if the step failed, and Err says why; Request is nil if it failed before the call.
+type Recorded struct {
+	Step     Step
+	Request  *fnv1.RunFunctionRequest
+	Response *fnv1.RunFunctionResponse
+	Err      error
 }
 
 // capabilities are the protocol features that this control plane supports, as functions
@@ -81,17 +91,26 @@ type run struct {
 	*Pipeline
 	limits   ResponseLimits
 	observed *fnv1.State
-	desired  *fnv1.State      // after the last step that ran
-	context  *structpb.Struct // after the last step that ran
-	history  []*fnv1.State    // the desired state after each step
-	fetched  map[string]any   // by selectorKey, so that all steps see the same objects
+	desired  *fnv1.State              // after the last step that ran
+	context  *structpb.Struct         // after the last step that ran
+	history  []*fnv1.State            // the desired state after each step
+	fetched  map[string]any           // by selectorKey, so that all steps see the same objects
+	called   *fnv1.RunFunctionRequest // the last request of the current step
 	result   Result
 }
 
 // runStep runs one step and returns whether the next one may run.
 func (r *run) runStep(ctx context.Context, s Step) bool {
 	progress := Progress{Step: s.Name, Function: s.Function}
+	r.called = nil
 	response, waiting, err := r.callUntilStable(ctx, s, &progress)
+	if r.Record != nil {
+		recorded := Recorded{Step: s, Request: r.called, Response: response, Err: err}
+		if err != nil {
+			recorded.Response = nil // that of a Fatal result is not the outcome
+		}
+		r.Record(recorded)
+	}
 	r.result.Progress = append(r.result.Progress, progress)
 	if response != nil { // a step that failed with a Fatal result has other results too
 		r.result.record(s.Name, response, r.limits.ReservedConditions)
@@ -125,6 +144,7 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 			return nil, waiting, err
 		}
 		progress.Calls++
+		r.called = request
 		response, err := r.call(ctx, s, request, progress.Calls)
 		if err != nil {
 			return nil, nil, err

@@ -31,20 +31,11 @@ func Run(r call.Request) call.Response {
 			return response // the function is called again with the required resources
 		}
 	}
-	environment := mergeMaps(in.Spec.DefaultData, before)
-	for i := range in.Spec.EnvironmentConfigs {
-		if _, selected := wanted[requirementKey(i)]; !selected {
-			continue
-		}
-		found, err := in.selectConfigs(i, r.Required.Resources[requirementKey(i)])
-		if err == nil {
-			environment, err = in.Spec.EnvironmentConfigs[i].mergeInto(environment, found)
-		}
-		if err != nil {
-			failed := call.FatalResponse(r, err.Error())
-			failed.Requirements = response.Requirements
-			return failed
-		}
+	environment, err := in.merge(before, wanted, r.Required.Resources, func(int, map[string]any, map[string]any) {})
+	if err != nil {
+		failed := call.FatalResponse(r, err.Error())
+		failed.Requirements = response.Requirements
+		return failed
 	}
 	if environment["apiVersion"] == nil && environment["kind"] == nil {
 		environment["apiVersion"], environment["kind"] = "internal.crossplane.io/v1alpha1", "Environment"
@@ -57,24 +48,43 @@ func Run(r call.Request) call.Response {
 	return response
 }
 
+// merge merges the default data, the environment before and the selected EnvironmentConfigs. Merged is called with the environment after
+// each of them, with the index of its source.
+func (in *input) merge(before map[string]any, wanted map[string]call.ResourceSelector, read map[string][]map[string]any, merged func(source int, config, environment map[string]any)) (map[string]any, error) {
+	environment := mergeMaps(in.Spec.DefaultData, before)
+	for i := range in.Spec.EnvironmentConfigs {
+		if _, selected := wanted[requirementKey(i)]; !selected {
+			continue
+		}
+		found, err := in.selectConfigs(i, read[requirementKey(i)])
+		if err != nil {
+			return nil, err
+		}
+		for _, config := range found {
+			if environment, err = in.Spec.EnvironmentConfigs[i].mergeInto(environment, config); err != nil {
+				return nil, err
+			}
+			merged(i, config, environment)
+		}
+	}
+	return environment, nil
+}
+
 // requirementKey is the key of the requirement of a source, by its index.
 func requirementKey(i int) string { return fmt.Sprintf("environment-config-%d", i) }
 
-// mergeInto merges the data of EnvironmentConfigs into an environment, at the source's
+// mergeInto merges the data of an EnvironmentConfig into an environment, at the source's
 // toFieldPath.
-func (s *source) mergeInto(environment map[string]any, configs []map[string]any) (map[string]any, error) {
-	for _, config := range configs {
-		data, _ := config["data"].(map[string]any)
-		if s.ToFieldPath != "" {
-			at := map[string]any{}
-			if err := fieldpath.Set(at, s.ToFieldPath, data, fieldpath.Policy{}); err != nil {
-				return nil, fmt.Errorf("cannot merge the data of EnvironmentConfig %s at %s: %w", nameOf(config), s.ToFieldPath, err)
-			}
-			data = at
+func (s *source) mergeInto(environment, config map[string]any) (map[string]any, error) {
+	data, _ := config["data"].(map[string]any)
+	if s.ToFieldPath != "" {
+		at := map[string]any{}
+		if err := fieldpath.Set(at, s.ToFieldPath, data, fieldpath.Policy{}); err != nil {
+			return nil, fmt.Errorf("cannot merge the data of EnvironmentConfig %s at %s: %w", nameOf(config), s.ToFieldPath, err)
 		}
-		environment = mergeMaps(environment, data)
+		data = at
 	}
-	return environment, nil
+	return mergeMaps(environment, data), nil
 }
 
 // mergeMaps merges b into a copy of a: values of b win, and objects are merged recursively.

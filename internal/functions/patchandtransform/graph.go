@@ -142,7 +142,7 @@ func (g *graphing) collectWriters() {
 				continue
 			}
 			id := g.ids[t.Name]
-			value, err := g.value(&p, func(path fieldpath.Path) (expression, error) { return selected(expression{text: id}, path, false) })
+			value, err := g.value(p.patch, func(path fieldpath.Path) (expression, error) { return selected(expression{text: id}, path, false) })
 			if err == nil && mergePolicies[p.Policy.ToFieldPath].Merge {
 				err = fmt.Errorf("policy %s has no equivalent in a status", p.Policy.ToFieldPath)
 			}
@@ -260,7 +260,7 @@ func (g *graphing) resource(at object.Path, t *template) GraphResource {
 		var err error
 		switch p.typeOrDefault() {
 		case fromComposite, combineFromComposite:
-			err = g.patched(t, &p, desired)
+			err = g.patched(t, p.patch, desired)
 		case toComposite, combineToComposite:
 		default:
 			err = fmt.Errorf("%s: a graph definition has no environment; read an EnvironmentConfig with an externalRef", p.typeOrDefault())

@@ -80,18 +80,30 @@ func (p *patch) toComposed() bool {
 	}
 }
 
+// placedPatch is a patch with its place in the input: its index in a patch set, or in the template's own patches.
+type placedPatch struct {
+	*patch
+	set, index int
+}
+
+// ownPatches is the set of patches that are in no patch set.
+const ownPatches = -1
+
 // flattenPatchSets returns a template's patches with its patch sets expanded.
-func (in *Input) flattenPatchSets(patches []patch) []patch {
-	sets := map[string][]patch{}
-	for _, set := range in.PatchSets {
-		sets[set.Name] = set.Patches
+func (in *Input) flattenPatchSets(patches []patch) []placedPatch {
+	sets := map[string]int{}
+	for i, set := range in.PatchSets {
+		sets[set.Name] = i
 	}
-	var all []patch
-	for _, p := range patches {
-		if p.typeOrDefault() == fromPatchSet {
-			all = append(all, sets[p.PatchSetName]...)
-		} else {
-			all = append(all, p)
+	var all []placedPatch
+	for i := range patches {
+		p := &patches[i]
+		if p.typeOrDefault() != fromPatchSet {
+			all = append(all, placedPatch{p, ownPatches, i})
+		} else if set, known := sets[p.PatchSetName]; known {
+			for j := range in.PatchSets[set].Patches {
+				all = append(all, placedPatch{&in.PatchSets[set].Patches[j], set, j})
+			}
 		}
 	}
 	return all

@@ -42,13 +42,16 @@ type renderState struct {
 	environment map[string]any
 	details     map[string][]byte
 	results     []call.Result
+	// recorder is nil unless the run is traced.
+	recorder *recorder
 }
 
 func (r *renderState) run() error {
 	r.prepare()
 	if r.in.Environment != nil {
+		r.recorder.enter("environment")
 		for i := range r.in.Environment.Patches {
-			p := &r.in.Environment.Patches[i]
+			p := &placedPatch{&r.in.Environment.Patches[i], ownPatches, i}
 			err := r.patchEnvironment(p)
 			if err != nil && (p.Policy.required() || !fieldpath.IsNotFound(err)) {
 				return fmt.Errorf("cannot apply the %q environment patch at index %d: %w", p.typeOrDefault(), i, err)
@@ -56,7 +59,7 @@ func (r *renderState) run() error {
 		}
 	}
 	for i := range r.in.Resources {
-		if err := r.compose(&r.in.Resources[i]); err != nil {
+		if err := r.compose(i); err != nil {
 			return err
 		}
 	}
@@ -98,17 +101,18 @@ func (r *renderState) prepare() {
 	}
 }
 
-func (r *renderState) patchEnvironment(p *patch) error {
+func (r *renderState) patchEnvironment(p *placedPatch) error {
 	switch p.typeOrDefault() {
 	case fromComposite, toEnvironment, combineFromComposite:
-		return p.apply(r.Observed.Composite.Object, r.environment)
+		return r.apply(p, r.observedComposite(), r.theEnvironment())
 	default:
-		return p.apply(r.environment, r.Desired.Composite.Object)
+		return r.apply(p, r.theEnvironment(), r.desiredComposite())
 	}
 }
 
 // compose adds a template's resource to the desired state, or replaces the one of its name.
-func (r *renderState) compose(t *template) error {
+func (r *renderState) compose(index int) error {
+	t := &r.in.Resources[index]
 	base := t.Base
 	if base == nil {
 		before, ok := r.Desired.Resources[t.Name]
@@ -118,6 +122,7 @@ func (r *renderState) compose(t *template) error {
 		base = before.Object
 	}
 	desired := call.Resource{Object: runtime.DeepCopyJSON(base)}
+	r.recorder.template(index, t, desired.Object)
 	observed, exists := r.Observed.Resources[t.Name]
 	if exists {
 		setMetadataField(desired.Object, "namespace", metadataField(observed.Object, "namespace"))
@@ -149,7 +154,7 @@ func (r *renderState) patch(t *template, observed, desired map[string]any, exist
 		if !exists && !p.toComposed() {
 			continue // its source is the resource, which doesn't exist yet
 		}
-		err := r.patchOne(p, observed, desired)
+		err := r.patchOne(p, target{composed(t.Name), observed}, target{composed(t.Name), desired})
 		switch {
 		case err == nil:
 		case !fieldpath.IsNotFound(err):
@@ -166,16 +171,16 @@ func (r *renderState) patch(t *template, observed, desired map[string]any, exist
 	return true, nil
 }
 
-func (r *renderState) patchOne(p *patch, observed, desired map[string]any) error {
+func (r *renderState) patchOne(p *placedPatch, observed, desired target) error {
 	switch p.typeOrDefault() {
 	case toComposite, combineToComposite:
-		return p.apply(observed, r.Desired.Composite.Object)
+		return r.apply(p, observed, r.desiredComposite())
 	case toEnvironment, combineToEnvironment:
-		return p.apply(observed, r.environment)
+		return r.apply(p, observed, r.theEnvironment())
 	case fromEnvironment, combineFromEnvironment:
-		return p.apply(r.environment, desired)
+		return r.apply(p, r.theEnvironment(), desired)
 	default:
-		return p.apply(r.Observed.Composite.Object, desired)
+		return r.apply(p, r.observedComposite(), desired)
 	}
 }
 

@@ -32,6 +32,22 @@ type Step struct {
 	Optional bool
 }
 
+// Fields returns the path as names of fields and indexes of items, up to a step that may lead to any item.
+func (r Ref) Fields() []any {
+	out := make([]any, 0, len(r.Path))
+	for _, step := range r.Path {
+		switch {
+		case step.Each:
+			return out
+		case step.Name != "":
+			out = append(out, step.Name)
+		default:
+			out = append(out, step.Index)
+		}
+	}
+	return out
+}
+
 // String returns the path as authors write it. It does not mark optional steps.
 func (r Ref) String() string {
 	path := object.Path(r.Root)

@@ -1,0 +1,68 @@
+package environment
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/espalier-dev/espalier/internal/composition/trace"
+	"github.com/espalier-dev/espalier/internal/functions/call"
+	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// Writes returns the parts of the request's input that set a field of the environment, in the order in which they are merged: the default
+// data, and EnvironmentConfigs. It merges them as Run does.
+func Writes(r call.Request, to trace.Object, path []any) (out []trace.Write) {
+	in, problems := decode(r.Input)
+	if len(problems) > 0 || to.Kind != trace.Environment {
+		return nil
+	}
+	before, _ := r.Context[contextKey].(map[string]any)
+	wanted, err := in.requirements(r.Observed.Composite.Object, before)
+	if err != nil {
+		return nil
+	}
+	last, has := trace.At(before, path)
+	if value, set := trace.At(in.Spec.DefaultData, path); set && !has {
+		out, last = append(out, trace.Write{Place: "spec.defaultData", What: "default data", Value: value}), value
+	}
+	_, err = in.merge(before, wanted, r.Required.Resources, func(source int, config, environment map[string]any) {
+		value, has := trace.At(environment, path)
+		from, data := in.Spec.EnvironmentConfigs[source].fieldIn(path), config["data"]
+		fields, _ := data.(map[string]any)
+		_, inConfig := trace.At(fields, from)
+		if !has || !inConfig && reflect.DeepEqual(value, last) {
+			return
+		}
+		last = value
+		out = append(out, trace.Write{
+			Place: object.Path("spec.environmentConfigs").Index(source), What: "EnvironmentConfig", Value: value,
+			Reads: []trace.Read{{Of: trace.Object{Kind: trace.Config, Resource: fmt.Sprint(nameOf(config))}, Field: pathOf(append([]any{"data"}, from...)), Value: value}},
+		})
+	})
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// fieldIn returns where the data of an EnvironmentConfig have a field of the environment.
+func (s *source) fieldIn(path []any) []any {
+	at, err := fieldpath.Parse(s.ToFieldPath)
+	if s.ToFieldPath == "" || err != nil || len(at) > len(path) {
+		return path
+	}
+	return path[len(at):]
+}
+
+func pathOf(path []any) (out object.Path) {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			out = out.Field(step)
+		case int:
+			out = out.Index(step)
+		}
+	}
+	return out
+}
