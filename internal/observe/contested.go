@@ -119,9 +119,9 @@ func (c Contested) sentence(name string, since, now time.Time) string {
 	}
 	switch {
 	case c.Corrections > 1:
-		text += fmt.Sprintf("; it was corrected %d times", c.Corrections)
+		text += fmt.Sprintf("; it was corrected at least %d times", c.Corrections)
 	case c.Corrections == 1:
-		text += "; it was corrected once"
+		text += "; it was corrected at least once"
 	}
 	return text
 }

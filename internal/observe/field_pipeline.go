@@ -271,8 +271,8 @@ func (t *fieldText) pipeline(e FieldExplanation) {
 	switch {
 	case p.Claim != nil:
 		t.claim("", p.Claim)
-	case e.Node == "" && len(p.Steps) == 0 && len(p.Elsewhere) == 0:
-		t.line("", "No step of the pipeline sets it.")
+	case e.Node == "" && len(p.Steps) == 0 && !strings.HasPrefix(string(e.Field), "status"):
+		t.line("", "It is a field of the composite itself, which no step of a pipeline sets.")
 	case len(p.Steps) == 0 && p.IsElsewhere:
 		t.line("", "%s sets it in one of these steps, whose functions run elsewhere, or no step sets it: %s", by, strings.Join(p.Elsewhere, ", "))
 	case len(p.Steps) == 0 && len(p.Problems) == 0:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe"
@@ -70,6 +71,7 @@ func (f *instanceFlags) find(kind, name string) (instance, error) {
 	if err != nil {
 		return instance{}, err
 	}
+	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
 	cluster, err := follow.New(config)
 	if err != nil {
 		return instance{}, err

@@ -42,7 +42,7 @@ type Write struct {
 	Reads []Read
 	// Transforms are the values after each transform of what was read.
 	Transforms []Transform
-	// Value is the value of the field after the write.
+	// Value is the value of the field after the write; nil for that after the step.
 	Value any
 }
 
@@ -114,7 +114,10 @@ func Of(steps []Step, to Object, path []any) (out []Written) {
 		if s.Writes != nil {
 			writes = s.Writes(to, path)
 		}
-		for _, w := range writes {
+		for i, w := range writes {
+			if w.Value == nil && i == len(writes)-1 {
+				w.Value = after
+			}
 			out = append(out, Written{s, w})
 		}
 		if len(writes) == 0 && is && (!was || !reflect.DeepEqual(before, after)) {

@@ -127,6 +127,7 @@ func (r *renderState) compose(index int) error {
 	if exists {
 		setMetadataField(desired.Object, "namespace", metadataField(observed.Object, "namespace"))
 		setMetadataField(desired.Object, "name", metadataField(observed.Object, "name"))
+		r.recorder.kept(t, desired.Object)
 		for key, value := range extractDetails(observed, t.ConnectionDetails) {
 			r.details[key] = value
 		}

@@ -112,6 +112,16 @@ func (r *recorder) template(index int, t *template, desired map[string]any) {
 	}
 }
 
+// kept records the name and namespace of a resource that exists, which stay.
+func (r *recorder) kept(t *template, desired map[string]any) {
+	if r == nil || r.to != composed(t.Name) || len(r.path) != 2 || r.path[0] != "metadata" || r.path[1] != "name" && r.path[1] != "namespace" {
+		return
+	}
+	if value, has := trace.At(desired, r.path); has {
+		r.writes = append(r.writes, trace.Write{Place: r.at, What: "kept, as it is observed", Value: value})
+	}
+}
+
 func (r *recorder) patch(p *placedPatch, from target, after any) {
 	w := trace.Write{Place: r.at.Field("patches").Index(p.index), What: string(p.typeOrDefault()), Value: copied(after)}
 	if p.set != ownPatches {
