@@ -135,11 +135,16 @@ func fieldValue(o *unstructured.Unstructured, path []any) FieldValue {
 			break
 		}
 	}
-	if v.Hidden = v.Exists && o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (len(path) == 0 || path[0] == "data" || path[0] == "stringData"); v.Exists && !v.Hidden {
+	if v.Hidden = v.Exists && isSecretData(o, path); v.Exists && !v.Hidden {
 		v.Value = value
 	}
 	v.Managers = managersAt(o, path)
 	return v
+}
+
+// isSecretData says whether a path leads to data of a Secret.
+func isSecretData(o *unstructured.Unstructured, path []any) bool {
+	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1" && (len(path) == 0 || path[0] == "data" || path[0] == "stringData")
 }
 
 // managersAt returns the managers that own a field.

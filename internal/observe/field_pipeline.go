@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/trace"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -25,10 +26,12 @@ type FieldPipeline struct {
 	Steps []FieldStep `json:"steps,omitempty"`
 	// Claim is the field of the claim that is copied to a field of its composite.
 	Claim *FieldValue `json:"claim,omitempty"`
-	// Elsewhere are the steps whose functions run elsewhere and may have set the field. IsElsewhere is true if one of them has: what the
-	// other steps set is not what the object has, or they do not set the field.
+	// Elsewhere are the steps whose functions run elsewhere, after the last one of Steps. IsElsewhere is true if one of them has set the
+	// field: the controllers own it, and the other steps set another value or none.
 	Elsewhere   []string `json:"elsewhere,omitempty"`
 	IsElsewhere bool     `json:"isElsewhere,omitempty"`
+	// Controllers is true for a field that the controllers set on composed resources.
+	Controllers bool `json:"controllers,omitempty"`
 	// Differs is true if the object has another value than the pipeline sets now.
 	Differs bool `json:"differs,omitempty"`
 	// Problems are why the pipeline, or a part of it, cannot be run here.
@@ -74,6 +77,8 @@ type ComposedField struct {
 	// Revision is the revision that composes it, and Steps are the steps of its pipeline, as they ran with what is observed now.
 	Revision *Revision
 	Steps    []trace.Step
+	// Desired are the composed resources that follow from the pipeline, by their names in it, with what the controllers add to them.
+	Desired map[string]map[string]any
 	// Problems are why it could not run, or not to its end.
 	Problems []string
 }
@@ -108,10 +113,14 @@ func ExplainComposedField(o *unstructured.Unstructured, field object.Path, c Com
 		}
 	}
 	at := trace.Aligned(last.Of(to), o.Object, path)
+	isSecret := isSecretData(o, path)
+	if _, set := trace.At(last.Of(to), at); isSecret && !set && path[0] == "data" {
+		at = append([]any{"stringData"}, path[1:]...) // the API server moves these to data
+	}
 	end := -1
 	for _, w := range trace.Of(c.Steps, to, at) {
 		step := x.step(w, maxReadDepth)
-		step.hide(e.Hidden)
+		step.hide(isSecret)
 		p.Steps, end = append(p.Steps, step), w.Step.Index
 	}
 	for _, s := range c.Steps {
@@ -120,9 +129,16 @@ func ExplainComposedField(o *unstructured.Unstructured, field object.Path, c Com
 		}
 	}
 	value, set := trace.At(last.Of(to), at)
-	p.Differs = set && len(p.Steps) > 0 && (!e.Exists || !sameJSON(value, valueAt(o.Object, path)))
-	p.IsElsewhere = len(p.Elsewhere) > 0 && (p.Differs || len(p.Steps) == 0)
+	p.Differs = set && !isSecret && len(p.Steps) > 0 && (!e.Exists || !sameJSON(value, valueAt(o.Object, path)))
+	_, added := trace.At(c.Desired[to.Resource], path)
+	p.Controllers = to.Kind == trace.Composed && len(p.Steps) == 0 && (added || inventory.IsOwnershipField(e.Field) || inventory.IsComposedMark(o, e.Field))
+	p.IsElsewhere = len(p.Elsewhere) > 0 && !p.Controllers && (p.Differs || len(p.Steps) == 0) && slices.ContainsFunc(e.Managers, isOurs)
 	return e
+}
+
+// isOurs says whether a manager is that of the controllers: what a step sets belongs to it, unless another manager changes it.
+func isOurs(m FieldManager) bool {
+	return m.Name == v1alpha1.ChildManager || m.Name == v1alpha1.StatusManager || m.Name == v1alpha1.InstanceManager
 }
 
 func valueAt(o map[string]any, path []any) any {
@@ -192,7 +208,8 @@ func (x composedField) read(r trace.Read, of trace.Written, depth int) (out Fiel
 	case trace.Composed:
 		at := slices.IndexFunc(x.Children, func(o *unstructured.Unstructured) bool { return inventory.Node(o) == r.Of.Resource })
 		if at < 0 {
-			out.FieldValue = FieldValue{Object: report.Object{Kind: "resource", Name: r.Of.Resource}, Exists: true, Value: r.Value}
+			// What is not known might be a Secret.
+			out.FieldValue = FieldValue{Object: report.Object{Kind: "resource", Name: r.Of.Resource}, Exists: true, Hidden: true}
 			break
 		}
 		out.FieldValue = fieldValue(x.Children[at], path)
@@ -273,8 +290,12 @@ func (t *fieldText) pipeline(e FieldExplanation) {
 		t.claim("", p.Claim)
 	case e.Node == "" && len(p.Steps) == 0 && !strings.HasPrefix(string(e.Field), "status"):
 		t.line("", "It is a field of the composite itself, which no step of a pipeline sets.")
+	case p.Controllers:
+		t.line("", "The controllers set it, for %s.", e.Instance)
 	case len(p.Steps) == 0 && p.IsElsewhere:
-		t.line("", "%s sets it in one of these steps, whose functions run elsewhere, or no step sets it: %s", by, strings.Join(p.Elsewhere, ", "))
+		t.line("", "%s sets it, for %s, in %s.", by, e.Instance, stepsElsewhere(p.Elsewhere))
+	case len(p.Steps) == 0 && len(p.Elsewhere) > 0:
+		t.line("", "%s does not set it, for %s, unless in %s, and another manager has changed it.", by, e.Instance, stepsElsewhere(p.Elsewhere))
 	case len(p.Steps) == 0 && len(p.Problems) == 0:
 		t.line("", "%s does not set it, for %s.", by, e.Instance)
 	case len(p.Steps) > 0:
@@ -285,15 +306,21 @@ func (t *fieldText) pipeline(e FieldExplanation) {
 	}
 	switch {
 	case p.IsElsewhere && len(p.Steps) > 0:
-		t.line("", "The object has another value. One of these steps has set it, whose functions run elsewhere, or another manager has: %s", strings.Join(p.Elsewhere, ", "))
+		t.line("", "The object has another value: it was set later, in %s.", stepsElsewhere(p.Elsewhere))
 	case p.Differs:
 		t.line("", "The object has another value: another manager has changed it, or it is not applied yet.")
-	case len(p.Elsewhere) > 0 && len(p.Steps) > 0:
-		t.line("", "These steps come later, and set the same value if they set one: %s. Their functions run elsewhere.", strings.Join(p.Elsewhere, ", "))
 	}
 	for _, problem := range p.Problems {
 		t.line("", "note: %s", problem)
 	}
+}
+
+// stepsElsewhere names steps of which nothing more is known.
+func stepsElsewhere(names []string) string {
+	if len(names) == 1 {
+		return "step " + names[0] + ", whose function runs elsewhere"
+	}
+	return "one of the steps " + strings.Join(names, ", ") + ", whose functions run elsewhere"
 }
 
 func (t *fieldText) claim(indent string, v *FieldValue) {

@@ -129,6 +129,9 @@ func (r *compositionRevision) others(than string) (names []string) {
 
 // writersOf says which managers wrote a field of the composite.
 func (r *compositionRevision) writersOf(field xrd.FieldPath) string {
+	if _, claimed := r.composite.ClaimRef(); claimed {
+		return "" // the claim has been written by others
+	}
 	path := make([]any, len(field))
 	for i, name := range field {
 		path[i] = name

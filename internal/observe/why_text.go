@@ -162,10 +162,11 @@ func (t *explanationText) paragraph(indent, text string) {
 		return
 	}
 	for i, line := range Wrap(text, indent+"  ", t.width) {
+		line = line[len(indent)+2:]
 		if i == 0 {
-			line = line[2:]
+			line = indent + line
 		} else { // a bullet is not repeated
-			line = strings.Repeat(" ", len(indent)+2) + line[len(indent)+2:]
+			line = strings.Repeat(" ", len(indent)+2) + line
 		}
 		t.b.WriteString(line + "\n")
 	}

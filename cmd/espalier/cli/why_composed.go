@@ -103,6 +103,12 @@ func (i instance) runPipeline(ctx context.Context, snapshot xrd.Snapshot, c *obs
 	if err == nil {
 		c.Steps, err = functions.Steps(run, isElsewhere)
 	}
+	c.Desired = map[string]map[string]any{}
+	for n := range desired.Nodes {
+		if o := desired.Nodes[n].Object; o != nil {
+			c.Desired[desired.Nodes[n].ID] = o.Object
+		}
+	}
 	if err != nil {
 		c.Problems = append(c.Problems, err.Error())
 	}

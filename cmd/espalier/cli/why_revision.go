@@ -27,7 +27,7 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 		if definition == nil {
 			return nil, fmt.Errorf("its definition %s cannot be read", strings.TrimPrefix(name.String(), "/"))
 		}
-		revisions, err := i.list(ctx, rev.GroupVersion.WithResource("graphrevisions"))
+		revisions, err := i.list(ctx, rev.GroupVersion.WithKind(rev.GraphRevisionKind).GroupKind())
 		if err != nil {
 			return nil, err
 		}
@@ -47,10 +47,10 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 // compositeOf reads the composite of a claim, which a composite is itself, and the objects that its composition follows from. It is nil
 // for an object of another dialect, and for a claim without a composite.
 func (i instance) compositeOf(ctx context.Context, o *unstructured.Unstructured) (composite *unstructured.Unstructured, all observe.Compositions, err error) {
-	for resource, into := range map[string]*[]*unstructured.Unstructured{
-		"compositeresourcedefinitions": &all.Definitions, "compositions": &all.Compositions, "compositionrevisions": &all.Revisions,
+	for kind, into := range map[string]*[]*unstructured.Unstructured{
+		xp.DefinitionKind: &all.Definitions, xp.CompositionKind: &all.Compositions, xp.CompositionRevisionKind: &all.Revisions,
 	} {
-		if *into, err = i.list(ctx, xp.GroupVersion.WithResource(resource)); err != nil {
+		if *into, err = i.list(ctx, xp.GroupVersion.WithKind(kind).GroupKind()); err != nil {
 			return nil, all, err
 		}
 	}
@@ -83,14 +83,21 @@ func (i instance) get(ctx context.Context, key object.Key) (*unstructured.Unstru
 	return o, err
 }
 
-// list reads all objects of a cluster-scoped kind; none if the kind is not served.
-func (i instance) list(ctx context.Context, of schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
-	list, err := i.Client.Resource(of).List(ctx, metav1.ListOptions{})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+// list reads all objects of a cluster-scoped kind, in whichever version of it is served; none if it is not.
+func (i instance) list(ctx context.Context, of schema.GroupKind) ([]*unstructured.Unstructured, error) {
+	mapping, err := i.Kinds.RESTMapping(of)
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", of.GroupResource(), err)
+		return nil, err
+	}
+	list, err := i.Client.Resource(mapping.Resource).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", mapping.Resource.GroupResource(), err)
 	}
 	out := make([]*unstructured.Unstructured, len(list.Items))
 	for n := range list.Items {

@@ -84,6 +84,13 @@ func (o Owner) setController(child *unstructured.Unstructured, at Place) {
 	child.SetOwnerReferences(refs)
 }
 
+// IsComposedMark says whether a field of an object is one of the composition dialect's labels and annotations of a child.
+func IsComposedMark(child *unstructured.Unstructured, field object.Path) bool {
+	labels, annotations := composedMarks(child)
+	return slices.ContainsFunc(labels, func(key string) bool { return field == object.Path("metadata.labels").Field(key) }) ||
+		slices.ContainsFunc(annotations, func(key string) bool { return field == object.Path("metadata.annotations").Field(key) })
+}
+
 // composedMarks are the composition dialect's labels and annotations of a child.
 func composedMarks(child *unstructured.Unstructured) (labels, annotations []string) {
 	own := []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel}
