@@ -33,15 +33,21 @@ func newWhy() *cobra.Command {
 			"when, how often it was tried and when next; and what to do. Further causes that do not follow\n" +
 			"from it come after that, and nodes that are left out, with the conditions.\n\n" +
 			"It explains instances, definitions with all their instances, and managed resources.\n\n" +
+			"Of a field that another manager writes again and again, it says which manager, since when, and how\n" +
+			"that ends. Of an instance, it says which revision of the definition or composition composes it, why\n" +
+			"that one, and what would move it to another.\n\n" +
 			"With a FIELD such as spec.replicas, it shows the value, who owns the field, the expression of the\n" +
-			"definition that sets it, and the values that the expression reads. With the definition's file,\n" +
-			"it names the line. Data of Secrets are not shown.\n\n" + kindNames + "\n\n" +
+			"definition that sets it, and the values that the expression reads; of an object that a composition\n" +
+			"composes, the steps and patches that set it, with the value after each. The pipeline is run here for\n" +
+			"that; functions that run elsewhere are not called. With the file of the definition or composition, it\n" +
+			"names the lines. Data of Secrets are not shown, and of a pipeline's Secrets none are read.\n\n" + kindNames + "\n\n" +
 			"Exit codes: 0 if the object is ready, or the field is explained; 5 if the object is not ready;\n" +
 			"1 after a failure; 2 for invalid arguments.",
 		Example: "  espalier why eksclusterwithvpc demo\n" +
 			"  espalier why webapp/shop -n prod -o json\n" +
 			"  espalier why deployment web spec.replicas\n" +
-			"  espalier why deployment/web spec.replicas -f platform/",
+			"  espalier why deployment/web spec.replicas -f platform/\n" +
+			"  espalier why bucket logs spec.forProvider.region -f composition.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			of, _ := splitField(args)
 			return requireKindAndName(cmd, of)
@@ -52,8 +58,8 @@ func newWhy() *cobra.Command {
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json or yaml")
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition; can be repeated")
+	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: table, the default, json or yaml")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition or composition; can be repeated")
 	return cmd
 }
 
@@ -71,8 +77,12 @@ func splitField(args []string) (of []string, field string) {
 
 func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	format := flags.output
-	if format != "" && format != "json" && format != "yaml" {
-		return &usageError{fmt.Errorf("--output can be json or yaml, not %q", format)}
+	switch format {
+	case "", "json", "yaml":
+	case "table":
+		format = ""
+	default:
+		return &usageError{fmt.Errorf("--output can be table, json or yaml, not %q", format)}
 	}
 	flags.output = ""
 	of, field := splitField(args)
@@ -147,7 +157,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 	width := widthOf(cmd.OutOrStdout())
 	explained, isComposed, err := shown.explainComposedField(cmd.Context(), o, path, files)
 	if err != nil {
-		return err
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: cannot say whether a composition sets it: %v\n", err)
 	}
 	if isComposed {
 		return printExplanation(cmd, format, explained.Text(time.Now(), width), explained.JSON())

@@ -101,7 +101,8 @@ type Written struct {
 	Write
 }
 
-// Of returns the writes of the steps to a field, in order: the last one sets its value. A step that changes the value and does not say by
+// Of returns the writes of the steps to a field, in order: the last one sets its value. Writes before a step that removes the field do not
+// count. A step that changes the value and does not say by
 // what has one write without a place.
 func Of(steps []Step, to Object, path []any) (out []Written) {
 	for _, s := range steps {
@@ -110,6 +111,10 @@ func Of(steps []Step, to Object, path []any) (out []Written) {
 		}
 		before, was := At(s.Before.Of(to), path)
 		after, is := At(s.After.Of(to), path)
+		if was && !is {
+			out = nil // the step has removed it
+			continue
+		}
 		var writes []Write
 		if s.Writes != nil {
 			writes = s.Writes(to, path)
@@ -152,7 +157,7 @@ func At(o map[string]any, path []any) (value any, has bool) {
 }
 
 // Aligned returns the path in one object of what is at a path of another one: items of lists that have names are found by these, since
-// other writers insert items too.
+// other writers insert items too. One that is not there has the index -1.
 func Aligned(in, live map[string]any, path []any) []any {
 	out := make([]any, len(path))
 	copy(out, path)
@@ -165,8 +170,12 @@ func Aligned(in, live map[string]any, path []any) []any {
 		name := nameOf(item)
 		items, _ := list.([]any)
 		for at, other := range items {
-			if name != "" && nameOf(other) == name {
+			switch {
+			case name == "":
+			case nameOf(other) == name:
 				out[i] = at
+			case at == step && out[i] == step:
+				out[i] = -1 // another item is there
 			}
 		}
 	}

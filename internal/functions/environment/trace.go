@@ -28,10 +28,10 @@ func Writes(r call.Request, to trace.Object, path []any) (out []trace.Write) {
 	}
 	_, err = in.merge(before, wanted, r.Required.Resources, func(source int, config, environment map[string]any) {
 		value, has := trace.At(environment, path)
-		from, data := in.Spec.EnvironmentConfigs[source].fieldIn(path), config["data"]
-		fields, _ := data.(map[string]any)
+		from, merged := in.Spec.EnvironmentConfigs[source].fieldIn(path)
+		fields, _ := config["data"].(map[string]any)
 		_, inConfig := trace.At(fields, from)
-		if !has || !inConfig && reflect.DeepEqual(value, last) {
+		if !has || !merged || !inConfig && reflect.DeepEqual(value, last) {
 			return
 		}
 		last = value
@@ -46,13 +46,24 @@ func Writes(r call.Request, to trace.Object, path []any) (out []trace.Write) {
 	return out
 }
 
-// fieldIn returns where the data of an EnvironmentConfig have a field of the environment.
-func (s *source) fieldIn(path []any) []any {
+// fieldIn returns where the data of an EnvironmentConfig have a field of the environment; false if they are merged into another field.
+func (s *source) fieldIn(path []any) (below []any, merged bool) {
 	at, err := fieldpath.Parse(s.ToFieldPath)
-	if s.ToFieldPath == "" || err != nil || len(at) > len(path) {
-		return path
+	switch {
+	case s.ToFieldPath == "":
+		return path, true
+	case err != nil:
+		return nil, false
 	}
-	return path[len(at):]
+	for i, segment := range at {
+		if i == len(path) {
+			return nil, true // something around the field that they are merged into
+		}
+		if segment.IsIndex || path[i] != segment.Field {
+			return nil, false
+		}
+	}
+	return path[len(at):], true
 }
 
 func pathOf(path []any) (out object.Path) {
