@@ -46,15 +46,7 @@ func writesOfAnswer(r call.Request, to trace.Object, path []any) []trace.Write {
 	if !has {
 		return nil
 	}
-	var place object.Path
-	for _, step := range at {
-		if i, isIndex := step.(int); isIndex {
-			place = place.Index(i)
-		} else if name, isName := step.(string); isName {
-			place = place.Field(name)
-		}
-	}
-	return []trace.Write{{Place: place, What: "response", Value: value}}
+	return []trace.Write{{Place: object.Path("").Steps(at...), What: "response", Value: value}}
 }
 
 // Steps converts a recorded run of a pipeline. Elsewhere says of which functions the calls were only recorded.

@@ -38,6 +38,20 @@ func (p Path) Index(i int) Path {
 
 func (p Path) String() string { return string(p) }
 
+// Steps returns the path of what is below this one; each step is a string for a field, or an int for an item of a list, as Segments returns
+// them.
+func (p Path) Steps(steps ...any) Path {
+	for _, step := range steps {
+		switch step := step.(type) {
+		case string:
+			p = p.Field(step)
+		case int:
+			p = p.Index(step)
+		}
+	}
+	return p
+}
+
 // Segments splits the path into its steps: a string for a field, an int for an item of a
 // list. It returns nil for the empty path, and for a text that is not a path.
 func (p Path) Segments() []any {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/composition/trace"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -127,14 +128,9 @@ func (w ClusterState) read(ref expr.Ref) []FieldValue {
 const instanceRoot = "schema"
 
 func fieldValue(o *unstructured.Unstructured, path []any) FieldValue {
-	v := FieldValue{Object: report.ObjectOf(o), Field: pathOf(path)}
-	var value any = o.Object
-	for _, step := range path {
-		value, v.Exists = below(value, step)
-		if !v.Exists {
-			break
-		}
-	}
+	v := FieldValue{Object: report.ObjectOf(o), Field: object.Path("").Steps(path...)}
+	var value any
+	value, v.Exists = trace.At(o.Object, path)
 	if v.Hidden = v.Exists && isSecretData(o, path); v.Exists && !v.Hidden {
 		v.Value = value
 	}
@@ -155,32 +151,6 @@ func managersAt(o *unstructured.Unstructured, path []any) (out []FieldManager) {
 			m.Time = &at
 		}
 		out = append(out, m)
-	}
-	return out
-}
-
-func below(v any, step any) (any, bool) {
-	switch step := step.(type) {
-	case string:
-		object, _ := v.(map[string]any)
-		out, has := object[step]
-		return out, has
-	case int:
-		if items, _ := v.([]any); step >= 0 && step < len(items) {
-			return items[step], true
-		}
-	}
-	return nil, false
-}
-
-func pathOf(path []any) (out object.Path) {
-	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			out = out.Field(step)
-		case int:
-			out = out.Index(step)
-		}
 	}
 	return out
 }

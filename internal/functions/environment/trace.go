@@ -37,7 +37,7 @@ func Writes(r call.Request, to trace.Object, path []any) (out []trace.Write) {
 		last = value
 		out = append(out, trace.Write{
 			Place: object.Path("spec.environmentConfigs").Index(source), What: "EnvironmentConfig", Value: value,
-			Reads: []trace.Read{{Of: trace.Object{Kind: trace.Config, Resource: fmt.Sprint(nameOf(config))}, Field: pathOf(append([]any{"data"}, from...)), Value: value}},
+			Reads: []trace.Read{{Of: trace.Object{Kind: trace.Config, Resource: fmt.Sprint(nameOf(config))}, Field: object.Path("data").Steps(from...), Value: value}},
 		})
 	})
 	if err != nil {
@@ -64,16 +64,4 @@ func (s *source) fieldIn(path []any) (below []any, merged bool) {
 		}
 	}
 	return path[len(at):], true
-}
-
-func pathOf(path []any) (out object.Path) {
-	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			out = out.Field(step)
-		case int:
-			out = out.Index(step)
-		}
-	}
-	return out
 }

@@ -53,13 +53,7 @@ func (f *Function) Writes(r call.Request, to trace.Object, path []any) []trace.W
 				read.Of, from = trace.Object{Kind: trace.Composite}, r.Observed.Composite.Object
 			}
 			fields := ref.Fields()
-			for _, step := range fields {
-				if i, isIndex := step.(int); isIndex {
-					read.Field = read.Field.Index(i)
-				} else if name, isName := step.(string); isName {
-					read.Field = read.Field.Field(name)
-				}
-			}
+			read.Field = read.Field.Steps(fields...)
 			var has bool
 			if read.Value, has = trace.At(from, fields); has {
 				w.Reads = append(w.Reads, read)

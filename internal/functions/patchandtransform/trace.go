@@ -108,7 +108,7 @@ func (r *recorder) template(index int, t *template, desired map[string]any) {
 	}
 	r.at = object.Path("resources").Index(index)
 	if value, has := trace.At(desired, r.path); has && t.Base != nil && r.to == composed(t.Name) {
-		r.writes = append(r.writes, trace.Write{Place: below(r.at.Field("base"), r.path), What: "base of " + t.Name, Value: copied(value)})
+		r.writes = append(r.writes, trace.Write{Place: r.at.Field("base").Steps(r.path...), What: "base of " + t.Name, Value: copied(value)})
 	}
 }
 
@@ -175,16 +175,4 @@ func copied(value any) any {
 		return nil
 	}
 	return out
-}
-
-func below(at object.Path, path []any) object.Path {
-	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			at = at.Field(step)
-		case int:
-			at = at.Index(step)
-		}
-	}
-	return at
 }
