@@ -53,6 +53,8 @@ type Options struct {
 	LeaseDuration           time.Duration
 	// EveryReplica, if given, runs in each process, whether it is the leader or not.
 	EveryReplica func(context.Context) error
+	// Page, if given, runs in each process too, and may read what this one watches.
+	Page func(context.Context, Introspection) error
 	// Ready, if given, is closed once the controllers run.
 	Ready chan<- struct{}
 }
@@ -81,6 +83,29 @@ type Environment struct {
 type Controllers interface {
 	Run(context.Context) error
 	Base() *cluster.Cluster
+}
+
+// Introspection reads the watches and queues of this process.
+type Introspection struct {
+	// Leads reports whether the controllers run in this process. If not, there are no watches.
+	Leads   func() bool
+	Watches func() []introspect.Watch
+	Queues  func() []introspect.Queue
+}
+
+func introspectionOf(elected <-chan struct{}, base *cluster.Cluster) Introspection {
+	return Introspection{
+		Leads: func() bool {
+			select {
+			case <-elected:
+				return true
+			default:
+				return false
+			}
+		},
+		Watches: func() []introspect.Watch { return introspect.Watches(base.Watches()) },
+		Queues:  func() []introspect.Queue { return introspect.Queues(base.Engine.Stats()) },
+	}
 }
 
 // Manager runs controllers with leader election, probes and metrics.
@@ -127,6 +152,12 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	}
 	if o.EveryReplica != nil {
 		if err := m.Add(everyReplica(o.EveryReplica)); err != nil {
+			return nil, fmt.Errorf("prepare the manager: %w", err)
+		}
+	}
+	if o.Page != nil {
+		view := introspectionOf(m.Elected(), base)
+		if err := m.Add(everyReplica(func(ctx context.Context) error { return o.Page(ctx, view) })); err != nil {
 			return nil, fmt.Errorf("prepare the manager: %w", err)
 		}
 	}

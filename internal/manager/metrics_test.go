@@ -17,7 +17,7 @@ func TestTheMetricsCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, content := range map[string][]byte{
-		filepath.Join(good, metricsCertName): certificate, filepath.Join(good, metricsKeyName): key, filepath.Join(half, metricsCertName): certificate,
+		filepath.Join(good, certName): certificate, filepath.Join(good, keyName): key, filepath.Join(half, certName): certificate,
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestTheMetricsCertificate(t *testing.T) {
 		"none":                            {},
 		"a self-signed one":               {options: Options{MetricsSecure: true}},
 		"one in a directory":              {options: Options{MetricsSecure: true, MetricsCertPath: good}},
-		"one without its key":             {options: Options{MetricsSecure: true, MetricsCertPath: half}, err: metricsKeyName},
+		"one without its key":             {options: Options{MetricsSecure: true, MetricsCertPath: half}, err: keyName},
 		"one for metrics without TLS":     {options: Options{MetricsCertPath: good}, err: "requires --metrics-secure"},
 		"one in a directory that is gone": {options: Options{MetricsSecure: true, MetricsCertPath: filepath.Join(good, "none")}, err: "--metrics-cert-path"},
 	} {

@@ -157,6 +157,7 @@ func newRun() *cobra.Command {
 		flags              controllerFlags
 		cluster            clusterFlags
 		hook               webhookFlags
+		page               runPageFlags
 		dialects           dialectFlag
 		leaderElect, check bool
 		leaseNamespace     string
@@ -187,6 +188,9 @@ func newRun() *cobra.Command {
 			if options.Webhook, err = hook.options(); err != nil {
 				return err
 			}
+			if options.Page, err = page.server(config, options.Log); err != nil {
+				return err
+			}
 			options.ReplaceCrossplaneWebhook, options.Dialects = hook.replace, dialects.all
 			if check {
 				return checkRun(cmd, options)
@@ -215,6 +219,7 @@ func newRun() *cobra.Command {
 	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
 	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
 	hook.add(cmd)
+	page.add(cmd)
 	cluster.add(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
 	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")

@@ -55,7 +55,7 @@ func (c clients) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAcc
 // Filter serves those requests that the reviewer allows.
 func Filter(reviewer *Reviewer, requests *telemetry.MetricsRequests, log logr.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		decision := reviewer.Decide(r.Context(), address(r), bearerToken(r), strings.ToLower(r.Method), r.URL.Path)
+		decision := reviewer.Decide(r.Context(), Address(r), BearerToken(r), strings.ToLower(r.Method), r.URL.Path)
 		requests.Observe(decision.Status)
 		if decision.Status == http.StatusOK {
 			next.ServeHTTP(w, r)
@@ -69,8 +69,8 @@ func Filter(reviewer *Reviewer, requests *telemetry.MetricsRequests, log logr.Lo
 	})
 }
 
-// address is the IP address that a request was sent from.
-func address(r *http.Request) string {
+// Address is the IP address that a request was sent from.
+func Address(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return r.RemoteAddr
@@ -78,8 +78,8 @@ func address(r *http.Request) string {
 	return host
 }
 
-// bearerToken is the token of a request; empty if it has none.
-func bearerToken(r *http.Request) string {
+// BearerToken is the token of a request; empty if it has none.
+func BearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""

@@ -12,9 +12,9 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -22,21 +22,16 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/cache"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Limits of reviews. A revoked permission is noticed after allowedTTL.
 const (
-	allowedTTL     = time.Minute      // how long an allowed token is not reviewed again
-	deniedTTL      = 10 * time.Second // the same for a denied one
-	reviewLimit    = 10 * time.Second // for the reviews of one request
-	maxCached      = 1024             // tokens, with the paths that they were used for
-	maxReviews     = 5                // a second for an address, of tokens that were not allowed before
-	maxReviewBurst = 20               // beyond that, after a pause
-	maxAllReviews  = 50               // a second for all addresses, of tokens that were not allowed before
-	maxAddresses   = 256              // with reviews that count
-	maxToken       = 16 << 10         // bytes of a token
-	rememberedTTL  = time.Hour        // how long a token counts as allowed before
+	allowedTTL    = time.Minute      // how long an allowed token is not reviewed again
+	deniedTTL     = 10 * time.Second // the same for a denied one
+	reviewLimit   = 10 * time.Second // for the reviews of one request
+	maxCached     = 1024             // tokens, with the paths that they were used for
+	maxToken      = 16 << 10         // bytes of a token
+	rememberedTTL = time.Hour        // how long a token counts as allowed before
 )
 
 // Reviews are the requests to the API server.
@@ -59,10 +54,7 @@ type Reviewer struct {
 	key     []byte // of the hashes of tokens: no token is kept in memory
 	cached  *cache.LRUExpireCache
 	flights singleflight.Group
-	total   flowcontrol.RateLimiter
-
-	mu        sync.Mutex
-	addresses *cache.LRUExpireCache // a flowcontrol.RateLimiter by address
+	budget  *Budget
 }
 
 // NewReviewer returns a reviewer.
@@ -71,13 +63,9 @@ func NewReviewer(reviews Reviews, now func() time.Time) *Reviewer {
 	_, _ = rand.Read(key) // it never returns an error
 	return &Reviewer{
 		reviews: reviews, now: now, key: key, cached: cache.NewLRUExpireCacheWithClock(maxCached, clock(now)),
-		total: flowcontrol.NewTokenBucketRateLimiter(maxAllReviews, 2*maxAllReviews), addresses: cache.NewLRUExpireCacheWithClock(maxAddresses, clock(now)),
+		budget: NewBudget(now),
 	}
 }
-
-type clock func() time.Time
-
-func (c clock) Now() time.Time { return c() }
 
 // review is a decision with its time.
 type review struct {
@@ -94,14 +82,22 @@ func (r review) fresh(now time.Time) bool {
 	return now.Sub(r.at) < ttl
 }
 
+// CheckToken says why a token need not be sent to the API server; nil if it may be one.
+func CheckToken(token string) error {
+	switch {
+	case token == "":
+		return errors.New("the request has no bearer token")
+	case len(token) > maxToken:
+		return fmt.Errorf("the token is longer than %d KiB", maxToken>>10)
+	}
+	return nil
+}
+
 // Decide decides whether the bearer of a token, who sends a request from an IP address, may use a verb
 // on a path.
 func (r *Reviewer) Decide(ctx context.Context, address, token, verb, path string) Decision {
-	switch {
-	case token == "":
-		return Decision{http.StatusUnauthorized, "the request has no bearer token"}
-	case len(token) > maxToken:
-		return Decision{http.StatusUnauthorized, fmt.Sprintf("the token is longer than %d KiB", maxToken>>10)}
+	if err := CheckToken(token); err != nil {
+		return Decision{http.StatusUnauthorized, err.Error()}
 	}
 	key := r.hash(token, verb, path)
 	before, known := r.lookup(key)
@@ -110,7 +106,7 @@ func (r *Reviewer) Decide(ctx context.Context, address, token, verb, path string
 	}
 	// Tokens of strangers have a budget for each address, which does not delay those who were allowed
 	// before, and delays nobody with another address.
-	if (!known || before.Status != http.StatusOK) && !r.mayReview(address) {
+	if (!known || before.Status != http.StatusOK) && !r.budget.Allow(address) {
 		return Decision{http.StatusTooManyRequests, fmt.Sprintf("too many requests with tokens that are not known: %d a second are reviewed for an address", maxReviews)}
 	}
 	result, _, _ := r.flights.Do(key, func() (any, error) {
@@ -119,18 +115,6 @@ func (r *Reviewer) Decide(ctx context.Context, address, token, verb, path string
 		return r.review(ctx, key, token, verb, path), nil
 	})
 	return result.(Decision)
-}
-
-// mayReview counts a review for an address, if the limits allow one more.
-func (r *Reviewer) mayReview(address string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	limiter, ok := r.addresses.Get(address)
-	if !ok {
-		limiter = flowcontrol.NewTokenBucketRateLimiter(maxReviews, maxReviewBurst)
-		r.addresses.Add(address, limiter, rememberedTTL)
-	}
-	return limiter.(flowcontrol.RateLimiter).TryAccept() && r.total.TryAccept()
 }
 
 // hash identifies a request without its token.

@@ -1,9 +1,11 @@
 package ui
 
 import (
+	"context"
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
+	"errors"
 	"mime"
 	"net"
 	"net/http"
@@ -11,8 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/manager/access"
 	"github.com/espalier-dev/espalier/internal/observe/page"
 )
 
@@ -26,12 +30,17 @@ type Options struct {
 	// Secret is what the address that is printed contains; who has it is the Viewer.
 	Secret string
 	Viewer func() (*Session, error)
+	// LogIn, if given, replaces Secret and Viewer: it begins a session of whoever has a token. The server must be behind TLS then, and
+	// Run must run.
+	LogIn func(ctx context.Context, token string) (*Session, error)
 	// Base is the path below which everything is served, with slashes around it.
 	Base string
 	// IsHost reports whether a request's Host is the server's; nil if every one is.
 	IsHost func(host string) bool
 	// Now returns the time; time.Now by default.
 	Now func() time.Time
+	// Log gets who logs in.
+	Log logr.Logger
 }
 
 // Server serves the pages. It is an http.Handler.
@@ -40,6 +49,7 @@ type Server struct {
 	mux      *http.ServeMux
 	sessions *sessions
 	open     atomic.Int64
+	tokens   tokens
 }
 
 // NewServer returns a server.
@@ -51,7 +61,13 @@ func NewServer(o Options) *Server {
 	for _, name := range []string{"", "app.js", "dom.js", "lists.js", "graph.js", "style.css", "icon.svg"} {
 		s.mux.HandleFunc("GET "+o.Base+name+exact(name), s.asset(name))
 	}
-	s.mux.HandleFunc("GET "+o.Base+"login", s.logInWithSecret)
+	if o.LogIn != nil {
+		s.tokens = newTokens(o.Now)
+		s.mux.HandleFunc("GET "+o.Base+"login", func(w http.ResponseWriter, _ *http.Request) { writeLoginPage(w, http.StatusOK, "") })
+		s.mux.HandleFunc("POST "+o.Base+"login", s.logInWithToken)
+	} else {
+		s.mux.HandleFunc("GET "+o.Base+"login", s.logInWithSecret)
+	}
 	s.mux.HandleFunc("POST "+o.Base+"logout", s.logOut)
 	s.mux.HandleFunc("POST "+o.Base+"api/window", s.withSession(s.moveWindow))
 	s.mux.HandleFunc("GET "+o.Base+"api/session", s.describeSession)
@@ -81,10 +97,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
+	if s.options.LogIn != nil {
+		h.Set("Referrer-Policy", "same-origin") // without a referrer, a form has no origin. No address has a secret.
+	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // of streams, each write has one of its own; writers of tests have none
+	if r.Method != http.MethodGet {
+		_ = control.SetReadDeadline(time.Now().Add(readLimit)) // the same
+	}
 	switch {
 	case s.options.IsHost != nil && !s.options.IsHost(r.Host):
 		http.Error(w, "this server does not serve that host", http.StatusMisdirectedRequest)
@@ -99,8 +123,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isSameOrigin reports whether a request comes from a page of this server, or from the viewer. A page of another one may only link to
 // the first page.
 func (s *Server) isSameOrigin(r *http.Request) bool {
+	scheme := "http://"
+	if s.options.LogIn != nil {
+		scheme = "https://"
+	}
 	origin := r.Header.Get("Origin")
-	if origin != "" && origin != "http://"+r.Host || origin == "" && r.Method != http.MethodGet {
+	if origin != "" && origin != scheme+r.Host || origin == "" && r.Method != http.MethodGet {
 		return false
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -128,34 +156,54 @@ func (s *Server) asset(name string) http.HandlerFunc {
 	}
 }
 
-// cookieName is the name of the cookie.
-const cookieName = "espalier"
+// cookieName is the name of the cookie. Behind TLS, its prefix lets browsers refuse one that another host or a connection without TLS sets.
+func (s *Server) cookieName() string {
+	if s.options.LogIn != nil {
+		return "__Host-espalier"
+	}
+	return "espalier"
+}
 
 func (s *Server) setCookie(w http.ResponseWriter, id string) {
-	cookie := &http.Cookie{Name: cookieName, Value: id, Path: s.options.Base, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	cookie := &http.Cookie{Name: s.cookieName(), Value: id, Path: s.options.Base, HttpOnly: true, Secure: s.options.LogIn != nil, SameSite: http.SameSiteStrictMode}
 	if id == "" {
 		cookie.MaxAge = -1
 	}
 	http.SetCookie(w, cookie)
 }
 
-// sessionOf returns the session of a request; nil if it has none.
-func (s *Server) sessionOf(r *http.Request) (session *Session, id string) {
-	cookie, err := r.Cookie(cookieName)
-	if err != nil {
-		return nil, ""
+// sessionOf returns the session of a request, with its id if it is that of a cookie; nil if it has none. A request with a token of its
+// own has the session of that token, or a refusal: its cookie does not count.
+func (s *Server) sessionOf(r *http.Request) (session *Session, id string, err error) {
+	if token := access.BearerToken(r); token != "" && s.options.LogIn != nil {
+		session, err = s.sessionOfToken(r, token)
+		return session, "", err
 	}
-	return s.sessions.find(cookie.Value), cookie.Value
+	cookie, err := r.Cookie(s.cookieName())
+	if err != nil {
+		return nil, "", nil // there is none
+	}
+	session = s.sessions.find(cookie.Value)
+	if session == nil {
+		return nil, "", nil
+	}
+	if err := s.checkAgain(r.Context(), cookie.Value, session); err != nil {
+		return nil, "", err
+	}
+	return session, cookie.Value, nil
 }
 
 func (s *Server) withSession(serve func(http.ResponseWriter, *http.Request, *Session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		session, _ := s.sessionOf(r)
-		if session == nil {
+		session, _, err := s.sessionOf(r)
+		switch {
+		case err != nil:
+			refuse(w, err)
+		case session == nil:
 			http.Error(w, "there is no session, or it has ended", http.StatusUnauthorized)
-			return
+		default:
+			serve(w, r, session)
 		}
-		serve(w, r, session)
 	}
 }
 
@@ -170,13 +218,19 @@ func (s *Server) logInWithSecret(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "cannot connect to the cluster", http.StatusServiceUnavailable)
 		return
 	}
-	s.setCookie(w, s.sessions.add(session))
+	id, err := s.sessions.add(session)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.setCookie(w, id)
 	http.Redirect(w, r, s.options.Base, http.StatusSeeOther) // the secret does not stay in the address bar
 }
 
+// logOut ends the session of a cookie, also one whose token is no longer accepted.
 func (s *Server) logOut(w http.ResponseWriter, r *http.Request) {
-	if _, id := s.sessionOf(r); id != "" {
-		s.sessions.logOut(id)
+	if cookie, err := r.Cookie(s.cookieName()); err == nil {
+		s.sessions.logOut(cookie.Value)
 	}
 	s.setCookie(w, "")
 	w.WriteHeader(http.StatusNoContent)
@@ -188,9 +242,17 @@ func (s *Server) describeSession(w http.ResponseWriter, r *http.Request) {
 		Title    string `json:"title"`
 		LoggedIn bool   `json:"loggedIn"`
 		User     string `json:"user,omitempty"`
-	}{}
-	if session, _ := s.sessionOf(r); session != nil {
-		out.Title, out.LoggedIn, out.User = s.options.Title, true, session.User
+		// LogIn and LogOut say whether there is a page to log in with a token, and a session that can be ended.
+		LogIn  bool `json:"logIn"`
+		LogOut bool `json:"logOut"`
+	}{LogIn: s.options.LogIn != nil}
+	session, id, err := s.sessionOf(r)
+	if err != nil && !errors.Is(err, ErrRefused) || err != nil && access.BearerToken(r) != "" {
+		refuse(w, err)
+		return
+	}
+	if session != nil {
+		out.Title, out.LoggedIn, out.User, out.LogOut = s.options.Title, true, session.User, id != ""
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(out) // the viewer may have left

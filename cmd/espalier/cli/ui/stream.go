@@ -165,7 +165,7 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 	}()
 	done := make(chan error, 1)
 	go func() {
-		err := read(ctx, states)
+		err := recovered(func() error { return read(ctx, states) })
 		done <- err
 		ended <- err
 	}()
@@ -199,6 +199,16 @@ func showStates[T any](ctx context.Context, s *stream, read func(context.Context
 		case <-pause.C:
 		}
 	}
+}
+
+// recovered makes a panic an error: the program that serves the page has more to do.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("the page has failed; this is a bug")
+		}
+	}()
+	return f()
 }
 
 func showOverview(ctx context.Context, c Cluster, _ Ref, s *stream, show func(page.Document) error) error {

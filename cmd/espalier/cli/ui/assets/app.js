@@ -27,7 +27,12 @@ async function start() {
   const response = await fetch("api/session").catch(() => null);
   const session = response && response.ok ? await response.json() : null;
   if (!session) {
-    main.replaceChildren(el("h1", {}, "Not connected"), el("p", {}, "The program that serves this page does not answer."));
+    live("off", "not connected");
+    main.replaceChildren(el("h1", {}, "Not connected"), el("p", {}, response ? await response.text() : "The program that serves this page does not answer."));
+    return;
+  }
+  if (!session.loggedIn && session.logIn) {
+    location.replace("login");
     return;
   }
   if (!session.loggedIn) {
@@ -36,7 +41,7 @@ async function start() {
     return;
   }
   const out = el("button", { type: "button", class: "plain", on: { click: async () => { await fetch("logout", { method: "POST" }).catch(() => null); location.reload(); } } }, "Log out");
-  document.getElementById("who").replaceChildren([session.user, session.title].filter(Boolean).join(" · "), " ", out);
+  document.getElementById("who").replaceChildren([session.user, session.title].filter(Boolean).join(" · "), " ", session.logOut ? out : "");
   addEventListener("hashchange", () => route(false));
   route(true);
 }

@@ -124,6 +124,7 @@ export class Stream {
         this.pause();
         live("off", "not connected");
         this.on.problem("The connection was refused. The session may have ended, or too many pages are open.", true);
+        loggedOut();
       } else {
         live("wait", "connecting");
       }
@@ -199,4 +200,11 @@ export function refOf(object) {
 
 export function problem(text) {
   return el("p", { class: "problem", role: "alert" }, text);
+}
+
+// loggedOut leads to the login, if there is one and the session has ended.
+async function loggedOut() {
+  const response = await fetch("api/session").catch(() => null);
+  const session = response && response.ok ? await response.json() : null;
+  if (session && session.logIn && !session.loggedIn) location.replace("login");
 }

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/observe/page"
+)
+
+// maxPageConnections is how many connections the page of the controllers has at a time; further ones wait.
+const maxPageConnections = 512
+
+// runPageFlags are the flags for the page of the controllers.
+type runPageFlags struct{ address, certPath string }
+
+func (f *runPageFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.address, "ui-bind-address", "0", "address of the page of 'espalier ui', over TLS; each viewer logs in with a token of the cluster, and reads with its permissions; 0 for none")
+	cmd.Flags().StringVar(&f.certPath, "ui-cert-path", "", "directory with the certificate for --ui-bind-address, tls.crt and tls.key; by default a self-signed one")
+}
+
+// pageServer serves the page of the controllers.
+type pageServer struct {
+	address string
+	config  *rest.Config // for where the API server is; its identity is not used
+	tls     *tls.Config
+	watch   func(context.Context) error // watches the certificate
+	log     logr.Logger
+}
+
+// server returns how the page is served; nil if it is not.
+func (f *runPageFlags) server(config *rest.Config, log logr.Logger) (func(context.Context, manager.Introspection) error, error) {
+	if f.address == "" || f.address == "0" {
+		if f.certPath != "" {
+			return nil, &usageError{errors.New("--ui-cert-path requires --ui-bind-address")}
+		}
+		return nil, nil
+	}
+	if _, _, err := net.SplitHostPort(f.address); err != nil {
+		return nil, &usageError{fmt.Errorf("--ui-bind-address: %w", err)}
+	}
+	certificate, watch, err := manager.ServingTLS(f.certPath)
+	if err != nil {
+		return nil, fmt.Errorf("--ui-cert-path: %w", err)
+	}
+	config = rest.AnonymousClientConfig(config)
+	config.UserAgent = programName + "-ui/" + Version()
+	return pageServer{address: f.address, config: config, tls: certificate, watch: watch, log: log.WithName("ui")}.run, nil
+}
+
+// run serves the page until the context ends. An address that is taken is an error. What goes wrong later is logged, since the
+// controllers can run without the page.
+func (s pageServer) run(ctx context.Context, program manager.Introspection) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("--ui-bind-address: %w", err)
+	}
+	handler := ui.NewServer(ui.Options{Title: s.config.Host, Base: "/", LogIn: ui.TokenLogin(s.config, thisProgram(program)), Log: s.log})
+	s.log.Info("serving the page", "address", listener.Addr().String())
+	ctx, stop := context.WithCancel(ctx)
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer stop()
+	parts.Go(func() { handler.Run(ctx) })
+	parts.Go(func() {
+		if err := s.watch(ctx); err != nil {
+			s.log.Error(err, "the certificate of the page is not read again")
+		}
+	})
+	server := &http.Server{Handler: handler, TLSConfig: s.tls, ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(s.log.V(1)), slog.LevelInfo)}
+	err = servePages(ctx, server, func(h *http.Server) error {
+		return h.ServeTLS(netutil.LimitListener(listener, maxPageConnections), "", "")
+	})
+	if err != nil {
+		s.log.Error(err, "the page is not served any more")
+	}
+	<-ctx.Done() // the controllers run on
+	return nil
+}
+
+// thisProgram reads the watches and queues of this process.
+func thisProgram(p manager.Introspection) ui.Program {
+	return func(context.Context) ([]page.Watch, []page.Queue, error) {
+		if !p.Leads() {
+			return nil, nil, errors.New("another replica runs the controllers, and has their watches and queues; 'espalier watches' in its pod shows them")
+		}
+		return pageWatches(p.Watches()), pageQueues(p.Queues()), nil
+	}
+}
