@@ -3,6 +3,7 @@
 package chart
 
 import (
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
@@ -53,7 +54,7 @@ func renderIn(t *testing.T, namespace string, settings ...string) []*unstructure
 var matrix = map[string][]string{
 	"Defaults":               nil,
 	"One replica":            {"replicas=1"},
-	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "providers.aws.enabled=true", "providers.aws.services={ec2,eks}", "providers.aws.namespacedIdentity=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "tracing.endpoint=https://collector.monitoring.svc:4317", "tracing.samplingRatio=0.01", "tracing.headersSecret.name=collector", "tracing.ca.configMap=collector", "priorityClassName=system-cluster-critical"},
+	"Everything":             {"providers.postgresql.enabled=true", "providers.postgresql.tenants=true", "providers.aws.enabled=true", "providers.aws.services={ec2,eks}", "providers.aws.namespacedIdentity=true", "webhook.certManager.enabled=true", "webhook.clientCA.configMap=clients", "webhook.clientCA.allowedNames={apiserver}", "webhook.replaceCrossplane=true", "metrics.serviceMonitor.enabled=true", "metrics.certificateSecret=metrics", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true", "tracing.endpoint=https://collector.monitoring.svc:4317", "tracing.samplingRatio=0.01", "tracing.headersSecret.name=collector", "tracing.ca.configMap=collector", "ui.enabled=true", "ui.certificateSecret=ui", "priorityClassName=system-cluster-critical"},
 	"As little as possible":  {"webhook.enabled=false", "metrics.enabled=false", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false", "rbac.users.enabled=false", "admissionPolicies.enabled=false"},
 	"Graphs only":            {"controllers.dialects={graph}"},
 	"Compositions only":      {"controllers.dialects={composition}", "controllers.functions.certificatesSecret.name=tls", "controllers.functions.certificatesSecret.namespace=default"},
@@ -61,7 +62,7 @@ var matrix = map[string][]string{
 	"Repeated namespaces":    {"rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier}", "rbac.impersonate[1].namespace=default", "rbac.impersonate[1].names={builder}"},
 	"Impersonation":          {"rbac.impersonate[0].namespace=default", "rbac.impersonate[0].names={espalier,builder}", "rbac.composed[0].apiGroups={apps}", "rbac.composed[0].resources={deployments}", "rbac.composed[0].verbs={get,list,watch,create,patch,delete}"},
 	"A digest":               {"image.repository=registry.example.com/espalier", "image.digest=sha256:" + strings.Repeat("0", 64), "image.pullSecrets={registry}"},
-	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "networkPolicy.egress[0].ports[0].port=443"},
+	"Limited networks":       {"networkPolicy.webhookFrom[0].ipBlock.cidr=10.0.0.0/28", "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring", "ui.enabled=true", "networkPolicy.uiFrom[0].ipBlock.cidr=10.1.0.0/16", "networkPolicy.egress[0].ports[0].port=443"},
 	"Pods":                   {"nodeSelector.disk=ssd", "tolerations[0].key=control", "tolerations[0].operator=Exists", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key=zone", "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].operator=Exists", "podLabels.team=platform", "podAnnotations.note=text", "controllers.extraArgs={--functions-prefer-builtin}", "topologySpreadConstraints[0].maxSkew=2", "topologySpreadConstraints[0].topologyKey=zone", "topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule"},
 }
 
@@ -188,6 +189,7 @@ func TestTheRenderedRolesAreThoseOfTheProgram(t *testing.T) {
 		"With cert-manager": {[]string{"webhook.certManager.enabled=true"}, options(func(o *server.ManagerOptions) { o.Webhook.Store = webhook.Mounted("") })},
 		"Graphs":            {[]string{"controllers.dialects={graph}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Graph} })},
 		"Compositions":      {[]string{"controllers.dialects={composition}"}, options(func(o *server.ManagerOptions) { o.Dialects = []server.Dialect{server.Composition} })},
+		"The page":          {[]string{"ui.enabled=true"}, options(func(*server.ManagerOptions) {})}, // viewers read with their own permissions
 		"Open metrics":      {[]string{"metrics.secure=false"}, options(func(o *server.ManagerOptions) { o.MetricsSecure = false })},
 		"After Crossplane":  {[]string{"webhook.replaceCrossplane=true"}, options(func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true })},
 	}
@@ -346,9 +348,38 @@ func TestSelectorsDoNotDependOnTheRelease(t *testing.T) {
 	}
 }
 
-// TestNoPeersMeansNoMetrics checks that an empty networkPolicy.metricsFrom does not open the port to all.
-func TestNoPeersMeansNoMetrics(t *testing.T) {
-	values := "{networkPolicy: {metricsFrom: []}, providers: {postgresql: {enabled: true}}}"
+// TestThePageIsOffByDefault checks that nothing of it is rendered, and all of it if it is enabled.
+func TestThePageIsOffByDefault(t *testing.T) {
+	has := func(settings ...string) (out []string) {
+		for _, o := range render(t, settings...) {
+			raw, err := json.Marshal(o.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []string{`"espalier-ui"`, `--ui-bind-address=:8443`, `--ui-cert-path=/certificates/ui`, `"port":"ui"`, `"containerPort":8443`, `"secretName":"mine"`} {
+				if strings.Contains(string(raw), part) {
+					out = append(out, o.GetKind()+" "+part)
+				}
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	if got := has(); len(got) > 0 {
+		t.Errorf("by default: %q", got)
+	}
+	want := []string{
+		`Deployment "containerPort":8443`, `Deployment "secretName":"mine"`, `Deployment --ui-bind-address=:8443`, `Deployment --ui-cert-path=/certificates/ui`,
+		`NetworkPolicy "port":"ui"`, `Service "espalier-ui"`,
+	}
+	if got := has("ui.enabled=true", "ui.certificateSecret=mine"); !slices.Equal(got, want) {
+		t.Errorf("enabled: %q", got)
+	}
+}
+
+// TestNoPeersMeansNobody checks that an empty networkPolicy.metricsFrom or uiFrom does not open the port to all.
+func TestNoPeersMeansNobody(t *testing.T) {
+	values := "{networkPolicy: {metricsFrom: [], uiFrom: []}, ui: {enabled: true}, providers: {postgresql: {enabled: true}}}"
 	all, err := chart.Render(chart.Options{Namespace: namespace, Values: [][]byte{[]byte(values)}})
 	if err != nil {
 		t.Fatal(err)
@@ -360,8 +391,8 @@ func TestNoPeersMeansNoMetrics(t *testing.T) {
 		ingress, _, _ := unstructured.NestedSlice(o.Object, "spec", "ingress")
 		for _, rule := range ingress {
 			ports, _, _ := unstructured.NestedSlice(rule.(map[string]any), "ports")
-			if ports[0].(map[string]any)["port"] == "metrics" {
-				t.Errorf("%s has a rule for metrics: %v", o.GetName(), rule)
+			if port := ports[0].(map[string]any)["port"]; port == "metrics" || port == "ui" {
+				t.Errorf("%s has a rule for %v: %v", o.GetName(), port, rule)
 			}
 		}
 	}
@@ -379,6 +410,7 @@ rbac: {impersonate: [{namespace: "` + number + `", names: ["1"]}, {namespace: "`
 controllers: {functions: {certificatesSecret: {namespace: "` + number + `", name: "` + number + `"}}}
 metrics: {certificateSecret: "` + number + `", serviceMonitor: {enabled: true}}
 tracing: {endpoint: "https://collector", headersSecret: {name: "` + number + `", key: "` + number + `"}, ca: {configMap: "` + number + `", key: "` + number + `"}}
+ui: {enabled: true, certificateSecret: "` + number + `"}
 webhook: {clientCA: {configMap: "` + number + `", allowedNames: ["*: # x"]}}
 providers: {postgresql: {enabled: true, serviceAccount: {name: "` + number + `"}}}
 `
