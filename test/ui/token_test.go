@@ -3,6 +3,7 @@ package ui
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
@@ -46,6 +48,12 @@ func newTokenPage(t *testing.T) *tokenPage {
 	p.Apply(t, suite.Graph("Shop", `spec: {replicas: "integer | default=2"}`, shop))
 	p.AwaitDefinitions(t, "shop")
 	p.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Shop\nmetadata: {name: main, namespace: $NS}\n")
+	p.Await(t, configMap, p.NS, "main-settings", func(o *unstructured.Unstructured) error {
+		if o == nil {
+			return errors.New("there is none")
+		}
+		return nil
+	})
 	return p
 }
 
@@ -80,6 +88,25 @@ const (
 	readsDefinitions = `[{apiGroups: [kro.run], resources: [resourcegraphdefinitions], verbs: [get, list, watch]}]`
 	readsNothing     = `[]`
 )
+
+// tenant is a viewer who may also read the objects in the test's namespace.
+func (p *tokenPage) tenant(t *testing.T, name string) (token string) {
+	t.Helper()
+	token = p.viewer(t, name, readsDefinitions)
+	p.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: `+name+`, namespace: $NS}
+rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: `+name+`, namespace: $NS}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: `+name+`}
+subjects: [{kind: ServiceAccount, namespace: $NS, name: `+name+`}]
+`)
+	return token
+}
 
 // update opens a stream with a token and returns the first update, or the problem that ends it.
 func (p *tokenPage) update(t *testing.T, token, path string) string {
@@ -236,6 +263,24 @@ func (b *browser) arrive(t *testing.T, expression string) {
 		ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		return err == nil && ok
 	})
+}
+
+func TestATenantNamesTheirNamespace(t *testing.T) {
+	p := newTokenPage(t)
+	token := p.tenant(t, "tina")
+	b := newBrowser(t)
+	b.run(t, chromedp.Navigate(p.URL+"/login"))
+	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
+	b.arrive(t, "location.pathname === '/' && [...document.querySelectorAll('tbody th a')].some(a => a.textContent === "+quote(p.Name("shop"))+")")
+	b.goTo(t, "#/definition?"+url.Values{"group": {"kro.run"}, "kind": {"ResourceGraphDefinition"}, "name": {p.Name("shop")}}.Encode())
+	b.await(t, "document.body.innerText.includes('you may not list and watch shops."+p.Group+". If you may in a namespace, name it above.')")
+	b.do(t, "const n = [...document.querySelectorAll('label')].find(l => l.innerText.startsWith('Namespace')).querySelector('input'); n.value = "+quote(p.NS)+"; n.dispatchEvent(new Event('change'))")
+	b.await(t, "[...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main') && !document.body.innerText.includes('you may not list')")
+	b.picture(t, "tenant")
+	b.goTo(t, "#/object?"+url.Values{"group": {p.Group}, "kind": {"Shop"}, "namespace": {p.NS}, "name": {"main"}}.Encode())
+	b.await(t, "!!document.querySelector('g[data-id=\"/web/\"].node')")
+	b.picture(t, "tenant-object")
+	b.requests.check(t, p.URL)
 }
 
 // check checks that each field has a name, and that there is one heading and a main part.

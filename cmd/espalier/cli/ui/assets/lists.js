@@ -71,7 +71,9 @@ export function overview(main) {
   const stream = new Stream("overview", {}, {
     update(s, change) {
       const h = s.head;
-      const text = h.definitions === 0 ? "There are no definitions yet." : h.unready === 0 ? `${h.definitions} definitions; everything is ready.` : `${h.definitions} definitions; ${h.unready} with something that is not ready.`;
+      const hidden = (h.problems || []).length > 0, count = h.definitions === 1 ? "1 definition" : h.definitions + " definitions";
+      const text = h.definitions === 0 ? (hidden ? "No definition can be read." : "There are no definitions yet.")
+        : h.unready > 0 ? `${count}; ${h.unready} with something that is not ready.` : hidden ? `${count}; of what can be read, everything is ready.` : `${count}; everything is ready.`;
       if (change.head) {
         if (summary.textContent !== text) announce(text);
         setText(summary, text + (h.omitted ? ` ${h.omitted} are not shown.` : ""));
@@ -136,6 +138,9 @@ function rollout(r) {
 
 const pageSize = 50;
 
+// The namespace that the viewer has typed, for the next lists too.
+let chosenNamespace = "";
+
 // Instances is the list of the instances of a kind, of which the server sends one window.
 class Instances {
   constructor(kind, namespace) {
@@ -148,6 +153,7 @@ class Instances {
       el("td", {}, el("span", { class: "cause" }, r.cause || "")), el("td", {}, age(r.created))));
     const filter = el("input", { type: "search", maxlength: 200, autocomplete: "off", spellcheck: "false", on: { input: (e) => { clearTimeout(this.typing); this.typing = setTimeout(() => this.move({ filter: e.target.value, offset: 0 }), 150); } } });
     const only = el("input", { type: "checkbox", on: { change: (e) => this.move({ unready: e.target.checked, offset: 0 }) } });
+    const within = el("input", { type: "text", size: 16, maxlength: 63, autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: chosenNamespace, on: { change: (e) => { chosenNamespace = e.target.value.trim(); this.open(chosenNamespace); } } });
     this.place = el("span", { class: "place" });
     const button = (label, to) => el("button", { type: "button", on: { click: () => this.move({ offset: to() }) } }, label);
     this.first = button("First", () => 0);
@@ -156,8 +162,29 @@ class Instances {
     this.last = button("Last", () => Math.floor(Math.max(0, this.matching - 1) / pageSize) * pageSize);
     this.pager = el("nav", { class: "pager", "aria-label": "Pages of instances of " + kind.kind }, this.first, this.before, this.place, this.next, this.last);
     this.element = el("section", { "aria-label": "Instances of " + kind.kind }, el("h2", {}, kind.kind, " ", el("span", { class: "minor" }, kind.group)),
-      el("div", { class: "tools" }, el("label", {}, "Filter ", filter), el("label", {}, only, " only what is not ready"), this.summary), this.problems, this.table.element, this.pager);
-    this.stream = new Stream("instances", { group: kind.group, kind: kind.kind, namespace }, { update: (s, change) => this.update(s, change), problem: (text) => { this.problems.replaceChildren(problem(text)); setText(this.summary, ""); } });
+      el("div", { class: "tools" }, namespace ? null : el("label", {}, "Namespace ", within), el("label", {}, "Filter ", filter), el("label", {}, only, " only what is not ready"), this.summary), this.problems, this.table.element, this.pager);
+    this.kind = kind;
+    this.open(namespace || chosenNamespace);
+  }
+
+  // open shows the instances of a namespace, or of all of them.
+  open(namespace) {
+    const before = this.stream;
+    if (before) before.close();
+    this.window.offset = 0;
+    this.stream = new Stream("instances", { group: this.kind.group, kind: this.kind.kind, namespace }, {
+      update: (s, change) => {
+        this.problems.replaceChildren();
+        this.table.element.hidden = false;
+        this.update(s, change);
+      },
+      problem: (text) => {
+        this.table.element.hidden = this.pager.hidden = true; // what they show is of another namespace, or nothing
+        this.problems.replaceChildren(problem(text + (namespace ? "" : ". If you may in a namespace, name it above.")));
+        setText(this.summary, "");
+      },
+    });
+    if (before) this.stream.move(this.window);
   }
 
   move(change) {
