@@ -41,6 +41,7 @@ type release struct {
 	objects []*unstructured.Unstructured
 	scraper string // the token of what reads the metrics
 	mounted string // the directory with the certificate of the webhook, if it is mounted
+	page    string // the address of the page, if it is served
 
 	mu      sync.Mutex
 	refused []string
@@ -94,6 +95,11 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 	args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--webhook-service=") })
 	metrics, health := free(t), free(t)
 	args = append(args, "--kubeconfig="+r.kubeconfig(t, account), "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
+	r.page = ""
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--ui-bind-address=") }) {
+		r.page = free(t)
+		args = append(args, "--ui-bind-address="+r.page)
+	}
 	for i := range args {
 		args[i] = strings.Replace(args[i], "=/certificates/webhook", "="+r.mounted, 1)
 	}
@@ -379,8 +385,14 @@ func TestTheControllersRunAsTheRenderedAccount(t *testing.T) {
 
 	t.Log("an upgrade")
 	stop()
-	r.install(t, "controllers.workers=4", "controllers.moreColumns=true", "controllers.logFormat=text", "controllers.allowCRDDeletion=true", "image.tag=0.2.0")
+	r.install(t, "controllers.workers=4", "controllers.moreColumns=true", "controllers.logFormat=text", "controllers.allowCRDDeletion=true", "image.tag=0.2.0", "ui.enabled=true")
 	_, stop = r.start(t, "espalier")
+	if got := get(t, "https://"+r.page+"/api/session", r.scraper); !strings.Contains(got, `"user":"system:serviceaccount:`+r.NS+`:prometheus"`) {
+		t.Errorf("the page does not read as its viewer: %q", got)
+	}
+	if got := get(t, "https://"+r.page+"/api/session", ""); !strings.Contains(got, `"loggedIn":false`) {
+		t.Errorf("the page without a token: %q", got)
+	}
 	r.Apply(t, fmt.Sprintf(instance, "two"))
 	r.Await(t, r.Kind("Blog"), r.NS, "x", says("two"))
 	r.nothingRefused(t)
