@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -125,7 +124,7 @@ func TestOnlyTheLeaderHasWatches(t *testing.T) {
 			Watches: func() []introspect.Watch { return []introspect.Watch{{Kind: "Shop"}} },
 			Queues:  func() []introspect.Queue { return []introspect.Queue{{Kind: "Shop"}} },
 		})
-		watches, queues, err := ui.Program(read)(t.Context())
+		watches, queues, err := read(t.Context())
 		if leads != (err == nil) || leads && (len(watches) != 1 || len(queues) != 1) {
 			t.Errorf("leads: %t; got %v %v %v", leads, watches, queues, err)
 		}
