@@ -34,8 +34,14 @@ type tokenPage struct {
 
 func newTokenPage(t *testing.T) *tokenPage {
 	t.Helper()
+	return newBoundedTokenPage(t, 50_000)
+}
+
+// newBoundedTokenPage returns one that keeps a number of objects in memory at most.
+func newBoundedTokenPage(t *testing.T, maxObjects int) *tokenPage {
+	t.Helper()
 	p := &tokenPage{Suite: suite.New(t)}
-	logIn, now := ui.TokenLogin(p.Suite.Config, func(context.Context) ([]page.Watch, []page.Queue, error) {
+	logIn, now := ui.TokenLogin(p.Suite.Config, maxObjects, func(context.Context) ([]page.Watch, []page.Queue, error) {
 		return []page.Watch{{Group: "example.com", Version: "v1", Kind: "Watched", State: "Running"}}, nil, nil
 	}), func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 	p.handler = ui.NewServer(ui.Options{Title: "test", Base: "/", LogIn: logIn, Now: now})
@@ -175,6 +181,26 @@ func TestEachViewerSeesWhatTheirTokenMayRead(t *testing.T) {
 		})
 	}
 	awaitNoStreams(t, p.handler)
+}
+
+func TestThePageKeepsSoManyObjectsOnly(t *testing.T) {
+	p := newBoundedTokenPage(t, 1)
+	token := p.viewer(t, "alice", readsAll)
+	query := url.Values{"group": {p.Group}, "kind": {"Shop"}}
+	if got := p.update(t, token, "instances?"+query.Encode()); !strings.Contains(got, `"main"`) {
+		t.Errorf("one: %s", got)
+	}
+	awaitNoStreams(t, p.handler)
+	p.Apply(t, "\napiVersion: $GROUP/v1alpha1\nkind: Shop\nmetadata: {name: other, namespace: $NS}\n")
+	if got := p.update(t, token, "instances?"+query.Encode()); !strings.Contains(got, "there are more objects than this server keeps") || strings.Contains(got, `"main"`) {
+		t.Errorf("two: %s", got)
+	}
+	awaitNoStreams(t, p.handler)
+	p.Suite.Delete(t, p.Kind("Shop"), p.NS, "other")
+	p.AwaitGone(t, p.Kind("Shop"), p.NS, "other")
+	if got := p.update(t, token, "instances?"+query.Encode()); !strings.Contains(got, `"main"`) {
+		t.Errorf("one again: what has ended still counts: %s", got)
+	}
 }
 
 func TestATokenThatIsRevokedEndsItsStreams(t *testing.T) {

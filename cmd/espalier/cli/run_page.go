@@ -20,8 +20,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe/page"
 )
 
-// maxPageConnections is how many connections the page of the controllers has at a time; further ones wait.
-const maxPageConnections = 512
+// Bounds of the page of the controllers, which share their memory with it.
+const (
+	maxPageConnections = 512    // at a time; further ones wait
+	maxPageObjects     = 50_000 // in lists, of all viewers
+)
 
 // runPageFlags are the flags for the page of the controllers.
 type runPageFlags struct{ address, certPath string }
@@ -67,7 +70,7 @@ func (s pageServer) run(ctx context.Context, program manager.Introspection) erro
 	if err != nil {
 		return fmt.Errorf("--ui-bind-address: %w", err)
 	}
-	handler := ui.NewServer(ui.Options{Title: s.config.Host, Base: "/", LogIn: ui.TokenLogin(s.config, thisProgram(program)), Log: s.log})
+	handler := ui.NewServer(ui.Options{Title: s.config.Host, Base: "/", LogIn: ui.TokenLogin(s.config, maxPageObjects, thisProgram(program)), Log: s.log})
 	s.log.Info("serving the page", "address", listener.Addr().String())
 	ctx, stop := context.WithCancel(ctx)
 	var parts sync.WaitGroup

@@ -46,7 +46,17 @@ type Program func(context.Context) ([]page.Watch, []page.Queue, error)
 type reader struct {
 	*follow.Cluster
 	program Program
+	held    *held // nil if it does not matter how many objects are
 }
+
+// held counts the objects of lists that are in memory, for all viewers of a server.
+type held struct {
+	count atomic.Int64
+	max   int64
+}
+
+// add reports whether there are not too many.
+func (h *held) add(n int64) bool { return h.count.Add(n) <= h.max }
 
 // NewCluster returns the Cluster that reads with a configuration. It makes no request.
 func NewCluster(config *rest.Config, program Program) (Cluster, error) {
@@ -54,7 +64,7 @@ func NewCluster(config *rest.Config, program Program) (Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{c, program}, nil
+	return &reader{Cluster: c, program: program}, nil
 }
 
 // Program implements Cluster.
@@ -74,6 +84,7 @@ type watching struct {
 	*reader
 	running sync.WaitGroup
 	changed chan struct{} // has room for one signal
+	full    atomic.Bool   // there were too many objects
 	missed  time.Time     // when a kind was last not served
 }
 
@@ -91,9 +102,11 @@ func (w *watching) wake() {
 // objects are the watched objects of a kind.
 type objects struct {
 	cache.SharedInformer
+	handled cache.ResourceEventHandlerRegistration
 	name    string
 	problem atomic.Pointer[string]
 	dirty   atomic.Bool
+	count   atomic.Int64
 	list    page.List
 }
 
@@ -139,12 +152,18 @@ func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selec
 		change()
 	})
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { change() }, UpdateFunc: func(any, any) { change() }, DeleteFunc: func(any) { change() },
+		AddFunc:    func(any) { w.hold(out, 1); change() },
+		UpdateFunc: func(any, any) { change() },
+		DeleteFunc: func(any) { w.hold(out, -1); change() },
 	})
 	if err != nil {
 		panic("an informer that has not started takes handlers: " + err.Error())
 	}
-	w.running.Go(func() { informer.RunWithContext(ctx) })
+	out.handled = registration
+	w.running.Go(func() {
+		informer.RunWithContext(ctx)
+		w.hold(out, -out.count.Load())
+	})
 	w.running.Go(func() {
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			out.problem.Store(nil)
@@ -152,6 +171,19 @@ func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selec
 		}
 	})
 	return out
+}
+
+// hold counts objects that are in memory from now on.
+func (w *watching) hold(o *objects, n int64) {
+	o.count.Add(n)
+	if w.held != nil && !w.held.add(n) && n > 0 {
+		w.full.Store(true)
+	}
+}
+
+// tooMany says that not all can be read.
+func (w *watching) tooMany() error {
+	return fmt.Errorf("there are more objects than this server keeps for all of its viewers, %d; a list of one namespace has fewer, and espalier ui on your machine has no such limit", w.held.max)
 }
 
 // problemText says why a kind cannot be read.
@@ -166,6 +198,9 @@ func problemText(name string, err error) string {
 	}
 	return "cannot watch " + name + "; retrying"
 }
+
+// HasSynced reports whether the objects have been read, and counted.
+func (o *objects) HasSynced() bool { return o.handled.HasSynced() }
 
 // read reports whether the objects have been read, or cannot be.
 func (o *objects) read() bool { return o.HasSynced() || o.problem.Load() != nil }
@@ -222,6 +257,9 @@ func (r *reader) Instances(ctx context.Context, of Ref, states chan<- []*unstruc
 	return w.run(ctx, stop, func() error {
 		if problem := list.problem.Load(); problem != nil {
 			return errors.New(*problem)
+		}
+		if w.full.Load() {
+			return w.tooMany()
 		}
 		if !list.HasSynced() {
 			return nil
@@ -286,6 +324,9 @@ func (r *reader) Definition(ctx context.Context, of Ref, states chan<- Definitio
 	return w.run(ctx, stop, func() error {
 		if problem := definition.problem.Load(); problem != nil {
 			return errors.New(*problem)
+		}
+		if w.full.Load() {
+			return w.tooMany()
 		}
 		if !definition.HasSynced() || revisions != nil && !revisions.read() {
 			return nil
@@ -373,6 +414,13 @@ type counted struct {
 
 func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 	state.Problems = slices.Clone(o.problems)
+	if o.full.Load() {
+		for _, c := range o.counted {
+			c.stop()
+		}
+		clear(o.counted)
+		state.Problems = append(state.Problems, "instances are not counted: "+o.tooMany().Error())
+	}
 	wanted := map[schema.GroupKind]bool{}
 	for _, list := range o.definitions {
 		if !list.read() {
@@ -427,7 +475,7 @@ func (o *overview) count(ctx context.Context, kinds []schema.GroupKind) *page.Co
 }
 
 func (o *overview) startCounting(ctx context.Context, gk schema.GroupKind) *counted {
-	if len(o.counted) >= maxCountedKinds || time.Since(o.missed) < lookupInterval {
+	if o.full.Load() || len(o.counted) >= maxCountedKinds || time.Since(o.missed) < lookupInterval {
 		return nil
 	}
 	m, err := o.mapping(gk)

@@ -14,6 +14,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/observe/page"
 )
 
@@ -27,8 +28,9 @@ const tokenReviewLimit = 10 * time.Second
 const programPath = "/metrics"
 
 // TokenLogin returns a function that begins a session with nothing but a viewer's token: neither its reads nor its reviews use any
-// identity that the configuration has. The watches and queues of the program are shown to those who may read metrics.
-func TokenLogin(config *rest.Config, program Program) func(context.Context, string) (*Session, error) {
+// identity that the configuration has. The lists of all viewers have maxObjects objects at most in memory. The watches and queues of the program are shown to those who may read metrics.
+func TokenLogin(config *rest.Config, maxObjects int, program Program) func(context.Context, string) (*Session, error) {
+	shared := &held{max: int64(maxObjects)}
 	return func(ctx context.Context, token string) (*Session, error) {
 		viewer := viewerConfig(config, token)
 		reviews, err := authenticationclient.NewForConfig(viewer)
@@ -43,10 +45,11 @@ func TokenLogin(config *rest.Config, program Program) func(context.Context, stri
 		if err != nil {
 			return nil, err
 		}
-		cluster, err := NewCluster(viewer, ifAllowed(access, program))
+		watched, err := follow.New(viewer)
 		if err != nil {
 			return nil, err
 		}
+		cluster := &reader{Cluster: watched, program: ifAllowed(access, program), held: shared}
 		check := func(ctx context.Context) error {
 			now, err := whoHas(ctx, reviews)
 			if err == nil && now != user {
