@@ -273,7 +273,7 @@ func TestLogInAndOut(t *testing.T) {
 	b.await(t, "document.body.innerText.includes('you may not read the watches')")
 	b.requests.check(t, p.URL)
 
-	// A second login in another tab ends the session of this one, which is led to the login.
+	// A logout in another tab leads this one to the login.
 	b.do(t, "fetch('logout', { method: 'POST' })")
 	b.arrive(t, "location.pathname === '/login'")
 	logIn("guess")
