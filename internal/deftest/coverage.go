@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -16,7 +17,12 @@ import (
 // Coverage is which nodes and branches of definitions tests have reached. Its zero value is empty.
 type Coverage struct {
 	kinds map[schema.GroupKind]map[string]*reached
+	// facts are what instances were composed from: their conditional expressions are evaluated with them again.
+	facts map[schema.GroupKind][]plan.Facts
 }
+
+// maxFacts bounds the compositions of one kind whose conditional expressions are counted.
+const maxFacts = 10_000
 
 // reached is what has been reached of a node.
 type reached struct {
@@ -26,10 +32,14 @@ type reached struct {
 	items int
 }
 
-// Add adds what was decided for an instance.
-func (c *Coverage) Add(instance object.Key, p plan.Plan) {
+// Add adds what was decided for an instance, and the facts that it was decided from.
+func (c *Coverage) Add(instance object.Key, facts plan.Facts, p plan.Plan) {
 	if c.kinds == nil {
-		c.kinds = map[schema.GroupKind]map[string]*reached{}
+		c.kinds, c.facts = map[schema.GroupKind]map[string]*reached{}, map[schema.GroupKind][]plan.Facts{}
+	}
+	if known := c.facts[instance.GroupKind()]; len(known) < maxFacts {
+		facts.Owned, facts.External = maps.Clone(facts.Owned), maps.Clone(facts.External)
+		c.facts[instance.GroupKind()] = append(known, facts)
 	}
 	nodes := c.kinds[instance.GroupKind()]
 	if nodes == nil {
@@ -60,6 +70,12 @@ func (c *Coverage) Add(instance object.Key, p plan.Plan) {
 
 // Merge adds what another coverage has.
 func (c *Coverage) Merge(other Coverage) {
+	for kind, facts := range other.facts {
+		if c.facts == nil {
+			c.facts = map[schema.GroupKind][]plan.Facts{}
+		}
+		c.facts[kind] = append(c.facts[kind], facts...)
+	}
 	for kind, nodes := range other.kinds {
 		for id, n := range nodes {
 			if c.kinds == nil {
@@ -82,7 +98,7 @@ func (c *Coverage) Merge(other Coverage) {
 type KindCoverage struct {
 	Kind string `json:"kind"`
 	// Reached and Total count the branches: that a node exists, and that it is left out where it can be;
-	// that a collection has an object, and several.
+	// that a collection has an object, and several; that the condition of c ? a : b is true, and false.
 	Reached int `json:"reached"`
 	Total   int `json:"total"`
 	// Missing are the branches that no test has reached.
@@ -115,6 +131,14 @@ func (c *Coverage) Of(kind schema.GroupKind, g *graph.Graph) KindCoverage {
 		if n.Collection && !n.External {
 			count(r.items > 1, n.ID+" never has several objects")
 		}
+	}
+	var branches expr.Branches
+	for _, facts := range c.facts[kind] {
+		g.RecordBranches(&branches, facts)
+	}
+	for _, b := range branches.List() {
+		count(b.True, fmt.Sprintf("%s: %s is never true", b.At, b.Condition))
+		count(b.False, fmt.Sprintf("%s: %s is never false", b.At, b.Condition))
 	}
 	return out
 }

@@ -109,8 +109,8 @@ func TestCoverageIsMerged(t *testing.T) {
 	key := object.Key{Group: "kro.run", Kind: "App", Name: "a"}
 	kind := schema.GroupKind{Group: "kro.run", Kind: "App"}
 	var first, second Coverage
-	first.Add(key, plan.Plan{Steps: []plan.Step{{Node: "web", Action: plan.Create}, {Node: "dns", Action: plan.Skip}, {Node: "late", Action: plan.Defer}, {Node: "region[a]", Action: plan.Keep}}})
-	second.Add(key, plan.Plan{Steps: []plan.Step{{Node: "dns", Action: plan.Keep}, {Node: "region[a]", Action: plan.Keep}, {Node: "region[b]", Action: plan.Keep}}})
+	first.Add(key, plan.Facts{}, plan.Plan{Steps: []plan.Step{{Node: "web", Action: plan.Create}, {Node: "dns", Action: plan.Skip}, {Node: "late", Action: plan.Defer}, {Node: "region[a]", Action: plan.Keep}}})
+	second.Add(key, plan.Facts{}, plan.Plan{Steps: []plan.Step{{Node: "dns", Action: plan.Keep}, {Node: "region[a]", Action: plan.Keep}, {Node: "region[b]", Action: plan.Keep}}})
 	first.Merge(second)
 	got := map[string]reached{}
 	for id, n := range first.kinds[kind] {

@@ -19,6 +19,16 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 // Once ended returns an error, such as that of a context, it returns this error. The meter measures
 // the evaluations; nil for none.
 func (g *Graph) ComposeWithin(ended func() error, meter *expr.Meter, facts plan.Facts) (plan.Desired, error) {
+	return g.compose(ended, meter, nil, facts)
+}
+
+// RecordBranches composes an instance again, and has branches record what its conditional expressions take.
+// Conditions of authors are not evaluated.
+func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
+	_, _ = g.compose(func() error { return nil }, nil, branches, facts) // the reconcile has the result
+}
+
+func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
 	facts.Limits = facts.Limits.WithDefaults()
 	c := &composition{
 		budget:         expr.NewBudget(ended, facts.Limits.Cost, facts.Cost, facts.Limits.Bytes),
@@ -30,6 +40,7 @@ func (g *Graph) ComposeWithin(ended func() error, meter *expr.Meter, facts plan.
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
 	c.budget.Measure(meter)
+	c.budget.Record(branches)
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {
 		node, parts := c.composeNode(n)

@@ -61,8 +61,8 @@ type Reconciler struct {
 	// Layers measures how long values take from one layer of instances to the next; it may be
 	// nil.
 	Layers *telemetry.StatusPropagation
-	// Decided is called with each plan before it is carried out; optional. It must not block, nor
-	// change the plan.
+	// Decided is called with each plan before it is carried out, and with what it was computed from; optional.
+	// It must not block, nor change either; the maps of the facts change once it has returned.
 	Decided Decided
 
 	composer atomic.Pointer[Composer]
@@ -70,7 +70,7 @@ type Reconciler struct {
 }
 
 // Decided is told what is decided for an instance.
-type Decided func(instance object.Key, p plan.Plan)
+type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
 
 // SetComposer replaces the composer; reconciles in flight finish with the one that they began
 // with.
@@ -153,7 +153,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
 		s.memory.noteContests(s.plan, s.facts.Now)
 		if r.Decided != nil {
-			r.Decided(key, s.plan)
+			r.Decided(key, s.facts, s.plan)
 		}
 		if out := r.recordInventory(ctx, s); out.IsFinal() {
 			return out

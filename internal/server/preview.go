@@ -94,10 +94,10 @@ type decisions struct {
 	mu  sync.Mutex
 	all map[object.Key]plan.Plan
 	// each is called with each decision; it may be nil.
-	each func(object.Key, plan.Plan)
+	each func(object.Key, plan.Facts, plan.Plan)
 }
 
-func (d *decisions) note(key object.Key, p plan.Plan) {
+func (d *decisions) note(key object.Key, facts plan.Facts, p plan.Plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all == nil {
@@ -105,12 +105,12 @@ func (d *decisions) note(key object.Key, p plan.Plan) {
 	}
 	d.all[key] = p
 	if d.each != nil {
-		d.each(key, p)
+		d.each(key, facts, p)
 	}
 }
 
 // tell has a function called with each decision from now on, one at a time.
-func (d *decisions) tell(each func(object.Key, plan.Plan)) {
+func (d *decisions) tell(each func(object.Key, plan.Facts, plan.Plan)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.each = each

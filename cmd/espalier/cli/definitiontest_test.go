@@ -14,7 +14,7 @@ func TestTheTestsOfTheExamplePass(t *testing.T) {
 	t.Parallel()
 	report := filepath.Join(t.TempDir(), "report.xml")
 	code, stdout, stderr := call(t.Context(), "test", testedExample, "--junit", report)
-	if code != exitDone || strings.Count(stdout, "ok    ") != 2 || !strings.Contains(stdout, "coverage: WebApp: 6 of 6 branches (100%)") {
+	if code != exitDone || strings.Count(stdout, "ok    ") != 2 || !strings.Contains(stdout, "coverage: WebApp: 8 of 8 branches (100%)") {
 		t.Errorf("code %d:\n%s%s", code, stdout, stderr)
 	}
 	if raw, err := os.ReadFile(report); err != nil || !strings.Contains(string(raw), `tests="2" failures="0"`) {
@@ -150,5 +150,28 @@ spec:
 		if code, _, stderr := call(t.Context(), append([]string{"test"}, tc.args...)...); code != tc.code || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%q: code %d: %s", tc.args, code, stderr)
 		}
+	}
+}
+
+func TestWhatTestsDoNotReachIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(testedExample)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "public.test.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "test", dir)
+	for _, want := range []string{
+		"coverage: WebApp: 4 of 8 branches (50%)", "never reached: ingress never exists", "never reached: region never exists",
+		"never reached: spec.schema.status.url: schema.spec.public is never true",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("code %d: %s", code, stderr)
 	}
 }

@@ -15,7 +15,8 @@ type Budget struct {
 	maxCost, cost   uint64 // in CEL's cost units: the limit, and what has been spent
 	maxBytes, bytes int    // of values
 	refused         []*BudgetExceeded
-	meter           *Meter // nil for none
+	meter           *Meter    // nil for none
+	branches        *Branches // nil for none
 }
 
 // NewBudget returns a budget of CEL's cost units, of which some are spent already, and of
@@ -27,6 +28,16 @@ func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 
 // Measure has a meter measure the evaluations.
 func (b *Budget) Measure(m *Meter) { b.meter = m }
+
+// Record has branches record the evaluations.
+func (b *Budget) Record(branches *Branches) { b.branches = branches }
+
+// record records an evaluation.
+func (b *Budget) record(p *Program, vars activation) {
+	if b != nil {
+		b.branches.record(p, vars)
+	}
+}
 
 // The names of what a Budget bounds, as in BudgetExceeded.
 const (

@@ -75,6 +75,7 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		}
 		return plain.Copy(value), nil
 	}
+	b.record(p, activation{env: p.env, vars: vars})
 	out, err := p.run(b, activation{env: p.env, vars: vars})
 	if err != nil {
 		return nil, p.evalError(b, err, vars)
