@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
@@ -86,39 +84,6 @@ func requirePatterns(cmd *cobra.Command, args []string) error {
 		return &usageError{fmt.Errorf("aws %s takes resource types, such as AWS::EC2::VPC or 'AWS::EC2::*'", cmd.Name())}
 	}
 	return nil
-}
-
-// outputFlag is how data are printed.
-type outputFlag string
-
-func (o *outputFlag) add(cmd *cobra.Command) {
-	cmd.Flags().StringVarP((*string)(o), "output", "o", "table", "output format: table, json or yaml")
-}
-
-func (o *outputFlag) check() error {
-	if !slices.Contains([]string{"table", "json", "yaml"}, string(*o)) {
-		return &usageError{fmt.Errorf("--output can be table, json or yaml, not %q", string(*o))}
-	}
-	return nil
-}
-
-// print writes data in the format, or calls table.
-func (o *outputFlag) print(to io.Writer, data any, table func() error) error {
-	switch *o {
-	case "json":
-		encoder := json.NewEncoder(to)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(data)
-	case "yaml":
-		text, err := yaml.Marshal(data)
-		if err != nil {
-			return err
-		}
-		_, err = to.Write(text)
-		return err
-	}
-	return table()
 }
 
 // columns writes lines of cells.

@@ -272,9 +272,6 @@ func newAWSActivations() *cobra.Command {
 			"  espalier aws activations -o yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			from, err := where.activations()
 			if err != nil {
 				return err
@@ -283,7 +280,7 @@ func newAWSActivations() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(all) == 0 && output == "table" {
+			if len(all) == 0 && output == tableOutput {
 				fmt.Fprintln(cmd.ErrOrStderr(), "espalier: no resource type is activated; 'espalier aws activate' activates some")
 				return nil
 			}

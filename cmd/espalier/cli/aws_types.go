@@ -31,9 +31,6 @@ func newAWSTypes() *cobra.Command {
 			"  espalier aws types --region eu-central-1 -o json",
 		ValidArgsFunction: completeTypes,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := output.check(); err != nil {
-				return err
-			}
 			if len(args) == 0 {
 				args = []string{"*"}
 			}

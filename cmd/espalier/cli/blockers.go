@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"io"
+	"encoding/json"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,11 +50,7 @@ func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error 
 	shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	now := time.Now()
 	found := observe.FindBlockers(observe.Build(state, now))
-	text := found.Text(now)
-	if flags.output == "json" {
-		text = string(found.JSON())
-	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
+	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now)); err != nil {
 		return err
 	}
 	if len(found.Blockers) > 0 {

@@ -75,7 +75,7 @@ func (f *deleteFlags) check() error {
 		return fmt.Errorf("--timeout must not be negative, such as %s", f.timeout)
 	case f.timeout > 0 && !f.watch:
 		return fmt.Errorf("--timeout requires --watch")
-	case f.output != "" && !f.watch:
+	case f.output != tableOutput && !f.watch:
 		return fmt.Errorf("--output requires --watch")
 	}
 	return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
-// showDeletion shows the states that run passes: as JSON documents, on a screen, or in lines.
-func showDeletion(ctx context.Context, to io.Writer, title, output string, run func(context.Context, func(deletionState) error) error) error {
+// showDeletion shows the states that run passes: as documents of JSON or YAML, on a screen, or in lines.
+func showDeletion(ctx context.Context, to io.Writer, title string, output outputFlag, run func(context.Context, func(deletionState) error) error) error {
 	screen, ok := terminal(to)
 	switch {
-	case output == "json":
-		out := documents{to: to}
+	case output != tableOutput:
+		out := documents{to: to, format: output}
 		return run(ctx, func(m deletionState) error { return out.write(documentOf(m, time.Now())) })
 	case ok:
 		return deletionScreen(ctx, screen, title, run)

@@ -28,7 +28,7 @@ func TestDeleteRequestsAndPrintsNextSteps(t *testing.T) {
 }
 
 func TestDeleteWatchesUntilAllIsGone(t *testing.T) {
-	for output, last := range map[string]string{"": " is gone\n", "json": `{"gone":true,"progress":{"removed":2,"total":2,"percent":100},"blockers":[]}` + "\n"} {
+	for output, last := range map[string]string{"table": " is gone\n", "json": `{"gone":true,"progress":{"removed":2,"total":2,"percent":100},"blockers":[]}` + "\n"} {
 		t.Run("output "+output, func(t *testing.T) {
 			l := newLayers(t)
 			l.layer(t, "top", "")
@@ -47,7 +47,7 @@ func TestDeleteWatchesUntilAllIsGone(t *testing.T) {
 			if code != 0 || !strings.HasSuffix(out, last) {
 				t.Errorf("exit code %d, %q\n%s", code, errs, out)
 			}
-			if says := "2 of 2 removed (100%)"; output == "" && !strings.Contains(out, says) {
+			if says := "2 of 2 removed (100%)"; output == "table" && !strings.Contains(out, says) {
 				t.Errorf("it doesn't say %q:\n%s", says, out)
 			}
 		})
@@ -150,7 +150,7 @@ func TestDeleteErrors(t *testing.T) {
 		"--timeout without --watch":     {[]string{"--timeout", "5m"}, 2, "requires --watch"},
 		"a negative --timeout":          {[]string{"--watch", "--timeout", "-1s"}, 2, "must not be negative"},
 		"--output without --watch":      {[]string{"-o", "json"}, 2, "requires --watch"},
-		"an unknown output format":      {[]string{"--watch", "-o", "xml"}, 2, `json, not "xml"`},
+		"an unknown output format":      {[]string{"--watch", "-o", "xml"}, 2, "must be one of table, json, yaml"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -49,8 +49,8 @@ func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFla
 		return err
 	}
 	to := cmd.OutOrStdout()
-	if flags.output == "json" {
-		to = io.Discard // the last JSON document has the outcome
+	if flags.output != tableOutput {
+		to = io.Discard // the last document has the outcome
 	}
 	return progress.result(to, request.target.String(), flags.timeout, err)
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,7 @@ import (
 // doctorFlags are the flags of doctor.
 type doctorFlags struct {
 	where      clusterFlags
-	output     string
+	output     outputFlag
 	account    string
 	strict     bool
 	stuckAfter time.Duration
@@ -42,7 +40,7 @@ func newDoctor() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd, flags) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "table", "table, json or yaml")
+	flags.output.add(cmd)
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account of the controllers, as NAMESPACE:NAME; by default that of their Deployments")
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
 	cmd.Flags().DurationVar(&flags.stuckAfter, "stuck-after", 5*time.Minute, "how long a deletion may take")
@@ -50,9 +48,6 @@ func newDoctor() *cobra.Command {
 }
 
 func examine(cmd *cobra.Command, flags doctorFlags) error {
-	if flags.output != "table" && flags.output != "json" && flags.output != "yaml" {
-		return &usageError{fmt.Errorf("--output is table, json or yaml, not %s", flags.output)}
-	}
 	var accounts []rbacv1.Subject
 	if flags.account != "" {
 		account, err := rbac.ParseServiceAccount(flags.account)
@@ -72,15 +67,7 @@ func examine(cmd *cobra.Command, flags doctorFlags) error {
 	}
 	state.Now, state.Program, state.StuckAfter = time.Now(), Version(), flags.stuckAfter
 	found := doctor.Examine(state)
-	raw, err := json.MarshalIndent(found, "", "  ")
-	if err != nil {
-		return err
-	}
-	format := flags.output
-	if format == "table" {
-		format = ""
-	}
-	if err := printExplanation(cmd, format, doctor.Text(found, widthOf(cmd.OutOrStdout())), append(raw, '\n')); err != nil {
+	if err := flags.output.printText(cmd.OutOrStdout(), found, doctor.Text(found, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
 	if worst := doctor.Worst(found); worst == doctor.Problem || flags.strict && worst == doctor.Warning {

@@ -20,13 +20,13 @@ const kindNames = "KIND may be a kind, its plural or singular, a short name, and
 type instanceFlags struct {
 	cluster   clusterFlags
 	namespace string
-	output    string
+	output    outputFlag
 }
 
 func (f *instanceFlags) add(cmd *cobra.Command) {
 	f.cluster.add(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "the instance's namespace; by default that of the context")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "output format: json")
+	f.output.add(cmd)
 }
 
 // requireKindAndName checks the arguments of commands for one instance.
@@ -64,9 +64,6 @@ type instance struct {
 
 // find resolves the kind. It does not check whether the instance exists.
 func (f *instanceFlags) find(kind, name string) (instance, error) {
-	if f.output != "" && f.output != "json" {
-		return instance{}, &usageError{fmt.Errorf("--output can be json, not %q", f.output)}
-	}
 	config, err := f.cluster.config()
 	if err != nil {
 		return instance{}, err

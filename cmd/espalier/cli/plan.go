@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -32,7 +30,7 @@ type planFlags struct {
 	secretOutputs string
 	serverSide    bool
 	fieldManager  string
-	output        string
+	output        outputFlag
 	exitCode      bool
 	against       string
 	wait          time.Duration
@@ -73,7 +71,7 @@ func newPlan() *cobra.Command {
 	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
 	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false, "plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
 	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text, json, yaml or markdown")
+	flags.output.add(cmd, markdownOutput)
 	cmd.Flags().StringVar(&flags.against, "against", "", "the name of a GraphRevision or CompositionRevision to compare with, instead of what exists")
 	cmd.Flags().BoolVar(&flags.exitCode, "exit-code", false, "exit with 6 if something would change")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
@@ -87,8 +85,6 @@ func (f *planFlags) check() error {
 		err = errors.New("plan takes files: -f FILE")
 	case f.wait <= 0:
 		err = fmt.Errorf("--wait must be longer than 0, not %s", f.wait)
-	case f.output != "text" && f.output != "json" && f.output != "yaml" && f.output != "markdown":
-		err = fmt.Errorf("--output is text, json, yaml or markdown, not %s", f.output)
 	}
 	if err != nil {
 		return &usageError{err}
@@ -168,20 +164,8 @@ func appliedObjects(cmd *cobra.Command, names []string) ([]simulation.Applied, e
 	return out, nil
 }
 
-func printPlan(to io.Writer, plan preview.Plan, format string) error {
-	switch format {
-	case "json":
-		encoder := json.NewEncoder(to)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(plan)
-	case "yaml":
-		raw, err := yaml.Marshal(plan)
-		if err == nil {
-			_, err = to.Write(raw)
-		}
-		return err
-	case "markdown":
+func printPlan(to io.Writer, plan preview.Plan, format outputFlag) error {
+	if format == markdownOutput {
 		_, err := io.WriteString(to, plan.Markdown())
 		return err
 	}
@@ -189,6 +173,5 @@ func printPlan(to io.Writer, plan preview.Plan, format string) error {
 	if width <= 0 {
 		width = maxPlanWidth
 	}
-	_, err := io.WriteString(to, plan.Text(width))
-	return err
+	return format.printText(to, plan, plan.Text(width))
 }

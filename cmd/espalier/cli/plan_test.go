@@ -18,7 +18,7 @@ func TestPlanRefusesWrongArguments(t *testing.T) {
 		want string
 	}{
 		"no files":       {[]string{"plan"}, exitUsage, "plan takes files: -f FILE"},
-		"a format":       {[]string{"plan", "-f", file, "-o", "xml"}, exitUsage, "--output is text, json, yaml or markdown, not xml"},
+		"a format":       {[]string{"plan", "-f", file, "-o", "xml"}, exitUsage, "must be one of table, json, yaml, markdown"},
 		"no time":        {[]string{"plan", "-f", file, "--wait", "0s"}, exitUsage, "--wait must be longer than 0"},
 		"secret outputs": {[]string{"plan", "-f", file, "--secret-outputs", "Show"}, exitUsage, "Show"},
 		"a missing file": {[]string{"plan", "-f", file + ".none"}, exitFailed, "no such file"},

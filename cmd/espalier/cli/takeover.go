@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,7 +25,7 @@ type takeoverFlags struct {
 	functions functionFlags
 	plan      bool
 	backTo    string
-	output    string
+	output    outputFlag
 	wait      time.Duration
 }
 
@@ -67,14 +66,12 @@ func newTakeover() *cobra.Command {
 	cmd.Flags().StringVar(&flags.backTo, "back-to", "", "give objects back to this engine: crossplane or kro")
 	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are taken over; by default those whose definitions are installed")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long the controllers may run for the plan")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json")
+	flags.output.add(cmd)
 	return cmd
 }
 
 func (f *takeoverFlags) check() error {
 	switch engine := managedfields.Engine(f.backTo); {
-	case f.output != "" && f.output != "json":
-		return &usageError{fmt.Errorf("--output can be json, not %q", f.output)}
 	case f.backTo == "" && !f.plan:
 		return &usageError{errors.New("takeover takes --plan or --back-to; to take over, run 'espalier run' as docs/migration.md says")}
 	case f.backTo != "" && engine != managedfields.Crossplane && engine != managedfields.KRO:
@@ -158,18 +155,11 @@ func (f *takeoverFlags) release(cmd *cobra.Command, config *rest.Config) error {
 }
 
 func (f *takeoverFlags) print(to io.Writer, plan takeover.Plan) error {
-	if f.output == "json" {
-		encoder := json.NewEncoder(to)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(plan)
-	}
 	width := widthOf(to)
 	if width <= 0 || width > maxPlanWidth {
 		width = maxPlanWidth
 	}
-	_, err := io.WriteString(to, plan.Text(width))
-	return err
+	return f.output.printText(to, plan, plan.Text(width))
 }
 
 // maxPlanWidth is the greatest width of a plan, in characters.

@@ -12,7 +12,7 @@ func TestTakeoverArguments(t *testing.T) {
 	}{
 		"Neither --plan nor --back-to": {nil, "takeover takes --plan or --back-to"},
 		"An unknown engine":            {[]string{"--back-to", "helm"}, "--back-to can be crossplane or kro"},
-		"An unknown format":            {[]string{"--plan", "-o", "yaml"}, "--output can be json"},
+		"An unknown format":            {[]string{"--plan", "-o", "xml"}, "must be one of table, json, yaml"},
 		"--wait is zero":               {[]string{"--plan", "--wait", "0s"}, "--wait must be longer than 0"},
 		"An argument":                  {[]string{"--plan", "everything"}, "everything"},
 	} {

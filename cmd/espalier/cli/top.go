@@ -65,9 +65,6 @@ func newTop() *cobra.Command {
 }
 
 func (f topFlags) check() error {
-	if err := f.output.check(); err != nil {
-		return err
-	}
 	if !slices.Contains(top.Sorts, f.sort) {
 		return &usageError{fmt.Errorf("--sort can be %s, not %q", strings.Join(top.Sorts, ", "), f.sort)}
 	}
@@ -100,17 +97,17 @@ func showTop(cmd *cobra.Command, flags topFlags, kind string) error {
 	if flags.interval == 0 {
 		flags.interval = defaultTopInterval
 	}
-	if screen, ok := terminal(to); ok && flags.output == "table" {
+	if screen, ok := terminal(to); ok && flags.output == tableOutput {
 		return topScreen(ctx, screen, func(ctx context.Context, show func(top.Table) error) error {
 			return source.repeat(ctx, flags.interval, show)
 		})
 	}
 	return source.repeat(ctx, flags.interval, func(t top.Table) error {
 		err := show(t)
-		if err == nil && flags.output == "table" {
+		if err == nil && flags.output == tableOutput {
 			_, err = io.WriteString(to, "\n")
 		}
-		if err == nil && flags.output == "yaml" {
+		if err == nil && flags.output == yamlOutput {
 			_, err = io.WriteString(to, "---\n")
 		}
 		return err
@@ -118,10 +115,7 @@ func showTop(cmd *cobra.Command, flags topFlags, kind string) error {
 }
 
 func (f topFlags) print(to io.Writer, t top.Table) error {
-	return f.output.print(to, t, func() error {
-		_, err := io.WriteString(to, t.Text(widthOf(to)))
-		return err
-	})
+	return f.output.printText(to, t, t.Text(widthOf(to)))
 }
 
 // topSource reads a running program.

@@ -27,7 +27,7 @@ func TestTopErrors(t *testing.T) {
 		"No program listens":     {[]string{"--socket", socket}, 1, "no program listens on " + socket + ": 'espalier up' or 'espalier run' must be running"},
 		"Nor to be watched":      {[]string{"--socket", socket, "--watch"}, 1, "no program listens"},
 		"An unknown order":       {[]string{"--sort", "cost"}, 2, "--sort can be time, latency, reconciles"},
-		"An unknown format":      {[]string{"-o", "wide"}, 2, "--output can be table, json or yaml"},
+		"An unknown format":      {[]string{"-o", "wide"}, 2, "must be one of table, json, yaml"},
 		"An interval of no time": {[]string{"--interval", "1ns"}, 2, "--interval must be at least 100ms"},
 		"A negative interval":    {[]string{"--interval=-1s"}, 2, "--interval must be at least 100ms"},
 		"Two kinds":              {[]string{"web", "database"}, 2, "top takes one kind at most"},

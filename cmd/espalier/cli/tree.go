@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,12 +88,11 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	return err
 }
 
-func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, output string) error {
+func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, output outputFlag) error {
 	now := time.Now()
 	to := cmd.OutOrStdout()
-	if output == "json" {
-		_, err := to.Write(treeJSON(w, now))
-		return err
+	if output != tableOutput {
+		return output.print(to, json.RawMessage(treeJSON(w, now)), nil)
 	}
 	rows := rowsOf(w, now)
 	if len(rows) == 0 {
@@ -128,12 +128,12 @@ func treeJSON(w observe.ClusterState, now time.Time) []byte {
 }
 
 // watchTree shows a tree until it is gone or the user interrupts.
-func watchTree(cmd *cobra.Command, shown instance, output string) error {
+func watchTree(cmd *cobra.Command, shown instance, output outputFlag) error {
 	return shown.watch(cmd.Context(), func(ctx context.Context, states <-chan observe.ClusterState) error {
 		screen, ok := terminal(cmd.OutOrStdout())
 		switch {
-		case output == "json":
-			return treeDocuments(ctx, cmd.OutOrStdout(), states)
+		case output != tableOutput:
+			return treeDocuments(ctx, cmd.OutOrStdout(), output, states)
 		case ok:
 			return treeScreen(ctx, screen, shown.target.String(), states)
 		}

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -45,9 +43,9 @@ func (t *treePrinter) format(w observe.ClusterState, now time.Time) string {
 	return text
 }
 
-// treeDocuments prints a tree as JSON, one line for each change.
-func treeDocuments(ctx context.Context, to io.Writer, states <-chan observe.ClusterState) error {
-	out := documents{to: to}
+// treeDocuments prints a tree as JSON or YAML, one document for each change.
+func treeDocuments(ctx context.Context, to io.Writer, format outputFlag, states <-chan observe.ClusterState) error {
+	out := documents{to: to, format: format}
 	return forEachState(ctx, states, func(w observe.ClusterState) error {
 		switch {
 		case w.Gone():
@@ -57,22 +55,4 @@ func treeDocuments(ctx context.Context, to io.Writer, states <-chan observe.Clus
 		}
 		return out.write(observe.Build(w, time.Now()))
 	})
-}
-
-// documents prints values as JSON, each on one line, and no value twice in a row.
-type documents struct {
-	to   io.Writer
-	last []byte
-}
-
-func (d *documents) write(v any) error {
-	var line bytes.Buffer
-	document := json.NewEncoder(&line)
-	document.SetEscapeHTML(false) // people read messages too
-	if err := document.Encode(v); err != nil || bytes.Equal(line.Bytes(), d.last) {
-		return err
-	}
-	d.last = line.Bytes()
-	_, err := d.to.Write(d.last)
-	return err
 }

@@ -115,7 +115,7 @@ func TestTreeErrors(t *testing.T) {
 		"a name in all namespaces":      {[]string{"tree", "cm/x", "-A"}, 2, "--all-namespaces excludes a name"},
 		"delete without a name":         {[]string{"delete", "cm"}, 2, "the name is missing"},
 		"a kind without objects":        {[]string{"tree", "cm", "-n", "no-such-namespace"}, 0, "no objects found: all of kind ConfigMap in namespace no-such-namespace"},
-		"an unknown output format":      {[]string{"tree", "cm", "x", "-o", "xml"}, 2, `json, not "xml"`},
+		"an unknown output format":      {[]string{"tree", "cm", "x", "-o", "xml"}, 2, "must be one of table, json, yaml"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

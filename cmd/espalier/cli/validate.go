@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/observe"
@@ -17,7 +15,7 @@ import (
 // validateFlags are the flags of validate.
 type validateFlags struct {
 	files, kinds  []string
-	output        string
+	output        outputFlag
 	strict        bool
 	secretOutputs string
 }
@@ -43,7 +41,7 @@ func newValidate() *cobra.Command {
 	}
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to check, or - for the standard input; can be repeated")
 	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "text, json or yaml")
+	flags.output.add(cmd)
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
 	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
 	return cmd
@@ -97,7 +95,7 @@ type printedFinding struct {
 	Message   string `json:"message"`
 }
 
-func printFindings(out io.Writer, findings []workspace.Finding, format string) error {
+func printFindings(out io.Writer, findings []workspace.Finding, format outputFlag) error {
 	printed := make([]printedFinding, len(findings))
 	for i, f := range findings {
 		printed[i] = printedFinding{
@@ -105,26 +103,12 @@ func printFindings(out io.Writer, findings []workspace.Finding, format string) e
 			Severity: string(f.Severity), Path: string(f.Path), Message: f.Message,
 		}
 	}
-	switch format {
-	case "text":
+	return format.print(out, printed, func() error {
 		for _, f := range findings {
 			if _, err := fmt.Fprintln(out, observe.Printable(f.String())); err != nil {
 				return err
 			}
 		}
 		return nil
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(printed)
-	case "yaml":
-		raw, err := yaml.Marshal(printed)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(raw)
-		return err
-	}
-	return &usageError{fmt.Errorf("--output is text, json or yaml, not %s", format)}
+	})
 }

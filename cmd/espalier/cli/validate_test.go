@@ -62,7 +62,7 @@ func TestValidate(t *testing.T) {
 		"nothing to check":           {nil, nil, exitUsage, "", "validate takes files"},
 		"a file that does not exist": {nil, []string{"-f", "no.yaml"}, exitFailed, "", "no.yaml: no such file"},
 		"a directory without files":  {nil, []string{"-f", "."}, exitFailed, "", ". has no .yaml, .yml or .json files"},
-		"an unknown format":          {map[string]string{"a.yaml": thingCRD}, []string{"-f", ".", "-o", "table"}, exitUsage, "", "--output is text, json or yaml"},
+		"an unknown format":          {map[string]string{"a.yaml": thingCRD}, []string{"-f", ".", "-o", "xml"}, exitUsage, "", "must be one of table, json, yaml"},
 		"an error": {
 			map[string]string{"sub/a.yaml": brokenDefinition}, []string{"-f", "."}, exitFailed,
 			"sub/a.yaml:12:42: error: spec.resources[0].template.data.size: undefined field 'sise' in schema.spec; did you mean \"size\"?\n",

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -13,7 +11,7 @@ import (
 // watchesFlags are the flags of watches.
 type watchesFlags struct {
 	program socketFlags
-	output  string
+	output  outputFlag
 }
 
 func newWatches() *cobra.Command {
@@ -32,14 +30,11 @@ func newWatches() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}
 	flags.program.add(cmd)
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: json")
+	flags.output.add(cmd)
 	return cmd
 }
 
 func watches(cmd *cobra.Command, flags watchesFlags) error {
-	if flags.output != "" && flags.output != "json" {
-		return &usageError{fmt.Errorf("--output can be json, not %q", flags.output)}
-	}
 	socket, program, err := flags.program.path()
 	if err != nil {
 		return err
@@ -51,13 +46,6 @@ func watches(cmd *cobra.Command, flags watchesFlags) error {
 	return printWatches(cmd.OutOrStdout(), all, flags.output)
 }
 
-func printWatches(to io.Writer, all []introspect.Watch, output string) error {
-	if output == "json" {
-		document := json.NewEncoder(to)
-		document.SetIndent("", "  ")
-		document.SetEscapeHTML(false) // people read messages too
-		return document.Encode(all)
-	}
-	_, err := io.WriteString(to, watchesText(all, widthOf(to)))
-	return err
+func printWatches(to io.Writer, all []introspect.Watch, output outputFlag) error {
+	return output.printText(to, all, watchesText(all, widthOf(to)))
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,26 +17,29 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestWatchesGoldens reads testdata: watches as a table, as JSON, and on
-// a screen of 80 columns.
+// TestWatchesGoldens reads testdata: watches as a table, as JSON and YAML, and on
+// screens of 80 and 120 columns.
 func TestWatchesGoldens(t *testing.T) {
 	golden.Run(t, "testdata/watches*.txtar", func(t *testing.T, a *golden.Archive) {
 		var all []introspect.Watch
 		if err := json.Unmarshal([]byte(a.Input["watches.json"]), &all); err != nil {
 			t.Fatal(err)
 		}
-		for _, output := range []string{"table", "json"} {
+		for _, output := range []outputFlag{tableOutput, jsonOutput, yamlOutput} {
 			var text bytes.Buffer
 			if err := printWatches(&text, all, output); err != nil {
 				t.Fatal(err)
 			}
-			a.Record(output, text.String())
+			a.Record(string(output), text.String())
 		}
-		narrow := watchesText(all, 80)
-		a.Record("narrow", narrow)
-		for line := range strings.Lines(narrow) {
-			if n := utf8.RuneCountInString(line); n > 81 {
-				t.Errorf("a line has %d characters: %s", n, line)
+		for _, width := range []int{80, 120} {
+			name := fmt.Sprint(width)
+			shown := watchesText(all, width)
+			a.Record(name, shown)
+			for line := range strings.Lines(shown) {
+				if n := utf8.RuneCountInString(line); n > width+1 {
+					t.Errorf("a line of %s has %d characters: %s", name, n, line)
+				}
 			}
 		}
 	})
@@ -64,7 +68,7 @@ func TestWatchesErrors(t *testing.T) {
 		},
 		"A directory that is open to others": {[]string{"--socket", open}, 1, "is open to others"},
 		"A path that is too long":            {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have at most 107 bytes"},
-		"An unknown output format":           {[]string{"-o", "xml", "--kubeconfig", file}, 2, `json, not "xml"`},
+		"An unknown output format":           {[]string{"-o", "xml", "--kubeconfig", file}, 2, "must be one of table, json, yaml"},
 		"A missing kubeconfig":               {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
 		"An argument":                        {[]string{"vpcs"}, 1, "vpcs"},
 	}

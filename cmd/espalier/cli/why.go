@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -58,7 +58,7 @@ func newWhy() *cobra.Command {
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the object's namespace; by default that of the context")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "output format: table, the default, json or yaml")
+	flags.output.add(cmd)
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "with a field: a file or a directory with the definition or composition; can be repeated")
 	return cmd
 }
@@ -76,22 +76,13 @@ func splitField(args []string) (of []string, field string) {
 }
 
 func why(cmd *cobra.Command, flags whyFlags, args []string) error {
-	format := flags.output
-	switch format {
-	case "", "json", "yaml":
-	case "table":
-		format = ""
-	default:
-		return &usageError{fmt.Errorf("--output can be table, json or yaml, not %q", format)}
-	}
-	flags.output = ""
 	of, field := splitField(args)
 	kind, name, err := parseKindAndName(cmd.Name(), of)
 	switch {
 	case err != nil:
 		return err
 	case field != "":
-		return whyField(cmd, flags, kind, name, field, format)
+		return whyField(cmd, flags, kind, name, field)
 	case len(flags.files) > 0:
 		return &usageError{errors.New("--filename is for a field: why KIND NAME FIELD")}
 	}
@@ -108,10 +99,10 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: cannot say which revision composes it: %v\n", err)
 	}
 	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
-	if format == "" {
+	if flags.output == tableOutput {
 		shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	}
-	if err := printExplanation(cmd, format, text, explained.JSON()); err != nil {
+	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), text); err != nil {
 		return err
 	}
 	if !explained.IsReady() {
@@ -120,21 +111,8 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	return nil
 }
 
-func printExplanation(cmd *cobra.Command, format, text string, raw []byte) (err error) {
-	switch format {
-	case "":
-		raw = []byte(text)
-	case "yaml":
-		if raw, err = yaml.JSONToYAML(raw); err != nil {
-			return err
-		}
-	}
-	_, err = cmd.OutOrStdout().Write(raw)
-	return err
-}
-
 // whyField explains a field of an object.
-func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format string) error {
+func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) error {
 	path := object.Path(field)
 	if path.Segments() == nil {
 		return &usageError{fmt.Errorf("%q is not the path of a field, such as spec.containers[0].image", field)}
@@ -160,7 +138,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: cannot say whether a composition sets it: %v\n", err)
 	}
 	if isComposed {
-		return printExplanation(cmd, format, explained.Text(time.Now(), width), explained.JSON())
+		return flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), explained.Text(time.Now(), width))
 	}
 	var state observe.ClusterState
 	if _, isInstance := observe.DefinitionOf(o); isInstance && path.Segments()[0] == "status" {
@@ -177,7 +155,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field, format stri
 		explained.Definition = definition.GetKind() + " " + definition.GetName()
 		explained.File = place(explained.Place)
 	}
-	return printExplanation(cmd, format, explained.Text(time.Now(), width), explained.JSON())
+	return flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), explained.Text(time.Now(), width))
 }
 
 // treeOfInstance reads the tree of the instance that an object belongs to; without a root if it belongs to none.

@@ -56,7 +56,7 @@ func TestWhyErrors(t *testing.T) {
 	}{
 		"an object that does not exist": {[]string{"nobody"}, exitFailed, "/nobody not found"},
 		"no name":                       {nil, exitUsage, "the name is missing"},
-		"another format":                {[]string{"x", "-o", "xml"}, exitUsage, `table, json or yaml, not "xml"`},
+		"another format":                {[]string{"x", "-o", "xml"}, exitUsage, "must be one of table, json, yaml"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

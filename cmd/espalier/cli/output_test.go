@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestDataArePrintedInThreeFormats checks the flag of every command that prints data.
+func TestDataArePrintedInThreeFormats(t *testing.T) {
+	t.Parallel()
+	// Commands whose output is a file or a manifest have formats of their own.
+	others := map[string]bool{"render": true, "graph": true, "export": true, "gather": true, "update": true}
+	checked := 0
+	for _, cmd := range allCommands(newRoot()) {
+		flag := cmd.Flags().Lookup("output")
+		if flag == nil || others[cmd.Name()] {
+			continue
+		}
+		checked++
+		if flag.Value.Type() != "format" || flag.DefValue != "table" || !strings.Contains(flag.Usage, "table, json") || !strings.Contains(flag.Usage, "yaml") || flag.Shorthand != "o" {
+			t.Errorf("%s has another --output: %s, %q", cmd.CommandPath(), flag.Value.Type(), flag.Usage)
+		}
+		path := strings.Fields(cmd.CommandPath())[1:]
+		code, out, errs := call(t.Context(), append(path, "-o", "xml")...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, "must be one of table, json, yaml") {
+			t.Errorf("%s -o xml: code %d, %q, %q", cmd.CommandPath(), code, out, errs)
+		}
+		code, out, _ = call(t.Context(), append(append([]string{"__complete"}, path...), "--output", "")...)
+		if code != exitDone || !strings.HasPrefix(out, "table\njson\nyaml\n") {
+			t.Errorf("%s completes --output as %q", cmd.CommandPath(), out)
+		}
+	}
+	if checked < 9 {
+		t.Errorf("only %d commands have the flag", checked)
+	}
+}
+
+func allCommands(of *cobra.Command) []*cobra.Command {
+	out := []*cobra.Command{of}
+	for _, cmd := range of.Commands() {
+		out = append(out, allCommands(cmd)...)
+	}
+	return out
+}
+
+func TestDocumentsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[outputFlag]string{
+		jsonOutput: `{"a":"<1>"}` + "\n" + `{"a":"2"}` + "\n",
+		yamlOutput: "---\na: <1>\n---\na: \"2\"\n",
+	} {
+		var text bytes.Buffer
+		out := documents{to: &text, format: format}
+		for _, value := range []string{"<1>", "<1>", "2"} {
+			if err := out.write(map[string]string{"a": value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text.String() != want {
+			t.Errorf("%s: %q, want %q", format, text.String(), want)
+		}
+	}
+}
