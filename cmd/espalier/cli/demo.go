@@ -24,7 +24,8 @@ func newDemo() *cobra.Command {
 			"behind.\n\n" +
 			"With --cloud aws, the resources are AWS's, in a test cloud with AWS's APIs on loopback;\n" +
 			"'make demo CLOUD=aws' installs and builds that.",
-		Args: cobra.NoArgs,
+		Example: "  espalier demo",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch cloudName {
 			case "sandbox":

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// documented is a command that a page or a help text shows.
+type documented struct {
+	where string
+	args  []string
+}
+
+var (
+	fence        = regexp.MustCompile("(?ms)^[ \t]*```[a-z]*\n(.*?)^[ \t]*```")
+	shownCommand = regexp.MustCompile(`(?m)^\s*(?:\$ )?(?:bin/|kubectl )?espalier ([a-z].*)$`)
+	inComment    = regexp.MustCompile(`\s#.*$`)
+	endOfCommand = regexp.MustCompile(`\s[|>&].*$`)
+)
+
+// commandsIn are the commands in a text.
+func commandsIn(where, text string) []documented {
+	var out []documented
+	for _, line := range shownCommand.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
+		command := endOfCommand.ReplaceAllString(inComment.ReplaceAllString(line[1], ""), "")
+		var args []string
+		for _, arg := range strings.Fields(command) {
+			args = append(args, strings.Trim(arg, `'"`))
+		}
+		out = append(out, documented{where, args})
+	}
+	return out
+}
+
+// documentedCommands are the commands of the README, of the pages and of the examples in help texts.
+func documentedCommands(t *testing.T) []documented {
+	t.Helper()
+	var out []documented
+	for _, pattern := range []string{"README*.md", "docs/*.md", "docs/reference/*.md"} {
+		pages, err := filepath.Glob(filepath.Join("../../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+				out = append(out, commandsIn(filepath.Base(page), block[1])...)
+			}
+		}
+	}
+	for _, cmd := range allCommands(newRoot()) {
+		out = append(out, commandsIn("help of "+cmd.CommandPath(), cmd.Example)...)
+	}
+	return out
+}
+
+// TestDocumentedCommandsAreAccepted parses every command that is documented: it and its flags exist, and it takes the arguments.
+func TestDocumentedCommandsAreAccepted(t *testing.T) {
+	t.Parallel()
+	all := documentedCommands(t)
+	shown := map[string]bool{}
+	for _, d := range all {
+		cmd, err := parsed(d.args)
+		if err != nil {
+			t.Errorf("%s: espalier %s: %v", d.where, strings.Join(d.args, " "), err)
+			continue
+		}
+		shown[cmd.CommandPath()] = true
+	}
+	for _, cmd := range allCommands(newRoot()) {
+		if cmd.Runnable() && !cmd.Hidden && cmd.HasParent() && !cmd.HasSubCommands() && !shown[cmd.CommandPath()] {
+			t.Errorf("no page and no help text shows %s", cmd.CommandPath())
+		}
+	}
+	if len(all) < 150 {
+		t.Errorf("only %d commands are documented", len(all))
+	}
+}
+
+// parsed finds the command of arguments and parses its flags, without running it.
+func parsed(args []string) (*cobra.Command, error) {
+	cmd, rest, err := newRoot().Find(args)
+	switch {
+	case err != nil:
+		return nil, err
+	case !cmd.Runnable():
+		return nil, fmt.Errorf("%s needs a command below it", cmd.CommandPath())
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return nil, err
+	}
+	if err := cmd.ValidateRequiredFlags(); err != nil {
+		return nil, err
+	}
+	return cmd, cmd.ValidateArgs(cmd.Flags().Args())
+}
