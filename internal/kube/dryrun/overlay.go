@@ -216,7 +216,7 @@ func (c call) conflict(why string) answer {
 // query returns the request's query, with resource versions of the server.
 func (c call) query() url.Values {
 	q := c.request.URL.Query()
-	if n, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err == nil && n >= firstRevision {
+	if n, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err == nil && n >= firstRevision/2 { // or a little before
 		q.Set("resourceVersion", strconv.FormatUint(c.overlay.stored.Load(), 10))
 	}
 	return q

@@ -3,6 +3,7 @@ package dryrun_test
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -194,6 +195,41 @@ func TestReadsShowPlannedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	must[*unstructured.Unstructured](t)(stored.Patch(t.Context(), "there", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
+}
+
+// TestHistoriesAreThoseOfTheServerUntilThePlan lists objects at exact resource versions, as a search for the beginning of a
+// deletion does. Those of planned objects are ones that the server does not know.
+func TestHistoriesAreThoseOfTheServerUntilThePlan(t *testing.T) {
+	t.Parallel()
+	w := begin(t)
+	w.Apply(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: there, namespace: %s}\ndata: {a: stored}\n", w.namespace))
+	of := w.over.Resource(configMaps).Namespace(w.namespace)
+	must[*unstructured.UnstructuredList](t)(of.List(t.Context(), metav1.ListOptions{}))
+	change := func(value string) uint64 {
+		o := must[*unstructured.Unstructured](t)(of.Patch(t.Context(), "there", types.MergePatchType, []byte(`{"data":{"a":"`+value+`"}}`), metav1.PatchOptions{}))
+		return must[uint64](t)(strconv.ParseUint(o.GetResourceVersion(), 10, 64))
+	}
+	valueAt := func(revision uint64) string {
+		t.Helper()
+		list := must[*unstructured.UnstructuredList](t)(of.List(t.Context(), metav1.ListOptions{
+			FieldSelector: "metadata.name=there", ResourceVersion: strconv.FormatUint(revision, 10), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		}))
+		if len(list.Items) != 1 {
+			t.Fatalf("at %d there are %d objects", revision, len(list.Items))
+		}
+		value, _, _ := unstructured.NestedString(list.Items[0].Object, "data", "a")
+		return value
+	}
+	planned := change("planned")
+	for revision, want := range map[uint64]string{planned: "planned", planned + 5: "planned", planned - 1: "stored", planned - 1000: "stored"} {
+		if got := valueAt(revision); got != want {
+			t.Errorf("%d after the plan it is %s, want %s", int64(revision-planned), got, want)
+		}
+	}
+	again := change("again")
+	if got := valueAt(again - 1); got != "stored" {
+		t.Errorf("before its last planned state it is %s", got)
+	}
 }
 
 // What the server refuses is refused, and what it can't try isn't sent.

@@ -2,7 +2,9 @@ package dryrun
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +62,27 @@ func (s selection) matches(k key, o *unstructured.Unstructured) bool {
 		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
 }
 
+// changedAt are the planned objects as of the resource version that a request names exactly. Of a planned object only the
+// last state is known: before that, the object counts as the server has it.
+func (c call) changedAt(changed map[key]*unstructured.Unstructured) map[key]*unstructured.Unstructured {
+	q := c.request.URL.Query()
+	if q.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchExact) {
+		return changed
+	}
+	exact, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64)
+	if err != nil {
+		return changed
+	}
+	maps.DeleteFunc(changed, func(_ key, now *unstructured.Unstructured) bool {
+		if now == nil {
+			return true
+		}
+		planned, err := strconv.ParseUint(now.GetResourceVersion(), 10, 64)
+		return err == nil && planned > exact
+	})
+	return changed
+}
+
 // list answers with the planned collection.
 func (c call) list() (*http.Response, error) {
 	s, err := c.selection()
@@ -85,7 +108,7 @@ func (c call) list() (*http.Response, error) {
 		}
 		c.overlay.observeRevision(list.Metadata.ResourceVersion)
 	}
-	changed := c.overlay.changedOf(c.info)
+	changed := c.changedAt(c.overlay.changedOf(c.info))
 	if len(changed) == 0 && list.Items != nil {
 		return a.response(c.request), nil
 	}
