@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -32,6 +35,8 @@ type resource struct {
 	conditional bool
 	dependsOn   string
 	orphaned    bool
+	nested      bool // its template is an instance of another definition
+	tolerant    bool // others may change its value
 }
 
 // definition is a drawn definition, and instances of it.
@@ -40,10 +45,13 @@ type definition struct {
 	resources map[string]*resource
 	instances map[string]map[string]any
 	made      int
+	// leaf is what the nested definition writes, and composed what the composition of composites does.
+	leaf, composed string
+	composites     map[string]string
 }
 
 func newDefinition(seed uint64) *definition {
-	d := &definition{random: rand.New(rand.NewPCG(seed, 1)), resources: map[string]*resource{}, instances: map[string]map[string]any{}}
+	d := &definition{random: rand.New(rand.NewPCG(seed, 1)), resources: map[string]*resource{}, instances: map[string]map[string]any{}, leaf: "leaf", composed: "composed", composites: map[string]string{"box": "small"}}
 	for range 3 {
 		d.addResource()
 	}
@@ -74,6 +82,8 @@ func (d *definition) addResource() {
 	if r.orphaned { // once it is orphaned, its name is taken
 		r.collection, r.conditional = false, false
 	}
+	r.nested = !r.orphaned && d.random.IntN(3) == 0
+	r.tolerant = !r.nested && d.random.IntN(3) == 0
 	d.resources[id] = r
 }
 
@@ -81,7 +91,7 @@ func (d *definition) addResource() {
 func (d *definition) change() {
 	ids := d.ids()
 	one := ids[d.random.IntN(len(ids))]
-	switch d.random.IntN(8) {
+	switch d.random.IntN(11) {
 	case 0:
 		d.addResource()
 	case 1: // a resource that no other reads
@@ -102,11 +112,17 @@ func (d *definition) change() {
 	case 7:
 		name := fmt.Sprintf("more%d", d.random.IntN(100))
 		d.instances[name] = map[string]any{"size": int64(d.random.IntN(100)), "wanted": true, "items": []any{}}
+	case 8:
+		d.leaf = fmt.Sprintf("leaf%d", d.random.IntN(100))
+	case 9:
+		d.composed = fmt.Sprintf("composed%d", d.random.IntN(100))
+	case 10:
+		d.composites[fmt.Sprintf("box%d", d.random.IntN(2))] = fmt.Sprintf("size%d", d.random.IntN(100))
 	}
 }
 
 // files are the objects of the definition and its instances.
-func (d *definition) files(s suite.Suite) []*unstructured.Unstructured {
+func (d *definition) files(t *testing.T, s suite.Suite) []*unstructured.Unstructured {
 	var resources []any
 	for _, id := range d.ids() {
 		r := d.resources[id]
@@ -122,11 +138,20 @@ func (d *definition) files(s suite.Suite) []*unstructured.Unstructured {
 		}
 		if r.dependsOn != "" {
 			data["other"] = "${" + r.dependsOn + ".data.value}"
+			if d.resources[r.dependsOn].nested {
+				data["other"] = "${" + r.dependsOn + ".status.value}"
+			}
 		}
 		if r.orphaned {
 			one["deletionPolicy"] = "Orphan"
 		}
+		if r.tolerant {
+			one["driftPolicy"] = "Ignore"
+		}
 		one["template"] = map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": data}
+		if r.nested {
+			one["template"] = map[string]any{"apiVersion": s.Group + "/v1alpha1", "kind": "Leaf", "metadata": map[string]any{"name": name}, "spec": data}
+		}
 		resources = append(resources, one)
 	}
 	rgd := &unstructured.Unstructured{Object: map[string]any{
@@ -136,7 +161,8 @@ func (d *definition) files(s suite.Suite) []*unstructured.Unstructured {
 			"resources": resources,
 		},
 	}}
-	out := []*unstructured.Unstructured{rgd}
+	out := d.otherDefinitions(t, s)
+	out = append(out, rgd)
 	names := make([]string, 0, len(d.instances))
 	for name := range d.instances {
 		names = append(names, name)
@@ -145,6 +171,36 @@ func (d *definition) files(s suite.Suite) []*unstructured.Unstructured {
 	for _, name := range names {
 		out = append(out, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": s.Group + "/v1alpha1", "kind": "Drawn", "metadata": map[string]any{"name": name, "namespace": s.NS}, "spec": d.instances[name],
+		}})
+	}
+	return out
+}
+
+// otherDefinitions are the nested definition, a composition of a built-in function and its composites.
+func (d *definition) otherDefinitions(t *testing.T, s suite.Suite) []*unstructured.Unstructured {
+	t.Helper()
+	leaf := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": v1alpha1.ResourceGraphDefinitionKind, "metadata": map[string]any{"name": s.Name("leaf")},
+		"spec": map[string]any{
+			"schema": map[string]any{
+				"apiVersion": "v1alpha1", "group": s.Group, "kind": "Leaf", "spec": map[string]any{"value": "string", "other": "string"},
+				"status": map[string]any{"value": "${config.data.value}"},
+			},
+			"resources": []any{map[string]any{"id": "config", "template": map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "${schema.metadata.name}-leaf"},
+				"data": map[string]any{"value": d.leaf + "-${schema.spec.value}"},
+			}}},
+		},
+	}}
+	out := []*unstructured.Unstructured{leaf}
+	for _, o := range testkit.Parse(t, s.Expand(strings.NewReplacer("KEY", "value", "VALUE", d.composed).Replace(compositeFiles))) {
+		if o.GetKind() != "Box" {
+			out = append(out, o)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.composites)) {
+		out = append(out, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": s.Group + "/v1", "kind": "Box", "metadata": map[string]any{"name": name, "namespace": s.NS}, "spec": map[string]any{"size": d.composites[name]},
 		}})
 	}
 	return out
@@ -194,13 +250,37 @@ func apply(t *testing.T, s suite.Suite, objects []*unstructured.Unstructured) {
 	}
 }
 
+// versions are those of the kinds that instances consist of.
+var versions = map[string]string{"ConfigMap": "v1", "Leaf": "v1alpha1"}
+
+// edit has another manager change the value of an object whose definition ignores that.
+func (d *definition) edit(t *testing.T, s suite.Suite) {
+	t.Helper()
+	for _, id := range d.ids() {
+		if !d.resources[id].tolerant {
+			continue
+		}
+		objects := snapshot(t, s)
+		for _, key := range slices.Sorted(maps.Keys(objects)) {
+			o := objects[key]
+			if o.GetLabels()["kro.run/node-id"] != id || d.random.IntN(2) == 0 {
+				continue
+			}
+			patch := fmt.Sprintf(`{"data": {"value": "edited%d"}}`, d.random.IntN(100))
+			if _, err := s.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(s.NS).Patch(t.Context(), o.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+				t.Fatalf("edit %s: %v", key, err)
+			}
+		}
+	}
+}
+
 // awaitPlanned waits until the objects of a plan are written.
 func awaitPlanned(t *testing.T, s suite.Suite, p preview.Plan) {
 	t.Helper()
 	for _, i := range p.Instances {
 		for _, o := range i.Objects {
 			testkit.Poll(t, string(o.Action)+" "+o.String(), func() bool {
-				is := s.Get(t, schema.GroupVersionKind{Version: "v1", Kind: o.Kind}, o.Namespace, o.Name)
+				is := s.Get(t, schema.GroupVersionKind{Group: o.Group, Version: versions[o.Kind], Kind: o.Kind}, o.Namespace, o.Name)
 				switch {
 				case o.Action == preview.Delete:
 					return is == nil
@@ -269,7 +349,7 @@ func dataChange(before, after *unstructured.Unstructured) string {
 	var out []string
 	a, _, _ := unstructured.NestedStringMap(before.Object, "data")
 	b, _, _ := unstructured.NestedStringMap(after.Object, "data")
-	for _, key := range []string{"other", "value"} {
+	for _, key := range []string{"other", "size", "value"} {
 		if a[key] != b[key] {
 			out = append(out, fmt.Sprintf("data.%s=%s", key, b[key]))
 		}
@@ -314,20 +394,23 @@ func announced(p preview.Plan, after map[string]*unstructured.Unstructured) []st
 	return out
 }
 
-// TestWhatIsPlannedHappens draws definitions and instances, changes them at random, plans the change and
-// then makes it. Exactly the objects of the plan are written, and they become what it says.
+// TestWhatIsPlannedHappens draws definitions and instances, nested ones and composites of a built-in function
+// among them, changes them at random, has somebody else change objects where that is ignored, plans the change
+// and then makes it. Exactly the objects of the plan are written, and they become what it says.
 func TestWhatIsPlannedHappens(t *testing.T) {
 	for seed := range uint64(testkit.Size(2, 20)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			s := suite.NewSerial(t)
+			s.AllowComposing(t, s.Group)
 			d := newDefinition(seed)
 			for step := range testkit.Size(3, 6) {
 				if step > 0 {
 					for range 1 + d.random.IntN(3) {
 						d.change()
 					}
+					d.edit(t, s)
 				}
-				objects := d.files(s)
+				objects := d.files(t, s)
 				before := snapshot(t, s)
 				p := planOf(t, s, objects)
 				if len(p.Problems) > 0 {
