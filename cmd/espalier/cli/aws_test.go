@@ -38,7 +38,7 @@ func TestAWSVerbsWithoutACluster(t *testing.T) {
 		"TypesOfNoRegion":         {[]string{"types", "AWS::EC2::VPC", "--region", "mars"}, exitFailed, "no type is known in region mars"},
 		"TypesInLowerCase":        {[]string{"types", "aws::ec2::vpc"}, exitFailed, "names are case-sensitive, as in AWS::EC2::VPC"},
 		"TypesThatOthersReplace":  {[]string{"types", "AWS::SQS::QueuePolicy"}, exitFailed, "use AWS::SQS::QueueInlinePolicy"},
-		"TypesInAnotherFormat":    {[]string{"types", "-o", "xml"}, exitUsage, "table, json or yaml"},
+		"TypesInAnotherFormat":    {[]string{"types", "-o", "xml"}, exitUsage, "must be one of table, json, yaml"},
 		"PolicyOfATypo":           {[]string{"policy", "AWS::EC2::Vpx"}, exitFailed, "no resource type matches"},
 		"Policy":                  {[]string{"policy", "AWS::EC2::VPC"}, exitDone, "ec2:CreateVpc"},
 		"PoliciesAtOnce":          {[]string{"policy", "AWS::*"}, exitFailed, "set --output-dir"},
