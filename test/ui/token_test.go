@@ -244,6 +244,7 @@ func TestLogInAndOut(t *testing.T) {
 	b.picture(t, "login")
 	logIn := func(token string) {
 		t.Helper()
+		b.arrive(t, "document.getElementById('token')?.form") // the page has been parsed
 		b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
 	}
 	logIn(token)
@@ -296,6 +297,7 @@ func TestATenantNamesTheirNamespace(t *testing.T) {
 	token := p.tenant(t, "tina")
 	b := newBrowser(t)
 	b.run(t, chromedp.Navigate(p.URL+"/login"))
+	b.arrive(t, "document.getElementById('token')?.form")
 	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
 	b.arrive(t, "location.pathname === '/' && [...document.querySelectorAll('tbody th a')].some(a => a.textContent === "+quote(p.Name("shop"))+")")
 	b.goTo(t, "#/definition?"+url.Values{"group": {"kro.run"}, "kind": {"ResourceGraphDefinition"}, "name": {p.Name("shop")}}.Encode())
