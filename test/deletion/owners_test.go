@@ -84,11 +84,23 @@ func TestForegroundDeletionKeepsTheOrder(t *testing.T) {
 	if refs := s.Get(t, suite.ConfigMap, s.NS, "x-kept").GetOwnerReferences(); len(refs) > 0 {
 		t.Errorf("the retained child has the owner references %v", refs)
 	}
+	// The garbage collector ends a deletion in the foreground at once if nothing blocks it, and the references of the
+	// children may then outlive it. A dependent of somebody else blocks it here, until all others are processed.
+	s.Apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: x-foreign
+  namespace: $NS
+  finalizers: [example.com/guard]
+  ownerReferences: [{apiVersion: %s, kind: Ordered, name: x, uid: %s, blockOwnerDeletion: true}]
+`, instance.GetAPIVersion(), instance.GetUID()))
 	setFinalizers(t, s, suite.ConfigMap, "x-second", "example.com/guard")
 	deleteWith(t, s, "Ordered", metav1.DeletePropagationForeground)
 	s.Await(t, s.Kind("Ordered"), s.NS, "x", isBlocked("x-second", report.HeldByFinalizer, "example.com/guard"))
 	s.Await(t, suite.ConfigMap, s.NS, "x-first", isOrphaned(instance)) // the garbage collector has processed it
 	setFinalizers(t, s, suite.ConfigMap, "x-second")
+	setFinalizers(t, s, suite.ConfigMap, "x-foreign")
 	s.AwaitGone(t, s.Kind("Ordered"), s.NS, "x")
 	s.AwaitGone(t, suite.ConfigMap, s.NS, "x-first")
 
