@@ -37,18 +37,18 @@ func (p Plan) Text(width int) string {
 	if len(p.Problems) > 0 {
 		b.WriteString("Problems:\n")
 		for _, one := range p.Problems {
-			Wrap(&b, "  ! ", strings.Fields(one.String()), width)
+			diag.WrapHanging(&b, "  ! ", strings.Fields(one.String()), width)
 			if one.Remedy != "" {
-				Wrap(&b, "    to do: ", strings.Fields(one.Remedy), width)
+				diag.WrapHanging(&b, "    to do: ", strings.Fields(one.Remedy), width)
 			}
 		}
 		b.WriteString("\n")
 	}
 	for _, note := range p.Notes {
-		Wrap(&b, "note: ", strings.Fields(note), width)
+		diag.WrapHanging(&b, "note: ", strings.Fields(note), width)
 	}
 	for _, sentence := range p.sentences() {
-		Wrap(&b, "", strings.Fields(sentence), width)
+		diag.WrapHanging(&b, "", strings.Fields(sentence), width)
 	}
 	return b.String()
 }
@@ -155,13 +155,13 @@ func (g *group) write(b *strings.Builder, width int) {
 		if len(g.others) > maxAlikeNames {
 			text += ", …"
 		}
-		Wrap(b, "  ", strings.Fields(text), width)
+		diag.WrapHanging(b, "  ", strings.Fields(text), width)
 	}
 	for _, o := range g.Objects {
 		writeObject(b, "  ", o, width)
 	}
 	for _, w := range g.Waits {
-		Wrap(b, "  ? ", strings.Fields(w.Node+": not known yet: it "+w.Message), width)
+		diag.WrapHanging(b, "  ? ", strings.Fields(w.Node+": not known yet: it "+w.Message), width)
 	}
 }
 
@@ -182,12 +182,12 @@ func writeObject(b *strings.Builder, indent string, o ObjectChange, width int) {
 	if o.Action == Change && len(o.Fields) == 0 {
 		text += ": only records of Espalier"
 	}
-	Wrap(b, indent+signs[o.Action]+" ", strings.Fields(text), width)
+	diag.WrapHanging(b, indent+signs[o.Action]+" ", strings.Fields(text), width)
 	for _, f := range o.Fields[:min(len(o.Fields), maxFieldLines)] {
-		Wrap(b, indent+"    ", strings.Fields(f.String()), width)
+		diag.WrapHanging(b, indent+"    ", strings.Fields(f.String()), width)
 	}
 	if more := len(o.Fields) - maxFieldLines; more > 0 {
-		Wrap(b, indent+"    ", []string{fmt.Sprintf("and %s", counted(more, "more field"))}, width)
+		diag.WrapHanging(b, indent+"    ", []string{fmt.Sprintf("and %s", counted(more, "more field"))}, width)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Text returns the plan as text, in lines of at most width characters unless a word is longer.
@@ -19,18 +19,18 @@ func (p Plan) Text(width int) string {
 	writeRefusals(&b, "Not taken over, or in need of attention:", p.Refusals, false, width)
 	writeRefusals(&b, "Problems that existed before:", p.Refusals, true, width)
 	for _, note := range p.Notes {
-		preview.Wrap(&b, "note: ", strings.Fields(note+"."), width)
+		diag.WrapHanging(&b, "note: ", strings.Fields(note+"."), width)
 	}
 	if p.Refused != "" {
-		preview.Wrap(&b, "", strings.Fields("The controllers would not start: "+p.Refused), width)
+		diag.WrapHanging(&b, "", strings.Fields("The controllers would not start: "+p.Refused), width)
 		b.WriteString("Nothing was written.\n")
 		return b.String()
 	}
 	if p.Unsettled {
-		b.WriteString("The plan is incomplete: the controllers were still busy at the timeout. Raise --wait.\n")
+		diag.WrapHanging(&b, "", strings.Fields("The plan is incomplete: the controllers were still busy at the timeout. Raise --wait."), width)
 	}
 	for _, sentence := range p.sentences() {
-		preview.Wrap(&b, "", strings.Fields(sentence), width)
+		diag.WrapHanging(&b, "", strings.Fields(sentence), width)
 	}
 	return b.String()
 }
@@ -94,7 +94,7 @@ func (g Group) write(b *strings.Builder, width int) {
 				words[i] += ","
 			}
 		}
-		preview.Wrap(b, "  ", words, width)
+		diag.WrapHanging(b, "  ", words, width)
 		b.WriteString(text)
 	}
 	b.WriteString("\n")
@@ -130,7 +130,7 @@ func (d Difference) write(b *strings.Builder, width int) {
 		if first {
 			name, first = string(d.Aspect)+":", false
 		}
-		preview.Wrap(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Fields(text), width)
+		diag.WrapHanging(b, fmt.Sprintf("    %-*s", aspectWidth, name), strings.Split(text, " "), width) // Fields would split items, too
 	}
 	for _, r := range d.Renamed {
 		line(shortenDigest(r.From) + " → " + shortenDigest(r.To))
@@ -183,9 +183,9 @@ func writeRefusals(b *strings.Builder, title string, all []Refusal, known bool, 
 		if name == "" {
 			name = "the cluster"
 		}
-		preview.Wrap(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
+		diag.WrapHanging(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
 		if r.Remedy != "" {
-			preview.Wrap(b, "    remedy: ", strings.Fields(r.Remedy), width)
+			diag.WrapHanging(b, "    remedy: ", strings.Fields(r.Remedy), width)
 		}
 	}
 	if !first {

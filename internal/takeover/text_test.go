@@ -2,9 +2,9 @@ package takeover_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -43,15 +43,24 @@ func observed(t *testing.T) []takeover.Observed {
 func TestPlanText(t *testing.T) {
 	plan := takeover.New(observed(t), map[object.Key]string{{Kind: "Function", Name: "mine"}: errors.New("connection refused").Error()})
 	plan.Notes = []string{"a webhook is left"}
-	got := plan.Text(80)
-	for line := range strings.Lines(got) {
-		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("too long: %s", line)
-		}
-	}
 	back := takeover.New(observed(t)[:4], nil)
 	back.BackTo, back.Written = "crossplane", true
-	refused := takeover.Plan{Refused: "CustomResourceDefinition x serves another version"}
-	got += "---\n" + back.Text(80) + "---\n" + refused.Text(80)
-	golden.Compare(t, "testdata/plan.txt", got)
+	refused := takeover.Plan{Refused: "CustomResourceDefinition compositeresourcedefinitions.apiextensions.crossplane.io serves another version, which another program has installed"}
+	unsettled := takeover.Plan{Unsettled: true}
+	for _, width := range []int{80, 120} {
+		got := plan.Text(width) + "---\n" + back.Text(width) + "---\n" + refused.Text(width) + "---\n" + unsettled.Text(width)
+		golden.CheckWidth(t, "the plan", got, width)
+		golden.Compare(t, fmt.Sprintf("testdata/plan-%d.txt", width), got)
+	}
+}
+
+func TestPlanTextBreaksNoNames(t *testing.T) {
+	owners := []string{"App first", "App second", "App third", "App fourth", "App fifth"}
+	changed := takeover.Object{Action: takeover.Changed, Differences: []takeover.Difference{{Aspect: takeover.Owners, Added: owners}}}
+	text := takeover.Plan{Groups: []takeover.Group{{Objects: []takeover.Object{changed}}}}.Text(40)
+	for _, name := range owners {
+		if !strings.Contains(text, name) {
+			t.Errorf("%q is broken:\n%s", name, text)
+		}
+	}
 }
