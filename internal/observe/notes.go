@@ -5,8 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// Notes returns in full the texts that a table of the given width truncates: for each row a
-// line with its name, and below it the text, wrapped to the width.
+// Text is a table of rows and, with a width other than 0, below it what the table truncates.
+func Text(rows []Row, width int) string {
+	text := Table(rows, width)
+	if notes := Notes(rows, width); len(notes) > 0 {
+		text += "\n" + strings.Join(notes, "\n") + "\n"
+	}
+	return text
+}
+
+// Notes returns in full the names and texts that a table of the given width truncates: for each
+// row a line with its name, and below it the text, wrapped to the width.
 func Notes(rows []Row, width int) []string {
 	if width <= 0 {
 		return nil
@@ -14,22 +23,38 @@ func Notes(rows []Row, width int) []string {
 	full, table := fullCells(rows, width), Cells(rows, width)
 	var out []string
 	for i, r := range rows {
-		last := len(table[i+1]) - 1
+		cells := table[i+1]
+		last := len(cells) - 1
 		text := strings.Join(strings.Fields(full[i+1][last]), " ")
-		if text == table[i+1][last] {
+		isWhole := true
+		for j, cell := range full[i+1][:last] {
+			isWhole = isWhole && strings.TrimRight(cells[j], " ") == strings.TrimRight(cell, " ")
+		}
+		if text == cells[last] && isWhole {
 			continue
 		}
 		name := strings.TrimSpace(r.Kind + " " + r.displayName())
 		if r.Reason != "" {
 			name += ": " + r.Reason
 		}
-		out = append(append(out, Truncate(name, width)), Wrap(text, "  ", width)...)
+		out = append(append(out, wrapName(name, width)...), Wrap(text, "  ", width)...)
 	}
 	return out
 }
 
+// wrapName breaks the name of a row into lines. The first is not indented, as a title.
+func wrapName(name string, width int) []string {
+	if utf8.RuneCountInString(name) <= width {
+		return []string{name}
+	}
+	lines := Wrap(name, "    ", width)
+	lines[0] = strings.TrimLeft(lines[0], " ")
+	return lines
+}
+
 // Wrap breaks a text into indented lines of at most width characters: between words, or
-// within a word that is longer than a line.
+// within a word that is longer than a line. It is for screens; other texts are wrapped by
+// package diag, which breaks no words.
 func Wrap(text, indent string, width int) []string {
 	room := max(width-utf8.RuneCountInString(indent), 1)
 	var out []string

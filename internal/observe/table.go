@@ -51,9 +51,19 @@ func fullCells(rows []Row, width int) [][]string {
 	return table
 }
 
+// leastRoom is how many characters the last column of a table has at least, if its texts are that long: the columns before it are
+// truncated for that. leastColumn is how wide those stay.
+const (
+	leastRoom   = 20
+	leastColumn = 6
+)
+
 // fit pads the cells of a table to their columns and, with a width other than 0, truncates
-// the last column.
+// the last column and, where that is not enough, the widest of the others.
 func fit(table [][]string, width int) {
+	if width > 0 {
+		truncateColumns(table, width)
+	}
 	pad(table)
 	if width <= 0 {
 		return
@@ -62,6 +72,98 @@ func fit(table [][]string, width int) {
 		last := len(line) - 1
 		line[last] = Truncate(line[last], max(width-utf8.RuneCountInString(strings.Join(line[:last], gap))-len(gap), 1))
 	}
+}
+
+// truncateColumns truncates cells before the last column, so that this one has room.
+func truncateColumns(table [][]string, width int) {
+	widths := columnWidths(table)
+	last := len(widths) - 1
+	room := width - min(widths[last], leastRoom) - len(gap)*last
+	for taken := sum(widths[:last]); taken > room; taken-- {
+		widest := 0
+		for i, w := range widths[:last] {
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= leastColumn {
+			break
+		}
+		widths[widest]--
+	}
+	for _, line := range table {
+		for i, w := range widths[:last] {
+			line[i] = cut(line[i], w)
+		}
+	}
+}
+
+// cut truncates a cell, and keeps its spaces: those of branches.
+func cut(cell string, width int) string {
+	if utf8.RuneCountInString(cell) <= width {
+		return cell
+	}
+	return string([]rune(cell)[:max(width-1, 0)]) + "…"
+}
+
+func columnWidths(table [][]string) []int {
+	widths := make([]int, len(table[0]))
+	for _, line := range table {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+// longestWord is the length of the longest word in a column.
+func longestWord(table [][]string, column int) (longest int) {
+	for _, line := range table {
+		for _, word := range strings.Fields(line[column]) {
+			longest = max(longest, utf8.RuneCountInString(word))
+		}
+	}
+	return longest
+}
+
+func sum(all []int) (total int) {
+	for _, n := range all {
+		total += n
+	}
+	return total
+}
+
+// WrapTable formats a table, a header and then lines, and shortens nothing: with a width other than 0, texts in the last column are
+// wrapped within it. Where the other columns leave no room for that, each text is below its line.
+func WrapTable(table [][]string, width int) string {
+	widths := columnWidths(table)
+	last := len(widths) - 1
+	before := sum(widths[:last]) + len(gap)*last
+	if width <= 0 || before+widths[last] <= width {
+		pad(table)
+		return lines(table)
+	}
+	var b strings.Builder
+	isBelow := before+max(min(widths[last], leastRoom), longestWord(table, last)) > width
+	if before-len(gap) <= width {
+		pad(table)
+	}
+	for _, line := range table {
+		cells, text := strings.Join(line[:last], gap), strings.Fields(line[last])
+		switch {
+		case !isBelow:
+			diag.WrapHanging(&b, cells+gap, text, width)
+			continue
+		case before-len(gap) <= width:
+			b.WriteString(strings.TrimRight(cells, " ") + "\n")
+		default:
+			diag.Wrap(&b, "", "    ", strings.Fields(cells), width)
+		}
+		if len(text) > 0 {
+			diag.WrapHanging(&b, "  ", text, width)
+		}
+	}
+	return b.String()
 }
 
 // brief is the detail or, if there is none, the reason: for narrow tables.
@@ -101,17 +203,12 @@ func Printable(text string) string {
 
 // pad widens cells to their column, except in the last column.
 func pad(table [][]string) {
-	for column := range len(table[0]) - 1 {
-		width := 0
-		for _, line := range table {
-			width = max(width, utf8.RuneCountInString(line[column]))
-		}
-		for _, line := range table {
-			line[column] += strings.Repeat(" ", width-utf8.RuneCountInString(line[column]))
-		}
-	}
-	last := len(table[0]) - 1
+	widths := columnWidths(table)
+	last := len(widths) - 1
 	for _, line := range table {
+		for i, width := range widths[:last] {
+			line[i] += strings.Repeat(" ", width-utf8.RuneCountInString(line[i]))
+		}
 		line[last] = strings.Join(strings.Fields(line[last]), " ")
 	}
 }

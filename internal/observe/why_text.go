@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
@@ -82,7 +83,7 @@ func (c cause) advice() []string {
 	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
 		return []string{"correct the instance or its definition: kubectl edit " + arguments(instance)}
 	case plan.Forbidden:
-		return []string{"grant the missing permission: espalier rbac prints the roles that a definition needs"}
+		return []string{"grant the missing permission; 'espalier rbac' prints the roles that a definition needs"}
 	case plan.NotOwned:
 		return []string{"delete or rename that object, or let the definition take it over with adopt"}
 	case plan.DriftContested, plan.FieldConflict:
@@ -106,7 +107,7 @@ func (c cause) advice() []string {
 }
 
 // Text is the explanation for people. With a width other than 0, texts are wrapped and the chain is truncated; commands are
-// neither, so that they can be copied.
+// neither, and have lines of their own, so that they can be copied.
 func (e Explanation) Text(now time.Time, width int) string {
 	t := explanationText{now: now, width: width}
 	t.paragraph("", e.Cause)
@@ -156,20 +157,7 @@ type explanationText struct {
 
 // paragraph writes a text, wrapped; its further lines are indented more.
 func (t *explanationText) paragraph(indent, text string) {
-	text = Printable(text)
-	if t.width <= 0 {
-		t.b.WriteString(indent + text + "\n")
-		return
-	}
-	for i, line := range Wrap(text, indent+"  ", t.width) {
-		line = line[len(indent)+2:]
-		if i == 0 {
-			line = indent + line
-		} else { // a bullet is not repeated
-			line = strings.Repeat(" ", len(indent)+2) + line
-		}
-		t.b.WriteString(line + "\n")
-	}
+	diag.Wrap(&t.b, indent, indent+"  ", strings.Fields(Printable(text)), t.width)
 }
 
 func (t *explanationText) advice(title, bullet string, all []string) {
@@ -177,7 +165,7 @@ func (t *explanationText) advice(title, bullet string, all []string) {
 		t.b.WriteString(title)
 	}
 	for _, text := range all {
-		t.b.WriteString(bullet + Printable(text) + "\n")
+		diag.WrapAdvice(&t.b, bullet, Printable(text), t.width)
 	}
 }
 

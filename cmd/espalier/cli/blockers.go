@@ -50,7 +50,7 @@ func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error 
 	shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	now := time.Now()
 	found := observe.FindBlockers(observe.Build(state, now))
-	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now)); err != nil {
+	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
 	if len(found.Blockers) > 0 {

@@ -109,11 +109,11 @@ func (c *deletionWatch) result(to io.Writer, title string, limit time.Duration, 
 	switch {
 	case c.gone:
 		fmt.Fprintln(to, title+" is gone")
-		fmt.Fprint(to, observe.LeftBehindText(c.last.leftBehind, now))
+		fmt.Fprint(to, observe.LeftBehindText(c.last.leftBehind, now, widthOf(to)))
 		return nil
 	case errors.Is(err, errTimeout) && c.last.cluster.Root != nil:
 		found := observe.FindBlockers(observe.Build(c.last.cluster, now))
-		fmt.Fprint(to, "\n"+found.Text(now))
+		fmt.Fprint(to, "\n"+found.Text(now, widthOf(to)))
 		if len(found.Blockers) > 0 {
 			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, counted(len(found.Blockers), "object is", "objects are")+" blocking it")}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,12 +98,7 @@ func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, out
 		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no objects found: %s\n", of)
 		return err
 	}
-	width := widthOf(to)
-	text := observe.Table(rows, width)
-	if notes := observe.Notes(rows, width); len(notes) > 0 {
-		text += "\n" + strings.Join(notes, "\n") + "\n"
-	}
-	_, err := io.WriteString(to, text)
+	_, err := io.WriteString(to, observe.Text(rows, widthOf(to)))
 	return err
 }
 
