@@ -169,9 +169,5 @@ func printPlan(to io.Writer, plan preview.Plan, format outputFlag) error {
 		_, err := io.WriteString(to, plan.Markdown())
 		return err
 	}
-	width := widthOf(to)
-	if width <= 0 {
-		width = maxPlanWidth
-	}
-	return format.printText(to, plan, plan.Text(width))
+	return format.printText(to, plan, plan.Text(planWidthOf(to)))
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -21,7 +22,8 @@ func terminal(to io.Writer) (*os.File, bool) {
 	return file, true
 }
 
-// widthOf is the width of the terminal that output goes to; 0 if it is not a terminal.
+// widthOf is the width of the terminal that output goes to, to which every verb wraps its text; 0 if it is not a terminal: what other
+// programs read is not wrapped.
 func widthOf(to io.Writer) int {
 	file, ok := to.(*os.File)
 	if !ok {
@@ -33,6 +35,12 @@ func widthOf(to io.Writer) int {
 	}
 	return max(width, 0)
 }
+
+// filedPlanWidth is the width of a plan that is not printed on a terminal: those are kept in files and comments, for people.
+const filedPlanWidth = 80
+
+// planWidthOf is the width of a plan on the given output.
+func planWidthOf(to io.Writer) int { return cmp.Or(widthOf(to), filedPlanWidth) }
 
 // screenModel is a model that fills the screen while it runs, and prints its last state after.
 type screenModel interface {

@@ -155,12 +155,5 @@ func (f *takeoverFlags) release(cmd *cobra.Command, config *rest.Config) error {
 }
 
 func (f *takeoverFlags) print(to io.Writer, plan takeover.Plan) error {
-	width := widthOf(to)
-	if width <= 0 || width > maxPlanWidth {
-		width = maxPlanWidth
-	}
-	return f.output.printText(to, plan, plan.Text(width))
+	return f.output.printText(to, plan, plan.Text(planWidthOf(to)))
 }
-
-// maxPlanWidth is the greatest width of a plan, in characters.
-const maxPlanWidth = 80
