@@ -28,18 +28,37 @@ func WrapHanging(b *strings.Builder, prefix string, words []string, width int) {
 	Wrap(b, prefix, strings.Repeat(" ", utf8.RuneCountInString(prefix)), words, width)
 }
 
-// WrapAdvice is WrapHanging for what a person can do. If it ends with a command of kubectl or espalier and does not fit on one line, the
-// command has a line of its own, and is never wrapped, so that it can be copied.
+// WrapAdvice is WrapHanging for what a person can do. Where it does not fit on one line, a command of kubectl or espalier, at its end or
+// at its beginning up to a semicolon, has a line of its own, and is never wrapped, so that it can be copied.
 func WrapAdvice(b *strings.Builder, bullet, text string, width int) {
 	words := strings.Fields(text)
 	text = strings.Join(words, " ")
-	command := max(strings.LastIndex(text, ": kubectl "), strings.LastIndex(text, ": espalier "))
-	if command < 0 || width <= 0 || utf8.RuneCountInString(bullet+text) <= width {
+	if width <= 0 || utf8.RuneCountInString(bullet+text) <= width {
 		WrapHanging(b, bullet, words, width)
 		return
 	}
-	WrapHanging(b, bullet, strings.Fields(text[:command+1]), width)
-	b.WriteString(strings.Repeat(" ", utf8.RuneCountInString(bullet)) + text[command+2:] + "\n")
+	indent := strings.Repeat(" ", utf8.RuneCountInString(bullet))
+	if isCommand(text) {
+		command, rest, _ := strings.Cut(text, "; ")
+		b.WriteString(bullet + command)
+		if rest != "" {
+			b.WriteString(";\n")
+			WrapAdvice(b, indent, rest, width)
+			return
+		}
+		b.WriteString("\n")
+		return
+	}
+	if at := max(strings.LastIndex(text, ": kubectl "), strings.LastIndex(text, ": espalier ")); at >= 0 {
+		WrapHanging(b, bullet, strings.Fields(text[:at+1]), width)
+		b.WriteString(indent + text[at+2:] + "\n")
+		return
+	}
+	WrapHanging(b, bullet, words, width)
+}
+
+func isCommand(text string) bool {
+	return strings.HasPrefix(text, "kubectl ") || strings.HasPrefix(text, "espalier ")
 }
 
 // WrapLines wraps the lines of a text that are longer than width, a width of 0 meaning no limit. What follows the first line of one is

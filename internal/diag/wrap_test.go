@@ -23,6 +23,8 @@ func TestWrapAdvice(t *testing.T) {
 		"A command that does not fit has a line":    {text, 40, "- to let it go:\n  kubectl annotate pool blue -n prod example.org/release=data\n"},
 		"Words before a command are wrapped":        {"remove what nobody needs any more: espalier delete pool blue", 24, "- remove what nobody\n  needs any more:\n  espalier delete pool blue\n"},
 		"Text without a command is wrapped":         {"the provider must delete: it is slow", 20, "- the provider must\n  delete: it is slow\n"},
+		"A command at the beginning is not wrapped": {"kubectl describe pods -n prod; then restart what is not ready", 20, "- kubectl describe pods -n prod;\n  then restart what\n  is not ready\n"},
+		"Nor is a command alone":                    {"kubectl describe pods -n prod", 20, "- kubectl describe pods -n prod\n"},
 		"A command may have colons in its argument": {"see it: espalier aws types 'AWS::EC2::VPC: it'", 20, "- see it:\n  espalier aws types 'AWS::EC2::VPC: it'\n"},
 	}
 	for name, tc := range cases {

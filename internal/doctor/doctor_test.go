@@ -2,11 +2,9 @@ package doctor_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
-	"unicode/utf8"
-
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -28,16 +26,11 @@ func TestGoldens(t *testing.T) {
 				t.Errorf("%v has no remedy", f)
 			}
 		}
-		for name, width := range map[string]int{"80.txt": 80, "120.txt": 120} {
-			table, _, _ := strings.Cut(doctor.Text(found, width), "\n\n")
-			for line := range strings.Lines(table) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
-					t.Errorf("%s: %d columns: %s", name, n, line)
-				}
-			}
+		for _, width := range []int{80, 120} {
+			text := doctor.Text(found, width)
+			a.Record(fmt.Sprintf("%d.txt", width), text)
+			golden.CheckWidth(t, a.Name, text, width)
 		}
-		a.Record("80.txt", doctor.Text(found, 80))
-		a.Record("120.txt", doctor.Text(found, 120))
 		raw, err := json.MarshalIndent(found, "", "  ")
 		if err != nil {
 			t.Fatal(err)

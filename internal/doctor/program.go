@@ -84,7 +84,7 @@ func (e *examination) crds() {
 		o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: s.Wanted.GetName()}
 		switch s.Action {
 		case install.Create:
-			e.add(Problem, "crds", o, "start the controllers, which install it: espalier run --check shows what they would do", "it is not installed")
+			e.add(Problem, "crds", o, "start the controllers, which install it; 'espalier run --check' shows what they would do", "it is not installed")
 		case install.Update:
 			e.add(Warning, "crds", o, "start controllers of this version, which update it", "it is of another version of Espalier")
 		case install.Refused:

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -9,7 +8,7 @@ import (
 )
 
 // Text formats findings as a table, and below it what to do about each that is not ok. With a width other than 0, the last column of the
-// table is truncated to fit; the messages below are complete.
+// table is truncated to fit; the messages below are complete, and wrapped.
 func Text(all []Finding, width int) string {
 	table := [][]string{{"SEVERITY", "CHECK", "OBJECT", "FINDING"}}
 	for _, f := range all {
@@ -48,7 +47,10 @@ func Text(all []Finding, width int) string {
 		if title == "" {
 			title = f.Check
 		}
-		fmt.Fprintf(&b, "\n%s\n  %s\n  - %s\n", printable(title), printable(f.Message), printable(f.Remedy))
+		b.WriteString("\n")
+		diag.Wrap(&b, "", "  ", strings.Fields(printable(title)), width)
+		diag.Wrap(&b, "  ", "  ", strings.Fields(printable(f.Message)), width)
+		diag.WrapAdvice(&b, "  - ", printable(f.Remedy), width)
 	}
 	return b.String()
 }
