@@ -2,6 +2,7 @@ package observe
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -20,24 +21,37 @@ func Notes(rows []Row, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	full, table := fullCells(rows, width), Cells(rows, width)
-	var out []string
-	for i, r := range rows {
-		cells := table[i+1]
+	return notes(fullCells(rows, width), Cells(rows, width), width, func(i int) string {
+		name := strings.TrimSpace(rows[i].Kind + " " + rows[i].displayName())
+		if rows[i].Reason != "" {
+			name += ": " + rows[i].Reason
+		}
+		return name
+	})
+}
+
+// BlockerNotes are those of a table of blockers.
+func BlockerNotes(blockers []BlockedObject, now time.Time, width int) []string {
+	if width <= 0 {
+		return nil
+	}
+	return notes(blockerTable(blockers, now), BlockerCells(blockers, now, width), width, func(i int) string {
+		return Printable(blockers[i].Object.String() + ": " + string(blockers[i].Reason))
+	})
+}
+
+// notes compares a table with what is left of it at the given width. Name is that of the line with an index, without the header.
+func notes(full, table [][]string, width int, name func(int) string) (out []string) {
+	for i, cells := range table[1:] {
 		last := len(cells) - 1
 		text := strings.Join(strings.Fields(full[i+1][last]), " ")
-		isWhole := true
+		isWhole := text == cells[last]
 		for j, cell := range full[i+1][:last] {
 			isWhole = isWhole && strings.TrimRight(cells[j], " ") == strings.TrimRight(cell, " ")
 		}
-		if text == cells[last] && isWhole {
-			continue
+		if !isWhole {
+			out = append(append(out, wrapName(name(i), width)...), Wrap(text, "  ", width)...)
 		}
-		name := strings.TrimSpace(r.Kind + " " + r.displayName())
-		if r.Reason != "" {
-			name += ": " + r.Reason
-		}
-		out = append(append(out, wrapName(name, width)...), Wrap(text, "  ", width)...)
 	}
 	return out
 }

@@ -3,11 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -86,16 +84,14 @@ func requirePatterns(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// columns writes lines of cells.
-func columns(to io.Writer, lines [][]string) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+// columns formats lines of cells, the first of them titles, for a terminal of the given width; a width of 0 means no limit.
+func columns(lines [][]string, width int) string {
 	for _, cells := range lines {
 		for i, cell := range cells {
 			cells[i] = observe.Printable(cell)
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	return w.Flush()
+	return observe.WrapTable(lines, width)
 }
 
 // errNotInstalled is returned where the cluster has no kind ResourceTypeActivation.

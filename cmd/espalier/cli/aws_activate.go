@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,7 +197,7 @@ func (f *activateFlags) follow(cmd *cobra.Command, in activations, stored *v1alp
 		}
 		if last.Done || last.Failed != "" || a.Status.ObservedGeneration >= a.Generation {
 			for _, line := range stateLines(a, printed) {
-				fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(strings.ReplaceAll(line, "\t", "  ")))
+				fmt.Fprintln(prose(cmd.OutOrStdout()), diag.Printable(strings.ReplaceAll(line, "\t", "  ")))
 			}
 		}
 		if last.Done {
@@ -281,11 +280,11 @@ func newAWSActivations() *cobra.Command {
 				return err
 			}
 			if len(all) == 0 && output == tableOutput {
-				fmt.Fprintln(cmd.ErrOrStderr(), "espalier: no resource type is activated; 'espalier aws activate' activates some")
+				fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: no resource type is activated; 'espalier aws activate' activates some")
 				return nil
 			}
 			rows := activationRows(all)
-			return output.print(cmd.OutOrStdout(), rows, func() error { return activationsTable(cmd.OutOrStdout(), rows) })
+			return output.printText(cmd.OutOrStdout(), rows, activationsTable(rows, widthOf(cmd.OutOrStdout())))
 		},
 	}
 	where.add(cmd)
@@ -320,17 +319,26 @@ func activationRows(all []v1alpha1.ResourceTypeActivation) []activationRow {
 	return out
 }
 
-func activationsTable(to io.Writer, rows []activationRow) error {
-	lines := [][]string{{"ACTIVATION", "TYPE", "KIND", "STATE", "MESSAGE"}}
+// activationsTable formats activations for a terminal of the given width, without the kinds of their types if that is narrow.
+func activationsTable(rows []activationRow, width int) string {
+	wide := [][]string{{"ACTIVATION", "TYPE", "KIND", "STATE", "MESSAGE"}}
 	for _, r := range rows {
 		for _, t := range r.States {
-			lines = append(lines, []string{r.Name, t.Type, t.Kind, string(t.State), t.Message})
+			wide = append(wide, []string{r.Name, t.Type, t.Kind, string(t.State), t.Message})
 		}
 		summary := fmt.Sprintf("%d of %d kinds served", r.Served, r.Kinds)
 		if r.Ready != "True" {
 			summary += "; " + r.Ready
 		}
-		lines = append(lines, []string{r.Name, "", "", "", summary})
+		wide = append(wide, []string{r.Name, "", "", "", summary})
 	}
-	return columns(to, lines)
+	const kind = 2
+	narrow := make([][]string, len(wide))
+	for i, cells := range wide {
+		narrow[i] = slices.Delete(slices.Clone(cells), kind, kind+1)
+	}
+	if text := columns(wide, 0); fits(text, width) {
+		return text
+	}
+	return columns(narrow, width)
 }

@@ -181,7 +181,7 @@ func importAWS(cmd *cobra.Command, account aws.Config, flags awsImportFlags, typ
 		fmt.Fprint(cmd.OutOrStdout(), map[bool]string{true: "---\n"}[i > 0], string(text))
 	}
 	for _, note := range slices.Concat(notes, result.Notes) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: "+diag.Printable(note))
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: "+diag.Printable(note))
 	}
 	return nil
 }

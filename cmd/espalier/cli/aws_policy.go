@@ -63,7 +63,7 @@ func newAWSPolicy() *cobra.Command {
 				return err
 			}
 			for _, note := range policies.Notes {
-				fmt.Fprintln(cmd.ErrOrStderr(), "espalier: "+note)
+				fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: "+note)
 			}
 			return nil
 		},
@@ -133,7 +133,7 @@ func (f *activatedFlags) typesOf(cmd *cobra.Command, patterns []string) ([]strin
 	}
 	names, notes := activatedTypes(all, f.onDemand)
 	for _, note := range notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: "+note)
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: "+note)
 	}
 	if len(names) == 0 {
 		return nil, errors.New("no resource type is activated; name types, such as AWS::EC2::VPC")

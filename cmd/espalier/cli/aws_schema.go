@@ -20,7 +20,7 @@ func newAWSSchema() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := catalog.Schemas()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d resource types, taken from AWS on %s: %s %s, sha256 %s\n", len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
+			_, err := fmt.Fprintf(prose(cmd.OutOrStdout()), "%d resource types, taken from AWS on %s: %s %s, sha256 %s\n", len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
 			return err
 		},
 	}
@@ -99,10 +99,10 @@ func updateSchemas(cmd *cobra.Command, flags awsSchemaFlags) error {
 		return err
 	}
 	for _, line := range lines {
-		fmt.Fprintln(cmd.OutOrStdout(), line)
+		fmt.Fprintln(prose(cmd.OutOrStdout()), line)
 	}
 	s := catalog.Schemas()
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s: %d resource types, taken from AWS on %s: %s %s, sha256 %s\n", flags.output, len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
+	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s: %d resource types, taken from AWS on %s: %s %s, sha256 %s\n", flags.output, len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ func newAWSTypes() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.print(cmd.OutOrStdout(), rows, func() error { return typesTable(cmd.OutOrStdout(), rows) })
+			return output.printText(cmd.OutOrStdout(), rows, typesTable(rows, widthOf(cmd.OutOrStdout())))
 		},
 	}
 	output.add(cmd)
@@ -106,11 +105,18 @@ func typeRows(names []string) ([]typeRow, error) {
 	return out, nil
 }
 
-func typesTable(to io.Writer, rows []typeRow) error {
-	lines := [][]string{{"TYPE", "KIND", "GROUP", "UPDATE", "LIST", "TAGS", "REGIONS", "IDENTIFIER"}}
+// typesTable formats types for a terminal of the given width, with kinds and identifiers below their types if that is narrow.
+func typesTable(rows []typeRow, width int) string {
+	wide := [][]string{{"TYPE", "KIND", "GROUP", "UPDATE", "LIST", "TAGS", "REGIONS", "IDENTIFIER"}}
+	narrow := [][]string{{"TYPE", "UPDATE", "LIST", "TAGS", "REGIONS", "KIND AND IDENTIFIER"}}
 	word := map[bool]string{true: "yes", false: "no"}
 	for _, r := range rows {
-		lines = append(lines, []string{r.Type, r.Kind, r.Group, word[r.Updatable], word[r.Listable], word[r.Taggable], strconv.Itoa(r.Regions), r.Identifier})
+		handlers := []string{word[r.Updatable], word[r.Listable], word[r.Taggable], strconv.Itoa(r.Regions)}
+		wide = append(wide, slices.Concat([]string{r.Type, r.Kind, r.Group}, handlers, []string{r.Identifier}))
+		narrow = append(narrow, slices.Concat([]string{r.Type}, handlers, []string{r.Kind + "." + r.Group + " by " + r.Identifier}))
 	}
-	return columns(to, lines)
+	if text := columns(wide, 0); fits(text, width) {
+		return text
+	}
+	return columns(narrow, width)
 }

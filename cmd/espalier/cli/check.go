@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/serving/install"
@@ -19,7 +19,7 @@ func checkRun(cmd *cobra.Command, options server.ManagerOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), checkText(found)); err != nil {
+	if _, err := io.WriteString(cmd.OutOrStdout(), checkText(found, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
 	if found.Refused != nil {
@@ -28,26 +28,20 @@ func checkRun(cmd *cobra.Command, options server.ManagerOptions) error {
 	return nil
 }
 
-// checkText formats findings.
-func checkText(found server.Findings) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACTION\tCUSTOMRESOURCEDEFINITION\tDETAIL")
+// checkText formats findings for a terminal of the given width; a width of 0 means no limit.
+func checkText(found server.Findings, width int) string {
+	table := [][]string{{"ACTION", "CUSTOMRESOURCEDEFINITION", "DETAIL"}}
 	for _, s := range found.Installs {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Action, s.Wanted.GetName(), observe.Printable(installDetail(s)))
+		table = append(table, []string{string(s.Action), s.Wanted.GetName(), observe.Printable(installDetail(s))})
 	}
-	_ = w.Flush() // a strings.Builder never fails
-	var out strings.Builder
-	for line := range strings.Lines(b.String()) {
-		out.WriteString(strings.TrimRight(line, " \n") + "\n") // removes the padding at the ends of lines
-	}
+	text := ""
 	for _, note := range found.Notes {
-		out.WriteString("note: " + note + ".\n")
+		text += "note: " + note + ".\n"
 	}
 	if found.Refused == nil {
-		out.WriteString("The controllers would start. Nothing was changed.\n")
+		text += "The controllers would start. Nothing was changed.\n"
 	}
-	return out.String()
+	return observe.WrapTable(table, width) + diag.WrapLines(text, width)
 }
 
 // installDetail is what is missing in a CustomResourceDefinition that another program has

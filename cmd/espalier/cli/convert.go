@@ -91,7 +91,7 @@ func (f *convertFlags) run(cmd *cobra.Command) error {
 	}
 	var problems []string
 	if lost := lossText(chosen, result); f.allowLoss {
-		fmt.Fprint(cmd.ErrOrStderr(), lost)
+		fmt.Fprint(prose(cmd.ErrOrStderr()), lost)
 	} else if lost != "" {
 		problems = append(problems, lost)
 	}
@@ -200,7 +200,7 @@ func (f *convertFlags) compare(cmd *cobra.Command, from convertible, others []si
 		summary += fmt.Sprintf(", of which %d fail with both", found.Failed)
 	}
 	if len(found.Differences) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "the same result for "+summary)
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "the same result for "+summary)
 		return "", nil
 	}
 	var b strings.Builder

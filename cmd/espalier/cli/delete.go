@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -104,7 +105,7 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(cmd.OutOrStdout(), request.message(root, gone, time.Now()))
+	fmt.Fprint(cmd.OutOrStdout(), request.message(root, gone, time.Now(), widthOf(cmd.OutOrStdout())))
 	return nil
 }
 
@@ -133,16 +134,16 @@ func (r *deletionRequest) send(ctx context.Context) (gone bool, err error) {
 	return false, fmt.Errorf("delete %s: %w", r.target, err)
 }
 
-// message says that the deletion was requested, and names the next commands.
-func (r *deletionRequest) message(root *unstructured.Unstructured, gone bool, now time.Time) string {
+// message says that the deletion was requested, wrapped to a width other than 0, and names the next commands, which can be copied.
+func (r *deletionRequest) message(root *unstructured.Unstructured, gone bool, now time.Time, width int) string {
 	if gone {
-		return fmt.Sprintf("%s is already gone\n", r.target)
+		return diag.WrapLines(fmt.Sprintf("%s is already gone\n", r.target), width)
 	}
 	text := fmt.Sprintf("deletion of %s requested\n", r.target)
 	if since := root.GetDeletionTimestamp(); since != nil {
 		text = fmt.Sprintf("%s is already being deleted; started %s ago\n", r.target, observe.Age(now.Sub(since.Time)))
 	}
 	where := observe.Arguments(root)
-	return text + "to follow it:            espalier tree " + where + " --watch\n" +
+	return diag.WrapLines(text, width) + "to follow it:            espalier tree " + where + " --watch\n" +
 		"to see what blocks it:   espalier blockers " + where + "\n"
 }

@@ -20,8 +20,8 @@ func showDeletion(ctx context.Context, to io.Writer, title string, output output
 	case ok:
 		return deletionScreen(ctx, screen, title, run)
 	}
-	fmt.Fprintf(to, "Deleting %s; the deletion goes on if you interrupt this\n\n", title)
-	lines := deletionLines{to: to}
+	fmt.Fprintf(prose(to), "Deleting %s; the deletion goes on if you interrupt this\n\n", title)
+	lines := deletionLines{to: to, tree: treePrinter{width: widthOf(to)}}
 	return run(ctx, lines.print)
 }
 
@@ -63,7 +63,7 @@ func (l *deletionLines) print(m deletionState) error {
 		l.progress = m.progress
 		text += fmt.Sprintf("%s  %s\n", now.Format(clock), m.progress.Text(l.policy))
 	}
-	_, err := io.WriteString(l.to, text)
+	_, err := io.WriteString(prose(l.to), text)
 	return err
 }
 

@@ -108,7 +108,7 @@ func (c *deletionWatch) result(to io.Writer, title string, limit time.Duration, 
 	now := time.Now()
 	switch {
 	case c.gone:
-		fmt.Fprintln(to, title+" is gone")
+		fmt.Fprintln(prose(to), title+" is gone")
 		fmt.Fprint(to, observe.LeftBehindText(c.last.leftBehind, now, widthOf(to)))
 		return nil
 	case errors.Is(err, errTimeout) && c.last.cluster.Root != nil:

@@ -104,5 +104,5 @@ func randomID() string { return strings.ToLower(rand.Text()[:12]) }
 
 // lineLogger returns a function that prints progress line by line.
 func lineLogger(w io.Writer) func(format string, args ...any) {
-	return func(format string, args ...any) { fmt.Fprintln(w, diag.Printable(fmt.Sprintf(format, args...))) }
+	return func(format string, args ...any) { fmt.Fprintln(prose(w), diag.Printable(fmt.Sprintf(format, args...))) }
 }

@@ -56,7 +56,7 @@ func (f *gatherFlags) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	for _, note := range record.Notes {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note: "+note)
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "note: "+note)
 	}
 	if f.output == "-" {
 		return record.Write(cmd.OutOrStdout(), time.Now())
@@ -71,7 +71,7 @@ func (f *gatherFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s to %s\n", counted(len(record.Objects), "object", "objects"), f.output)
+	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s to %s\n", counted(len(record.Objects), "object", "objects"), f.output)
 	return nil
 }
 

@@ -22,6 +22,11 @@ func (i instance) printHolds(ctx context.Context, w io.Writer) {
 	}
 	for _, h := range list.Items {
 		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
-		fmt.Fprintf(w, "note: the controllers are suspended by Hold %s: %s\n", h.GetName(), cmp.Or(observe.Printable(reason), "no reason given"))
+		fmt.Fprint(prose(w), holdNote(h.GetName(), reason))
 	}
+}
+
+// holdNote says that a Hold suspends the controllers.
+func holdNote(name, reason string) string {
+	return fmt.Sprintf("note: the controllers are suspended by Hold %s: %s\n", name, cmp.Or(observe.Printable(reason), "no reason given"))
 }

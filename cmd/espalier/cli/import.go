@@ -84,7 +84,7 @@ func restore(cmd *cobra.Command, flags importFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	show := func(step backup.Step) { fmt.Fprintln(cmd.OutOrStdout(), diag.Printable(step.String())) }
+	show := func(step backup.Step) { fmt.Fprintln(prose(cmd.OutOrStdout()), diag.Printable(step.String())) }
 	i := &backup.Import{
 		Cluster: to, File: file, AllowedAccounts: flags.accounts, Holder: holder(), Patience: flags.wait,
 		Progress: lineLogger(cmd.ErrOrStderr()), Done: show,

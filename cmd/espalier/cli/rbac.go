@@ -96,7 +96,7 @@ func printRBAC(cmd *cobra.Command, flags rbacFlags, args []string) error {
 		return err
 	}
 	if len(controllers) == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
+		fmt.Fprintln(prose(cmd.ErrOrStderr()), "espalier: printed no binding for the controllers, because their account is unknown; set --serviceaccount NAMESPACE:NAME or --user NAME")
 	}
 	for i, object := range objects {
 		text, err := yaml.Marshal(object)
@@ -158,7 +158,7 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 		return nil, nil, err
 	}
 	for _, gvk := range permissions.UnresolvedKinds {
-		fmt.Fprintf(cmd.ErrOrStderr(), "espalier: no matches for kind %q in version %q; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "espalier: no matches for kind %q in version %q; its permissions are left out\n", gvk.Kind, gvk.GroupVersion())
 	}
 	return rolesFor(d, permissions, controllers), controllers, nil
 }

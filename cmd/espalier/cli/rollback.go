@@ -109,7 +109,7 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	if _, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"}); err != nil {
 		return fmt.Errorf("annotate %s %s: %w", kind, name, err)
 	}
-	fmt.Fprintf(out, "%s %s %s\n", kind, name, plan)
+	fmt.Fprint(prose(out), plan.sentence(kind, name))
 	return nil
 }
 
@@ -191,6 +191,11 @@ func (t rollbackPlan) patch(uid types.UID) map[string]any {
 		annotations[v1alpha1.RollbackFromAnnotation] = strconv.FormatInt(t.From, 10)
 	}
 	return map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}}
+}
+
+// sentence says what the plan does to a definition.
+func (t rollbackPlan) sentence(kind, name string) string {
+	return fmt.Sprintf("%s %s %s\n", kind, name, t)
 }
 
 // String describes the plan as the predicate of a sentence about the definition.

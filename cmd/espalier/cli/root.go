@@ -43,7 +43,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if message := err.Error(); message != "" {
-		fmt.Fprintf(stderr, "espalier: %s\n", diag.TruncateLines(message, maxPrintedError))
+		fmt.Fprintf(prose(stderr), "espalier: %s\n", diag.TruncateLines(message, maxPrintedError))
 	}
 	code := codeOf(err)
 	if code == exitUsage {

@@ -3,13 +3,14 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/colorprofile"
 	"golang.org/x/term"
 )
 
@@ -54,6 +55,7 @@ type screenModel interface {
 func runScreen(ctx context.Context, screen *os.File, model screenModel, feed func(ctx context.Context, send func(tea.Msg))) error {
 	options := []tea.ProgramOption{
 		tea.WithOutput(screen),
+		tea.WithEnvironment(colourEnvironment()),
 		tea.WithoutSignalHandler(), // signals end the context
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
@@ -72,9 +74,24 @@ func runScreen(ctx context.Context, screen *os.File, model screenModel, feed fun
 	stop()
 	<-fed
 	if m, ok := final.(screenModel); ok {
-		_, _ = lipgloss.Fprintln(screen, m.last()) // in the colours of the terminal
+		_ = printColoured(screen, m.last())
 	}
 	return err
+}
+
+// printColoured prints a text in the colours that the terminal has.
+func printColoured(screen *os.File, text string) error {
+	_, err := fmt.Fprintln(colorprofile.NewWriter(screen, colourEnvironment()), text)
+	return err
+}
+
+// colourEnvironment is the environment, with any value of NO_COLOR as one that the libraries know.
+func colourEnvironment() []string {
+	environment := os.Environ()
+	if os.Getenv("NO_COLOR") != "" {
+		environment = append(environment, "NO_COLOR=1")
+	}
+	return environment
 }
 
 // fullScreen returns a view of lines that fills the screen.

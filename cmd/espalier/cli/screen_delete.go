@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -59,19 +60,26 @@ func (m deleteModel) last() string { return strings.Join(m.lines(0), "\n") }
 
 // lines draws everything in the given height; 0 means no limit.
 func (m deleteModel) lines(height int) []string {
-	lines := []string{bold.Render("Deleting "+m.title) + faint.Render("  "+observe.Age(time.Since(m.begun))), m.bar()}
+	age := "  " + observe.Age(time.Since(m.begun))
+	title := "Deleting " + m.title
+	if m.width > 0 {
+		title = observe.Truncate(title, max(m.width-1-utf8.RuneCountInString(age), 1))
+	}
+	lines := []string{bold.Render(title) + faint.Render(age), m.bar()}
 	if m.gone || m.cluster.Root == nil {
 		return lines
 	}
 	now := time.Now()
 	tree := observe.Build(m.cluster, now)
-	blockers := drawBlockers(observe.FindBlockers(tree).Blockers, now, m.width, height/3)
+	found := observe.FindBlockers(tree).Blockers
+	blockers := drawBlockers(found, now, m.width, height/3)
 	room := 0
 	if height > 0 {
 		room = max(height-len(lines)-len(blockers)-1, 4)
 	}
 	lines = append(append(lines, ""), drawRows(observe.Rows(tree, now), m.width, room)...)
-	return append(lines, blockers...)
+	lines = append(lines, blockers...)
+	return append(lines, drawNotes(observe.BlockerNotes(found, now, max(m.width-1, 0)), height, len(lines))...)
 }
 
 // bar draws the progress as a bar and as text.
@@ -83,7 +91,7 @@ func (m deleteModel) bar() string {
 	}
 	width := widest
 	if m.width > 0 {
-		width = min(max(m.width-len(text)-3, 0), widest)
+		width = min(max(m.width-utf8.RuneCountInString(text)-3, 0), widest)
 	}
 	full := width * m.progress.Percent / 100
 	return ready.Render(strings.Repeat("█", full)) + faint.Render(strings.Repeat("░", width-full)) + "  " + text

@@ -39,8 +39,7 @@ func drawRows(rows []observe.Row, width, height int) []string {
 
 // drawNotes renders the texts that the table truncates, below an empty line, as far as they fit
 // below the lines that are drawn already; a height of 0 means no limit.
-func drawNotes(rows []observe.Row, width, height, drawn int) []string {
-	notes := observe.Notes(rows, max(width-1, 0))
+func drawNotes(notes []string, height, drawn int) []string {
 	room := len(notes)
 	if height > 0 {
 		room = height - drawn - 1
@@ -68,11 +67,14 @@ func drawRow(r observe.Row, titles, cells []string) string {
 	for i, cell := range cells {
 		switch title := titles[i]; {
 		case title == observe.KindColumn:
-			rest := strings.TrimPrefix(cell, r.Branch)
+			branch, rest := "", cell
+			if kind, ok := strings.CutPrefix(cell, r.Branch); ok { // unless the branch itself is truncated
+				branch, rest = r.Branch, kind
+			}
 			if !r.Exists {
 				rest = faint.Render(rest)
 			}
-			out[i] = faint.Render(r.Branch) + rest
+			out[i] = faint.Render(branch) + rest
 		case title == observe.ReadyColumn, title == observe.ReasonColumn:
 			out[i] = tone.Render(cell)
 		case title == observe.AgeColumn, title == observe.NamespaceColumn, title == observe.DetailColumn && !r.NeedsAction:

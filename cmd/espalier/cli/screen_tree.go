@@ -70,5 +70,5 @@ func (m treeModel) lines(height int) []string {
 		return []string{faint.Render("no objects found: " + m.title)}
 	}
 	lines := drawRows(rows, m.width, height)
-	return append(lines, drawNotes(rows, m.width, height, len(lines))...)
+	return append(lines, drawNotes(observe.Notes(rows, max(m.width-1, 0)), height, len(lines))...)
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/deftest"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/workspace"
 )
@@ -154,7 +155,7 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 	if len(found.Findings) > 0 {
 		return fmt.Errorf("%s in %s", counted(len(found.Findings), "problem", "problems"), summary)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "no problems in "+summary)
+	fmt.Fprintln(prose(cmd.ErrOrStderr()), "no problems in "+summary)
 	return nil
 }
 
@@ -255,23 +256,41 @@ func (f *testFlags) compare(t *definitionTest, test *deftest.Test, results []ser
 	return errors.New("the result is another:\n" + udiff.Unified(filepath.Base(path), "result", want, b.String()))
 }
 
+// testsText is the results of tests for a terminal of the given width; a width of 0 means no limit. Comparisons of files are not wrapped.
+func testsText(tests []*definitionTest, width int) string {
+	var b strings.Builder
+	line := func(prefix, format string, args ...any) {
+		diag.WrapHanging(&b, prefix, strings.Fields(fmt.Sprintf(format, args...)), width)
+	}
+	for _, t := range tests {
+		if len(t.report.Failures) == 0 {
+			line("ok    ", "%s: %s (%s)", t.path, t.report.Name, counted(t.steps, "step", "steps"))
+			continue
+		}
+		line("FAIL  ", "%s: %s", t.path, t.report.Name)
+		for _, failure := range t.report.Failures {
+			message, comparison, _ := strings.Cut(failure.Message, "\n")
+			line("      ", "%s: %s", failure.Step, message)
+			if comparison != "" {
+				b.WriteString("      " + strings.ReplaceAll(comparison, "\n", "\n      ") + "\n")
+			}
+		}
+	}
+	return b.String()
+}
+
 // print prints the results and the coverage, and writes the report.
 func (f *testFlags) print(to io.Writer, tests []*definitionTest) error {
 	failed := 0
 	reports := make([]deftest.Report, len(tests))
 	for i, t := range tests {
 		reports[i] = t.report
-		if len(t.report.Failures) == 0 {
-			fmt.Fprintf(to, "ok    %s: %s (%s)\n", t.path, t.report.Name, counted(t.steps, "step", "steps"))
-			continue
-		}
-		failed++
-		fmt.Fprintf(to, "FAIL  %s: %s\n", t.path, t.report.Name)
-		for _, failure := range t.report.Failures {
-			fmt.Fprintf(to, "      %s: %s\n", failure.Step, strings.ReplaceAll(failure.Message, "\n", "\n      "))
+		if len(t.report.Failures) > 0 {
+			failed++
 		}
 	}
-	fmt.Fprint(to, deftest.CoverageText(coverageOf(tests)))
+	fmt.Fprint(to, testsText(tests, widthOf(to)))
+	fmt.Fprint(prose(to), deftest.CoverageText(coverageOf(tests)))
 	if f.junit != "" {
 		raw, err := deftest.JUnit(reports)
 		if err == nil {

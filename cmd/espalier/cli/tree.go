@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,8 +96,12 @@ func printTree(cmd *cobra.Command, of follow.Target, w observe.ClusterState, out
 	}
 	rows := rowsOf(w, now)
 	if len(rows) == 0 {
-		_, err := fmt.Fprintf(cmd.ErrOrStderr(), "no objects found: %s\n", of)
+		_, err := fmt.Fprintf(prose(cmd.ErrOrStderr()), "no objects found: %s\n", of)
 		return err
+	}
+	if screen, ok := terminal(to); ok {
+		width := widthOf(to)
+		return printColoured(screen, strings.Join(append(drawRows(rows, width, 0), drawNotes(observe.Notes(rows, max(width-1, 0)), 0, 0)...), "\n"))
 	}
 	_, err := io.WriteString(to, observe.Text(rows, widthOf(to)))
 	return err

@@ -14,15 +14,16 @@ const clock = "15:04:05.000"
 
 // treeLines prints a tree, and then a line for each change.
 func treeLines(ctx context.Context, to io.Writer, states <-chan observe.ClusterState) error {
-	var printer treePrinter
+	printer := treePrinter{width: widthOf(to)}
 	return forEachState(ctx, states, func(w observe.ClusterState) error {
-		_, err := io.WriteString(to, printer.format(w, time.Now()))
+		_, err := io.WriteString(prose(to), printer.format(w, time.Now()))
 		return err
 	})
 }
 
-// treePrinter formats a tree: first all of it, then its changes.
+// treePrinter formats a tree: first all of it, for a terminal of the given width, then its changes.
 type treePrinter struct {
+	width  int
 	begun  bool
 	before []observe.Row
 	log    observe.ChangeLog
@@ -37,7 +38,7 @@ func (t *treePrinter) format(w observe.ClusterState, now time.Time) string {
 			text += fmt.Sprintf("%s  %s\n", now.Format(clock), t.log.Line(change))
 		}
 	} else {
-		text = observe.Table(rows, 0)
+		text = observe.Text(rows, t.width)
 	}
 	t.begun, t.before = true, rows
 	return text

@@ -92,7 +92,7 @@ func serveUI(cmd *cobra.Command, flags uiFlags) error {
 		Viewer: func() (*ui.Session, error) { return &ui.Session{User: user, Cluster: cluster}, nil },
 	})
 	address := "http://" + listener.Addr().String() + base + "login?token=" + secret
-	fmt.Fprintf(cmd.OutOrStdout(), "Serving the page until interrupted. Open this address; it lets its holder read as you do:\n\n  %s\n\n", address)
+	fmt.Fprintf(prose(cmd.OutOrStdout()), "Serving the page until interrupted. Open this address; it lets its holder read as you do:\n\n  %s\n\n", address)
 	return servePages(cmd.Context(), &http.Server{Handler: handler}, func(s *http.Server) error { return s.Serve(listener) })
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/uninstall"
+	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/observe"
 )
 
 // uninstallFlags are the flags of uninstall.
@@ -72,13 +74,13 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	if err != nil {
 		return err
 	}
-	printRemaining(out, remaining)
+	fmt.Fprint(out, remainingText(remaining, widthOf(out)))
 	if !flags.yes {
 		return &codedError{code: exitBlocked, message: "nothing was changed; --yes uninstalls"}
 	}
 	stopping, cancel := context.WithTimeout(ctx, flags.timeout)
 	defer cancel()
-	if err := cluster.Remove(stopping, func(step string) { fmt.Fprintln(out, step) }); err != nil {
+	if err := cluster.Remove(stopping, func(step string) { fmt.Fprintln(prose(out), step) }); err != nil {
 		return fmt.Errorf("%w; run it again", err)
 	}
 	if !flags.release {
@@ -86,44 +88,46 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	}
 	released, unreadable, err := cluster.Release(ctx)
 	fmt.Fprintf(out, "finalizers of %d objects removed\n", released)
-	printUnreadable(out, unreadable)
+	fmt.Fprint(prose(out), unreadableText(unreadable))
 	return err
 }
 
-// printRemaining prints what lives on.
-func printRemaining(out io.Writer, remaining uninstall.Remaining) {
+// remainingText says what lives on, for a terminal of the given width; a width of 0 means no limit.
+func remainingText(remaining uninstall.Remaining, width int) string {
+	text := ""
 	if len(remaining.Kinds) > 0 {
-		fmt.Fprintln(out, "These objects stay:")
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "KIND\tOBJECTS\tWITH FINALIZERS\tBEING DELETED")
+		table := [][]string{{"KIND", "OBJECTS", "WITH FINALIZERS", "BEING DELETED"}}
 		for _, k := range remaining.Kinds {
-			fmt.Fprintf(table, "%s\t%d\t%d\t%d\n", k.Kind, k.Objects, k.Finalizers, k.Deleting)
+			table = append(table, []string{k.Kind, strconv.Itoa(k.Objects), strconv.Itoa(k.Finalizers), strconv.Itoa(k.Deleting)})
 		}
-		_ = table.Flush()
+		text = "These objects stay:\n" + observe.WrapTable(table, width)
 	}
-	printUnreadable(out, remaining.Unreadable)
-	fmt.Fprintf(out, "%d CustomResourceDefinitions stay, and so do the children of instances.\n", remaining.CRDs)
+	var b strings.Builder
+	b.WriteString(unreadableText(remaining.Unreadable))
+	fmt.Fprintf(&b, "%d CustomResourceDefinitions stay, and so do the children of instances.\n", remaining.CRDs)
 	if n := remaining.Count("Binding.espalier.dev"); n > 0 {
-		fmt.Fprintf(out, "%d external resources stay. Keep their Bindings: without them a later installation has to find them again.\n", n)
+		fmt.Fprintf(&b, "%d external resources stay. Keep their Bindings: without them a later installation has to find them again.\n", n)
 	}
 	if n := remaining.Finalizers(); n > 0 {
-		fmt.Fprintf(out, "%d objects have finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n", n)
+		fmt.Fprintf(&b, "%d objects have finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n", n)
 	}
 	if remaining.Conversions > 0 {
-		fmt.Fprintf(out, "%d kinds have several versions, which are not converted any more: write their objects in the stored version only.\n", remaining.Conversions)
+		fmt.Fprintf(&b, "%d kinds have several versions, which are not converted any more: write their objects in the stored version only.\n", remaining.Conversions)
 	}
 	if remaining.Helm != "" {
-		fmt.Fprintf(out, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)
+		fmt.Fprintf(&b, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)
 	}
+	return text + diag.WrapLines(b.String(), width)
 }
 
-// printUnreadable prints the kinds with objects that could not be counted or released.
-func printUnreadable(out io.Writer, errs []string) {
+// unreadableText lists the kinds with objects that could not be counted or released; empty if there are none.
+func unreadableText(errs []string) string {
 	if len(errs) == 0 {
-		return
+		return ""
 	}
-	fmt.Fprintf(out, "The objects of %d kinds cannot be read, and may have finalizers of the controllers:\n", len(errs))
+	text := fmt.Sprintf("The objects of %d kinds cannot be read, and may have finalizers of the controllers:\n", len(errs))
 	for _, err := range errs {
-		fmt.Fprintf(out, "  %s\n", err)
+		text += "  " + err + "\n"
 	}
+	return text
 }

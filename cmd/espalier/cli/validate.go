@@ -79,7 +79,7 @@ func validate(cmd *cobra.Command, flags validateFlags) error {
 	if failed > 0 || flags.strict && warned > 0 {
 		return errors.New(summary)
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), summary)
+	fmt.Fprintln(prose(cmd.ErrOrStderr()), summary)
 	return nil
 }
 
@@ -105,7 +105,7 @@ func printFindings(out io.Writer, findings []workspace.Finding, format outputFla
 	}
 	return format.print(out, printed, func() error {
 		for _, f := range findings {
-			if _, err := fmt.Fprintln(out, observe.Printable(f.String())); err != nil {
+			if _, err := fmt.Fprintln(prose(out), observe.Printable(f.String())); err != nil {
 				return err
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,11 +18,8 @@ import (
 // means no limit.
 func watchesText(all []introspect.Watch, width int) string {
 	text := watchesTable(all)
-	for line := range strings.Lines(text) {
-		if width > 0 && utf8.RuneCountInString(strings.TrimRight(line, "\n")) > width {
-			text = narrowWatches(all, width)
-			break
-		}
+	if !fits(text, width) {
+		text = narrowWatches(all, width)
 	}
 	return text + watchesSummary(all) + "\n"
 }
