@@ -33,11 +33,14 @@ func onTerminal(t *testing.T, width int, args ...string) (code int, text string)
 	must(err)
 	must(unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: 24}))
 	printed := make(chan string, 1)
-	go func() {
-		all, _ := io.ReadAll(master) // fails once the terminal is closed, after all of it
-		printed <- string(all)
-	}()
+	go func() { printed <- readAll(master) }()
 	code = Main(t.Context(), args, screen, screen)
 	must(screen.Close())
 	return code, <-printed
+}
+
+// readAll reads what was written to the other end of a terminal or a pipe, until that is closed.
+func readAll(from io.Reader) string {
+	all, _ := io.ReadAll(from) // of a terminal it fails at the end
+	return string(all)
 }

@@ -48,7 +48,8 @@ func newTop() *cobra.Command {
 			"  espalier top webapp --interval 30s\n" +
 			"  espalier top --watch --sort requests\n" +
 			"  kubectl -n espalier-system exec $(kubectl -n espalier-system get lease espalier.espalier.dev \\\n" +
-			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) -- /espalier top -o json",
+			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) \\\n" +
+			"    -- /espalier top -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return &usageError{errors.New("top takes one kind at most")}

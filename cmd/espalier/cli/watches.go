@@ -25,7 +25,8 @@ func newWatches() *cobra.Command {
 			"replicas only the leader answers: the lease names its pod.",
 		Example: "  espalier watches\n" +
 			"  kubectl -n espalier-system exec $(kubectl -n espalier-system get lease espalier.espalier.dev \\\n" +
-			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) -- /espalier watches -o json",
+			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) \\\n" +
+			"    -- /espalier watches -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}
