@@ -7,11 +7,11 @@ godebug default=go1.26
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	charm.land/lipgloss/v2 v2.0.6
-	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/aws/aws-sdk-go-v2 v1.47.8
 	github.com/aws/aws-sdk-go-v2/config v1.33.16
 	github.com/aws/aws-sdk-go-v2/service/cloudcontrol v1.30.2
 	github.com/aymanbagabas/go-udiff v0.4.1
+	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/espalier-dev/espalier v0.0.0
 	github.com/espalier-dev/espalier/providers/aws v0.0.0
 	github.com/espalier-dev/espalier/providers/postgresql v0.0.0
