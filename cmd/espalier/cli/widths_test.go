@@ -138,6 +138,9 @@ func TestDeletionOnANarrowScreen(t *testing.T) {
 				t.Errorf("line %d has %d columns of %d: %q", i, n, width, line)
 			}
 		}
+		if text := strings.Join(strings.Fields(m.last()), " "); !strings.Contains(text, "held by finalizer example.com/guard") {
+			t.Errorf("with %d columns it does not say what blocks the deletion:\n%s", width, text)
+		}
 		now := observe.Age(time.Since(m.begun))
 		if text := m.View().Content; width > 40 && !strings.Contains(text, now) {
 			t.Errorf("the title has no age:\n%s", text)
