@@ -262,6 +262,9 @@ func (c *Offline) drawStatus(o *unstructured.Unstructured, seed uint64, of strin
 	if status == nil {
 		return nil, nil
 	}
+	if _, drawn := status["observedGeneration"]; drawn {
+		status["observedGeneration"] = o.GetGeneration()
+	}
 	status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True", "reason": "Available", "message": "", "lastTransitionTime": metav1.Unix(0, 0).UTC().Format(time.RFC3339)}}
 	return status, nil
 }
