@@ -199,7 +199,12 @@ func (f *convertFlags) compare(cmd *cobra.Command, from convertible, others []si
 	if found.Failed > 0 {
 		summary += fmt.Sprintf(", of which %d fail with both", found.Failed)
 	}
-	if len(found.Differences) == 0 {
+	switch {
+	case len(found.Differences) > 0:
+	case found.Refused+found.Failed >= found.Instances:
+		advice := map[bool]string{true: "; add the CustomResourceDefinitions of the composed kinds to the files"}[found.Failed > 0]
+		return "nothing was compared: " + summary + advice + "\n", nil
+	default:
 		fmt.Fprintln(prose(cmd.ErrOrStderr()), "the same result for "+summary)
 		return "", nil
 	}

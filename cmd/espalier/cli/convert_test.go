@@ -138,3 +138,18 @@ func replaceTexts(value any, replace func(string) string) any {
 	}
 	return value
 }
+
+// TestAConvertedExampleHasTheSameResult compares with the kinds that the example composes: their statuses say which
+// generation they are of. Without these kinds, both fail.
+func TestAConvertedExampleHasTheSameResult(t *testing.T) {
+	t.Parallel()
+	args := []string{"convert", "-f", "../../../examples/store", "--check", "3"}
+	code, _, stderr := call(t.Context(), append(args, "-f", "../../../providers/sandbox/v1alpha1/crds")...)
+	if want := "the same result for 3 instances with seed 1\n"; code != exitDone || stderr != want {
+		t.Errorf("code %d, and %q, want %q", code, stderr, want)
+	}
+	code, _, stderr = call(t.Context(), args...)
+	if !strings.Contains(stderr, "nothing was compared: 3 instances with seed 1, of which 3 fail with both") || code != exitFailed {
+		t.Errorf("code %d, and %q", code, stderr)
+	}
+}
