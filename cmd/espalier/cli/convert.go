@@ -45,7 +45,7 @@ func newConvert() *cobra.Command {
 			"Both define the same kind, so a cluster has one of them. Existing composites are not converted: an\n" +
 			"instance of the graph definition creates its own resources.\n\n" +
 			"Exit codes: 0; 1 if something has no equivalent or differs, or after a failure; 2 for invalid arguments.",
-		Example: "  espalier convert -f definition.yaml -f composition.yaml > graph.yaml\n" +
+		Example: "  espalier convert -f xrd.yaml -f composition.yaml > graph.yaml\n" +
 			"  espalier convert -f platform/ --composition stores-on-aws\n" +
 			"  espalier convert -f platform/ -f crds/ --check 100",
 		Args: cobra.NoArgs,

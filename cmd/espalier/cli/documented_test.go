@@ -14,28 +14,59 @@ import (
 // documented is a command that a page or a help text shows.
 type documented struct {
 	where string
-	args  []string
+	// text is the command as it is shown, without the name of the program, pipes and redirections.
+	text string
+	args []string
+	// output is what the page shows that it prints; empty if it shows nothing, or what another program makes of it.
+	output string
 }
 
 var (
 	fence        = regexp.MustCompile("(?ms)^[ \t]*```[a-z]*\n(.*?)^[ \t]*```")
-	shownCommand = regexp.MustCompile(`(?m)^\s*(?:\$ )?(?:bin/|kubectl )?espalier ([a-z].*)$`)
+	shownCommand = regexp.MustCompile(`(?m)^[ \t]*(\$ )?(?:bin/|kubectl )?espalier ([a-z].*)$`)
+	shellPrompt  = regexp.MustCompile(`(?m)^[ \t]*\$ `)
 	inComment    = regexp.MustCompile(`\s#.*$`)
 	endOfCommand = regexp.MustCompile(`\s[|>&].*$`)
 )
 
-// commandsIn are the commands in a text.
+// commandsIn are the commands in a text. After a prompt, what follows a command is its output.
 func commandsIn(where, text string) []documented {
 	var out []documented
-	for _, line := range shownCommand.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
-		command := endOfCommand.ReplaceAllString(inComment.ReplaceAllString(line[1], ""), "")
-		var args []string
-		for _, arg := range strings.Fields(command) {
-			args = append(args, strings.Trim(arg, `'"`))
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for _, at := range shownCommand.FindAllStringSubmatchIndex(text, -1) {
+		line := inComment.ReplaceAllString(text[at[4]:at[5]], "")
+		command := endOfCommand.ReplaceAllString(line, "")
+		d := documented{where: where, text: strings.Join(strings.Fields(command), " ")}
+		d.args = shellWords(d.text)
+		if prompted := at[2] >= 0; prompted && command == line {
+			d.output = strings.TrimPrefix(text[at[1]:], "\n")
+			if next := shellPrompt.FindStringIndex(d.output); next != nil {
+				d.output = d.output[:next[0]]
+			}
 		}
-		out = append(out, documented{where, args})
+		out = append(out, d)
 	}
 	return out
+}
+
+// shellWords are the words of a command, as a shell splits it at spaces and removes quotes.
+func shellWords(command string) (words []string) {
+	var word strings.Builder
+	var quote rune
+	for _, r := range command + " " {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case quote == 0 && r == ' ':
+			words = append(words, word.String())
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return words
 }
 
 // documentedCommands are the commands of the README, of the pages and of the examples in help texts.
@@ -71,7 +102,7 @@ func TestDocumentedCommandsAreAccepted(t *testing.T) {
 	for _, d := range all {
 		cmd, err := parsed(d.args)
 		if err != nil {
-			t.Errorf("%s: espalier %s: %v", d.where, strings.Join(d.args, " "), err)
+			t.Errorf("%s: espalier %s: %v", d.where, d.text, err)
 			continue
 		}
 		shown[cmd.CommandPath()] = true

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"testing"
 
 	"github.com/espalier-dev/espalier/internal/manager"
@@ -17,8 +19,21 @@ import (
 // functionEnv is the environment variable with which the test program runs as a function.
 const functionEnv = "ESPALIER_TEST_FUNCTION"
 
+// The test program is the program espalier, or a function, when it is run by one of these names.
+const (
+	asProgram  = "espalier"
+	asFunction = "mine"
+)
+
 func TestMain(m *testing.M) {
-	if os.Getenv(functionEnv) != "" {
+	name := filepath.Base(os.Args[0])
+	if name == asProgram {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		code := Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		stop()
+		os.Exit(code)
+	}
+	if name == asFunction || os.Getenv(functionEnv) != "" {
 		fmt.Fprintln(os.Stderr, "started")
 		function.Main(func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 			return function.To(request), nil
