@@ -110,6 +110,17 @@ spec:
         spec: {forProvider: {}}
 `
 
+// examples are commands of help texts that the page does not have, with a part of what they print. They are run after the page,
+// in their order. A kind is only deactivated when it has no objects.
+var examples = [][2]string{
+	{"kubectl delete aws --all --all-namespaces --timeout 110s", "deleted"},
+	{"espalier aws deactivate AWS::EC2::VPC", "VPC.ec2.aws.espalier.dev  Deactivated"},
+	{"espalier aws activate 'AWS::EKS::*' --name eks --scope Namespaced,Cluster", "ClusterNodegroup.eks.aws.espalier.dev  Served"},
+	{"espalier aws activations -o yaml", "  name: eks\n"},
+	{"espalier aws deactivate 'AWS::EKS::*' --name eks", "0 of 0 kinds served"},
+	{"espalier aws activate --on-demand 'AWS::EC2::*','AWS::IAM::*'", "kinds served"},
+}
+
 // texts finds fenced blocks, and code in running text.
 var texts = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```|`([^`]+)`")
 
@@ -142,6 +153,11 @@ func TestTheCommandsOfThePage(t *testing.T) {
 	}
 	for prefix := range r.expected {
 		t.Errorf("the page does not have a command that begins with %s any more", prefix)
+	}
+	for _, example := range examples {
+		if out := r.shell(t, example[0], ""); !strings.Contains(out, example[1]) {
+			t.Errorf("%s does not print %q:\n%s", example[0], example[1], out)
+		}
 	}
 }
 
