@@ -184,3 +184,26 @@ func shape(args []string) (verb, flags []string) {
 	}
 	return verb, flags
 }
+
+func TestACommandIsFoundInTestsByItsWordsOrByItsFlags(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		source testSource
+		want   bool
+	}{
+		"its words":              {testSource{texts: []string{"espalier tree vpc main -n prod --watch"}}, true},
+		"its words, with a pipe": {testSource{texts: []string{"bin/espalier tree vpc main -n prod --watch | head"}}, true},
+		"without the program":    {testSource{texts: []string{"tree vpc main -n prod --watch"}}, true},
+		"more words":             {testSource{texts: []string{"espalier tree vpc main -n prod --watch -o json"}}, false},
+		"fewer words":            {testSource{texts: []string{"espalier tree vpc main -n prod"}}, false},
+		"a call with its flags":  {testSource{calls: [][]string{{"tree", "--watch", "--namespace", "--kubeconfig"}}}, true},
+		"a call without one":     {testSource{calls: [][]string{{"tree", "--namespace", "prod"}}}, false},
+		"another verb":           {testSource{calls: [][]string{{"why", "--watch", "--namespace"}}}, false},
+		"nothing":                {testSource{}, false},
+	}
+	for name, tc := range cases {
+		if got := tc.source.runs("tree vpc main -n prod --watch"); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
