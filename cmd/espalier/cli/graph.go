@@ -88,12 +88,7 @@ func drawGraph(cmd *cobra.Command, flags graphFlags, name string) error {
 
 // noDiagram says why nothing is drawn: there is no definition, or it does not compile.
 func noDiagram(w *workspace.Workspace, name string) error {
-	var problems []string
-	for _, f := range w.Findings() {
-		if f.Severity == workspace.Error {
-			problems = append(problems, f.String())
-		}
-	}
+	problems := errorsIn(w)
 	what := "there is no definition or composition"
 	if name != "" {
 		what += " named " + name
@@ -112,4 +107,14 @@ func listed(drawn []workspace.Diagram, text func(workspace.Diagram) string) stri
 	}
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ", ")
+}
+
+// errorsIn are the errors in files, without the warnings.
+func errorsIn(w *workspace.Workspace) (out []string) {
+	for _, f := range w.Findings() {
+		if f.Severity == workspace.Error {
+			out = append(out, f.String())
+		}
+	}
+	return out
 }

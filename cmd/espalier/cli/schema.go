@@ -117,6 +117,9 @@ func (f *schemaFlags) schemas(w *workspace.Workspace, names []string) ([]foundSc
 		switch {
 		case len(found) == 0:
 			of, err := f.inCluster(name)
+			if problems := errorsIn(w); err != nil && len(problems) > 0 {
+				return nil, fmt.Errorf("%w\nthe files have errors, which may be why they have no such kind:\n%s", err, strings.Join(problems, "\n"))
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,10 @@ import (
 
 func TestSchema(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	invalid := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(invalid, []byte(strings.Replace(brokenDefinition, "size: integer", "size: intege", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	vpc := []string{"-f", exampleFiles + "eks-with-vpc/1-vpc.yaml"}
 	cases := map[string]struct {
 		arguments []string
@@ -23,6 +27,7 @@ func TestSchema(t *testing.T) {
 		"a kind of Kubernetes":                {[]string{"deployments.apps"}, exitDone, "Deployment", ""},
 		"one in the core group":               {[]string{"event"}, exitDone, "Event", ""},
 		"an unknown kind, without a cluster":  {[]string{"gadget"}, exitFailed, "", "have a kind gadget, and no cluster is known"},
+		"a kind with an invalid schema":       {[]string{"-f", invalid, "web"}, exitFailed, "", "web.yaml:5:"},
 		"no kind":                             {nil, exitUsage, "", "--output-dir"},
 		"a kind of which there are several":   {[]string{"events"}, exitDone, "Event", ""},
 		"several without a preferred one":     {[]string{"ingressclass", "rgd"}, exitUsage, "", "--output-dir takes several"},
