@@ -1,7 +1,10 @@
 package dryrun_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"testing"
@@ -301,6 +304,29 @@ spec:
 		}
 		if entries := o.GetManagedFields(); len(entries) != 1 || entries[0].Manager != "test" {
 			t.Errorf("%s: the managed fields are %+v", write.what, entries)
+		}
+	}
+}
+
+// unreachable answers nothing.
+type unreachable struct{}
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, errUnreachable }
+
+var errUnreachable = errors.New("unreachable")
+
+// TestFailedRequestsHaveNoResponse: net/http logs a response that comes with an error.
+func TestFailedRequestsHaveNoResponse(t *testing.T) {
+	t.Parallel()
+	through := dryrun.New().Wrap(&rest.Config{}).WrapTransport(unreachable{})
+	for name, query := range map[string]string{"a list": "", "a watch": "?watch=true"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1/api/v1/configmaps"+query, nil)
+		response, err := through.RoundTrip(r)
+		if !errors.Is(err, errUnreachable) || response != nil {
+			t.Errorf("%s: the error %v, with the response %v", name, err, response)
+		}
+		if response != nil {
+			_ = response.Body.Close()
 		}
 	}
 }

@@ -100,8 +100,11 @@ func (c call) list() (*http.Response, error) {
 		a.code, list.APIVersion, list.Kind = http.StatusOK, c.info.resource.GroupVersion().String(), kind.list
 	} else {
 		a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)
-		if err != nil || a.failed() {
-			return a.response(c.request), err
+		switch {
+		case err != nil:
+			return nil, err
+		case a.failed():
+			return a.response(c.request), nil
 		}
 		if err := json.Unmarshal(a.raw, &list); err != nil {
 			return nil, err
