@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/uninstall"
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -65,6 +66,7 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	if err != nil {
 		return err
 	}
+	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	cluster, err := uninstall.New(config, flags.namespace)
 	if err != nil {

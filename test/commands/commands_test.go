@@ -1,0 +1,31 @@
+package commands
+
+import (
+	"testing"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+)
+
+// TestDocumentedCommands runs what pages and help texts document, and what needs a cluster. All run in one control plane,
+// which is started as the README says.
+func TestDocumentedCommands(t *testing.T) {
+	testkit.NeedsServer(t)
+	s := newShell(t)
+	readme := page(t, "README.md")
+	readme.shows(t, start)
+	running := s.startUp(t, start)
+	t.Run("Promises", func(t *testing.T) { promises(t, s, running) })
+	t.Run("Use", func(t *testing.T) { using(t, s) })
+	t.Run("Compositions", func(t *testing.T) { compositions(t, s) })
+	t.Run("Plans", func(t *testing.T) { plans(t, s) })
+	started := startIntervals(t, s)
+	t.Run("Explanations", func(t *testing.T) { explanations(t, s) })
+	t.Run("Rollbacks", func(t *testing.T) { rollbacks(t, s) })
+	t.Run("Operations", func(t *testing.T) { operations(t, s) })
+	t.Run("GitOps", func(t *testing.T) { gitops(t, s) })
+	t.Run("Backups", func(t *testing.T) { backups(t, s) })
+	t.Run("Page", func(t *testing.T) { opening(t, s) })
+	t.Run("Installation", func(t *testing.T) { installing(t, s) })
+	t.Run("Roles", func(t *testing.T) { roles(t, s) })
+	t.Run("Intervals", func(t *testing.T) { started.finish(t) })
+}
