@@ -1,11 +1,13 @@
 package plane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // maxSocketPath is the longest path that a unix socket may have on every system we run on.
@@ -18,8 +20,14 @@ type home struct {
 	temp string // directory of the socket, when dir's own path is too long for one
 }
 
-// openHome creates the directory if it does not exist, and fails if another process has locked it.
-func openHome(dir string) (*home, error) {
+// A control plane whose parent was killed has the lock until it has stopped, so the next one waits for that.
+const (
+	lockPatience = 15 * time.Second
+	lockInterval = 50 * time.Millisecond
+)
+
+// openHome creates the directory if it does not exist, and fails if another process keeps it locked.
+func openHome(ctx context.Context, dir string) (*home, error) {
 	if dir == "" {
 		return nil, errors.New("a data directory is required")
 	}
@@ -39,11 +47,30 @@ func openHome(dir string) (*home, error) {
 		return nil, err
 	}
 	// The kernel drops the lock with the process, so no stale one is ever left.
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := acquire(ctx, lock); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("another control plane runs on %s (%w)", dir, err)
 	}
 	return &home{dir: dir, lock: lock}, nil
+}
+
+// acquire locks a file, and waits while another process has locked it.
+func acquire(ctx context.Context, file *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	again := time.NewTicker(lockInterval)
+	defer again.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (h *home) file(name string) string {

@@ -1,21 +1,50 @@
 package plane
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestOneProcessPerDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	first := mustOpen(t, dir)
-	if _, err := openHome(dir); err == nil || !strings.Contains(err.Error(), "another control plane") {
-		t.Fatalf("a second one opened it: %v", err)
-	}
-	first.close()
-	mustOpen(t, dir).close()
+	synctest.Test(t, func(t *testing.T) {
+		first := mustOpen(t, dir)
+		if _, err := openHome(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another control plane") {
+			t.Fatalf("a second one opened it: %v", err)
+		}
+		first.close()
+		mustOpen(t, dir).close()
+	})
+}
+
+// After its parent was killed, a control plane takes a moment to end. Whoever starts the next one meanwhile waits.
+func TestTheNextProcessWaitsForTheEndOfTheFormer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		former := mustOpen(t, dir)
+		time.AfterFunc(lockPatience/2, former.close)
+		mustOpen(t, dir).close()
+	})
+}
+
+func TestWaitingForTheFormerProcessCanBeInterrupted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		former := mustOpen(t, dir)
+		defer former.close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := openHome(ctx, dir); err == nil || time.Since(began) != time.Second {
+			t.Errorf("ends after %s with %v", time.Since(began), err)
+		}
+	})
 }
 
 func TestDirectoryIsMadePrivate(t *testing.T) {
@@ -79,7 +108,7 @@ func leftOver(t *testing.T) string {
 
 func mustOpen(t *testing.T, dir string) *home {
 	t.Helper()
-	h, err := openHome(dir)
+	h, err := openHome(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type Options struct {
 // served and its first namespaces exist. Only one process may use a data directory, and a
 // process may call Run once: after an error, what it has started runs until the process ends.
 func Run(ctx context.Context, o Options, ready func(url string)) error {
-	home, err := openHome(o.DataDir)
+	home, err := openHome(ctx, o.DataDir)
 	if err != nil {
 		return err
 	}
