@@ -6,14 +6,21 @@ import (
 	"testing"
 )
 
-// plans runs the commands about plans of docs/graphs.md, before and after the first instances.
-func plans(t *testing.T, s *shell) {
-	p, help := page(t, "docs/graphs.md"), s.help(t, "plan")
+// platform applies the definitions of testdata/platform.
+func platform(t *testing.T, s *shell) {
+	t.Helper()
 	s.do(t, "for name in team-a team-b; do kubectl create namespace $name; done")
 	s.do(t, "kubectl apply -f platform/")
 	s.do(t, "kubectl wait --for=condition=Ready rgd/webapp rgd/database --timeout=60s")
-	s.run(t, help, "espalier plan -f platform/ -f instances/ --exit-code", changes, "+ WebApp team-a/shop: create", "Nothing was written.")
+}
+
+// plans runs the commands about plans of docs/graphs.md, before and after the first instances. A plan takes a while, so that two
+// are made at a time.
+func plans(t *testing.T, s *shell) {
+	p, help := page(t, "docs/graphs.md"), s.help(t, "plan")
+	all := s.start(t, help, "espalier plan -f platform/ -f instances/ --exit-code")
 	s.run(t, help, "espalier plan -f platform/ -o markdown > comment.md", done)
+	all.wait(t, changes, "+ WebApp default/shop: create", "+ Deployment default/web (web): create", "6 instances. Nothing was written.")
 	if comment := s.do(t, "cat comment.md"); !contains(comment, "### Plan of `espalier plan`") || !contains(comment, "Nothing would change.") {
 		t.Errorf("comment.md is\n%s", comment)
 	}
@@ -21,20 +28,22 @@ func plans(t *testing.T, s *shell) {
 	for _, namespace := range []string{"default", "prod", "team-a", "team-b"} {
 		s.do(t, "kubectl wait --for=condition=Ready webapp --all --timeout=60s -n "+namespace)
 	}
+	same := s.start(t, help, "espalier plan -f platform/webapp.yaml")
 	s.run(t, p, "espalier plan -f webapp.yaml", done,
 		"~ CustomResourceDefinition webapps.kro.run: change spec.versions[name=v1alpha1].schema.openAPIV3Schema.properties.spec.properties.color:", `set to {"default":"red","type":"string"}`,
 		`~ ResourceGraphDefinition webapp: change spec.resources[id=config].template.data.color: set to "${schema.spec.color}" spec.schema.spec.color: set to "string | default=red"`,
 		"+ GraphRevision webapp-r00002: create", `~ WebApp default/shop: change spec.color: set to "red" and 5 more alike: prod/shop, team-a/cart, team-a/search, team-a/shop,`,
 		`~ ConfigMap default/shop-config (config): change data.color: set to "red"`, "Plan: 1 created, 14 changed; 6 instances. Nothing was written.")
-	s.run(t, help, "espalier plan -f platform/webapp.yaml", done, "Nothing would change.")
+	same.wait(t, done, "Nothing would change.")
 
 	// A third revision adds to the second, so that the second takes it away.
 	s.do(t, "kubectl apply -f webapp.yaml && kubectl wait --for=jsonpath='{.status.servingRevision}'=2 rgd/webapp --timeout=60s")
 	s.do(t, `kubectl patch rgd webapp --type=json -p '[{"op":"add","path":"/spec/resources/1/template/data/size","value":"big"}]'`)
 	s.do(t, "kubectl wait --for=jsonpath='{.status.servingRevision}'=3 rgd/webapp --timeout=60s")
+	breaking := s.start(t, help, "espalier plan -f platform/webapp.yaml --against webapp-r00003")
 	s.run(t, p, "espalier plan -f webapp.yaml --against webapp-r00003", done, "+ GraphRevision webapp-r00004: create", "~ ConfigMap default/shop-config (config): change", `data.size: "big" removed`,
 		"Compared with what revision 3 of webapp makes of the instances")
-	s.run(t, help, "espalier plan -f platform/webapp.yaml --against webapp-r00003", blocked, "BreakingChange", "spec.schema.spec.color: field removed")
+	breaking.wait(t, blocked, "BreakingChange", "spec.schema.spec.color: field removed")
 }
 
 // explanations runs the commands of docs/graphs.md about what is wrong with an instance, and where values come from.
