@@ -30,4 +30,5 @@ func TestDocumentedCommands(t *testing.T) {
 	t.Run("Installation", func(t *testing.T) { installing(t, s) })
 	t.Run("Roles", func(t *testing.T) { roles(t, s) })
 	t.Run("Intervals", func(t *testing.T) { started.finish(t) })
+	t.Run("Uninstallation", func(t *testing.T) { uninstalling(t, s) })
 }
