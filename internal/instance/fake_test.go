@@ -48,11 +48,13 @@ type fake struct {
 	// wanted is what the open lease has read, watched what the last that was committed had.
 	wanted, watched []string
 	// last is what was deleted past its finalizer. orphaned says that a deletion asked for the children to stay, why is the reason of refusals.
-	orphaned   bool
-	why        kube.Reason
-	last       *unstructured.Unstructured
-	uses       map[object.Key][]usage.Usage
-	unreadable *plan.Unreadable
+	orphaned bool
+	// deletionSeen says that the cache knows how the deletion was requested.
+	deletionSeen bool
+	why          kube.Reason
+	last         *unstructured.Unstructured
+	uses         map[object.Key][]usage.Usage
+	unreadable   *plan.Unreadable
 }
 
 type (
@@ -281,8 +283,8 @@ func (f fakeCache) GetCached(kind schema.GroupVersionKind, namespace, name strin
 	found, err := f.live(named(kind, namespace, name), "")
 	return found, err == nil
 }
-func (f fakeCache) WasOrphaned(schema.GroupVersionKind, *unstructured.Unstructured) bool {
-	return false
+func (f fakeCache) WasOrphaned(schema.GroupVersionKind, *unstructured.Unstructured) (orphaned, known bool) {
+	return false, f.deletionSeen
 }
 func (f fakeCache) DeletedDespiteFinalizers(schema.GroupVersionKind, string, string) *unstructured.Unstructured {
 	return f.last

@@ -112,7 +112,7 @@ type InstanceCache interface {
 // InstanceReader reads the instances, and what their watch knows of their deletion.
 type InstanceReader interface {
 	GetCached(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
-	WasOrphaned(kind schema.GroupVersionKind, o *unstructured.Unstructured) bool
+	WasOrphaned(kind schema.GroupVersionKind, o *unstructured.Unstructured) (orphaned, known bool)
 	// DeletedDespiteFinalizers is the last state of an instance that the API server deleted although it had
 	// finalizers; nil if there is none.
 	DeletedDespiteFinalizers(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured

@@ -160,25 +160,35 @@ func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) [
 // deletionPolicy is the propagation policy of the instance's deletion. The status holds it once
 // it has been written; a second deletion may orphan the children.
 func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (report.Policy, error) {
+	orphaned, known := r.Instances.WasOrphaned(r.Kind, s.instance)
 	before := report.ReadDeletion(s.instance)
 	switch {
 	case s.memory.policy == report.Orphan:
-	case slices.Contains(s.instance.GetFinalizers(), orphanFinalizer), r.Instances.WasOrphaned(r.Kind, s.instance):
+	case orphaned, slices.Contains(s.instance.GetFinalizers(), orphanFinalizer):
 		s.memory.policy = report.Orphan
 	case before != nil && before.Policy != "":
 		s.memory.policy = before.Policy
-	case s.memory.policy == "":
-		orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
-		if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
-			orphaned, err = r.Controllers.WasOrphaned(ctx, s.instance)
-		}
-		if err != nil {
-			return "", err // nothing is touched before it is known
-		}
+	case s.memory.policy != "":
+	case known:
 		s.memory.policy = report.Background
-		if orphaned {
-			s.memory.policy = report.Orphan
-		}
+	default:
+		return r.policyOfEarlierRevisions(ctx, s)
+	}
+	return s.memory.policy, nil
+}
+
+// policyOfEarlierRevisions reads what the watch has not delivered.
+func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileState) (report.Policy, error) {
+	orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
+	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
+		orphaned, err = r.Controllers.WasOrphaned(ctx, s.instance)
+	}
+	if err != nil {
+		return "", err // nothing is touched before it is known
+	}
+	s.memory.policy = report.Background
+	if orphaned {
+		s.memory.policy = report.Orphan
 	}
 	return s.memory.policy, nil
 }

@@ -302,6 +302,13 @@ func TestNothingIsDeletedBeforeThePropagationPolicyIsKnown(t *testing.T) {
 	f.wantCalls("read the deletion of Web shop")
 }
 
+func TestADeletionThatTheWatchDeliveredIsNotReadAgain(t *testing.T) {
+	f := deleted(t)
+	f.deletionSeen = true
+	f.fail["read the deletion of Web shop"] = errors.New("the connection is lost")
+	f.until("remove finalizers of Web shop")
+}
+
 func TestRetainedObjectsStayForTheNextIncarnation(t *testing.T) {
 	f := deleted(t)
 	f.annotate(shop, v1alpha1.DeletionPolicyAnnotation, "b=Retain")

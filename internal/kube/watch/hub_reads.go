@@ -35,13 +35,17 @@ func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
 	return nil
 }
 
-// WasOrphaned says whether a deletion of this incarnation of an object, of a kind that has a
-// KindWatch, requested that its dependents are orphaned. It is true once the watch delivered a
-// revision with the orphan finalizer, also after the garbage collector has removed that again
-// and no reconcile has read the object in between.
-func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) bool {
+// WasOrphaned says whether the deletion of this incarnation of an object, of a kind that has a
+// KindWatch, requested that its dependents are orphaned. The watch shows it by the orphan finalizer,
+// also after the garbage collector has removed that again and no reconcile has read the object in
+// between. It is not known if the watch has not delivered the request itself: the object was being
+// deleted already when it was listed, or only the answer to a write has shown that.
+func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) (orphaned, known bool) {
 	a := h.wholeKindActor(gvk)
-	return a != nil && a.store.wasOrphaned(nameOf(o), uidOf(o))
+	if a == nil {
+		return false, false
+	}
+	return a.store.wasOrphaned(nameOf(o), uidOf(o))
 }
 
 // DeletedDespiteFinalizers returns the last state of an object that the API server deleted

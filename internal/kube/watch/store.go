@@ -51,10 +51,40 @@ type entry struct {
 	object        *unstructured.Unstructured
 	revision      uint64
 	pendingWrites *ownWrites // nil once the watch has delivered the entry's revision
-	// wasOrphaned says that a revision of this incarnation had the orphan finalizer. The
-	// garbage collector soon removes it again, so that a reconcile may read the object too
-	// late to see it.
+	deletion      deletionHistory
+}
+
+// deletionHistory is what the watch has delivered of the deletion of an incarnation.
+type deletionHistory struct {
+	// wasOrphaned says that a revision had the orphan finalizer. The garbage collector soon
+	// removes it again, so that a reconcile may read the object too late to see it.
 	wasOrphaned bool
+	seen        deletionSeen
+}
+
+// deletionSeen says how the watch delivered the deletion of an object.
+type deletionSeen uint8
+
+const (
+	// notSeen: it has delivered no revision in which the object is being deleted.
+	notSeen deletionSeen = iota
+	// seenFromStart: an event was the first of these revisions, since a watch skips none.
+	seenFromStart
+	// seenInList: a list had one of them. The list does not show what came before.
+	seenInList
+)
+
+// delivered returns the history after a revision of the object from the watch, or, by notSeen, from the
+// answer to a write of ours.
+func (d deletionHistory) delivered(o *unstructured.Unstructured, by deletionSeen) deletionHistory {
+	if o.GetDeletionTimestamp() == nil {
+		return d
+	}
+	if d.seen == notSeen {
+		d.seen = by
+	}
+	d.wasOrphaned = d.wasOrphaned || hasOrphanFinalizer(o)
+	return d
 }
 
 // ownWrites are our writes that led to an entry, and that the watch has not delivered yet.
@@ -103,13 +133,13 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 	name := nameOf(o)
 	e, ok := s.entries[name]
 	if ok && revision != 0 && revision <= e.revision {
-		if hasOrphanFinalizer(o) && uidOf(o) == uidOf(e.object) {
-			e.wasOrphaned = true
+		if uidOf(o) == uidOf(e.object) {
+			e.deletion = e.deletion.delivered(o, seenFromStart)
 			s.entries[name] = e
 		}
 		return s.observeOlder(name, e, revision)
 	}
-	s.set(name, entry{object: o, revision: revision})
+	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart)})
 	return []transition{{old: e.object, new: o}}
 }
 
@@ -194,7 +224,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 		own.revisions = e.pendingWrites.revisions
 	}
 	own.revisions = append(own.revisions, revision)
-	s.set(name, entry{object: o, revision: revision, pendingWrites: own})
+	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen)})
 	return []transition{{old: e.object, new: o}}
 }
 
@@ -245,19 +275,20 @@ func (s *store) recordBookmark(revision uint64) {
 }
 
 func (s *store) set(name objectName, e entry) {
-	old, ok := s.entries[name]
-	e = e.carryOver(old)
-	if ok {
+	if old, ok := s.entries[name]; ok {
 		s.owned.remove(labelsOf(old.object).Get(s.ownerLabel), old.object)
 	}
 	s.entries[name] = e
 	s.owned.insert(labelsOf(e.object).Get(s.ownerLabel), e.object)
 }
 
-// carryOver returns the entry with what it keeps of the previous one of its name.
-func (e entry) carryOver(old entry) entry {
-	e.wasOrphaned = hasOrphanFinalizer(e.object) || old.wasOrphaned && uidOf(old.object) == uidOf(e.object)
-	return e
+// deletionOf returns the history of an object that replaces the entry: the entry's, if the object is
+// the same incarnation.
+func (e entry) deletionOf(next *unstructured.Unstructured) deletionHistory {
+	if e.object == nil || uidOf(e.object) != uidOf(next) {
+		return deletionHistory{}
+	}
+	return e.deletion
 }
 
 // hasOrphanFinalizer says that the object is being deleted and its dependents are to be

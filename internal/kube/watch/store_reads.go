@@ -43,11 +43,15 @@ func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructu
 	return s.entries[name].object, s.complete
 }
 
-func (s *store) wasOrphaned(name objectName, uid string) bool {
+// wasOrphaned says whether a deletion orphans dependents, and whether that is known.
+func (s *store) wasOrphaned(name objectName, uid string) (orphaned, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	e, ok := s.entries[name]
-	return ok && e.wasOrphaned && uidOf(e.object) == uid
+	if !ok || uidOf(e.object) != uid {
+		return false, false
+	}
+	return e.deletion.wasOrphaned, e.deletion.wasOrphaned || e.deletion.seen == seenFromStart
 }
 
 func (s *store) len() int {

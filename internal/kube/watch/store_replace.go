@@ -31,7 +31,8 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 			old := before[name]
 			delete(before, name)
 			e, change := mergeListed(old, entry{object: o, revision: r}, revision, now)
-			s.entries[name] = e.carryOver(old)
+			e.deletion = old.deletionAfterList(e.object, o)
+			s.entries[name] = e
 			changes = append(changes, change...)
 		}
 	}
@@ -64,6 +65,18 @@ func mergeListed(old, listed entry, listRevision uint64, now time.Time) (entry, 
 	default:
 		return old, nil
 	}
+}
+
+// deletionAfterList returns the history of the object that is kept, after a list had the listed one.
+// An object that is no longer being deleted is one of a restored backup.
+func (e entry) deletionAfterList(kept, listed *unstructured.Unstructured) deletionHistory {
+	switch {
+	case kept.GetDeletionTimestamp() == nil:
+		return deletionHistory{}
+	case uidOf(kept) != uidOf(listed):
+		return e.deletionOf(kept)
+	}
+	return e.deletionOf(kept).delivered(listed, seenInList)
 }
 
 // expire removes entries that a list lacked and the watch has not confirmed since.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -321,50 +322,81 @@ func TestAWriteThatLeavesTheSelectionDeletesTheEntry(t *testing.T) {
 	}
 }
 
-// TestWasOrphanedIsRemembered lets the garbage collector remove the finalizer before a reconcile has
-// read the object.
-func TestWasOrphanedIsRemembered(t *testing.T) {
-	at := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision, "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
+// TestWhetherADeletionOrphansIsRemembered lets the garbage collector remove the finalizer before a
+// reconcile has read the object.
+func TestWhetherADeletionOrphansIsRemembered(t *testing.T) {
+	alive := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "x", "uid": uid, "resourceVersion": revision}}}
 		o.SetFinalizers(finalizers)
 		return o
 	}
+	deleted := func(uid, revision string, finalizers ...string) *unstructured.Unstructured {
+		o := alive(uid, revision, finalizers...)
+		o.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1e9, 0)})
+		return o
+	}
 	now := time.Unix(1e9, 0)
-	first := at("a", "1", "ours")
+	list := func(s *store, revision uint64, o *unstructured.Unstructured) {
+		s.replace([]*unstructured.Unstructured{o}, revision, now)
+	}
+	type answer struct{ orphaned, known bool }
+	orphans, doesNot, unknown := answer{true, true}, answer{false, true}, answer{}
 	steps := map[string]struct {
 		then func(*store)
 		uid  string
-		want bool
+		want answer
 	}{
-		"no deletion":                    {func(s *store) { s.observe(at("a", "2", "ours")) }, "a", false},
-		"the orphan finalizer is added":  {func(s *store) { s.observe(at("a", "2", "ours", "orphan")) }, "a", true},
-		"the finalizer is removed again": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("a", "3", "ours")) }, "a", true},
+		"no deletion":                      {func(s *store) { s.observe(alive("a", "2", "ours")) }, "a", unknown},
+		"an event of the deletion":         {func(s *store) { s.observe(deleted("a", "2", "ours")) }, "a", doesNot},
+		"the orphan finalizer is added":    {func(s *store) { s.observe(deleted("a", "2", "ours", "orphan")) }, "a", orphans},
+		"the finalizer is removed again":   {func(s *store) { s.observe(deleted("a", "2", "ours", "orphan")); s.observe(deleted("a", "3", "ours")) }, "a", orphans},
+		"it is added by a second deletion": {func(s *store) { s.observe(deleted("a", "2", "ours")); s.observe(deleted("a", "3", "ours", "orphan")) }, "a", orphans},
 		"after our write and a list": {func(s *store) {
-			s.observe(at("a", "2", "ours", "orphan"))
-			s.recordWrite(at("a", "4", "ours"), true, now)
-			s.replace([]*unstructured.Unstructured{at("a", "5", "ours")}, 6, now)
-		}, "a", true},
-		"between two writes of ours": {func(s *store) {
-			s.recordWrite(at("a", "4", "ours"), true, now)
-			s.observe(at("a", "2", "ours", "orphan"))
-		}, "a", true},
-		"another object gets the name": {func(s *store) { s.observe(at("a", "2", "ours", "orphan")); s.observe(at("b", "3", "ours")) }, "b", false},
-		"it is deleted and another object gets the name": {func(s *store) {
-			s.observe(at("a", "2", "orphan"))
-			s.observeDeletion(at("a", "3"))
-			s.observe(at("b", "4", "ours"))
-		}, "b", false},
-		"the finalizer is added before the first event": {func(s *store) {
-			s.replace([]*unstructured.Unstructured{at("a", "5", "orphan")}, 6, now)
-			s.observe(at("a", "7", "ours"))
-		}, "a", true},
+			s.observe(deleted("a", "2", "ours", "orphan"))
+			s.recordWrite(deleted("a", "4", "ours"), true, now)
+			list(s, 6, deleted("a", "5", "ours"))
+		}, "a", orphans},
+		"a list after the event":                        {func(s *store) { s.observe(deleted("a", "2", "ours")); list(s, 6, deleted("a", "5", "ours")) }, "a", doesNot},
+		"a list in place of the event":                  {func(s *store) { list(s, 6, deleted("a", "5", "ours")); s.observe(deleted("a", "7", "ours")) }, "a", unknown},
+		"a list in which the finalizer is":              {func(s *store) { list(s, 6, deleted("a", "5", "orphan")); s.observe(deleted("a", "7", "ours")) }, "a", orphans},
+		"the answer to our write in place of the event": {func(s *store) { s.recordWrite(deleted("a", "4", "ours"), true, now) }, "a", unknown},
+		"the answer, then the event": {func(s *store) {
+			s.recordWrite(deleted("a", "4", "ours"), true, now)
+			s.observe(deleted("a", "2", "ours"))
+		}, "a", doesNot},
+		"the answer, then the event with the finalizer": {func(s *store) {
+			s.recordWrite(deleted("a", "4", "ours"), true, now)
+			s.observe(deleted("a", "2", "ours", "orphan"))
+		}, "a", orphans},
+		"the answer, a list from before, then the event": {func(s *store) {
+			s.recordWrite(deleted("a", "4", "ours"), true, now)
+			list(s, 2, alive("a", "1", "ours"))
+			s.observe(deleted("a", "3", "ours"))
+		}, "a", doesNot},
+		"the answer, a list from between, then its event": {func(s *store) {
+			s.recordWrite(deleted("a", "4", "ours"), true, now)
+			list(s, 3, deleted("a", "3", "ours"))
+			s.observe(deleted("a", "4", "ours"))
+		}, "a", unknown},
+		"a backup from before the deletion is restored": {func(s *store) {
+			s.observe(deleted("a", "2", "ours", "orphan"))
+			list(s, 1, alive("a", "1", "ours"))
+		}, "a", unknown},
+		"another object gets the name": {func(s *store) { s.observe(deleted("a", "2", "ours", "orphan")); s.observe(alive("b", "3", "ours")) }, "b", unknown},
+		"another object gets the name and is deleted": {func(s *store) {
+			s.observe(deleted("a", "2", "orphan"))
+			s.observeDeletion(deleted("a", "3"))
+			s.observe(alive("b", "4", "ours"))
+			s.observe(deleted("b", "5", "ours"))
+		}, "b", doesNot},
 	}
 	for name, step := range steps {
 		s := newStore(partOf)
-		s.observe(first)
+		s.observe(alive("a", "1", "ours"))
 		step.then(s)
-		if got := s.wasOrphaned(objectName{name: "x"}, step.uid); got != step.want {
-			t.Errorf("%s: %t", name, got)
+		orphaned, known := s.wasOrphaned(objectName{name: "x"}, step.uid)
+		if got := (answer{orphaned, known}); got != step.want {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
