@@ -34,24 +34,21 @@ func measureFlat(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var rounds creations
+	var all rounds
 	for round := range b.rounds {
-		if err := f.round(ctx, *raw, round, &rounds); err != nil {
+		if err := f.round(ctx, raw, round, &all); err != nil {
 			return err
 		}
-		if round < b.rounds-1 {
-			if _, err := f.delete(ctx, roundPrefix(round), b.instances); err != nil {
-				return err
-			}
-		}
 	}
-	if err := f.measureSequential(ctx, raw, &rounds); err != nil {
+	if err := f.measureSequential(ctx, raw, &all); err != nil {
 		return err
 	}
-	b.add(rounds.rows(b.instances)...)
-	b.notes = append(b.notes, rounds.notes(b.instances)...)
-	last := roundPrefix(b.rounds - 1)
-	return f.measureChanges(ctx, last)
+	b.add(all.rows(b.instances)...)
+	b.notes = append(b.notes, all.notes(b.instances)...)
+	if _, err := f.create(ctx, "changed", b.instances); err != nil {
+		return err
+	}
+	return f.measureChanges(ctx, "changed")
 }
 
 // measureChanges measures what follows the creation.
@@ -80,7 +77,7 @@ func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 	if _, err := raw.create(ctx, f.workers, few, "cold"); err != nil {
 		return nil, err
 	}
-	if err := raw.deleteAll(ctx); err != nil {
+	if _, err := raw.delete(ctx, f.workers, few, "cold"); err != nil {
 		return nil, err
 	}
 	_, err = f.delete(ctx, "warm", few)

@@ -6,16 +6,19 @@ import (
 	"time"
 )
 
-// creations are the measurements of creating instances, round by round: by the plain client, by
-// the plain client that writes everything, and by the controllers.
-type creations struct {
-	raw, whole, engine []cost
-	requests           requests
-	// aloneRaw and aloneEngine are of instances that are created one at a time.
-	aloneRaw, aloneEngine []time.Duration
+// rounds are the measurements of creating and deleting instances, round by round, by the plain client
+// and by the controllers.
+type rounds struct {
+	created, deleted comparison
+	requests         requests // of the creations by the controllers
+	// alone is of instances that are created one at a time.
+	alone struct{ raw, engine []time.Duration }
 }
 
-// cost is the time of creating the instances of one round.
+// comparison is what the same work costs the plain client and the controllers, round by round.
+type comparison struct{ raw, engine []cost }
+
+// cost is the time of one round.
 type cost struct {
 	clock time.Duration
 	processor
@@ -35,37 +38,38 @@ func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (c
 	return cost{took, after.minus(before)}, err
 }
 
-// round creates the instances by both plain clients and by the controllers. Each round begins
-// with another one of the three.
-func (f flatInstances) round(ctx context.Context, raw rawWriter, round int, into *creations) error {
-	whole := raw
-	whole.whole = true
-	creators := []func() error{
-		func() error { return f.createByRaw(ctx, raw, numberedName("raw", round), &into.raw) },
+// round creates and deletes the instances by the plain client and by the controllers. Each round
+// begins with the other one of the two.
+func (f flatInstances) round(ctx context.Context, raw *rawWriter, round int, into *rounds) error {
+	name := numberedName("raw", round)
+	steps := []func() error{
+		func() error {
+			return f.measureRaw(ctx, &into.created, func() (time.Duration, error) { return raw.create(ctx, f.workers, f.instances, name) })
+		},
 		func() error { return f.createByEngine(ctx, round, into) },
-		func() error { return f.createByRaw(ctx, whole, numberedName("whole", round), &into.whole) },
+		func() error {
+			return f.measureRaw(ctx, &into.deleted, func() (time.Duration, error) { return raw.delete(ctx, f.workers, f.instances, name) })
+		},
+		func() error { return f.deleteByEngine(ctx, round, into) },
 	}
-	for i := range creators {
-		if err := creators[(round+i)%len(creators)](); err != nil {
+	for i := range steps {
+		if err := steps[i^(round&1)](); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f flatInstances) createByRaw(ctx context.Context, raw rawWriter, prefix string, into *[]cost) error {
+func (f flatInstances) measureRaw(ctx context.Context, into *comparison, do func() (time.Duration, error)) error {
 	if _, err := f.awaitQuiet(ctx); err != nil {
 		return err
 	}
-	took, err := f.effort(ctx, func() (time.Duration, error) { return raw.create(ctx, f.workers, f.instances, prefix) })
-	if err != nil {
-		return err
-	}
-	*into = append(*into, took)
-	return raw.deleteAll(ctx)
+	took, err := f.effort(ctx, do)
+	into.raw = append(into.raw, took)
+	return err
 }
 
-func (f flatInstances) createByEngine(ctx context.Context, round int, into *creations) error {
+func (f flatInstances) createByEngine(ctx context.Context, round int, into *rounds) error {
 	var took cost
 	own := requests{{"POST", f.plural}: f.instances}
 	r, err := f.countRequests(ctx, "create instances", f.instances, own, func() (err error) {
@@ -74,65 +78,80 @@ func (f flatInstances) createByEngine(ctx context.Context, round int, into *crea
 		})
 		return err
 	})
-	into.engine = append(into.engine, took)
+	into.created.engine = append(into.created.engine, took)
 	into.requests = into.requests.plus(r)
 	return err
 }
 
+func (f flatInstances) deleteByEngine(ctx context.Context, round int, into *rounds) error {
+	if _, err := f.awaitQuiet(ctx); err != nil {
+		return err
+	}
+	took, err := f.effort(ctx, func() (time.Duration, error) { return f.delete(ctx, roundPrefix(round), f.instances) })
+	into.deleted.engine = append(into.deleted.engine, took)
+	return err
+}
+
 // measureSequential creates one instance at a time, by the plain client and by the controllers.
-func (f flatInstances) measureSequential(ctx context.Context, raw *rawWriter, into *creations) error {
+func (f flatInstances) measureSequential(ctx context.Context, raw *rawWriter, into *rounds) error {
 	for i := range 30 {
 		name := numberedName("alone", i)
 		took, err := raw.create(ctx, 1, 1, "raw-"+name)
 		if err != nil {
 			return err
 		}
-		into.aloneRaw = append(into.aloneRaw, took)
+		into.alone.raw = append(into.alone.raw, took)
 		if took, err = f.create(ctx, name, 1); err != nil {
 			return err
 		}
-		into.aloneEngine = append(into.aloneEngine, took)
+		into.alone.engine = append(into.alone.engine, took)
 		if _, err := f.delete(ctx, name, 1); err != nil {
 			return err
 		}
+		if _, err := raw.delete(ctx, 1, 1, "raw-"+name); err != nil {
+			return err
+		}
 	}
-	return raw.deleteAll(ctx)
+	return nil
 }
 
-func (r *creations) rows(instances int) []row {
-	rounds := ratios(r.engine, r.raw)
+func (r *rounds) rows(instances int) []row {
+	ratio := func(verb string, of comparison) row {
+		all := of.ratios()
+		return row{Work: fmt.Sprintf("%s %d such instances", verb, instances), Unit: "× plain client", Value: median(all), Budget: 1.2, Samples: all,
+			Detail: fmt.Sprintf("rounds from %.2f to %.2f", minimum(all), most(all))}
+	}
 	return []row{
 		{Work: "create an instance with 5 children in 3 levels", Unit: "requests", Budget: 9,
-			Value: float64(r.requests.of(work)) / float64(instances*len(r.engine))},
-		{Work: fmt.Sprintf("create %d such instances", instances), Unit: "× plain client", Value: median(rounds), Budget: 1.3, Samples: rounds,
-			Detail: fmt.Sprintf("rounds from %.2f to %.2f", minimum(rounds), most(rounds))},
+			Value: float64(r.requests.of(work)) / float64(instances*len(r.created.engine))},
+		ratio("create", r.created), ratio("delete", r.deleted),
 	}
 }
 
 // notes compare the times of the controllers and the plain client.
-func (r *creations) notes(instances int) []string {
+func (r *rounds) notes(instances int) []string {
 	cost := func(what string, of []cost) string {
 		each := func(which func(cost) time.Duration) float64 { return medianOf(of, which) / float64(instances) }
-		return fmt.Sprintf("create an instance, %s: %.1f ms; CPU time: API server %.1f ms, client %.1f ms", what,
+		return fmt.Sprintf("%s: %.1f ms; CPU time: API server %.1f ms, client %.1f ms", what,
 			each(func(e cost) time.Duration { return e.clock }),
 			each(func(e cost) time.Duration { return e.server }),
 			each(func(e cost) time.Duration { return e.here }))
 	}
 	return []string{
-		cost("controllers", r.engine),
-		cost("plain client", r.raw),
-		cost("plain client that also writes labels, inventory and status", r.whole) +
-			fmt.Sprintf("; the controllers take %.2f × its time", median(ratios(r.engine, r.whole))),
+		cost("create an instance, controllers", r.created.engine),
+		cost("create an instance, plain client", r.created.raw),
+		cost("delete an instance, controllers", r.deleted.engine),
+		cost("delete an instance, plain client", r.deleted.raw),
 		fmt.Sprintf("create one instance at a time: controllers %.0f ms, plain client %.0f ms",
-			milliseconds(median(r.aloneEngine)), milliseconds(median(r.aloneRaw))),
+			milliseconds(median(r.alone.engine)), milliseconds(median(r.alone.raw))),
 	}
 }
 
 // ratios compares the clock round by round.
-func ratios(of, to []cost) []float64 {
-	out := make([]float64, len(of))
-	for i := range of {
-		out[i] = of[i].clock.Seconds() / to[i].clock.Seconds()
+func (c comparison) ratios() []float64 {
+	out := make([]float64, len(c.engine))
+	for i := range c.engine {
+		out[i] = c.engine[i].clock.Seconds() / c.raw[i].clock.Seconds()
 	}
 	return out
 }

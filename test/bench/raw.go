@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,18 +19,15 @@ import (
 // applied, as the part of the name after the instance's.
 var levels = [][]string{{"-a"}, {"-a-b", "-a-c"}, {"-a-b-d", "-a-c-e"}}
 
-// rawWriter is the plain client, which writes what the controllers write: the instances, of a
-// kind that no controller serves, and for each the same five ConfigMaps, level by level, by
-// server-side apply. It reads nothing and watches nothing.
+// rawWriter is the plain client, which writes and deletes what the controllers do: the instances, of a
+// kind that no controller serves, with a finalizer, labels, inventory and status, and for each the same
+// five ConfigMaps, level by level, by server-side apply. It reads nothing and watches nothing.
 type rawWriter struct {
 	*bench
 	// models are the children of an instance that the controllers have created, by the suffixes of
 	// their names; parent is that instance.
 	models map[string]*unstructured.Unstructured
 	parent *unstructured.Unstructured
-	// whole makes it also write what the controllers write to an instance: its metadata and its
-	// status.
-	whole bool
 }
 
 // partOf is a label as long as the one by which the controllers select children. They must not
@@ -66,6 +63,7 @@ func appliedConfiguration(o *unstructured.Unstructured) *unstructured.Unstructur
 	labels[partOf] = labels[v1alpha1.ApplySetPartOfLabel]
 	delete(labels, v1alpha1.ApplySetPartOfLabel)
 	out.SetLabels(labels)
+	out.SetOwnerReferences(o.GetOwnerReferences())
 	return out
 }
 
@@ -100,37 +98,50 @@ func (b *bench) installKindCopy(ctx context.Context, name, kind, plural string) 
 func (r *rawWriter) create(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
 	began := time.Now()
 	err := concurrently(ctx, workers, n, func(ctx context.Context, i int) error {
-		name := numberedName(prefix, i)
-		if _, err := r.resource(ours("plains")).Create(ctx, instance("Plain", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+		created, err := r.resource(ours("plains")).Create(ctx, r.instance(numberedName(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+		if err != nil {
 			return err
 		}
-		if r.whole {
-			if err := r.writeMetadata(ctx, name); err != nil {
-				return err
-			}
-		}
 		for _, level := range levels {
-			if err := r.apply(ctx, name, level); err != nil {
+			if err := r.apply(ctx, created, level); err != nil {
 				return err
 			}
 		}
-		if r.whole {
-			return r.writeStatus(ctx, name)
-		}
-		return nil
+		created.Object["status"] = r.parent.Object["status"]
+		_, err = r.resource(ours("plains")).UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: manager})
+		return err
 	})
 	return time.Since(began), err
 }
 
+// finalizer holds the instances of the plain client until it has deleted their ConfigMaps.
+const finalizer = group + "/plain"
+
+// instance is what the user and the controllers write to an instance before it has children.
+func (r *rawWriter) instance(name string) *unstructured.Unstructured {
+	o := instance("Plain", name)
+	o.SetLabels(r.parent.GetLabels())
+	o.SetAnnotations(r.parent.GetAnnotations())
+	o.SetFinalizers([]string{finalizer})
+	return o
+}
+
 // apply applies the ConfigMaps of one level, concurrently.
-func (r *rawWriter) apply(ctx context.Context, name string, level []string) error {
+func (r *rawWriter) apply(ctx context.Context, parent *unstructured.Unstructured, level []string) error {
 	return concurrently(ctx, len(level), len(level), func(ctx context.Context, i int) error {
 		o := r.models[level[i]].DeepCopy()
-		o.SetName(name + level[i])
+		o.SetName(parent.GetName() + level[i])
 		labels := o.GetLabels()
-		labels[v1alpha1.InstanceNameLabel] = name
+		labels[v1alpha1.InstanceNameLabel] = parent.GetName()
 		o.SetLabels(labels)
-		if err := unstructured.SetNestedField(o.Object, text(name, 1), "data", "text"); err != nil {
+		owners := o.GetOwnerReferences()
+		for i := range owners {
+			if owners[i].UID == r.parent.GetUID() {
+				owners[i].Kind, owners[i].Name, owners[i].UID = parent.GetKind(), parent.GetName(), parent.GetUID()
+			}
+		}
+		o.SetOwnerReferences(owners)
+		if err := unstructured.SetNestedField(o.Object, text(parent.GetName(), 1), "data", "text"); err != nil {
 			return err
 		}
 		_, err := r.resource(configMaps).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: manager, Force: true})
@@ -138,35 +149,26 @@ func (r *rawWriter) apply(ctx context.Context, name string, level []string) erro
 	})
 }
 
-// writeMetadata writes what the controllers write to an instance before they create children.
-// Instead of the finalizer, which would have to be removed later, it writes an annotation.
-func (r *rawWriter) writeMetadata(ctx context.Context, name string) error {
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Plain"}}
-	o.SetName(name)
-	o.SetLabels(r.parent.GetLabels())
-	annotations := r.parent.GetAnnotations()
-	annotations["finalizers"] = strings.Join(r.parent.GetFinalizers(), ",")
-	o.SetAnnotations(annotations)
-	_, err := r.resource(ours("plains")).Apply(ctx, name, o, metav1.ApplyOptions{FieldManager: manager, Force: true})
-	return err
-}
-
-// writeStatus writes a status as the controllers do.
-func (r *rawWriter) writeStatus(ctx context.Context, name string) error {
-	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/status", "value": r.parent.Object["status"]}})
-	if err != nil {
+// delete deletes n instances and their ConfigMaps, the last level first, and returns how long it took.
+func (r *rawWriter) delete(ctx context.Context, workers, n int, prefix string) (time.Duration, error) {
+	began := time.Now()
+	err := concurrently(ctx, workers, n, func(ctx context.Context, i int) error {
+		name := numberedName(prefix, i)
+		if err := r.resource(ours("plains")).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
+		for _, level := range slices.Backward(levels) {
+			err := concurrently(ctx, len(level), len(level), func(ctx context.Context, i int) error {
+				return r.resource(configMaps).Delete(ctx, name+level[i], metav1.DeleteOptions{})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		_, err := r.resource(ours("plains")).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{FieldManager: manager})
 		return err
-	}
-	_, err = r.resource(ours("plains")).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
-	return err
-}
-
-// deleteAll deletes everything that was written.
-func (r *rawWriter) deleteAll(ctx context.Context) error {
-	if err := r.resource(configMaps).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: partOf}); err != nil {
-		return err
-	}
-	return r.resource(ours("plains")).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	})
+	return time.Since(began), err
 }
 
 // instance is an instance as a user writes it.
