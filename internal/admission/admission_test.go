@@ -35,6 +35,12 @@ func (c *cluster) Update(_ context.Context, o *unstructured.Unstructured, _ type
 	return c.write("update", o)
 }
 
+func (c *cluster) Delete(_ context.Context, o *unstructured.Unstructured) error {
+	c.writes = append(c.writes, "delete "+o.GetKind())
+	delete(c.objects, o.GetKind()+" "+o.GetName())
+	return c.refused
+}
+
 func (c *cluster) write(verb string, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.refused != nil {
 		return nil, c.refused
@@ -75,4 +81,25 @@ func TestInstallNamesWhatIsRefused(t *testing.T) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}
 	}
+}
+
+func TestThePolicyForInitialMetadataIsRemovedByWhomItWasInstalled(t *testing.T) {
+	const policy = "MutatingAdmissionPolicy espalier-initial-metadata"
+	c := &cluster{objects: map[string]*unstructured.Unstructured{}}
+	expect := func(do func(context.Context, *cluster) error, want ...string) {
+		t.Helper()
+		c.writes = nil
+		if err := do(t.Context(), c); err != nil || !slices.Equal(c.writes, want) {
+			t.Errorf("wrote %v, not %v; %v", c.writes, want, err)
+		}
+	}
+	install := func(ctx context.Context, c *cluster) error { return InstallInitialMetadata(ctx, c) }
+	remove := func(ctx context.Context, c *cluster) error { return RemoveInitialMetadata(ctx, c) }
+	expect(remove)
+	expect(install, "create MutatingAdmissionPolicy")
+	expect(install)
+	expect(remove, "delete MutatingAdmissionPolicy")
+	expect(install, "create MutatingAdmissionPolicy")
+	c.objects[policy].SetAnnotations(nil) // it is a chart's
+	expect(remove)
 }

@@ -170,7 +170,9 @@ func checkPlaces(c *compilation) {
 			continue
 		}
 		at := d.documentPath().Field("metadata")
-		metadata, _ := d.document["metadata"].(map[string]any)
+		metadata, isMap := d.document["metadata"].(map[string]any)
+		namespace, set := metadata["namespace"]
+		d.anyNamespace = !isMap || set && namespace != "${schema.metadata.namespace}"
 		if c.graph.embedded == nil {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)

@@ -9,6 +9,7 @@ package graph
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -108,6 +109,8 @@ type Node struct {
 	drift plan.Drift
 	// recreate says whether the object is recreated when the API server rejects its update.
 	recreate plan.Recreation
+	// anyNamespace says that the object may be in another namespace than the instance.
+	anyNamespace bool
 	// namespaceUnset says that the node's reference names no namespace.
 	namespaceUnset bool
 	// mayHoldSecret says that the object may contain the data of a Secret.
@@ -165,6 +168,28 @@ func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 		}
 	}
 	return out
+}
+
+// CertainChildKinds lists, sorted, the kinds of which every instance has children, or may have: those
+// of nodes that no condition leaves out. It returns false if an instance may have children outside of
+// its namespace, or if a kind was missing when the graph was compiled.
+func (g *Graph) CertainChildKinds() ([]schema.GroupKind, bool) {
+	var out []schema.GroupKind
+	conditional := map[string]bool{}
+	for _, n := range g.Nodes { // in topological order
+		conditional[n.ID] = len(n.includeWhen) > 0 || slices.ContainsFunc(n.Dependencies, func(id string) bool { return conditional[id] })
+		if !n.hasOwnObjects() {
+			continue
+		}
+		if n.anyNamespace || !n.KindKnown || n.Namespaced && !g.Namespaced {
+			return nil, false
+		}
+		if gk := n.Kind.GroupKind(); !conditional[n.ID] && !slices.Contains(out, gk) {
+			out = append(out, gk)
+		}
+	}
+	slices.SortFunc(out, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
+	return out, true
 }
 
 // hasOwnObjects says whether the node's objects are children of the instance.

@@ -37,7 +37,7 @@ func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, abov
 		below.id = below.object().String()
 		n.Children = append(n.Children, below)
 	}
-	id := ApplySet(o)
+	id := inventory.SetOf(o)
 	if id == "" || above[id] {
 		return n
 	}
@@ -67,7 +67,7 @@ func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, abov
 // readiness, a ready parent implies a ready child: a parent is ready when all children are.
 func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	n := Node{
-		Node: inventory.Node(o), Exists: true, Instance: ApplySet(o) != "",
+		Node: inventory.Node(o), Exists: true, Instance: inventory.SetOf(o) != "",
 		APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
 	}
 	if item := inventory.ItemOf(o); item != nil {

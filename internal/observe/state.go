@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -69,15 +68,9 @@ func (w ClusterState) instances(definition *unstructured.Unstructured) []*unstru
 	return out
 }
 
-// ApplySet returns the id of an instance's ApplySet, which its children's labels name; empty
-// for an object that is not an instance, or has no ApplySet yet.
-func ApplySet(o *unstructured.Unstructured) string {
-	return o.GetLabels()[v1alpha1.ApplySetIDLabel]
-}
-
 // children returns the children of an instance in the order in which they are applied.
 func (w ClusterState) children(o *unstructured.Unstructured) []*unstructured.Unstructured {
-	id := ApplySet(o)
+	id := inventory.SetOf(o)
 	if id == "" {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
 // DefinitionOf returns the name of the definition of an instance's kind: without a namespace
@@ -13,7 +14,7 @@ import (
 func DefinitionOf(instance *unstructured.Unstructured) (types.NamespacedName, bool) {
 	labels := instance.GetLabels()
 	name := types.NamespacedName{Namespace: labels[v1alpha1.DefinitionNSLabel], Name: labels[v1alpha1.DefinitionNameLabel]}
-	return name, name.Name != "" && ApplySet(instance) != ""
+	return name, name.Name != "" && inventory.SetOf(instance) != ""
 }
 
 // variables returns the ids of the nodes that are values, which only the definition says.

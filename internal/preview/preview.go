@@ -192,8 +192,8 @@ func (b *builder) noteOwners() {
 	}
 	for _, o := range b.in.Objects {
 		for _, state := range []*unstructured.Unstructured{o.Before, o.After} {
-			if state != nil && state.GetLabels()[v1alpha1.ApplySetIDLabel] != "" {
-				b.owners[state.GetLabels()[v1alpha1.ApplySetIDLabel]] = object.KeyOf(state)
+			if state != nil && inventory.IsInstance(state) {
+				b.owners[inventory.SetOf(state)] = object.KeyOf(state)
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func (b *builder) ownerOf(o Object) (owner object.Key, found bool) {
 
 func (b *builder) isInstance(o Object) bool {
 	_, decided := b.in.Decisions[object.KeyOf(o.any())]
-	return decided || o.any().GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+	return decided || inventory.IsInstance(o.any())
 }
 
 // describe compares the states of an object. An object that only its status changes of does not change.

@@ -50,6 +50,15 @@ func FailAfter(err error, after time.Duration) Result {
 // IsFinal says whether the reconcile has ended.
 func (r Result) IsFinal() bool { return r.final }
 
+// Within asks for another reconcile after that time, unless the result asks for an earlier one or is a
+// failure; 0 changes nothing.
+func (r Result) Within(after time.Duration) Result {
+	if after > 0 && r.Err == nil && (r.RequeueAfter == 0 || r.RequeueAfter > after) {
+		r.RequeueAfter = after
+	}
+	return r
+}
+
 // OrDone ends a reconcile that has no further stage.
 func (r Result) OrDone() Result {
 	if r.final {

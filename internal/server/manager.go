@@ -31,6 +31,9 @@ type ManagerOptions struct {
 	WatchLimits watch.Limits
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
+	// InitialMetadata binds the MutatingAdmissionPolicy for the initial metadata of instances to the
+	// served kinds, and installs it with AdmissionPolicies.
+	InitialMetadata bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	AdditionalPrinterColumns bool
 	// Dialects are served even if another program has installed their definitions. Without
@@ -63,7 +66,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		var err error
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
+			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies, InitialMetadata: o.InitialMetadata,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})

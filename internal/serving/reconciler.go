@@ -46,6 +46,8 @@ type Config struct {
 	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
 	// reconciled all the same.
 	Held func(schema.GroupVersionKind, queue.Reconciler) queue.Reconciler
+	// Initial gives instances their initial metadata; optional.
+	Initial *InitialMetadata
 	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of the dialect.
 	AdditionalPrinterColumns bool
 }
@@ -149,12 +151,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if out := s.Compile(ctx); out.IsFinal() {
 		return out
 	}
-	refused, publishErr := r.publish(ctx, key, s)
+	published, publishErr := r.publish(ctx, key, s)
 	serveErr := s.Serve(ctx) // a kind that was published before is served anyway
-	if publishErr != nil && !refused {
+	if publishErr != nil && !published.refused {
 		return reconcile.Fail(errors.Join(publishErr, serveErr))
 	}
-	return s.Report(ctx, publishErr, serveErr)
+	return s.Report(ctx, publishErr, serveErr).Within(published.bindAfter)
 }
 
 // load finds a definition in the cache.
@@ -175,6 +177,11 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 // end ends the kinds of a deleted definition, one after the other, and removes its finalizers.
 func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
+	for _, e := range endings {
+		if out := r.Initial.unbind(ctx, d.Key, e.CRD); out.IsFinal() {
+			return out
+		}
+	}
 	for _, e := range endings {
 		if !slices.Contains(d.GetFinalizers(), e.Finalizer) {
 			continue

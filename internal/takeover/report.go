@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -41,6 +43,14 @@ func (o Observed) label(name string) string {
 		return value
 	}
 	return o.Before.GetLabels()[name]
+}
+
+// applySet is the id of the ApplySet that the object has or had; empty if it is no instance.
+func (o Observed) applySet() string {
+	if id := inventory.SetOf(o.any()); id != "" || o.Before == nil {
+		return id
+	}
+	return inventory.SetOf(o.Before)
 }
 
 // Action is what would happen to an object.
@@ -121,7 +131,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 	var p Plan
 	ids := map[string]object.Key{}
 	for _, o := range observed {
-		if id := o.label(v1alpha1.ApplySetIDLabel); id != "" {
+		if id := o.applySet(); id != "" {
 			ids[id] = object.KeyOf(o.any())
 		}
 	}
@@ -172,7 +182,7 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 
 // instanceOf is the instance that an object belongs to; the object itself if it is one.
 func instanceOf(o Observed, ids map[string]object.Key) object.Key {
-	if key, ok := ids[o.label(v1alpha1.ApplySetIDLabel)]; ok {
+	if key, ok := ids[o.applySet()]; ok {
 		return key
 	}
 	if isInstance(o) {

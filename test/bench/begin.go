@@ -83,7 +83,28 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if err = b.startEngine(ctx); err != nil {
 		return nil, err
 	}
-	return b, b.applyManifests(ctx)
+	if err = b.applyManifests(ctx); err != nil || !b.initial {
+		return b, err
+	}
+	return b, b.awaitInitialMetadata(ctx)
+}
+
+// awaitInitialMetadata waits until the API server gives instances their finalizer.
+func (b *bench) awaitInitialMetadata(ctx context.Context) error {
+	for {
+		created, err := b.resource(ours("flats")).Create(ctx, instance("Flat", "probe"), metav1.CreateOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return fmt.Errorf("create an instance as a dry run: %w", err)
+		}
+		if len(created.GetFinalizers()) > 0 {
+			return nil
+		}
+		select {
+		case <-time.After(quietPeriod):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // stop stops what newBench has started.

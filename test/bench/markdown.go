@@ -44,11 +44,13 @@ const method = `
   resources that the API server and its own controllers use (leases, endpoints, namespaces and so on). Events are
   listed below, but are not in the table above. A scenario ends when no request has come for 0.3 s.
 - The plain client writes the same objects of the same size: an instance, of a copy of the kind that no controller
-  serves, and its five ConfigMaps by server-side apply, level by level, with the two of a level in parallel. It has as
-  many workers as the controllers (%d), writes no finalizer and no status, and reads nothing. Its second variant also
-  writes, in two more requests, what the controllers write to the instance: labels, inventory and status. A ratio is
-  that of one round of %d instances; the table has the median of %d rounds. The order of the three changes with each
-  round.
+  serves, with finalizer, labels and inventory from the beginning; its five ConfigMaps with labels and owner references, by
+  server-side apply, level by level, with the two of a level in parallel; and one status. It deletes the instance, the
+  ConfigMaps in the reverse order, and removes the finalizer. It has as many workers as the controllers (%d), reads nothing
+  and waits for no event. A ratio is that of one round of %d instances; the table has the median of %d rounds. Which of the
+  two begins changes with each round.
+- Instances get their initial metadata from the API server (` + "`espalier run --initial-metadata`" + `), unless the benchmark
+  runs with ` + "`-initial-metadata=false`" + `.
 - The controllers run in the process of the benchmark, with events, and otherwise as in ` + "`espalier run`" + `. So the
   requests and watches of the simulated user take CPU time from them.
 - Times end when a watch of the benchmark receives the event, for example that the instance is ready. They begin with

@@ -51,6 +51,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $parts = append $parts "webhook" -}}
 {{- end -}}
 {{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
+{{- if .Values.admissionPolicies.initialMetadata -}}{{- $parts = append $parts "initialMetadata" -}}{{- end -}}
 {{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}

@@ -33,6 +33,7 @@ type controllerFlags struct {
 	allowCRDDeletion bool
 	requireAccount   bool
 	policies         bool
+	initialMetadata  bool
 	secretOutputs    string
 	verbosity        int
 	postgresql       bool
@@ -66,6 +67,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
 	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
+	flags.BoolVar(&f.initialMetadata, "initial-metadata", false, "let the API server give instances their finalizer when they are created, by a MutatingAdmissionPolicy; needs Kubernetes 1.36")
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
@@ -93,7 +95,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, InitialMetadata: f.initialMetadata, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}, err
 }

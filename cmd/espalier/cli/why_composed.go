@@ -45,7 +45,7 @@ func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unst
 	if err != nil {
 		return explained, false, err
 	}
-	c := observe.ComposedField{Composite: of, Children: state.Children[observe.ApplySet(of)], Revision: observe.ExplainCompositionRevision(of, snapshot)}
+	c := observe.ComposedField{Composite: of, Children: state.Children[inventory.SetOf(of)], Revision: observe.ExplainCompositionRevision(of, snapshot)}
 	if key, _, claimed := inventory.ClaimedBy(of); claimed {
 		if c.Claim, err = i.get(ctx, key); err != nil {
 			c.Problems = append(c.Problems, "the claim cannot be read: "+err.Error())
@@ -65,7 +65,7 @@ func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unst
 // definition.
 func (i instance) compositeAround(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	of := o
-	if observe.ApplySet(o) == "" {
+	if inventory.SetOf(o) == "" {
 		key, _, isChild := inventory.InstanceOf(o)
 		if !isChild {
 			return nil, nil

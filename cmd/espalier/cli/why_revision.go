@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 
 // explainRevision says which revision composes the root of a tree; nil for an object that is no instance.
 func (i instance) explainRevision(ctx context.Context, state observe.ClusterState) (*observe.Revision, error) {
-	if observe.ApplySet(state.Root) == "" {
+	if inventory.SetOf(state.Root) == "" {
 		return nil, nil
 	}
 	if name, isGraph := observe.DefinitionOf(state.Root); isGraph {

@@ -226,9 +226,10 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 // instanceLabels begins the labels that name the instance of a child.
 const instanceLabels = v1alpha1.Prefix + "instance-"
 
-// IsInstance says whether an object has the label that the engine writes to instances.
+// IsInstance says whether an object has the label that the engine writes to instances, or the
+// inventory with which they are created.
 func IsInstance(o *unstructured.Unstructured) bool {
-	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
+	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != "" || strings.HasPrefix(o.GetAnnotations()[v1alpha1.ApplySetHashAnnotation], initialPrefix)
 }
 
 // IsComposite says whether an object has the finalizer of a composite, by whatever engine.

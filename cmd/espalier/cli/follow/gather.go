@@ -84,7 +84,7 @@ func (k *Kinds) instanceLookups(definition *unstructured.Unstructured, namespace
 
 // childLookups returns the lookups for the children in an instance's inventory.
 func (k *Kinds) childLookups(instance *unstructured.Unstructured) (places []lookup, complete bool, err error) {
-	set := observe.ApplySet(instance)
+	set := inventory.SetOf(instance)
 	if set == "" {
 		return nil, true, nil
 	}

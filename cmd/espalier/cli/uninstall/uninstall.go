@@ -202,6 +202,7 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 		what string
 		do   func(context.Context) error
 	}{
+		{"new instances get no finalizers from the API server", c.removeInitialMetadata},
 		{"the webhook for deletions is removed", c.removeWebhook},
 		{"the controllers are stopped", c.stop},
 		{"the webhook for deletions stays removed", c.removeWebhook},
@@ -221,6 +222,7 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 var (
 	deployments    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	crdResource    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	mutating       = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"}
 	configurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
@@ -260,6 +262,15 @@ var objects = []struct {
 
 // selector selects the objects of the chart, whatever the name of the release.
 const selector = "app.kubernetes.io/part-of=espalier,app.kubernetes.io/name=espalier"
+
+// removeInitialMetadata deletes the policy that gives instances their finalizers when they are created.
+func (c *Cluster) removeInitialMetadata(ctx context.Context) error {
+	err := c.client.Resource(mutating).Delete(ctx, v1alpha1.InitialMetadataPolicy, metav1.DeleteOptions{})
+	if ignoreAbsent(err) != nil {
+		return fmt.Errorf("delete MutatingAdmissionPolicy %s: %w", v1alpha1.InitialMetadataPolicy, err)
+	}
+	return nil
+}
 
 func (c *Cluster) removeWebhook(ctx context.Context) error {
 	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{})
