@@ -144,7 +144,7 @@ func (p Plan) IsEmpty() bool {
 
 // New returns the plan for what a simulation has found.
 func New(in Input) Plan {
-	b := builder{in: in, owners: map[string]object.Key{}, instances: map[object.Key]*Instance{}, nodes: map[object.Key]node{}}
+	b := builder{in: in, owners: map[string]object.Key{}, instances: map[object.Key]*Instance{}, nodes: map[object.Key]node{}, layers: map[Ref]int{}}
 	b.mask = newMask(in.Secrets)
 	b.noteOwners()
 	changes := slices.SortedStableFunc(slices.Values(in.Objects), func(a, b Object) int { return cmp.Compare(a.Order, b.Order) })
@@ -154,6 +154,7 @@ func New(in Input) Plan {
 	p := Plan{Objects: b.objects, Notes: in.Notes, Incomplete: in.Incomplete}
 	for _, key := range slices.SortedFunc(maps.Keys(b.instances), object.Key.Compare) {
 		i := b.instances[key]
+		slices.SortStableFunc(i.Objects, b.compare)
 		i.Waits = waitsOf(in.Decisions[key])
 		p.Instances = append(p.Instances, *i)
 	}
@@ -176,6 +177,23 @@ type builder struct {
 	nodes     map[object.Key]node
 	objects   []ObjectChange
 	instances map[object.Key]*Instance
+	// layers are the steps of the order of application in which objects are written.
+	layers map[Ref]int
+}
+
+// compare compares objects of an instance by their order: those that are applied by layers, then those
+// that are deleted, by layers in reverse. Those of a layer are written at the same time, so that which
+// of them came first says nothing.
+func (b *builder) compare(x, y ObjectChange) int {
+	switch {
+	case x.Action != Delete && y.Action == Delete:
+		return -1
+	case x.Action == Delete && y.Action != Delete:
+		return 1
+	case x.Action == Delete:
+		x, y = y, x
+	}
+	return cmp.Or(cmp.Compare(b.layers[x.Ref], b.layers[y.Ref]), cmp.Compare(x.Node, y.Node), x.Key().Compare(y.Key()))
 }
 
 // noteOwners records the instances, and the nodes of their objects.
@@ -203,6 +221,7 @@ func (b *builder) noteOwners() {
 func (b *builder) add(o Object) {
 	key := object.KeyOf(o.any())
 	change, changes := b.describe(o)
+	b.layers[change.Ref] = inventory.Layer(o.any())
 	owner, hasOwner := b.ownerOf(o)
 	if b.isInstance(o) {
 		i := b.instance(key)

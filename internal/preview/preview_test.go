@@ -3,6 +3,7 @@ package preview
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -178,5 +179,33 @@ func TestFieldsAreComparedWhereTheyDiffer(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestObjectsOfALayerHaveOneOrder is about objects that are written at the same time: which of them
+// came first depends on the machine.
+func TestObjectsOfALayerHaveOneOrder(t *testing.T) {
+	w := &world{t: t}
+	w.app("web", `{a: "1"}`, `{a: "2"}`)
+	key := object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: "web"}
+	child := func(name string, layer int) string {
+		return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: prod, uid: %s, labels: {applyset.kubernetes.io/part-of: %q}, annotations: {internal.kro.run/apply-order: %q}}}", name, name, inventory.ApplySetID(key), fmt.Sprint(layer))
+	}
+	for name, layer := range map[string]int{"first": 1, "last": 3, "b": 2, "a": 2} {
+		w.add("", child(name, layer))
+		w.decide(key, plan.Step{Node: "node-" + name, Object: parse(t, child(name, layer))})
+	}
+	for name, layer := range map[string]int{"old-first": 1, "old-b": 2, "old-a": 2, "old-last": 3} {
+		w.add(child(name, layer), "")
+	}
+	for range 20 {
+		rand.Shuffle(len(w.Objects), func(i, j int) { w.Objects[i].Order, w.Objects[j].Order = w.Objects[j].Order, w.Objects[i].Order })
+		var got []string
+		for _, o := range New(w.Input).Instances[0].Objects {
+			got = append(got, o.Name)
+		}
+		if text := strings.Join(got, " "); text != "first a b last web-config old-last old-b old-a old-first" {
+			t.Fatal(text)
+		}
 	}
 }
