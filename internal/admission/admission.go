@@ -158,10 +158,10 @@ func RemoveInitialMetadata(ctx context.Context, cluster interface {
 	}
 	for _, o := range policies {
 		current, err := cluster.Get(ctx, o.GroupVersionKind(), "", o.GetName())
-		if apierrors.IsNotFound(err) || kube.IsNoKindMatch(err) {
+		switch {
+		case apierrors.IsNotFound(err) || kube.IsNoKindMatch(err):
 			continue
-		}
-		if _, ours := current.GetAnnotations()[DigestAnnotation]; err == nil && ours {
+		case err == nil && current.GetAnnotations()[DigestAnnotation] != "":
 			err = cluster.Delete(ctx, current)
 		}
 		if err != nil {

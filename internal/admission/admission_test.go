@@ -18,9 +18,14 @@ type cluster struct {
 	objects map[string]*unstructured.Unstructured
 	writes  []string
 	refused error
+	// unreadable is the answer to reads.
+	unreadable error
 }
 
 func (c *cluster) Get(_ context.Context, kind schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
+	if c.unreadable != nil {
+		return nil, c.unreadable
+	}
 	if o := c.objects[kind.Kind+" "+name]; o != nil {
 		return o, nil
 	}
@@ -102,4 +107,12 @@ func TestThePolicyForInitialMetadataIsRemovedByWhomItWasInstalled(t *testing.T) 
 	expect(install, "create MutatingAdmissionPolicy")
 	c.objects[policy].SetAnnotations(nil) // it is a chart's
 	expect(remove)
+}
+
+func TestThePolicyForInitialMetadataMayBeUnreadable(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "mutatingadmissionpolicies"}, "espalier-initial-metadata", errors.New("no role"))
+	c := &cluster{objects: map[string]*unstructured.Unstructured{}, unreadable: forbidden}
+	if err := RemoveInitialMetadata(t.Context(), c); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
 }
