@@ -40,6 +40,11 @@ func plans(t *testing.T, s *shell) {
 	s.do(t, "kubectl apply -f webapp.yaml && kubectl wait --for=jsonpath='{.status.servingRevision}'=2 rgd/webapp --timeout=60s")
 	s.do(t, `kubectl patch rgd webapp --type=json -p '[{"op":"add","path":"/spec/resources/1/template/data/size","value":"big"}]'`)
 	s.do(t, "kubectl wait --for=jsonpath='{.status.servingRevision}'=3 rgd/webapp --timeout=60s")
+	for _, instance := range []string{"default/shop", "prod/shop", "team-a/cart", "team-a/search", "team-a/shop", "team-b/shop"} {
+		namespace, name, _ := strings.Cut(instance, "/") // a plan leaves out what the controllers change meanwhile
+		s.do(t, "kubectl wait --for=jsonpath='{.data.size}'=big configmap/"+name+"-config -n "+namespace+" --timeout=60s")
+		s.do(t, "kubectl wait --for=condition=Ready webapp/"+name+" -n "+namespace+" --timeout=60s")
+	}
 	breaking := s.start(t, help, "espalier plan -f platform/webapp.yaml --against webapp-r00003")
 	s.run(t, p, "espalier plan -f webapp.yaml --against webapp-r00003", done, "+ GraphRevision webapp-r00004: create", "~ ConfigMap default/shop-config (config): change", `data.size: "big" removed`,
 		"Compared with what revision 3 of webapp makes of the instances")
