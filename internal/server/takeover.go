@@ -72,7 +72,7 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 type simulated struct{ *Controllers }
 
 // Idle implements simulation.Controllers.
-func (s simulated) Idle() bool { return s.Engine.Idle() }
+func (s simulated) Idle(within time.Duration) bool { return s.Engine.Idle(within) }
 
 // engines are the engines that dialects are taken over from.
 func engines(dialects []Dialect) []managedfields.Engine {

@@ -24,8 +24,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// How it is decided that the controllers have nothing to do: nothing is queued, no request is
-// in flight, and none was made for the quiet period.
+// How it is decided that the controllers have nothing to do: nothing is queued or due within the quiet
+// period, no request is in flight, and none was made for the quiet period.
 const (
 	quietPeriod  = time.Second
 	pollInterval = 50 * time.Millisecond
@@ -37,8 +37,8 @@ type Controllers interface {
 	Run(ctx context.Context) error
 	// CheckStarted returns nil once the controllers run, and why they do not before that.
 	CheckStarted() error
-	// Idle reports whether no reconcile is queued or running.
-	Idle() bool
+	// Idle reports whether no reconcile is queued or running, or due within the given time.
+	Idle(within time.Duration) bool
 }
 
 // Simulation runs controllers whose requests go through an overlay.
@@ -92,8 +92,8 @@ type activity struct {
 	serving func() error
 	// busy returns how many requests are in flight, and how many were made so far.
 	busy func() (pending int, made uint64)
-	// idle reports whether nothing is queued.
-	idle func() bool
+	// idle reports whether nothing is queued, or due within a time.
+	idle func(within time.Duration) bool
 	// quiet is for how long all of that has to last.
 	quiet time.Duration
 }
@@ -125,7 +125,7 @@ func awaitIdle(ctx context.Context, a activity, ended chan error, left, timeout 
 		case <-tick.C:
 		}
 		pending, now := a.busy()
-		if a.serving() != nil || pending > 0 || now != made || !a.idle() {
+		if a.serving() != nil || pending > 0 || now != made || !a.idle(a.quiet) {
 			made, since = now, time.Now()
 			continue
 		}

@@ -57,7 +57,7 @@ func TestAwaitIdle(t *testing.T) {
 				a := activity{
 					serving: func() error { _, _, _, err := tc.at(time.Since(began)); return err },
 					busy:    func() (int, uint64) { pending, requests, _, _ := tc.at(time.Since(began)); return pending, requests },
-					idle:    func() bool { _, _, idle, _ := tc.at(time.Since(began)); return idle },
+					idle:    func(time.Duration) bool { _, _, idle, _ := tc.at(time.Since(began)); return idle },
 					quiet:   quietPeriod,
 				}
 				ended := make(chan error, 1)

@@ -1,10 +1,21 @@
 package queue
 
-// Idle says that no object waits to be reconciled or is being reconciled. Delayed requests don't count.
-func (e *Engine) Idle() bool {
-	for _, n := range e.queue.counts() {
-		if n.depth > 0 || n.active > 0 {
+import "time"
+
+// Idle says that no object waits to be reconciled, is being reconciled, or is due to be within the given
+// time.
+func (e *Engine) Idle(within time.Duration) bool {
+	until := time.Now().Add(within)
+	e.queue.mu.Lock()
+	defer e.queue.mu.Unlock()
+	for k := range e.queue.kinds {
+		if k.depth > 0 || k.active > 0 {
 			return false
+		}
+		for _, it := range k.items {
+			if it.delayed != nil && it.delayed.due.Before(until) {
+				return false
+			}
 		}
 	}
 	return true

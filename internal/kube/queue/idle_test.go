@@ -1,0 +1,38 @@
+package queue
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+)
+
+func TestAnEngineIsIdleUntilTheNextReconcileIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newWorkQueue(1)
+		e := &Engine{queue: q}
+		expect := func(want bool, within time.Duration, when string) {
+			t.Helper()
+			if got := e.Idle(within); got != want {
+				t.Errorf("%s, within %s: %t", when, within, got)
+			}
+		}
+		expect(true, time.Hour, "without a controller")
+		k := q.open(nil)
+		expect(true, time.Hour, "without keys")
+		k.AddAfter(key("a"), time.Minute, watch.Normal, nil)
+		expect(true, time.Second, "with a delayed key")
+		expect(false, 2*time.Minute, "with a delayed key")
+		<-time.After(time.Minute - time.Second)
+		synctest.Wait()
+		expect(false, 2*time.Second, "when the key is nearly due")
+		<-time.After(time.Second)
+		synctest.Wait()
+		expect(false, 0, "with a key that waits")
+		next, _ := q.Get()
+		expect(false, 0, "while the key is reconciled")
+		next.Done()
+		expect(true, time.Hour, "when that has ended")
+	})
+}
