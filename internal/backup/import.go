@@ -67,10 +67,9 @@ func (i *Import) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	steps := s.steps()
 	if s.isComplete() {
 		i.Progress("all objects exist already")
-		i.report(steps)
+		i.report(s.steps())
 		return nil
 	}
 	begun, err := i.acquireHold(ctx)
@@ -80,6 +79,13 @@ func (i *Import) Run(ctx context.Context) error {
 	if !begun.IsZero() {
 		i.Progress("continuing the import that began at %s", begun.Format(time.RFC3339))
 	}
+	if s, err = i.planAgain(ctx); err != nil {
+		if begun.IsZero() { // nothing has been done yet
+			err = errors.Join(err, i.release(ctx))
+		}
+		return err
+	}
+	steps := s.steps()
 	for n, step := range steps {
 		if n == 0 || step.section != steps[n-1].section {
 			if err := i.prepare(ctx, step.section); err != nil {
@@ -168,6 +174,15 @@ func (i *Import) Plan(ctx context.Context) ([]Step, error) {
 		return nil, err
 	}
 	return s.steps(), nil
+}
+
+// planAgain plans once more while this process has the Hold: another import of the same export may have
+// got further since the first plan, or have ended.
+func (i *Import) planAgain(ctx context.Context) (*survey, error) {
+	progress := i.Progress
+	defer func() { i.Progress = progress }()
+	i.Progress = func(string, ...any) {} // it has been said
+	return i.plan(ctx)
 }
 
 // plan surveys the cluster, and says what the plan gives to whom.

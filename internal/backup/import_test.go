@@ -360,6 +360,53 @@ func TestAnImportStopsWhenAnotherHasTakenOver(t *testing.T) {
 	}
 }
 
+// TestAnImportPlansAgainUnderItsHold lets another import of the same export end, or somebody create an
+// object of it, between the plan and the Hold.
+func TestAnImportPlansAgainUnderItsHold(t *testing.T) {
+	file := exported(t)
+	cases := map[string]struct {
+		meanwhile func(*testing.T, *fakekube.Cluster)
+		check     func(error) bool
+	}{
+		"another import has ended": {
+			func(t *testing.T, c *fakekube.Cluster) {
+				other, _ := newImport(c, file)
+				other.Holder = "other"
+				if err := other.Run(context.Background()); err != nil {
+					t.Errorf("the other import: %v", err)
+				}
+			},
+			func(err error) bool { return err == nil },
+		},
+		"somebody has created an object of it": {
+			func(_ *testing.T, c *fakekube.Cluster) {
+				c.Add(fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: apps}, spec: {schema: {kind: Other}}}"))
+			},
+			func(err error) bool { problems := new(ProblemsError); return errors.As(err, &problems) },
+		},
+	}
+	for name, tc := range cases {
+		runWithFakeTime(t, name, func(t *testing.T) {
+			c := target()
+			once := true
+			c.Before = func(request string) error {
+				if request == "create "+holdKey.String() && once {
+					once = false
+					tc.meanwhile(t, c)
+				}
+				return nil
+			}
+			i, _ := newImport(c, file)
+			if err := i.Run(context.Background()); !tc.check(err) {
+				t.Errorf("got %v", err)
+			}
+			if c.Object(holdKey) != nil {
+				t.Error("the controllers stay paused")
+			}
+		})
+	}
+}
+
 func TestAConflictOverTheHoldIsRetried(t *testing.T) {
 	file, c := exported(t), target()
 	changes := map[string]int{}
