@@ -8,9 +8,11 @@ import (
 	"syscall"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
+	"github.com/espalier-dev/espalier/internal/manager"
 )
 
 func main() {
+	manager.TuneGC()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

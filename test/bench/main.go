@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	program "github.com/espalier-dev/espalier/internal/manager"
 )
 
 type options struct {
@@ -68,6 +70,7 @@ func (o *options) limit() time.Duration {
 var errMissed = errors.New("a budget is exceeded")
 
 func main() {
+	program.TuneGC() // as espalier run does
 	var o options
 	o.parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 )
 
 // Account is a user whose permissions apply to reads and writes. Its fields are safe for
@@ -132,7 +132,7 @@ func (k *Cluster) dropIdleAccounts(now time.Time) {
 func (k *Cluster) impersonate(user string) (*Account, error) {
 	config := k.permissions.watchForbidden(k.options.Config, user)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds the groups of a service account
-	dyn, err := dynamic.NewForConfig(config)
+	dyn, err := wire.NewClient(config, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 	"github.com/espalier-dev/espalier/internal/manager/hold"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -111,7 +112,7 @@ func New(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	dyn, err := dynamic.NewForConfigAndClient(config, httpClient)
+	dyn, err := wire.NewClient(config, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
