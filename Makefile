@@ -93,6 +93,10 @@ bench: bin/espalier-controlplane ## measure requests, time and memory, and compa
 	$(GO) run ./test/bench $(ARGS)
 	$(GO) test -run='^$$' -bench='^Benchmark(Compile|Compose|Event|Stop)$$' -benchtime=20x ./internal/graph ./internal/kube/watch ./internal/kube/queue
 
+.PHONY: soak
+soak: bin/espalier-controlplane ## run random changes, restarts and clock jumps for 20 minutes, and compare what is left; ARGS="-for 2h -seed 7"
+	$(GO) run ./test/soak $(ARGS)
+
 # The cloud of the demo: the sandbox by default, or aws, a test cloud with AWS's APIs.
 CLOUD ?=
 

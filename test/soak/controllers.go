@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// clock is the controllers' clock: the wall clock with an offset.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+
+// connection is how one process of the controllers reaches the API server, until it is cut.
+type connection struct {
+	writes atomic.Int64
+	// losing says that the next write is the last one, and that its answer is lost.
+	losing atomic.Bool
+	cut    atomic.Bool
+	lost   chan struct{}
+}
+
+func (c *connection) send(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, testkit.ErrCrashed
+	}
+	if !testkit.IsWrite(r) {
+		return next.RoundTrip(r)
+	}
+	c.writes.Add(1)
+	if c.losing.CompareAndSwap(true, false) {
+		c.cut.Store(true)
+		answer, err := next.RoundTrip(r)
+		if err == nil {
+			_ = answer.Body.Close() // nobody reads it
+		}
+		close(c.lost)
+		return nil, testkit.ErrCrashed
+	}
+	return next.RoundTrip(r)
+}
+
+// controllers are one process of the controllers, which runs within this one.
+type controllers struct {
+	*server.Controllers
+	*connection
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// startControllers starts controllers and waits until they run.
+func (s *soak) startControllers(ctx context.Context) error {
+	c := &controllers{connection: &connection{lost: make(chan struct{})}, ended: make(chan error, 1)}
+	config := rest.CopyConfig(s.plane.Config())
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return through{c.connection, next}
+	})
+	var err error
+	if c.Controllers, err = server.NewControllers(server.Options{
+		Config: config, Workers: 8, Version: "soak", AllowCRDDeletion: true, AdmissionPolicies: true, InitialMetadata: true,
+		Log: s.log.controllers(), Events: suite.DiscardEvents{}, Now: s.clock.now,
+	}); err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go func() { c.ended <- c.Run(running) }()
+	s.controllers = c
+	ctx, stop := context.WithTimeout(ctx, waitLimit)
+	defer stop()
+	if err := c.WaitStarted(ctx); err != nil {
+		return fmt.Errorf("the controllers do not start: %w", err)
+	}
+	return nil
+}
+
+// through is a transport of a connection: a client may have several.
+type through struct {
+	*connection
+	next http.RoundTripper
+}
+
+func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.send(t.next, r)
+}
+
+// stopControllers stops the controllers and waits until they have ended.
+func (s *soak) stopControllers() error {
+	c := s.controllers
+	if c == nil {
+		return nil
+	}
+	s.controllers = nil
+	c.cancel()
+	return c.awaitEnd()
+}
+
+// killControllers cuts the controllers off from the API server, before or in the middle of their next
+// write, and does not wait for them.
+func (s *soak) killControllers(ctx context.Context, atWrite bool) string {
+	c := s.controllers
+	s.controllers = nil
+	outcome := "at once"
+	if atWrite {
+		outcome = "at a write"
+		c.losing.Store(true)
+		timer := time.NewTimer(s.pause)
+		defer timer.Stop()
+		select {
+		case <-c.lost:
+		case <-timer.C:
+			outcome = "at rest"
+		case <-ctx.Done():
+		}
+	}
+	c.cut.Store(true)
+	c.cancel()
+	s.killed = append(s.killed, c)
+	return outcome
+}
+
+// awaitKilled waits until killed controllers have ended.
+func (s *soak) awaitKilled() error {
+	killed := s.killed
+	s.killed = nil
+	for _, c := range killed {
+		if err := c.awaitEnd(); err != nil && !errors.Is(err, testkit.ErrCrashed) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controllers) awaitEnd() error {
+	timer := time.NewTimer(waitLimit)
+	defer timer.Stop()
+	select {
+	case err := <-c.ended:
+		return err
+	case <-timer.C:
+		return errors.New("the controllers do not stop")
+	}
+}
