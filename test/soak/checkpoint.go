@@ -62,11 +62,16 @@ func (s *soak) mend(ctx context.Context) error {
 	}
 	note(widgetKind, s.restore(ctx, widgetCRD()))
 	for _, k := range s.model.kinds {
-		err := s.restore(ctx, k.objects()...)
-		note(k.kind, err)
-		if err == nil {
-			k.absent, k.broken = false, false
+		if err := s.restore(ctx, k.objects()...); err != nil {
+			note(k.kind, err)
+			continue
 		}
+		k.absent, k.broken = false, false
+		o, err := s.get(ctx, keyOf(k.objects()[0]))
+		if err != nil {
+			return err
+		}
+		note("the definition of "+k.kind, isServed(o))
 	}
 	if len(problems) > 0 {
 		return errors.Join(problems...)
@@ -198,7 +203,7 @@ func (s *soak) verify(ctx context.Context) error {
 			return err
 		}
 		if problem := isServed(o); problem != nil {
-			problems = append(problems, k.kind+": its definition "+problem.Error())
+			problems = append(problems, fmt.Sprintf("the definition of %s %s", k.kind, problem))
 		}
 	}
 	want, found := s.model.expected(), map[key][]*unstructured.Unstructured{}

@@ -19,12 +19,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 )
 
-// waitLimit bounds each wait. A wait that succeeds ends at once.
-const waitLimit = 3 * time.Minute
-
 // startPlane starts the API server, or starts it again with the same data.
 func (s *soak) startPlane(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	s.plane, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(s.dir, "data"), NoFsync: true})
 	return err
@@ -32,7 +29,7 @@ func (s *soak) startPlane(ctx context.Context) (err error) {
 
 // stopPlane stops the API server, in an orderly manner or at once.
 func (s *soak) stopPlane(kill bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	if kill {
 		if err := syscall.Kill(s.plane.PID(), syscall.SIGKILL); err != nil {
@@ -54,7 +51,7 @@ func (s *soak) resource(k key) dynamic.ResourceInterface {
 
 // retry calls do until the API server accepts or refuses it.
 func (s *soak) retry(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	for {
 		err := do(ctx)
@@ -189,15 +186,19 @@ func (s *soak) list(ctx context.Context, kind string) (objects []unstructured.Un
 // await waits until a check passes. The states that it waits for span kinds that come and go, so that
 // they are read repeatedly and not watched.
 func (s *soak) await(ctx context.Context, what string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return nil
 		}
+		if last == nil || ctx.Err() == nil { // once it has ended, the check fails because of that
+			last = err
+		}
 		if ctx.Err() != nil || !pauseFor(ctx, 200*time.Millisecond) {
-			return fmt.Errorf("%s: not within %s: %w", what, waitLimit, err)
+			return fmt.Errorf("%s: not within %s: %w", what, s.patience, last)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (s *soak) startControllers(ctx context.Context) error {
 	c.cancel = cancel
 	go func() { c.ended <- c.Run(running) }()
 	s.controllers = c
-	ctx, stop := context.WithTimeout(ctx, waitLimit)
+	ctx, stop := context.WithTimeout(ctx, s.patience)
 	defer stop()
 	if err := c.WaitStarted(ctx); err != nil {
 		return fmt.Errorf("the controllers do not start: %w", err)
@@ -101,7 +101,7 @@ func (s *soak) stopControllers() error {
 	}
 	s.controllers = nil
 	c.cancel()
-	return c.awaitEnd()
+	return c.awaitEnd(s.patience)
 }
 
 // killControllers cuts the controllers off from the API server, before or in the middle of their next
@@ -133,15 +133,15 @@ func (s *soak) awaitKilled() error {
 	killed := s.killed
 	s.killed = nil
 	for _, c := range killed {
-		if err := c.awaitEnd(); err != nil && !errors.Is(err, testkit.ErrCrashed) {
+		if err := c.awaitEnd(s.patience); err != nil && !errors.Is(err, testkit.ErrCrashed) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *controllers) awaitEnd() error {
-	timer := time.NewTimer(waitLimit)
+func (c *controllers) awaitEnd(patience time.Duration) error {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case err := <-c.ended:

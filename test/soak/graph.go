@@ -126,8 +126,8 @@ func (g *graph) objects() []*unstructured.Unstructured {
 		name, value := "${schema.metadata.name}-"+strings.ToLower(g.kind)+"-"+n.id, g.text(n.value)
 		resource := map[string]any{"id": n.id}
 		if n.many {
-			resource["forEach"] = []any{map[string]any{"item": "${schema.spec.items}"}}
-			name, value = name+"-${item}", value+"-${item}"
+			resource["forEach"] = []any{map[string]any{"entry": "${schema.spec.items}"}}
+			name, value = name+"-${entry}", value+"-${entry}"
 		}
 		if n.conditional {
 			resource["includeWhen"] = []any{"${schema.spec.flag}"}

@@ -21,7 +21,7 @@ const (
 )
 
 // graphKinds are the kinds of drawn definitions. Objects of the last one may outlive their instance.
-var graphKinds = []string{"Alpha", "Beta", "Gamma", "Delta"}
+var graphKinds = []string{"Apple", "Plum", "Pear", "Fig"}
 
 func isGraph(kind string) bool {
 	for _, k := range graphKinds {

@@ -24,6 +24,8 @@ type options struct {
 	seed     uint64
 	steps    int
 	pause    time.Duration
+	// patience bounds each wait. A wait that succeeds ends at once.
+	patience time.Duration
 	log      string
 	// brief leaves out what takes minutes: the comparison while the controllers run, and restarts
 	// of the API server.
@@ -36,6 +38,8 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "the seed of the steps; they are the same with the same seed, -steps and -for, as far as no time plays a part")
 	flag.IntVar(&o.steps, "steps", 120, "number of steps in a round, which ends with a comparison")
 	flag.DurationVar(&o.pause, "pause", time.Second, "longest pause between two steps")
+	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "longest wait for a state that must come about")
+	flag.BoolVar(&o.brief, "brief", false, "do not restart the API server, nor wait for its watches to be compared")
 	flag.StringVar(&o.log, "log", "", "the file for the steps and the log of the controllers; by default in the directory for temporary files")
 	flag.Parse()
 	if o.log == "" {

@@ -12,34 +12,34 @@ import (
 
 // nested is a model of one graph of all shapes, and an instance of it.
 func nested(flag bool) (*model, *instance) {
-	g := &graph{kind: "Alpha", nodes: []*node{
+	g := &graph{kind: "Apple", nodes: []*node{
 		{id: "n0", kind: partKind, value: "$word"},
 		{id: "n1", kind: "ConfigMap", value: "@n0"},
 		{id: "n2", kind: "Secret", value: "@n1", many: true},
 		{id: "n3", kind: widgetKind, value: "$count", conditional: true},
 	}}
-	m := &model{left: map[key]left{}, used: map[key]bool{}, kinds: []*served{{kind: partKind, definition: &part{prefix: "p"}}, {kind: "Alpha", definition: g}}}
-	i := &instance{key: key{"Alpha", "ns", "a"}, word: "w", count: 3, flag: flag, items: []string{"x", "y"}}
+	m := &model{left: map[key]left{}, used: map[key]bool{}, kinds: []*served{{kind: partKind, definition: &part{prefix: "p"}}, {kind: "Apple", definition: g}}}
+	i := &instance{key: key{"Apple", "ns", "a"}, word: "w", count: 3, flag: flag, items: []string{"x", "y"}}
 	m.instances = []*instance{i}
 	return m, i
 }
 
 func TestTheModelExpectsAllObjectsBelowAnInstance(t *testing.T) {
 	m, i := nested(true)
-	owner, inner := i.key, key{partKind, "ns", "a-alpha-n0"}
+	owner, inner := i.key, key{partKind, "ns", "a-apple-n0"}
 	want := map[key]wanted{
 		i.key:                                  {value: "w", status: map[string]string{"ofn0": "p-w", "ofn1": "p-w"}},
 		inner:                                  {value: "w", owner: owner, status: map[string]string{"value": "p-w"}},
-		{"ConfigMap", "ns", "a-alpha-n0-part"}: {value: "p-w", owner: inner},
-		{"ConfigMap", "ns", "a-alpha-n1"}:      {value: "p-w", owner: owner},
-		{"Secret", "ns", "a-alpha-n2-x"}:       {value: "p-w-x", owner: owner},
-		{"Secret", "ns", "a-alpha-n2-y"}:       {value: "p-w-y", owner: owner},
-		{widgetKind, "ns", "a-alpha-n3"}:       {value: "3", owner: owner},
+		{"ConfigMap", "ns", "a-apple-n0-part"}: {value: "p-w", owner: inner},
+		{"ConfigMap", "ns", "a-apple-n1"}:      {value: "p-w", owner: owner},
+		{"Secret", "ns", "a-apple-n2-x"}:       {value: "p-w-x", owner: owner},
+		{"Secret", "ns", "a-apple-n2-y"}:       {value: "p-w-y", owner: owner},
+		{widgetKind, "ns", "a-apple-n3"}:       {value: "3", owner: owner},
 	}
 	if diff := cmp.Diff(want, m.expected(), cmp.AllowUnexported(key{}, wanted{})); diff != "" {
 		t.Errorf("with the flag (-want +got):\n%s", diff)
 	}
-	delete(want, key{widgetKind, "ns", "a-alpha-n3"})
+	delete(want, key{widgetKind, "ns", "a-apple-n3"})
 	m, _ = nested(false)
 	if diff := cmp.Diff(want, m.expected(), cmp.AllowUnexported(key{}, wanted{})); diff != "" {
 		t.Errorf("without the flag (-want +got):\n%s", diff)
@@ -56,10 +56,10 @@ func TestOnlyObjectsThatWereAtRestAreRequiredToStay(t *testing.T) {
 			i.changed = tc.changed
 			m.remove(i, true, func(k key) bool { return k.kind != "Secret" })
 			want := map[key]left{
-				{partKind, "ns", "a-alpha-n0"}:    {required: tc.required},
-				{"ConfigMap", "ns", "a-alpha-n1"}: {required: tc.required},
-				{"Secret", "ns", "a-alpha-n2-x"}:  {},
-				{"Secret", "ns", "a-alpha-n2-y"}:  {},
+				{partKind, "ns", "a-apple-n0"}:    {required: tc.required},
+				{"ConfigMap", "ns", "a-apple-n1"}: {required: tc.required},
+				{"Secret", "ns", "a-apple-n2-x"}:  {},
+				{"Secret", "ns", "a-apple-n2-y"}:  {},
 			}
 			if diff := cmp.Diff(want, m.left, cmp.AllowUnexported(key{}, left{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -100,7 +100,7 @@ func TestTheSameSeedGivesTheSameSteps(t *testing.T) {
 
 func TestDifferencesFromTheModelAreFound(t *testing.T) {
 	m, i := nested(true)
-	child := key{"ConfigMap", "ns", "a-alpha-n1"}
+	child := key{"ConfigMap", "ns", "a-apple-n1"}
 	w := m.expected()[child]
 	parent := newObject(i.key, map[string]any{})
 	parent.SetUID("one")
