@@ -22,9 +22,9 @@ type step struct {
 // draw draws the next step.
 func (s *soak) draw() step {
 	steps := []step{
-		{"create an instance", 16, s.createInstance},
+		{"create an instance", 24, s.createInstance},
 		{"change an instance", 14, s.changeInstance},
-		{"delete an instance", 10, s.deleteInstance},
+		{"delete an instance", 8, s.deleteInstance},
 		{"recreate an instance", 6, s.recreateInstance},
 		{"delete a child", 8, s.deleteChild},
 		{"edit a child", 7, s.editChild},
