@@ -142,15 +142,17 @@ func (m *model) children(i *instance) []key {
 	return out
 }
 
-// newInstance draws an instance whose name is free.
+// newInstance draws an instance; nil if there is one of its name, or its definition is deleted: a definition
+// stays as long as there are instances.
 func (m *model) newInstance(r *rand.Rand) *instance {
-	kind := m.kinds[r.IntN(len(m.kinds))].kind
+	of := m.kinds[r.IntN(len(m.kinds))]
+	kind := of.kind
 	k := key{kind, namespaceName(r.IntN(namespaces)), string(rune('a' + r.IntN(4)))}
 	if g, ok := m.served(kind).definition.(*graph); m.used[k] || ok && g.retains {
 		m.made++
 		k.name = fmt.Sprintf("u%d", m.made)
 	}
-	if slices.ContainsFunc(m.instances, func(i *instance) bool { return i.key == k }) {
+	if of.absent || slices.ContainsFunc(m.instances, func(i *instance) bool { return i.key == k }) {
 		return nil
 	}
 	i := &instance{key: k, changed: true}

@@ -72,7 +72,7 @@ func outcome(ctx context.Context, what string, err error) (string, error) {
 func (s *soak) createInstance(ctx context.Context) (string, error) {
 	i := s.model.newInstance(s.random)
 	if i == nil {
-		return "which is there already", nil
+		return "of none", nil
 	}
 	s.model.instances = append(s.model.instances, i)
 	return outcome(ctx, i.describe(), s.create(ctx, i.object()))
