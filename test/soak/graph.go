@@ -148,10 +148,11 @@ func (g *graph) objects() []*unstructured.Unstructured {
 // graphDefinition is a ResourceGraphDefinition. Changes of the status are allowed although readers of
 // it could break.
 func graphDefinition(kind string, spec, status map[string]any, resources []any) *unstructured.Unstructured {
-	o := newObject(key{"ResourceGraphDefinition", "", "soak-" + strings.ToLower(kind)}, map[string]any{"spec": map[string]any{
-		"schema":    map[string]any{"apiVersion": "v1alpha1", "kind": kind, "group": group, "spec": spec, "status": status},
-		"resources": resources,
-	}})
+	fields := map[string]any{"apiVersion": "v1alpha1", "kind": kind, "group": group, "spec": spec}
+	if len(status) > 0 { // a server-side apply that empties a map makes it null, which is invalid
+		fields["status"] = status
+	}
+	o := newObject(key{"ResourceGraphDefinition", "", "soak-" + strings.ToLower(kind)}, map[string]any{"spec": map[string]any{"schema": fields, "resources": resources}})
 	o.SetAnnotations(map[string]string{"kro.run/allow-breaking-changes": "true"})
 	return o
 }
