@@ -12,7 +12,7 @@ import (
 func TestABriefSoak(t *testing.T) {
 	testkit.NeedsServer(t)
 	log := filepath.Join(t.TempDir(), "soak.log")
-	if err := run(t.Context(), options{seed: 1, steps: 80, pause: 200 * time.Millisecond, patience: testkit.Timeout, log: log, brief: true}); err != nil {
+	if err := run(t.Context(), options{seed: 1, steps: 60, pause: 100 * time.Millisecond, patience: testkit.Timeout, log: log, brief: true}); err != nil {
 		t.Fatal(err)
 	}
 }
