@@ -57,12 +57,11 @@ func measureForbidden(ctx context.Context, b *bench) (err error) {
 
 // measureNestMeanwhile measures a nest while the other instances wait.
 func (b *bench) measureNestMeanwhile(ctx context.Context) error {
-	tops, err := b.watch(ctx, ours("tops"))
+	n, err := b.nest(ctx, "Top", "tops")
 	if err != nil {
 		return err
 	}
-	defer tops.stop()
-	n := nest{b, tops}
+	defer n.seen.stop()
 	if err := n.warmUp(ctx); err != nil {
 		return err
 	}

@@ -19,12 +19,11 @@ const (
 // measureNest measures how a status value propagates through three nested instances, and how these
 // are deleted.
 func measureNest(ctx context.Context, b *bench) error {
-	w, err := b.watch(ctx, ours("tops"))
+	n, err := b.nest(ctx, "Top", "tops")
 	if err != nil {
 		return err
 	}
-	defer w.stop()
-	n := nest{b, w}
+	defer n.seen.stop()
 	for _, measure := range []func(context.Context) error{n.warmUp, n.measureLateValue, n.measureChange, n.measureDeletion} {
 		if err := measure(ctx); err != nil {
 			return err
@@ -33,10 +32,16 @@ func measureNest(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// nest is three nested instances, and a watch of the outermost.
+// nest is nested instances around a Leaf, of which the outermost is of a kind, and a watch of these.
 type nest struct {
 	*bench
-	tops *watchStream
+	kind, plural string
+	seen         *watchStream
+}
+
+func (b *bench) nest(ctx context.Context, kind, plural string) (nest, error) {
+	w, err := b.watch(ctx, ours(plural))
+	return nest{b, kind, plural, w}, err
 }
 
 // warmUp creates and deletes a nest, so that watches are synced.
@@ -96,7 +101,7 @@ func (n nest) measureChange(ctx context.Context) error {
 // deleted last.
 func (n nest) measureDeletion(ctx context.Context) error {
 	var took []time.Duration
-	r, err := n.countRequests(ctx, "delete 3 nested instances", nests, requests{{"DELETE", "tops"}: nests}, func() error {
+	r, err := n.countRequests(ctx, "delete 3 nested instances", nests, requests{{"DELETE", n.plural}: nests}, func() error {
 		for i := range nests {
 			one, err := n.delete(ctx, numberedName("nest", i))
 			if err != nil {
@@ -116,7 +121,7 @@ func (n nest) measureDeletion(ctx context.Context) error {
 
 // create creates a nest, and waits until its outermost instance waits for the value.
 func (n nest) create(ctx context.Context, name string) error {
-	if _, err := n.resource(ours("tops")).Create(ctx, instance("Top", name), metav1.CreateOptions{FieldManager: manager}); err != nil {
+	if _, err := n.resource(ours(n.plural)).Create(ctx, instance(n.kind, name), metav1.CreateOptions{FieldManager: manager}); err != nil {
 		return err
 	}
 	leaves, err := n.watch(ctx, ours("leaves"))
@@ -142,13 +147,13 @@ func (n nest) writeValue(ctx context.Context, name, value string, check check) (
 }
 
 func (n nest) delete(ctx context.Context, name string) (time.Duration, error) {
-	if err := n.resource(ours("tops")).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := n.resource(ours(n.plural)).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return 0, err
 	}
 	return n.since(ctx, time.Now(), withPrefix(name, isGone))
 }
 
 func (n nest) since(ctx context.Context, began time.Time, check check) (time.Duration, error) {
-	at, err := n.tops.await(ctx, check)
+	at, err := n.seen.await(ctx, check)
 	return max(0, at.Sub(began)), err
 }
