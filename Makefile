@@ -97,6 +97,11 @@ bench: bin/espalier-controlplane ## measure requests, time and memory, and compa
 soak: bin/espalier-controlplane ## run random changes, restarts and clock jumps for 20 minutes, and compare what is left; ARGS="-for 2h -seed 7"
 	$(GO) run ./test/soak $(ARGS)
 
+# The numbers of instances and of children can be changed: ARGS='-sizes 100,300 -children 100,500'.
+.PHONY: bench-scale
+bench-scale: bin/espalier-controlplane ## measure how costs grow with the numbers of instances, children and definitions (half an hour)
+	$(GO) run ./test/bench -scale $(ARGS)
+
 # The cloud of the demo: the sandbox by default, or aws, a test cloud with AWS's APIs.
 CLOUD ?=
 

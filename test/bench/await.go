@@ -14,9 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// waitTimeout is the timeout of each wait.
-const waitTimeout = 5 * time.Minute
-
 // check reports whether an event is the expected one.
 type check func(watch.EventType, *unstructured.Unstructured) bool
 
@@ -25,12 +22,13 @@ type check func(watch.EventType, *unstructured.Unstructured) bool
 type watchStream struct {
 	of       dynamic.ResourceInterface
 	resource string
+	timeout  time.Duration // of each wait
 	now      watch.Interface
 	revision string
 }
 
 func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (*watchStream, error) {
-	w := &watchStream{of: b.resource(gvr), resource: gvr.Resource}
+	w := &watchStream{of: b.resource(gvr), resource: gvr.Resource, timeout: b.waitTimeout()}
 	return w, w.open(ctx)
 }
 
@@ -44,7 +42,7 @@ func (w *watchStream) stop() { w.now.Stop() }
 
 // await receives events until the check is true, and returns when that was.
 func (w *watchStream) await(ctx context.Context, seen check) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	for {
 		select {

@@ -58,6 +58,8 @@ type bench struct {
 	rows   []row
 	counts []measuredRequests
 	notes  []string
+	// grown are the measures at several sizes, by what the sizes are of.
+	grown map[string][]measure
 }
 
 // newBench starts an API server and the controllers, and applies the definitions.

@@ -49,7 +49,7 @@ const quietPeriod = 300 * time.Millisecond
 // awaitQuiet returns all requests so far once no more come, or after 20 periods: controllers that
 // never come to rest are measured as well.
 func (b *bench) awaitQuiet(ctx context.Context) (requests, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.waitTimeout())
 	defer cancel()
 	last, err := b.readRequests(ctx)
 	for range 20 {

@@ -114,7 +114,7 @@ func (b *bench) stopEngine() error {
 // awaitReconciles waits until there were n reconciles of a kind, and then until there are no more
 // for a quietPeriod. It returns when the last one ended.
 func (b *bench) awaitReconciles(ctx context.Context, kind string, n int) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.waitTimeout())
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

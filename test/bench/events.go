@@ -60,7 +60,7 @@ func (f flatInstances) events(ctx context.Context, prefix string, n int) error {
 			sinceSent = append(sinceSent, p.Began.Sub(sent))
 			sinceAnswer = append(sinceAnswer, max(0, p.Began.Sub(answered)))
 			inQueue = append(inQueue, p.Waited)
-		case <-time.After(waitTimeout):
+		case <-time.After(f.waitTimeout()):
 			return fmt.Errorf("ConfigMap %s-a was changed, and its instance was not reconciled", name)
 		}
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -46,4 +48,14 @@ func firstValue(path, key string) string {
 		}
 	}
 	return "unknown"
+}
+
+// resident is the resident memory of a process, in MiB.
+func resident(pid int) (float64, error) {
+	text := firstValue(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+	kibibytes, err := strconv.ParseFloat(strings.TrimSuffix(text, " kB"), 64)
+	if err != nil {
+		return 0, fmt.Errorf("resident memory of process %d: %w", pid, err)
+	}
+	return kibibytes / 1024, nil
 }

@@ -1,7 +1,8 @@
 // Command bench measures requests, times and memory of the controllers, and compares them with
 // budgets. Requests are counted by the API server, and times are also given as a ratio to a plain
 // client that writes the same objects. It starts an API server, prints a table, and writes the
-// results to a folder.
+// results to a folder. With -scale, it measures instead how these costs grow with the numbers of
+// instances, children and definitions.
 package main
 
 import (
@@ -24,6 +25,7 @@ type options struct {
 	out        string
 	only       string
 	cpuprofile string
+	memprofile string
 	full       bool
 	strict     bool
 	fsync      bool
@@ -33,11 +35,19 @@ type options struct {
 	idle       time.Duration
 	initial    bool
 	log        bool
+	scale      bool
+	sizes      sizes
+	children   sizes
 }
 
 func (o *options) parse() {
-	flag.StringVar(&o.out, "out", "bench", "the folder that latest.json and README.md are written to")
-	flag.StringVar(&o.only, "only", "", "measure only these scenarios, of "+strings.Join(names(), ", ")+"; no files are written")
+	o.sizes, o.children = sizes{100, 1000, 10_000}, sizes{100, 1000, 5000}
+	flag.StringVar(&o.out, "out", "bench", "the folder that latest.json and README.md are written to; with -scale scale.json, SCALE.md and charts")
+	flag.StringVar(&o.only, "only", "", "measure only these scenarios, of "+strings.Join(names(scenarios), ", ")+", or with -scale of "+strings.Join(names(scaleScenarios), ", ")+"; no files are written")
+	flag.BoolVar(&o.scale, "scale", false, "measure how costs grow with the numbers of instances, children and definitions")
+	flag.Var(&o.sizes, "sizes", "with -scale, the numbers of instances")
+	flag.Var(&o.children, "children", "with -scale, the numbers of children of one instance")
+	flag.StringVar(&o.memprofile, "memprofile", "", "with -scale, write a heap profile with 100 definitions to this file")
 	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
 	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000")
 	flag.BoolVar(&o.strict, "strict", false, "fail if a budget is exceeded")
@@ -61,10 +71,26 @@ func (o *options) restarted() int {
 
 // limit is the timeout of the run.
 func (o *options) limit() time.Duration {
-	if o.full {
+	if o.full || o.scale {
 		return time.Hour
 	}
 	return 15 * time.Minute
+}
+
+// waitTimeout is the timeout of each wait, which may be for all instances.
+func (o *options) waitTimeout() time.Duration { return o.limit() / 3 }
+
+// wanted returns the scenarios to measure.
+func (o *options) wanted() ([]scenario, error) {
+	all := scenarios
+	if o.scale {
+		all = scaleScenarios
+	}
+	wanted := slices.DeleteFunc(slices.Clone(all), func(s scenario) bool { return !s.wanted(o.only) })
+	if len(wanted) == 0 {
+		return nil, fmt.Errorf("-only %s: no such scenario; the scenarios are %s", o.only, strings.Join(names(all), ", "))
+	}
+	return wanted, nil
 }
 
 var errMissed = errors.New("a budget is exceeded")
@@ -96,25 +122,23 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if !slices.ContainsFunc(scenarios, func(s scenario) bool { return s.wanted(o.only) }) {
-		return fmt.Errorf("-only %s: no such scenario; the scenarios are %s", o.only, strings.Join(names(), ", "))
+	wanted, err := o.wanted()
+	if err != nil {
+		return err
 	}
 	b, err := newBench(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.stop()) }()
-	for _, s := range scenarios {
-		if !s.wanted(o.only) {
-			continue
-		}
+	for _, s := range wanted {
 		began := time.Now()
 		if err := s.measure(ctx, b); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: measured in %.1f s\n", s.name, time.Since(began).Seconds())
 	}
-	report, err := b.report(ctx)
+	report, err := b.result(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,6 +152,20 @@ func run(ctx context.Context, o options) (err error) {
 		return errMissed
 	}
 	return nil
+}
+
+// result is what a run found: the report, or with -scale that of the growth.
+type result interface {
+	text() string
+	write(dir string) error
+	missed() int
+}
+
+func (b *bench) result(ctx context.Context) (result, error) {
+	if b.scale {
+		return b.scaleReport(ctx)
+	}
+	return b.report(ctx)
 }
 
 // scenario is a measurement. Scenarios run in the order of the list, and each deletes the objects
@@ -145,9 +183,9 @@ var scenarios = []scenario{
 	{"forbidden", measureForbidden},
 }
 
-func names() []string {
+func names(of []scenario) []string {
 	var out []string
-	for _, s := range scenarios {
+	for _, s := range of {
 		out = append(out, s.name)
 	}
 	return out

@@ -8,7 +8,9 @@ import (
 // markdown is the report as a page.
 func (r report) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Benchmarks\n\nWritten by `make bench`. `latest.json` has the same results, with all measurements.\n\n")
+	fmt.Fprintf(&out, "# Benchmarks\n\nWritten by `make bench`. `latest.json` has the same results, with all measurements.\n\n"+
+		"[Scale](SCALE.md), by `make bench-scale`, is how these costs grow with the numbers of instances, children and definitions.\n\n"+
+		"![Creation of an instance with five children, by the number of instances](scale-creation.svg)\n\n")
 	fmt.Fprintf(&out, "|%s|\n|---|---|---|---|---|---|\n", strings.Join(headings, "|"))
 	for _, row := range r.Rows {
 		fmt.Fprintf(&out, "|%s|\n", strings.Join(row.cells(), "|"))
@@ -17,15 +19,20 @@ func (r report) markdown() string {
 	for _, note := range r.Notes {
 		fmt.Fprintf(&out, "- %s\n", note)
 	}
-	m := r.Machine
-	fmt.Fprintf(&out, "\nMeasured on %d cores (%s) with %s of memory, %s, %s and Kubernetes %s. ", m.Cores, m.CPU, m.Memory, m.System, m.Go, m.Kubernetes)
-	fmt.Fprintf(&out, "The API server, etcd, the controllers and the benchmark ran on this machine, etcd %s.\n", durability(r.Fsync))
+	out.WriteString("\n" + r.Machine.measuredOn(r.Fsync))
 	fmt.Fprintf(&out, method, r.Workers, r.Instances, r.Rounds)
 	out.WriteString("\n## Requests\n\n|scenario|objects|requests|\n|---|---|---|\n")
 	for _, c := range r.Counts {
 		fmt.Fprintf(&out, "|%s|%d|%s|\n", c.During, c.Objects, c.list())
 	}
 	return out.String()
+}
+
+// measuredOn says where and how the numbers were measured.
+func (m machine) measuredOn(fsync bool) string {
+	return fmt.Sprintf("Measured on %d cores (%s) with %s of memory, %s, %s and Kubernetes %s. "+
+		"The API server, etcd, the controllers and the benchmark ran on this machine, etcd %s.\n",
+		m.Cores, m.CPU, m.Memory, m.System, m.Go, m.Kubernetes, durability(fsync))
 }
 
 func durability(fsync bool) string {

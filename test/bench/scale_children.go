@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// wideDefinition is a definition of as many ConfigMaps as an instance wants.
+const wideDefinition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %[2]s}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: %[1]s
+    group: bench.espalier.dev
+    spec: {text: string, size: integer}
+  resources:
+    - id: parts
+      forEach: [{i: "${lists.range(schema.spec.size)}"}]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-${string(i)}"}, data: {text: "${schema.spec.text}"}}
+`
+
+const (
+	wideKind = "Wide"
+	// driftedChildren is how many children are changed by another manager, one after the other.
+	driftedChildren = 30
+)
+
+// measureChildren measures one instance with as many children as each of the sizes.
+func measureChildren(ctx context.Context, b *bench) error {
+	if _, err := b.createDefinitions(ctx, wideDefinition, wideKind); err != nil {
+		return err
+	}
+	w := wideInstance{bench: b}
+	if err := w.measure(ctx, "warm", 10, func(measure, float64) {}); err != nil {
+		return err
+	}
+	for _, n := range b.children {
+		if err := w.measure(ctx, fmt.Sprintf("wide-%d", n), n, func(m measure, value float64) { b.plot("children", n, m, value) }); err != nil {
+			return fmt.Errorf("%d children: %w", n, err)
+		}
+	}
+	return b.deleteDefinitions(ctx, wideKind)
+}
+
+// wideInstance is one instance with many children.
+type wideInstance struct{ *bench }
+
+// measure creates an instance with n children, changes all and single ones of them, and deletes it.
+func (w wideInstance) measure(ctx context.Context, name string, n int, plot func(measure, float64)) error {
+	each := func(what, chart string, c cost) {
+		plot(measure{Name: what, Unit: "ms per child", Chart: chart, Budget: perInstance}, milliseconds(c.clock)/float64(n))
+		plot(measure{Name: what + ": CPU time of the controllers", Unit: "ms per child", Chart: chart, Budget: perInstance}, milliseconds(c.here)/float64(n))
+		progress("%s: %s in %.1f s", name, what, c.clock.Seconds())
+	}
+	wides := w.resource(ours(plural(wideKind)))
+	created, err := w.timed(ctx, name, isReady(1), func() error {
+		o := instance(wideKind, name)
+		o.Object["spec"] = map[string]any{"text": text(name, 1), "size": int64(n)}
+		_, err := wides.Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	each("creation", "children", created)
+	drift, err := w.measureDrift(ctx, name, n)
+	if err != nil {
+		return err
+	}
+	repair := measure{Unit: "ms", Chart: "drift"}
+	repair.Name = "drift of one child, until it is corrected, p50"
+	plot(repair, milliseconds(median(drift)))
+	repair.Name = "drift of one child, until it is corrected, at most"
+	plot(repair, milliseconds(most(drift)))
+	changed, err := w.timed(ctx, name, isReady(2), func() error {
+		_, err := wides.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, 2)), metav1.PatchOptions{FieldManager: manager})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	each("change of all", "children", changed)
+	deleted, err := w.timed(ctx, name, isGone, func() error { return wides.Delete(ctx, name, metav1.DeleteOptions{}) })
+	if err != nil {
+		return err
+	}
+	each("deletion", "children", deleted)
+	return nil
+}
+
+// timed calls do and waits until the instance passes the check. It begins when no requests come any more.
+func (w wideInstance) timed(ctx context.Context, name string, check check, do func() error) (cost, error) {
+	if _, err := w.awaitQuiet(ctx); err != nil {
+		return cost{}, err
+	}
+	seen, err := w.watch(ctx, ours(plural(wideKind)))
+	if err != nil {
+		return cost{}, err
+	}
+	defer seen.stop()
+	return w.effort(ctx, func() (time.Duration, error) {
+		began := time.Now()
+		if err := do(); err != nil {
+			return 0, err
+		}
+		ended, err := seen.await(ctx, withPrefix(name, check))
+		return ended.Sub(began), err
+	})
+}
+
+// measureDrift changes single children, and returns how long it took from the response to each change
+// until the child was as before.
+func (w wideInstance) measureDrift(ctx context.Context, name string, n int) ([]time.Duration, error) {
+	seen, err := w.watch(ctx, configMaps)
+	if err != nil {
+		return nil, err
+	}
+	defer seen.stop()
+	var all []time.Duration
+	for i := range min(driftedChildren, n) {
+		child := fmt.Sprintf("%s-%d", name, i*(n/min(driftedChildren, n)))
+		changed, err := w.resource(configMaps).Patch(ctx, child, types.MergePatchType, []byte(`{"data":{"text":"drifted"}}`), metav1.PatchOptions{FieldManager: manager})
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		drifted := false
+		ended, err := seen.await(ctx, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+			if o.GetName() != child {
+				return false
+			}
+			if drifted = drifted || o.GetResourceVersion() == changed.GetResourceVersion(); !drifted {
+				return false
+			}
+			value, _, _ := unstructured.NestedString(o.Object, "data", "text")
+			return value == text(name, 1)
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, max(0, ended.Sub(began)))
+	}
+	return all, nil
+}

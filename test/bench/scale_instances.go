@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/espalier-dev/espalier/test/bench/curve"
+)
+
+const (
+	// singleChanges is how many changes are measured, each of one instance among all.
+	singleChanges = 200
+	// enough is how many instances are created at each size, in rounds, and maxRounds how many
+	// rounds at most: a few instances are not precise.
+	enough    = 1000
+	maxRounds = 5
+	// perInstance bounds what an instance costs among many, as a multiple of what it costs among few.
+	perInstance = 1.2
+)
+
+var scaleScenarios = []scenario{
+	{"instances", measureSizes},
+	{"definitions", measureDefinitions},
+	{"children", measureChildren},
+	{"nest", measureDeepNest},
+}
+
+// progress prints what was measured.
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05 ")+format+"\n", args...)
+}
+
+// repeats is how often a size is measured.
+func repeats(size int) int { return min(maxRounds, max(1, enough/size)) }
+
+// measureSizes measures instances of five children, as many as each of the sizes.
+func measureSizes(ctx context.Context, b *bench) error {
+	f, err := b.flats(ctx, "Flat", "flats")
+	if err != nil {
+		return err
+	}
+	defer f.seen.stop()
+	const few = 100
+	if _, err := f.create(ctx, "warm", few); err != nil {
+		return err
+	}
+	if _, err := f.delete(ctx, "warm", few); err != nil {
+		return err
+	}
+	for _, n := range b.sizes {
+		b.instances = n
+		if err := f.measureSize(ctx, n); err != nil {
+			return fmt.Errorf("%d instances: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// measureSize creates n instances, changes single ones of them, restarts the controllers, and deletes
+// all instances. Creation and deletion are repeated if there are few.
+func (f flatInstances) measureSize(ctx context.Context, n int) error {
+	idle, err := f.restarts(ctx, "restart without instances", 0)
+	if err != nil {
+		return err
+	}
+	var all rounds
+	for round := range repeats(n) {
+		if err := f.createByEngine(ctx, round, &all); err != nil {
+			return err
+		}
+		progress("%d instances: created in %.1f s", n, all.created.engine[round].clock.Seconds())
+		if round == repeats(n)-1 {
+			if err := f.measureAmong(ctx, roundPrefix(round), n, idle); err != nil {
+				return err
+			}
+		}
+		if err := f.deleteByEngine(ctx, round, &all); err != nil {
+			return err
+		}
+		progress("%d instances: deleted in %.1f s", n, all.deleted.engine[round].clock.Seconds())
+	}
+	for _, m := range all.growing(n) {
+		f.plot("instances", n, m, m.Points[0].Value)
+	}
+	return nil
+}
+
+// growing are the measures of creation and deletion, for each instance.
+func (r *rounds) growing(n int) []measure {
+	each := func(of []cost, which func(cost) time.Duration) []curve.Point {
+		return []curve.Point{{Size: float64(n), Value: medianOf(of, which) / float64(n)}}
+	}
+	clock := func(c cost) time.Duration { return c.clock }
+	here := func(c cost) time.Duration { return c.here }
+	server := func(c cost) time.Duration { return c.processor.server }
+	return []measure{
+		{Name: "creation", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, clock)},
+		{Name: "creation: CPU time of the controllers", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, here)},
+		{Name: "creation: CPU time of the API server", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, server)},
+		{Name: "creation: requests", Unit: "per instance", Budget: perInstance,
+			Points: []curve.Point{{Size: float64(n), Value: float64(r.requests.of(work)) / float64(n*len(r.created.engine))}}},
+		{Name: "deletion", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, clock)},
+		{Name: "deletion: CPU time of the controllers", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, here)},
+		{Name: "deletion: CPU time of the API server", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, server)},
+	}
+}
+
+// measureAmong measures n instances that exist: changes of single ones, their memory, and a restart.
+func (f flatInstances) measureAmong(ctx context.Context, prefix string, n int, idle restarted) error {
+	if _, err := f.awaitQuiet(ctx); err != nil {
+		return err
+	}
+	took, err := f.changeSingly(ctx, prefix, n)
+	if err != nil {
+		return err
+	}
+	change := measure{Unit: "ms", Chart: "change"}
+	change.Name = "one change among all, p50"
+	f.plot("instances", n, change, milliseconds(median(took)))
+	change.Name = "one change among all, p99"
+	f.plot("instances", n, change, milliseconds(quantile(took, 0.99)))
+	memory := measure{Unit: "MiB", Chart: "memory"}
+	for _, process := range []struct {
+		name string
+		id   int
+	}{{"controllers", os.Getpid()}, {"API server", f.plane.PID()}} {
+		mebibytes, err := resident(process.id)
+		if err != nil {
+			return err
+		}
+		memory.Name = "resident memory of the " + process.name
+		f.plot("instances", n, memory, mebibytes)
+	}
+	busy, err := f.restarts(ctx, "restart", n)
+	if err != nil {
+		return err
+	}
+	progress("%d instances: all known after %.1f s", n, busy.took.Seconds())
+	f.plot("instances", n, measure{Name: "restart: until all are known", Unit: "s", Chart: "restart"}, busy.took.Seconds())
+	f.plot("instances", n, measure{Name: "heap for each child", Unit: "bytes", Budget: perInstance}, float64(busy.heap-idle.heap)/float64(busy.children))
+	f.add(row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
+		Detail: fmt.Sprintf("%d reads besides watches", busy.requests.of(work)-busy.requests.of(writes))})
+	return nil
+}
+
+// restarts restarts the controllers, repeatedly if there are few instances, and returns the medians of
+// the times and of the heaps, with the requests of the last restart.
+func (f flatInstances) restarts(ctx context.Context, what string, n int) (restarted, error) {
+	var took []time.Duration
+	var heaps []int64
+	var last restarted
+	for range repeats(max(n, 1)) {
+		r, err := f.restart(ctx, what, f.kind, n)
+		if err != nil {
+			return r, err
+		}
+		took, heaps, last = append(took, r.took), append(heaps, r.heap), r
+	}
+	last.took, last.heap = median(took), median(heaps)
+	return last, nil
+}
+
+// changeSingly changes single instances, one after the other, and returns how long each took from the
+// sending of the change until the instance was ready.
+func (f flatInstances) changeSingly(ctx context.Context, prefix string, n int) ([]time.Duration, error) {
+	var all []time.Duration
+	apart := max(1, n/singleChanges)
+	for k := range singleChanges {
+		took, err := f.update(ctx, numberedName(prefix, k*apart%n), 1, 2+k*apart/n)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, took)
+	}
+	return all, nil
+}
