@@ -99,7 +99,7 @@ soak: bin/espalier-controlplane ## run random changes, restarts and clock jumps 
 
 # The numbers of instances and of children can be changed: ARGS='-sizes 100,300 -children 100,500'.
 .PHONY: bench-scale
-bench-scale: bin/espalier-controlplane ## measure how costs grow with the numbers of instances, children and definitions (half an hour)
+bench-scale: bin/espalier-controlplane ## measure how costs grow with the numbers of instances, children and definitions
 	$(GO) run ./test/bench -scale $(ARGS)
 
 # The cloud of the demo: the sandbox by default, or aws, a test cloud with AWS's APIs.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/espalier-dev/espalier/test/bench/curve"
 )
@@ -17,20 +18,26 @@ type measure struct {
 	Points []curve.Point `json:"points"`
 }
 
-// plot adds a value of a measure at a size. The sizes are numbers of the named objects.
-func (b *bench) plot(of string, size int, m measure, value float64) {
-	point := curve.Point{Size: float64(size), Value: value}
-	for i, known := range b.grown[of] {
-		if known.Name == m.Name {
-			b.grown[of][i].Points = append(known.Points, point)
-			return
-		}
-	}
+// at returns the measure with a value at one size.
+func (m measure) at(size int, value float64) measure {
+	m.Points = []curve.Point{{Size: float64(size), Value: value}}
+	return m
+}
+
+// plot adds measures, or the points of known ones. The sizes are numbers of the named objects.
+func (b *bench) plot(of string, measures ...measure) {
 	if b.grown == nil {
 		b.grown = map[string][]measure{}
 	}
-	m.Points = []curve.Point{point}
-	b.grown[of] = append(b.grown[of], m)
+	for _, m := range measures {
+		known := slices.IndexFunc(b.grown[of], func(k measure) bool { return k.Name == m.Name })
+		if known < 0 {
+			b.grown[of] = append(b.grown[of], m)
+			continue
+		}
+		k := &b.grown[of][known]
+		k.Points = append(k.Points, m.Points...)
+	}
 }
 
 // growth is the value at the largest size as a multiple of that at the smallest, 0 if there is none.
@@ -62,8 +69,8 @@ func (m measure) exponent() string {
 	return fmt.Sprintf("%.2f", k+0) // no negative zero
 }
 
-// at formats the value at a size.
-func (m measure) at(size float64) string {
+// cell formats the value at a size.
+func (m measure) cell(size float64) string {
 	for _, p := range m.Points {
 		if p.Size == size {
 			return number(p.Value)

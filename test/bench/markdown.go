@@ -21,11 +21,17 @@ func (r report) markdown() string {
 	}
 	out.WriteString("\n" + r.Machine.measuredOn(r.Fsync))
 	fmt.Fprintf(&out, method, r.Workers, r.Instances, r.Rounds)
-	out.WriteString("\n## Requests\n\n|scenario|objects|requests|\n|---|---|---|\n")
-	for _, c := range r.Counts {
-		fmt.Fprintf(&out, "|%s|%d|%s|\n", c.During, c.Objects, c.list())
-	}
+	out.WriteString(requestTable(r.Counts))
 	return out.String()
+}
+
+// requestTable lists the requests as a chapter of a page.
+func requestTable(counts []count) string {
+	out := "\n## Requests\n\n|scenario|objects|requests|\n|---|---|---|\n"
+	for _, c := range counts {
+		out += fmt.Sprintf("|%s|%d|%s|\n", c.During, c.Objects, c.list())
+	}
+	return out
 }
 
 // measuredOn says where and how the numbers were measured.

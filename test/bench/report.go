@@ -92,15 +92,21 @@ func (b *bench) report(ctx context.Context) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	r := report{Machine: m, Instances: b.instances, Rounds: b.rounds, Workers: b.workers, Fsync: b.fsync, Rows: b.rows, Notes: b.notes}
+	r := report{Machine: m, Instances: b.instances, Rounds: b.rounds, Workers: b.workers, Fsync: b.fsync, Rows: b.rows, Notes: b.notes, Counts: b.requestCounts()}
+	return r, nil
+}
+
+// requestCounts returns the requests of all scenarios.
+func (b *bench) requestCounts() []count {
+	var all []count
 	for _, c := range b.counts {
 		out := count{c.what, c.objects, map[string]int{}}
 		for k, n := range c.requests {
 			out.Requests[k.verb+" "+k.resource] = n
 		}
-		r.Counts = append(r.Counts, out)
+		all = append(all, out)
 	}
-	return r, nil
+	return all
 }
 
 func (r report) missed() int {
@@ -125,11 +131,17 @@ func (r report) text() string {
 	for _, note := range r.Notes {
 		out.WriteString("\n" + note)
 	}
-	out.WriteString("\n\nrequests that the controllers sent, as counted by the API server:\n")
-	for _, c := range r.Counts {
-		fmt.Fprintf(&out, "  %s (%d objects): %s\n", c.During, c.Objects, c.list())
-	}
+	out.WriteString("\n\n" + requestList(r.Counts))
 	return out.String()
+}
+
+// requestList lists the requests for a terminal.
+func requestList(counts []count) string {
+	out := "requests that the controllers sent, as counted by the API server:\n"
+	for _, c := range counts {
+		out += fmt.Sprintf("  %s (%d objects): %s\n", c.During, c.Objects, c.list())
+	}
+	return out
 }
 
 func (c count) list() string {

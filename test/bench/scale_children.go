@@ -40,13 +40,15 @@ func measureChildren(ctx context.Context, b *bench) error {
 		return err
 	}
 	w := wideInstance{bench: b}
-	if err := w.measure(ctx, "warm", 10, func(measure, float64) {}); err != nil {
+	if _, err := w.measure(ctx, "warm", 10); err != nil {
 		return err
 	}
 	for _, n := range b.children {
-		if err := w.measure(ctx, fmt.Sprintf("wide-%d", n), n, func(m measure, value float64) { b.plot("children", n, m, value) }); err != nil {
+		measures, err := w.measure(ctx, fmt.Sprintf("wide-%d", n), n)
+		if err != nil {
 			return fmt.Errorf("%d children: %w", n, err)
 		}
+		b.plot("children", measures...)
 	}
 	return b.deleteDefinitions(ctx, wideKind)
 }
@@ -55,10 +57,13 @@ func measureChildren(ctx context.Context, b *bench) error {
 type wideInstance struct{ *bench }
 
 // measure creates an instance with n children, changes all and single ones of them, and deletes it.
-func (w wideInstance) measure(ctx context.Context, name string, n int, plot func(measure, float64)) error {
-	each := func(what, chart string, c cost) {
-		plot(measure{Name: what, Unit: "ms per child", Chart: chart, Budget: perInstance}, milliseconds(c.clock)/float64(n))
-		plot(measure{Name: what + ": CPU time of the controllers", Unit: "ms per child", Chart: chart, Budget: perInstance}, milliseconds(c.here)/float64(n))
+func (w wideInstance) measure(ctx context.Context, name string, n int) ([]measure, error) {
+	var out []measure
+	each := func(what string, c cost) {
+		m := measure{Name: what, Unit: "ms per child", Chart: "children", Budget: perInstance}
+		out = append(out, m.at(n, milliseconds(c.clock)/float64(n)))
+		m.Name, m.Chart = what+": CPU time of the controllers", ""
+		out = append(out, m.at(n, milliseconds(c.here)/float64(n)))
 		progress("%s: %s in %.1f s", name, what, c.clock.Seconds())
 	}
 	wides := w.resource(ours(plural(wideKind)))
@@ -69,32 +74,31 @@ func (w wideInstance) measure(ctx context.Context, name string, n int, plot func
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	each("creation", "children", created)
+	each("creation", created)
 	drift, err := w.measureDrift(ctx, name, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	repair := measure{Unit: "ms", Chart: "drift"}
-	repair.Name = "drift of one child, until it is corrected, p50"
-	plot(repair, milliseconds(median(drift)))
-	repair.Name = "drift of one child, until it is corrected, at most"
-	plot(repair, milliseconds(most(drift)))
+	progress("%s: drift corrected in %.0f ms", name, milliseconds(median(drift)))
+	out = append(out,
+		measure{Name: "drift of one child, until it is corrected, p50", Unit: "ms", Chart: "drift"}.at(n, milliseconds(median(drift))),
+		measure{Name: "drift of one child, until it is corrected, at most", Unit: "ms", Chart: "drift"}.at(n, milliseconds(most(drift))))
 	changed, err := w.timed(ctx, name, isReady(2), func() error {
 		_, err := wides.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, 2)), metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	each("change of all", "children", changed)
+	each("change of all", changed)
 	deleted, err := w.timed(ctx, name, isGone, func() error { return wides.Delete(ctx, name, metav1.DeleteOptions{}) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	each("deletion", "children", deleted)
-	return nil
+	each("deletion", deleted)
+	return out, nil
 }
 
 // timed calls do and waits until the instance passes the check. It begins when no requests come any more.

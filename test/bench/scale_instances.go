@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"github.com/espalier-dev/espalier/test/bench/curve"
 )
 
 const (
@@ -66,13 +64,14 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 		return err
 	}
 	var all rounds
+	var among []measure
 	for round := range repeats(n) {
 		if err := f.createByEngine(ctx, round, &all); err != nil {
 			return err
 		}
 		progress("%d instances: created in %.1f s", n, all.created.engine[round].clock.Seconds())
 		if round == repeats(n)-1 {
-			if err := f.measureAmong(ctx, roundPrefix(round), n, idle); err != nil {
+			if among, err = f.measureAmong(ctx, roundPrefix(round), n, idle); err != nil {
 				return err
 			}
 		}
@@ -81,68 +80,63 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 		}
 		progress("%d instances: deleted in %.1f s", n, all.deleted.engine[round].clock.Seconds())
 	}
-	for _, m := range all.growing(n) {
-		f.plot("instances", n, m, m.Points[0].Value)
-	}
+	f.plot("instances", all.growing(n)...)
+	f.plot("instances", among...)
 	return nil
 }
 
-// growing are the measures of creation and deletion, for each instance.
+// growing are the measures of creation and deletion, for each of n instances.
 func (r *rounds) growing(n int) []measure {
-	each := func(of []cost, which func(cost) time.Duration) []curve.Point {
-		return []curve.Point{{Size: float64(n), Value: medianOf(of, which) / float64(n)}}
+	out := costs("creation", n, r.created.engine)
+	requests := measure{Name: "creation: requests", Unit: "per instance", Budget: perInstance}
+	out = append(out, requests.at(n, float64(r.requests.of(work))/float64(n*len(r.created.engine))))
+	return append(out, costs("deletion", n, r.deleted.engine)...)
+}
+
+// costs are the measures of work on n instances, which one chart shows.
+func costs(of string, n int, rounds []cost) []measure {
+	each := func(name string, which func(cost) time.Duration) measure {
+		return measure{Name: name, Unit: "ms per instance", Chart: of, Budget: perInstance}.at(n, medianOf(rounds, which)/float64(n))
 	}
-	clock := func(c cost) time.Duration { return c.clock }
-	here := func(c cost) time.Duration { return c.here }
-	server := func(c cost) time.Duration { return c.processor.server }
 	return []measure{
-		{Name: "creation", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, clock)},
-		{Name: "creation: CPU time of the controllers", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, here)},
-		{Name: "creation: CPU time of the API server", Unit: "ms per instance", Chart: "creation", Budget: perInstance, Points: each(r.created.engine, server)},
-		{Name: "creation: requests", Unit: "per instance", Budget: perInstance,
-			Points: []curve.Point{{Size: float64(n), Value: float64(r.requests.of(work)) / float64(n*len(r.created.engine))}}},
-		{Name: "deletion", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, clock)},
-		{Name: "deletion: CPU time of the controllers", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, here)},
-		{Name: "deletion: CPU time of the API server", Unit: "ms per instance", Chart: "deletion", Budget: perInstance, Points: each(r.deleted.engine, server)},
+		each(of, func(c cost) time.Duration { return c.clock }),
+		each(of+": CPU time of the controllers", func(c cost) time.Duration { return c.here }),
+		each(of+": CPU time of the API server", func(c cost) time.Duration { return c.server }),
 	}
 }
 
 // measureAmong measures n instances that exist: changes of single ones, their memory, and a restart.
-func (f flatInstances) measureAmong(ctx context.Context, prefix string, n int, idle restarted) error {
+func (f flatInstances) measureAmong(ctx context.Context, prefix string, n int, idle restarted) ([]measure, error) {
 	if _, err := f.awaitQuiet(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	took, err := f.changeSingly(ctx, prefix, n)
+	changed, err := f.changeSingly(ctx, prefix, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	change := measure{Unit: "ms", Chart: "change"}
-	change.Name = "one change among all, p50"
-	f.plot("instances", n, change, milliseconds(median(took)))
-	change.Name = "one change among all, p99"
-	f.plot("instances", n, change, milliseconds(quantile(took, 0.99)))
-	memory := measure{Unit: "MiB", Chart: "memory"}
-	for _, process := range []struct {
-		name string
-		id   int
-	}{{"controllers", os.Getpid()}, {"API server", f.plane.PID()}} {
-		mebibytes, err := resident(process.id)
-		if err != nil {
-			return err
-		}
-		memory.Name = "resident memory of the " + process.name
-		f.plot("instances", n, memory, mebibytes)
-	}
-	busy, err := f.restarts(ctx, "restart", n)
+	controllers, err := resident(os.Getpid())
 	if err != nil {
-		return err
+		return nil, err
+	}
+	server, err := resident(f.plane.PID())
+	if err != nil {
+		return nil, err
+	}
+	busy, err := f.restarts(ctx, fmt.Sprintf("restart with %d instances", n), n)
+	if err != nil {
+		return nil, err
 	}
 	progress("%d instances: all known after %.1f s", n, busy.took.Seconds())
-	f.plot("instances", n, measure{Name: "restart: until all are known", Unit: "s", Chart: "restart"}, busy.took.Seconds())
-	f.plot("instances", n, measure{Name: "heap for each child", Unit: "bytes", Budget: perInstance}, float64(busy.heap-idle.heap)/float64(busy.children))
 	f.add(row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
 		Detail: fmt.Sprintf("%d reads besides watches", busy.requests.of(work)-busy.requests.of(writes))})
-	return nil
+	return []measure{
+		measure{Name: "one change among all, p50", Unit: "ms", Chart: "change"}.at(n, milliseconds(median(changed))),
+		measure{Name: "one change among all, p99", Unit: "ms", Chart: "change"}.at(n, milliseconds(quantile(changed, 0.99))),
+		measure{Name: "restart: until all are known", Unit: "s", Chart: "restart"}.at(n, busy.took.Seconds()),
+		measure{Name: "resident memory of the controllers", Unit: "MiB", Chart: "memory"}.at(n, controllers),
+		measure{Name: "resident memory of the API server", Unit: "MiB", Chart: "memory"}.at(n, server),
+		measure{Name: "heap for each child", Unit: "bytes", Budget: perInstance}.at(n, float64(busy.heap-idle.heap)/float64(busy.children)),
+	}, nil
 }
 
 // restarts restarts the controllers, repeatedly if there are few instances, and returns the medians of

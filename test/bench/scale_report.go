@@ -22,12 +22,13 @@ type scaleReport struct {
 	Instances []measure `json:"instances"`
 	Children  []measure `json:"children"`
 	// Rows are what was measured at one size.
-	Rows []row `json:"rows"`
+	Rows   []row   `json:"rows"`
+	Counts []count `json:"counts"`
 }
 
-func (b *bench) scaleReport(context.Context) (scaleReport, error) {
-	m, err := b.machine(context.Background())
-	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Instances: b.grown["instances"], Children: b.grown["children"], Rows: b.rows}, err
+func (b *bench) scaleReport(ctx context.Context) (scaleReport, error) {
+	m, err := b.machine(ctx)
+	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Instances: b.grown["instances"], Children: b.grown["children"], Rows: b.rows, Counts: b.requestCounts()}, err
 }
 
 // family is the measures of the same sizes.
@@ -80,7 +81,7 @@ func (f family) headings() []string {
 func (f family) cells(m measure) []string {
 	out := []string{m.Name, m.Unit}
 	for _, size := range f.sizes() {
-		out = append(out, m.at(size))
+		out = append(out, m.cell(size))
 	}
 	budget := "–"
 	if m.Budget > 0 {
@@ -129,6 +130,7 @@ func (r scaleReport) text() string {
 		out.WriteString("\n")
 	}
 	r.tables(func(_ string, headings []string, rows [][]string, _ []chart) { table(headings, rows) })
+	out.WriteString(requestList(r.Counts))
 	return out.String()
 }
 
@@ -200,6 +202,7 @@ func (r scaleReport) markdown() string {
 	})
 	out.WriteString("\n" + r.Machine.measuredOn(r.Fsync))
 	fmt.Fprintf(&out, scaleMethod, r.Workers, enough, maxRounds, singleChanges, driftedChildren)
+	out.WriteString(requestTable(r.Counts))
 	return out.String()
 }
 

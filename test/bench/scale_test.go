@@ -24,10 +24,9 @@ func TestScaleReports(t *testing.T) {
 func TestMeasuresAreCollectedBySize(t *testing.T) {
 	var b bench
 	for _, size := range []int{100, 1000} {
-		b.plot("instances", size, measure{Name: "creation", Unit: "ms", Budget: 1.2}, float64(size))
-		b.plot("instances", size, measure{Name: "deletion", Unit: "ms"}, 3)
+		b.plot("instances", measure{Name: "creation", Unit: "ms", Budget: 1.2}.at(size, float64(size)), measure{Name: "deletion", Unit: "ms"}.at(size, 3))
 	}
-	b.plot("children", 5, measure{Name: "creation"}, 1)
+	b.plot("children", measure{Name: "creation"}.at(5, 1))
 	want := map[string][]measure{
 		"instances": {
 			{Name: "creation", Unit: "ms", Budget: 1.2, Points: []curve.Point{{Size: 100, Value: 100}, {Size: 1000, Value: 1000}}},
