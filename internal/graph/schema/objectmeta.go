@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"sync"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -12,7 +13,7 @@ import (
 //
 // Times have the format date-time, as in the API server's own schemas, so that
 // expressions see them as timestamps. The result shares the other fields with s, which is
-// not changed.
+// not changed, and metadata with all other results: its fields must not be changed.
 func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	out := spec.Schema{}
 	if s != nil {
@@ -25,9 +26,12 @@ func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	}
 	out.Properties["apiVersion"] = stringSchema()
 	out.Properties["kind"] = stringSchema()
-	out.Properties["metadata"] = objectMeta()
+	out.Properties["metadata"] = sharedObjectMeta()
 	return &out
 }
+
+// sharedObjectMeta returns one schema each time: every definition keeps those of its resources.
+var sharedObjectMeta = sync.OnceValue(objectMeta)
 
 func objectMeta() spec.Schema {
 	return objectSchema(map[string]spec.Schema{
