@@ -134,6 +134,7 @@ func run(ctx context.Context, o options) (err error) {
 	for _, s := range wanted {
 		began := time.Now()
 		if err := s.measure(ctx, b); err != nil {
+			b.printUnfinished()
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: measured in %.1f s\n", s.name, time.Since(began).Seconds())
@@ -166,6 +167,15 @@ func (b *bench) result(ctx context.Context) (result, error) {
 		return b.scaleReport(ctx)
 	}
 	return b.report(ctx)
+}
+
+// printUnfinished prints what a run found before it failed: a long one is not soon repeated.
+func (b *bench) printUnfinished() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if report, err := b.result(ctx); err == nil {
+		fmt.Print(report.text())
+	}
 }
 
 // scenario is a measurement. Scenarios run in the order of the list, and each deletes the objects

@@ -19,10 +19,10 @@ const (
 )
 
 var scaleScenarios = []scenario{
-	{"instances", measureSizes},
 	{"definitions", measureDefinitions},
-	{"children", measureChildren},
 	{"nest", measureDeepNest},
+	{"children", measureChildren},
+	{"instances", measureSizes},
 }
 
 // progress prints what was measured.
