@@ -134,8 +134,8 @@ func run(ctx context.Context, o options) (err error) {
 	for _, s := range wanted {
 		began := time.Now()
 		if err := s.measure(ctx, b); err != nil {
-			b.printUnfinished()
-			return fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("%s: %w", s.name, err)
+			return errors.Join(err, b.saveUnfinished(err))
 		}
 		fmt.Fprintf(os.Stderr, "%s: measured in %.1f s\n", s.name, time.Since(began).Seconds())
 	}
@@ -169,13 +169,23 @@ func (b *bench) result(ctx context.Context) (result, error) {
 	return b.report(ctx)
 }
 
-// printUnfinished prints what a run found before it failed: a long one is not soon repeated.
-func (b *bench) printUnfinished() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if report, err := b.result(ctx); err == nil {
-		fmt.Print(report.text())
+// saveUnfinished prints and writes what a run with -scale found before it failed, which took long.
+func (b *bench) saveUnfinished(reason error) error {
+	if !b.scale {
+		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	report, err := b.scaleReport(ctx)
+	if err != nil {
+		return err
+	}
+	report.Unfinished = reason.Error()
+	fmt.Print(report.text())
+	if b.only != "" {
+		return nil
+	}
+	return report.write(b.out)
 }
 
 // scenario is a measurement. Scenarios run in the order of the list, and each deletes the objects

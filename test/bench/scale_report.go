@@ -22,8 +22,10 @@ type scaleReport struct {
 	Instances []measure `json:"instances"`
 	Children  []measure `json:"children"`
 	// Rows are what was measured at one size.
-	Rows   []row   `json:"rows"`
-	Counts []count `json:"counts"`
+	Rows []row `json:"rows"`
+	// Unfinished is why the run ended before everything was measured.
+	Unfinished string  `json:"unfinished,omitempty"`
+	Counts     []count `json:"counts"`
 }
 
 func (b *bench) scaleReport(ctx context.Context) (scaleReport, error) {
@@ -191,6 +193,9 @@ func (r scaleReport) markdown() string {
 	out.WriteString("# Scale\n\nHow the costs of the [benchmark](README.md) grow with the number of objects. Written by `make bench-scale`; `scale.json` has the same results.\n\n" +
 		"Exponent: the measure grows with this power of the number, fitted to all sizes: 0 is constant, 1 proportional. Growth: the value at the " +
 		"largest number, as a multiple of that at the smallest; that is what a budget bounds.\n")
+	if r.Unfinished != "" {
+		fmt.Fprintf(&out, "\nThe run ended before everything was measured: %s.\n", r.Unfinished)
+	}
 	r.tables(func(title string, headings []string, rows [][]string, charts []chart) {
 		fmt.Fprintf(&out, "\n## %s\n\n|%s|\n|%s\n", title, strings.Join(headings, "|"), strings.Repeat("---|", len(headings)))
 		for _, cells := range rows {
