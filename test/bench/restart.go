@@ -14,7 +14,7 @@ import (
 func measureRestart(ctx context.Context, b *bench) error {
 	const kind = "Flat"
 	n, prefix := b.restarted(), "many"
-	idle, err := b.restart(ctx, "restart without instances", kind, 0)
+	idle, err := b.restart(ctx, "restart without instances", 0, b.untilReconciled(kind, 0))
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func measureRestart(ctx context.Context, b *bench) error {
 	if _, err := f.create(ctx, prefix, n); err != nil {
 		return err
 	}
-	busy, err := b.restart(ctx, "restart", kind, n)
+	busy, err := b.restart(ctx, "restart", n, b.untilReconciled(kind, n))
 	if err != nil {
 		return err
 	}
@@ -63,16 +63,21 @@ type restarted struct {
 	children int
 }
 
-// restart stops the controllers, starts them again, and waits until they have reconciled the given
-// number of instances.
-func (b *bench) restart(ctx context.Context, what, kind string, instances int) (restarted, error) {
+// untilReconciled waits for the reconciles of n objects of a kind, and returns when the last one ended.
+func (b *bench) untilReconciled(kind string, n int) func(context.Context) (time.Time, error) {
+	return func(ctx context.Context) (time.Time, error) { return b.awaitReconciles(ctx, kind, n) }
+}
+
+// restart stops the controllers, starts them again, and waits until they know everything, as the
+// function says.
+func (b *bench) restart(ctx context.Context, what string, objects int, untilKnown func(context.Context) (time.Time, error)) (restarted, error) {
 	var r restarted
 	if err := b.stopEngine(); err != nil {
 		return r, err
 	}
 	before := heap()
 	var err error
-	r.requests, err = b.countRequests(ctx, what, instances, nil, func() error {
+	r.requests, err = b.countRequests(ctx, what, objects, nil, func() error {
 		began := time.Now()
 		if err := b.startEngine(ctx); err != nil {
 			return err
@@ -80,7 +85,7 @@ func (b *bench) restart(ctx context.Context, what, kind string, instances int) (
 		if err := b.awaitReadyDefinitions(ctx); err != nil {
 			return err
 		}
-		known, err := b.awaitReconciles(ctx, kind, instances)
+		known, err := untilKnown(ctx)
 		r.took = known.Sub(began)
 		return err
 	})

@@ -39,6 +39,9 @@ func measureChildren(ctx context.Context, b *bench) error {
 	if _, err := b.createDefinitions(ctx, wideDefinition, wideKind); err != nil {
 		return err
 	}
+	if err := b.awaitBound(ctx, wideKind); err != nil {
+		return err
+	}
 	w := wideInstance{bench: b}
 	if _, err := w.measure(ctx, "warm", 10); err != nil {
 		return err

@@ -16,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/yaml"
+
+	kubewatch "github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 const (
 	// manyDefinitions is the number of definitions that are measured.
 	manyDefinitions = 100
 	definitionKind  = "ResourceGraphDefinition"
+	unitPrefix      = "Unit" // of their kinds
 	// definitionBudget bounds the heap of a definition, in KiB, and recompilationBudget the time until
 	// all have been recompiled, in seconds.
 	definitionBudget    = 50
@@ -61,23 +65,26 @@ func measureDefinitions(ctx context.Context, b *bench) error {
 	if _, err := b.createDefinitions(ctx, unitDefinition, first); err != nil {
 		return err
 	}
+	if err := b.awaitBound(ctx, first); err != nil {
+		return err
+	}
 	existing, err := b.resource(definitions).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	few := len(existing.Items)
-	idle, err := b.restart(ctx, "restart with few definitions", definitionKind, few)
+	idle, err := b.restart(ctx, "restart with few definitions", few, b.untilServed(few, 0))
 	if err != nil {
 		return err
 	}
 	var kinds []string
 	for i := range manyDefinitions {
-		kinds = append(kinds, fmt.Sprintf("Unit%03d", i))
+		kinds = append(kinds, fmt.Sprintf("%s%03d", unitPrefix, i))
 	}
 	if err := b.measureCompilation(ctx, kinds); err != nil {
 		return err
 	}
-	busy, err := b.restart(ctx, "restart with many definitions", definitionKind, few+manyDefinitions)
+	busy, err := b.restart(ctx, "restart with many definitions", few+manyDefinitions, b.untilServed(few+manyDefinitions, manyDefinitions))
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,7 @@ func (b *bench) measureCompilation(ctx context.Context, kinds []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.awaitQuiet(ctx); err != nil {
+	if err := b.awaitBound(ctx, kinds...); err != nil {
 		return err
 	}
 	each := float64(heap()-before) / float64(len(kinds)) / 1024
@@ -176,6 +183,59 @@ func (b *bench) createDefinitions(ctx context.Context, template string, kinds ..
 		return slices.ContainsFunc(kinds, func(kind string) bool { return o.GetName() == definitionOf(kind) }) && ready(t, o)
 	})
 	return last.Sub(began), err
+}
+
+// awaitBound waits until the API server gives new instances of all kinds their initial metadata, and no
+// more requests come. The controllers arrange for that when they have served a kind for a while.
+func (b *bench) awaitBound(ctx context.Context, kinds ...string) error {
+	if !b.initial {
+		_, err := b.awaitQuiet(ctx)
+		return err
+	}
+	var names []string
+	for _, kind := range kinds {
+		names = append(names, install.BindingName(plural(kind)+"."+group))
+	}
+	w, err := b.watch(ctx, bindings)
+	if err != nil {
+		return err
+	}
+	defer w.stop()
+	if _, err := w.awaitAll(ctx, len(names), func(t watch.EventType, o *unstructured.Unstructured) bool {
+		return t != watch.Deleted && slices.Contains(names, o.GetName())
+	}); err != nil {
+		return err
+	}
+	_, err = b.awaitQuiet(ctx)
+	return err
+}
+
+// untilServed waits until n definitions are reconciled and the kinds of those that are measured are
+// watched, and returns when the last reconcile ended.
+func (b *bench) untilServed(n, units int) func(context.Context) (time.Time, error) {
+	return func(ctx context.Context) (time.Time, error) {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for b.served() < units {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return time.Time{}, fmt.Errorf("%d of %d kinds are served: %w", b.served(), units, context.Cause(ctx))
+			}
+		}
+		return b.awaitReconciles(ctx, definitionKind, n)
+	}
+}
+
+// served is the number of the measured definitions' kinds that the controllers watch.
+func (b *bench) served() int {
+	n := 0
+	for _, s := range b.engine.Hub.Stats() {
+		if s.Kind.Group == group && strings.HasPrefix(s.Kind.Kind, unitPrefix) && s.State.Phase == kubewatch.Synced {
+			n++
+		}
+	}
+	return n
 }
 
 // definitionOf is the name of the definition of a kind.

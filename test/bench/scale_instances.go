@@ -146,7 +146,7 @@ func (f flatInstances) restarts(ctx context.Context, what string, n int) (restar
 	var heaps []int64
 	var last restarted
 	for range repeats(max(n, 1)) {
-		r, err := f.restart(ctx, what, f.kind, n)
+		r, err := f.restart(ctx, what, n, f.untilReconciled(f.kind, n))
 		if err != nil {
 			return r, err
 		}
