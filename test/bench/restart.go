@@ -34,7 +34,7 @@ func measureRestart(ctx context.Context, b *bench) error {
 		row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
 			Detail: fmt.Sprintf("all reconciled after %.1f s; %d reads besides watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
 		row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
-			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB without instances", busy.children, float64(idle.heap)/(1<<20))})
+			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB in this process without instances", busy.children, float64(idle.heap)/(1<<20))})
 	if err := f.events(ctx, prefix, n); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (f flatInstances) restartControllers(ctx context.Context, n int) error {
 type restarted struct {
 	requests requests
 	took     time.Duration // until all instances were reconciled
-	heap     int64         // of the controllers
+	heap     int64         // of this process, with the controllers
 	children int
 }
 
@@ -75,7 +75,6 @@ func (b *bench) restart(ctx context.Context, what string, objects int, untilKnow
 	if err := b.stopEngine(); err != nil {
 		return r, err
 	}
-	before := heap()
 	var err error
 	r.requests, err = b.countRequests(ctx, what, objects, nil, func() error {
 		began := time.Now()
@@ -89,7 +88,7 @@ func (b *bench) restart(ctx context.Context, what string, objects int, untilKnow
 		r.took = known.Sub(began)
 		return err
 	})
-	r.heap = heap() - before
+	r.heap = heap()
 	for _, s := range b.engine.Hub.Stats() {
 		if s.Kind == (schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}) {
 			r.children += s.Objects

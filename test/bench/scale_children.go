@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// wideDefinition is a definition of as many ConfigMaps as an instance wants.
-const wideDefinition = `
+// wideDefinition is a definition of as many ConfigMaps as an instance wants, in five collections: one may have
+// a thousand items.
+var wideDefinition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
 metadata: {name: %[2]s}
@@ -23,13 +25,29 @@ spec:
     group: bench.espalier.dev
     spec: {text: string, size: integer}
   resources:
-    - id: parts
-      forEach: [{i: "${lists.range(schema.spec.size)}"}]
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-${string(i)}"}, data: {text: "${schema.spec.text}"}}
-`
+` + wideCollections()
+
+// wideCollections divides the children: the collection c has (size+c)/collections of them.
+func wideCollections() string {
+	var out strings.Builder
+	for c := range collections {
+		fmt.Fprintf(&out, `
+    - id: parts%[1]d
+      forEach: [{i: "${lists.range((schema.spec.size + %[1]d) / %[2]d)}"}]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-%[1]d-${string(i)}"}, data: {text: "${schema.spec.text}"}}
+`, c, collections)
+	}
+	return out.String()
+}
+
+// childName is the name of a child of an instance; the children are numbered through all collections.
+func childName(instance string, child int) string {
+	return fmt.Sprintf("%s-%d-%d", instance, collections-1-child%collections, child/collections)
+}
 
 const (
-	wideKind = "Wide"
+	wideKind    = "Wide"
+	collections = 5
 	// driftedChildren is how many children are changed by another manager, one after the other.
 	driftedChildren = 30
 )
@@ -134,7 +152,7 @@ func (w wideInstance) measureDrift(ctx context.Context, name string, n int) ([]t
 	defer seen.stop()
 	var all []time.Duration
 	for i := range min(driftedChildren, n) {
-		child := fmt.Sprintf("%s-%d", name, i*(n/min(driftedChildren, n)))
+		child := childName(name, i*(n/min(driftedChildren, n)))
 		changed, err := w.resource(configMaps).Patch(ctx, child, types.MergePatchType, []byte(`{"data":{"text":"drifted"}}`), metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			return nil, err

@@ -224,7 +224,7 @@ What is not said here is as in the [benchmark](README.md#method).
   the sending of the change until a watch has shown that the instance is ready with it. The others are at rest.
 - Resident memory is that of the processes after these changes, with the garbage that is not collected yet. The heap for
   each child is the difference of the heaps in use, with the instances and without any, after restarts.
-- The children of one instance are a collection of ConfigMaps. Drift is a change of a field of one of them by another manager,
+- The children of one instance are ConfigMaps in five collections. Drift is a change of a field of one of them by another manager,
   %d times in different children, from the response until a watch has shown the old value.
 - The heap of a definition is the difference of the heaps in use, with a hundred definitions and without them, while another
   definition of the same resources exists. All of them use the kind whose CustomResourceDefinition changes: it gets one
