@@ -26,6 +26,7 @@ type options struct {
 	only       string
 	cpuprofile string
 	memprofile string
+	note       string
 	full       bool
 	strict     bool
 	fsync      bool
@@ -47,6 +48,7 @@ func (o *options) parse() {
 	flag.BoolVar(&o.scale, "scale", false, "measure how costs grow with the numbers of instances, children and definitions")
 	flag.Var(&o.sizes, "sizes", "with -scale, the numbers of instances")
 	flag.Var(&o.children, "children", "with -scale, the numbers of children of one instance")
+	flag.StringVar(&o.note, "note", "", "with -scale, a sentence about the circumstances of the run, for SCALE.md")
 	flag.StringVar(&o.memprofile, "memprofile", "", "with -scale, write a heap profile with 100 definitions to this file")
 	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
 	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000")

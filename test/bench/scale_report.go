@@ -18,6 +18,7 @@ type scaleReport struct {
 	Machine machine `json:"machine"`
 	Workers int     `json:"workers"`
 	Fsync   bool    `json:"fsync"`
+	Note    string  `json:"note,omitempty"`
 	// Instances are measures by the number of instances, Children by the number of children of one instance.
 	Instances []measure `json:"instances"`
 	Children  []measure `json:"children"`
@@ -30,7 +31,7 @@ type scaleReport struct {
 
 func (b *bench) scaleReport(ctx context.Context) (scaleReport, error) {
 	m, err := b.machine(ctx)
-	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Instances: b.grown["instances"], Children: b.grown["children"], Rows: b.rows, Counts: b.requestCounts()}, err
+	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Note: b.note, Instances: b.grown["instances"], Children: b.grown["children"], Rows: b.rows, Counts: b.requestCounts()}, err
 }
 
 // family is the measures of the same sizes.
@@ -206,6 +207,9 @@ func (r scaleReport) markdown() string {
 		}
 	})
 	out.WriteString("\n" + r.Machine.measuredOn(r.Fsync))
+	if r.Note != "" {
+		fmt.Fprintf(&out, "\n%s\n", r.Note)
+	}
 	fmt.Fprintf(&out, scaleMethod, r.Workers, enough, maxRounds, singleChanges, driftedChildren)
 	out.WriteString(requestTable(r.Counts))
 	return out.String()
