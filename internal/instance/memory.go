@@ -56,6 +56,9 @@ type memory struct {
 	writeUnanswered bool
 	// policy is the propagation policy of the instance's deletion, once that is known.
 	policy report.Policy
+	// orphaningSince is when the instance was first seen with the finalizer by which the garbage
+	// collector orphans its children.
+	orphaningSince time.Time
 	// deletion is what was last reported of the instance's deletion.
 	deletion *report.Deletion
 	// usagesSubscribed says that the instance is registered with Usages.

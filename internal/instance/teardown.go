@@ -26,6 +26,9 @@ import (
 // The status says what is about to be done before it is done. Events of children trigger the next
 // reconcile; refused requests are retried with growing delay.
 func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
+	if wait := s.awaitOrphaning(r.Now()); wait > 0 {
+		return reconcile.RequeueAfter(wait)
+	}
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
 		return reconcile.Fail(err)
@@ -50,6 +53,24 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 	}
 	return requeue(soonest(s.requeueAfter, removal.Retry))
 }
+
+// awaitOrphaning is for how long to leave an instance to the garbage collector, which removes the owner
+// references of its children and then its orphan finalizer. Both would change the same objects at the
+// same time otherwise, and each conflict costs a read and another write.
+func (s *reconcileState) awaitOrphaning(now time.Time) time.Duration {
+	if !slices.Contains(s.instance.GetFinalizers(), orphanFinalizer) {
+		return 0
+	}
+	s.memory.policy = report.Orphan
+	if s.memory.orphaningSince.IsZero() {
+		s.memory.orphaningSince = now
+	}
+	return orphaningDelay - now.Sub(s.memory.orphaningSince)
+}
+
+// orphaningDelay is how long the garbage collector may take. It is not waited for longer: there may be
+// none.
+const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
 // instance's finalizer.

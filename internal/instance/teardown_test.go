@@ -293,6 +293,24 @@ func TestADeletionThatOrphansReleasesTheChildren(t *testing.T) {
 	}
 }
 
+func TestTheGarbageCollectorOrphansFirst(t *testing.T) {
+	f := deleted(t)
+	f.change(shop, func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), orphanFinalizer)) })
+	if out := f.reconcile(); len(f.calls) > 0 || out.RequeueAfter != orphaningDelay {
+		t.Errorf("at first: %q, again after %s", f.calls, out.RequeueAfter)
+	}
+	f.pass(orphaningDelay / 2)
+	f.change(shop, func(o *unstructured.Unstructured) {
+		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == orphanFinalizer }))
+	})
+	f.until("remove finalizers of Web shop")
+	for _, name := range []string{"a", "b"} {
+		if f.objects[keyOf(name)] == nil {
+			t.Errorf("%s is deleted", name)
+		}
+	}
+}
+
 func TestNothingIsDeletedBeforeThePropagationPolicyIsKnown(t *testing.T) {
 	f := deleted(t)
 	f.fail["read the deletion of Web shop"] = errors.New("the connection is lost")
