@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -178,36 +177,4 @@ func TestADeletedChildIsRecreated(t *testing.T) {
 	if testkit.ConditionStatus(s.Get(t, s.Kind("Box"), s.NS, "x"), "Ready") != "True" {
 		t.Error("not ready")
 	}
-}
-
-// TestASecretOfStringDataIsCorrected has another manager change the data of a Secret that a definition
-// gives as stringData, and then a key removed from the definition.
-func TestASecretOfStringDataIsCorrected(t *testing.T) {
-	s := suite.New(t)
-	vault := func(data string) string {
-		return suite.Graph("Vault", "", `
-    - id: secret
-      template: {apiVersion: v1, kind: Secret, metadata: {name: "${schema.metadata.name}-secret"}, stringData: `+data+`}
-`)
-	}
-	holds := func(want map[string]any) func(*unstructured.Unstructured) error {
-		return func(o *unstructured.Unstructured) error {
-			if o == nil {
-				return errors.New("does not exist")
-			}
-			if diff := cmp.Diff(want, o.Object["data"]); diff != "" {
-				return errors.New("its data differs:\n" + diff)
-			}
-			return nil
-		}
-	}
-	s.Apply(t, vault(`{a: one, b: two}`))
-	s.AwaitDefinitions(t, "vault")
-	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Vault\nmetadata: {name: x, namespace: $NS}\n")
-	s.AwaitReady(t, s.Kind("Vault"), s.NS, "x")
-	s.PatchAs(t, "meddler", suite.Secret, s.NS, "x-secret", `{"stringData":{"a":"theirs"}}`)
-	s.Await(t, suite.Secret, s.NS, "x-secret", holds(map[string]any{"a": "b25l", "b": "dHdv"}))
-	s.AwaitEvent(t, "x", "DriftCorrected", "data.a of Secret "+s.NS+"/x-secret", "meddler")
-	s.Apply(t, vault(`{a: one}`))
-	s.Await(t, suite.Secret, s.NS, "x-secret", holds(map[string]any{"a": "b25l"}))
 }
