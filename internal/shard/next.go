@@ -1,0 +1,107 @@
+package shard
+
+// Record is what a replica publishes.
+type Record struct {
+	ID string
+	// View is the view by which the replica works. It is empty at first.
+	View View
+}
+
+// Peer is another replica.
+type Peer struct {
+	Record
+	// Expired says that its Lease was not renewed in time: it does not work any more.
+	Expired bool
+}
+
+// State is what a replica knows.
+type State struct {
+	// Self is what this replica has published.
+	Self Record
+	// Read says that Peers were read after Self was published.
+	Read bool
+	// Peers are the other replicas. One that has left, or that was expelled, is not among them.
+	Peers []Peer
+	// Held are the slots on which this replica works.
+	Held Set
+}
+
+// Step is what a replica does next. The parts are done in the order of the fields; a failure ends the step.
+type Step struct {
+	// Expel are the replicas whose records are deleted, unless they have been renewed meanwhile.
+	Expel []string
+	// Release are the slots on which this replica stops working. All work on them must have ended before
+	// anything is published.
+	Release Set
+	// Publish is the view to publish; nil for none.
+	Publish View
+	// Take are the slots on which this replica begins to work.
+	Take Set
+}
+
+// IsZero reports whether there is nothing to do until something changes.
+func (s Step) IsZero() bool {
+	return len(s.Expel) == 0 && s.Release.IsEmpty() && s.Publish == nil && s.Take.IsEmpty()
+}
+
+// Planner decides the steps of one replica. It remembers assignments, which are expensive to compute. Its
+// zero value is ready to use.
+type Planner struct{ known map[string]*Assignment }
+
+// Next returns the next step.
+func (p *Planner) Next(s State) Step {
+	defer p.forgetOthers(s)
+	wanted := []string{s.Self.ID}
+	var step Step
+	for _, peer := range s.Peers {
+		wanted = append(wanted, peer.ID)
+		if peer.Expired {
+			step.Expel = append(step.Expel, peer.ID)
+		}
+	}
+	if len(step.Expel) > 0 {
+		return step
+	}
+	view := NewView(wanted...)
+	own := p.assign(view).Of(s.Self.ID)
+	if !view.Equal(s.Self.View) {
+		return Step{Release: s.Held.Without(own), Publish: view}
+	}
+	if !s.Read {
+		return Step{}
+	}
+	free := own.Without(s.Held)
+	for _, peer := range s.Peers {
+		free = free.Without(p.assign(peer.View).Of(peer.ID))
+	}
+	return Step{Take: free}
+}
+
+func (p *Planner) assign(v View) *Assignment {
+	key := v.String()
+	if a, ok := p.known[key]; ok {
+		return a
+	}
+	if p.known == nil {
+		p.known = map[string]*Assignment{}
+	}
+	a := v.Assign()
+	p.known[key] = a
+	return a
+}
+
+// forgetOthers drops the assignments of views that nobody has any more.
+func (p *Planner) forgetOthers(s State) {
+	if len(p.known) <= len(s.Peers)+2 {
+		return
+	}
+	used := map[string]bool{s.Self.View.String(): true}
+	for _, peer := range s.Peers {
+		used[peer.View.String()] = true
+	}
+	for key := range p.known {
+		if !used[key] {
+			delete(p.known, key)
+		}
+	}
+}
