@@ -27,31 +27,35 @@ func (q *workQueue) mayRun(k *kindQueue) bool { return k.active == 0 || q.free >
 // selectNext returns the kind whose key is next, and its priority; nil if nothing may run
 // now.
 func (q *workQueue) selectNext() (k *kindQueue, priority watch.Priority) {
-	lower := 0 // how many priorities with runnable kinds to skip, if there is a lower one
+	lower := 0 // how many priorities with waiting keys to skip, if there is a lower one that may run
 	switch n := q.popped + 1; {
 	case n%lowestEvery == 0:
 		lower = int(priorities)
 	case n%lowerEvery == 0:
 		lower = 1
 	}
-	for p := int(watch.Urgent); p >= 0 && lower >= 0; p-- {
-		if first := q.firstRunnable(watch.Priority(p)); first != nil {
+	for p := int(watch.Urgent); p >= 0 && (lower >= 0 || k == nil); p-- {
+		first, waiting := q.firstRunnable(watch.Priority(p))
+		if first != nil {
 			k, priority = first, watch.Priority(p)
-			lower--
+		}
+		if waiting {
+			lower-- // also if it may not run: otherwise it passes its turn to the lowest, and the one between starves
 		}
 	}
 	return k, priority
 }
 
-// firstRunnable is the kind whose round it is in a priority. Kinds at their bound are skipped and keep their place. They
+// firstRunnable is the kind whose round it is in a priority, and whether any kind waits in it. Kinds at their bound are skipped and keep their place. They
 // have reconciles in flight, so there are never more of them than workers.
-func (q *workQueue) firstRunnable(priority watch.Priority) *kindQueue {
+func (q *workQueue) firstRunnable(priority watch.Priority) (first *kindQueue, waiting bool) {
 	for k := range q.rounds[priority].all() {
 		if q.mayRun(k) {
-			return k
+			return k, true
 		}
+		waiting = true
 	}
-	return nil
+	return nil, waiting
 }
 
 // pop removes a waiting key of the kind, of the priority or of a starved one, and gives it to a worker.

@@ -60,17 +60,41 @@ func TestNoKindStarves(t *testing.T) {
 		}
 		// The order is repeated: random choices alone would starve no kind.
 		order := rapid.SliceOfN(rapid.IntRange(0, 8), 1, 8).Draw(t, "order")
-		for i := range 400 {
-			for f.get(t) {
-			}
-			f.checkIdle(t)
-			f.end(t, order[i%len(order)])
-		}
+		f.run(t, order)
 	})
 }
 
+// TestTheMiddlePriorityHasItsTurn: the urgent kind is at its bound whenever one of a lower priority has its turn.
+func TestTheMiddlePriorityHasItsTurn(t *testing.T) {
+	f := &flood{workers: 2, q: newWorkQueue(2)}
+	for _, p := range []watch.Priority{watch.Background, watch.Normal, watch.Urgent} {
+		s := &stream{queue: f.q.open(nil), priorities: []watch.Priority{p}}
+		s.add(p)
+		s.add(p)
+		f.kinds = append(f.kinds, s)
+	}
+	f.run(t, []int{1, 0, 1, 1})
+}
+
+// fataler is a test, or a check of rapid.
+type fataler interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+	Skip(...any)
+}
+
+// run hands out keys, and ends reconciles in an order that is repeated.
+func (f *flood) run(t fataler, order []int) {
+	for i := range 400 {
+		for f.get(t) {
+		}
+		f.checkIdle(t)
+		f.end(t, order[i%len(order)])
+	}
+}
+
 // get gives a free worker a key, if there is one.
-func (f *flood) get(t *rapid.T) bool {
+func (f *flood) get(t fataler) bool {
 	if l, _ := f.q.selectNext(); l == nil || len(f.active) == f.workers {
 		return false
 	}
@@ -99,7 +123,7 @@ func (f *flood) get(t *rapid.T) bool {
 	return true
 }
 
-func (f *flood) check(t *rapid.T, s *stream) {
+func (f *flood) check(t fataler, s *stream) {
 	// Each priority gets at least one call of Get in sixteen, and in it each kind in turn.
 	if s.idle > lowestEvery*len(f.kinds) {
 		t.Fatalf("a kind with keys in %v got none of %d calls of Get, and has no reconcile in flight", s.priorities, s.idle)
@@ -113,7 +137,7 @@ func (f *flood) check(t *rapid.T, s *stream) {
 }
 
 // checkIdle: no worker is idle except the reserved ones.
-func (f *flood) checkIdle(t *rapid.T) {
+func (f *flood) checkIdle(t fataler) {
 	idle := f.workers - len(f.active)
 	for _, s := range f.kinds {
 		if idle > reservedWorkers(f.workers) || idle > 0 && s.active == 0 {
@@ -123,7 +147,7 @@ func (f *flood) checkIdle(t *rapid.T) {
 }
 
 // end ends one of the reconciles that don't hang.
-func (f *flood) end(t *rapid.T, which int) {
+func (f *flood) end(t fataler, which int) {
 	var ending []*stream
 	var at []int
 	waits := false
