@@ -66,6 +66,13 @@ func (r *Reconciler) Release(key object.Key) {
 	r.Children.Forget(watch.Subscriber{Key: key})
 }
 
+// Disown is Release for an instance that another replica of the controllers reconciles from now on.
+func (r *Reconciler) Disown(key object.Key) {
+	r.Release(key)
+	r.Readiness.forget(key)
+	r.forgetUsages(key, nil)
+}
+
 // forget forgets an instance that is gone.
 func (r *Reconciler) forget(key object.Key) reconcile.Result {
 	r.memories.forget(key)

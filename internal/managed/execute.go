@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
@@ -16,7 +17,7 @@ import (
 // execute carries out one step and adds its result to the state. It ends the reconcile if a
 // written object was changed meanwhile; the event of that change brings the next one.
 func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
-	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: r.LeaderUntil, Now: r.Now}
+	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: func() time.Time { return r.LeaderUntil(ctx) }, Now: r.Now}
 	err := execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
 	switch {
 	case kube.IsStale(err) && !kube.IsKindNotServed(err):

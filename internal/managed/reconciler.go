@@ -46,10 +46,10 @@ type Reconciler struct {
 	Now    func() time.Time
 	// LeaderUntil is until when this process is certain to be the only leader; zero without
 	// leader election. A call that changes something is canceled then.
-	LeaderUntil func() time.Time
+	LeaderUntil func(context.Context) time.Time
 	// Leader returns this process and the epoch of its leadership; the holder is empty without
 	// leader election.
-	Leader func() (holder string, epoch int64)
+	Leader func(context.Context) (holder string, epoch int64)
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
 	// Installation identifies this control plane on marks.
@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		return out
 	}
 	for range maxSteps {
-		s.update(r)
+		s.update(ctx, r)
 		step := operation.Next(s.state)
 		if step.Do == operation.Finish {
 			return r.report(ctx, s, step)
@@ -203,6 +203,9 @@ func (r *Reconciler) enqueueBindings(key object.Key) {
 	}
 }
 
+// Disown is queue.Disowner's.
+func (r *Reconciler) Disown(key object.Key) { r.forget(key) }
+
 // forget ends the subscriptions of a managed resource that is gone.
 func (r *Reconciler) forget(key object.Key) {
 	r.Cache.Forget(watch.Subscriber{Key: key})
@@ -212,13 +215,13 @@ func (r *Reconciler) forget(key object.Key) {
 }
 
 // update sets the fields of the state that follow from the stored objects.
-func (s *reconcileState) update(r *Reconciler) {
+func (s *reconcileState) update(ctx context.Context, r *Reconciler) {
 	s.state.Resource = execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval))
 	if !execute.HasPollInterval(s.object) {
 		s.state.Resource.MaxPollInterval = r.Port.MaxPollInterval
 	}
-	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(), r.Random()
-	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader()
+	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(ctx), r.Random()
+	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader(ctx)
 	s.state.Binding = nil
 	if s.binding != nil {
 		s.state.Binding, _ = readSpec(s.binding)

@@ -97,14 +97,16 @@ type Options struct {
 	Functions packages.Options
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
-	LeaderUntil func() time.Time
+	LeaderUntil func(context.Context) time.Time
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease cluster.Lease
+	// Replicas shares the work with other processes; nil if this one does all.
+	Replicas cluster.Replicas
 	// SigningKeyNamespace is where the Secret with the signing key is created, unless the cluster
 	// records another namespace; by default DefaultSigningKeyNamespace.
 	SigningKeyNamespace string
 	// Leader returns this process and the epoch of its leadership; optional.
-	Leader func() (holder string, epoch int64)
+	Leader func(context.Context) (holder string, epoch int64)
 	// Needs are the permissions that the controllers need in every cluster; by default those
 	// that follow from these options.
 	Needs []rbac.Permission
@@ -157,7 +159,7 @@ func NewControllers(o Options) (*Controllers, error) {
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
 		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Replicas: o.Replicas, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
 		return nil, err

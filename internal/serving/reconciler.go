@@ -22,6 +22,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -131,6 +132,9 @@ type Reconciler struct {
 	refusals sync.Map // of object.Key: *telemetry.WriteFailures
 }
 
+// Follows makes each replica of the controllers compile all definitions, and serve their kinds. One of them writes.
+func (r *Reconciler) Follows() bool { return true }
+
 // Reconcile compiles a definition, publishes its kinds, serves them, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	d, found := r.load(key)
@@ -177,6 +181,12 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 // end ends the kinds of a deleted definition, one after the other, and removes its finalizers.
 func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
+	if !fence.MayWrite(ctx) {
+		for _, e := range endings {
+			e.Serve(ctx) // some of the instances that remain are this replica's
+		}
+		return reconcile.Done()
+	}
 	for _, e := range endings {
 		if out := r.Initial.unbind(ctx, d.Key, e.CRD); out.IsFinal() {
 			return out

@@ -1,6 +1,7 @@
 package creation
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestNothingIsReportedWithoutLeadership(t *testing.T) {
 	requeued := make(chan struct{})
 	stop := runWith(t, server.Options{
 		Config: config,
-		LeaderUntil: func() time.Time {
+		LeaderUntil: func(context.Context) time.Time {
 			if expired.Load() {
 				return time.Now()
 			}

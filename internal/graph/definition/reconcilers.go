@@ -3,6 +3,7 @@ package definition
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,6 +53,16 @@ func (a *reconcilers) Reconcile(ctx context.Context, key object.Key) reconcile.R
 		other.Release(key)
 	}
 	return chosen.Reconcile(ctx, key)
+}
+
+// Disown forgets an instance that another replica reconciles now.
+func (a *reconcilers) Disown(key object.Key) {
+	a.mu.Lock()
+	all := slices.Collect(maps.Values(a.byUser))
+	a.mu.Unlock()
+	for _, one := range all {
+		one.Disown(key)
+	}
 }
 
 // choose returns the reconciler of an instance, and the others. The reconciler is in flight.

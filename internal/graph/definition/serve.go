@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -37,7 +38,7 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	graphs := map[int64]*graph.Graph{}
 	if v.choice.candidate.compilation != nil && v.readiness.Ready {
 		graphs[v.choice.candidate.number] = v.choice.candidate.last.graph
-		r.stepRollout(v)
+		r.stepRollout(ctx, v)
 		if v.choice.candidate.number == 0 {
 			v.memory.compiled.published, v.memory.compiled.publishedAccount = *v.choice.candidate.compilation, v.account.recorded()
 		}
@@ -91,7 +92,10 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 }
 
 // stepRollout takes one step of the rollout of the requested revision.
-func (r *Dialect) stepRollout(v *session) {
+func (r *Dialect) stepRollout(ctx context.Context, v *session) {
+	if !fence.MayWrite(ctx) {
+		return // another replica takes the steps, and records them in the status
+	}
 	if v.choice.candidate.number == 0 {
 		v.rollout.step.Now = revision.State{}
 		if v.history.unrecorded.reason != revisionsUnreadable { // otherwise the written state stays

@@ -29,6 +29,8 @@ type Controller struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	tenures tenures
+
 	stopping atomic.Bool
 	stopped  chan struct{}
 
@@ -81,6 +83,12 @@ func (c *Controller) Enqueue(key object.Key, p watch.Priority) {
 }
 
 func (c *Controller) enqueue(key object.Key, cause watch.Cause) {
+	if c.concerns(key) {
+		c.add(key, cause)
+	}
+}
+
+func (c *Controller) add(key object.Key, cause watch.Cause) {
 	namespace := key.Namespace
 	if onBehalfOf := c.engine.OnBehalfOf; namespace == "" && onBehalfOf != nil {
 		namespace = onBehalfOf(c.Kind, key)

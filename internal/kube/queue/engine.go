@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -41,6 +42,8 @@ type Config struct {
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
 	// it takes turns; empty if there is none. It is optional, is called concurrently, and must not block.
 	OnBehalfOf func(schema.GroupVersionKind, object.Key) string
+	// Ownership says which objects this process reconciles; nil for all.
+	Ownership Ownership
 }
 
 // Engine runs controllers. It is safe for concurrent use.
@@ -52,6 +55,9 @@ type Engine struct {
 	// controllers may be started earlier, and each derives its own.
 	ctx    context.Context
 	cancel context.CancelFunc
+
+	// began is when Run was called; nothing was read before.
+	began atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// running has a kind's controller from its start until its last reconcile has ended.
@@ -73,6 +79,8 @@ func New(c Config) *Engine {
 
 // Run works until the context ends, and returns when all reconciles have ended.
 func (e *Engine) Run(ctx context.Context) error {
+	now := time.Now()
+	e.began.Store(&now)
 	var workers sync.WaitGroup
 	for range e.Workers {
 		workers.Go(e.worker)

@@ -41,7 +41,7 @@ func (e *Engine) reconcile(t work) {
 	if e.Context != nil {
 		ctx = e.Context(ctx, c.Kind)
 	}
-	out := recoverPanics(ctx, c.reconciler, key)
+	out := c.run(ctx, key)
 	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{

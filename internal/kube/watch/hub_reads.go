@@ -1,8 +1,11 @@
 package watch
 
 import (
+	"context"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +26,24 @@ func (h *Hub) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*u
 		return nil, false
 	}
 	return a.store.get(objectName{namespace, name})
+}
+
+// Refresh reads an object of a kind that has a KindWatch from the API server, and stores it in the caches. Found
+// says whether it exists. A cache may lag behind what another replica wrote before it gave the object up.
+func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error) {
+	resource, err := h.env.Resolve(ctx, gvk)
+	if err != nil {
+		return false, err
+	}
+	live, err := h.env.Client.Resource(resource.GVR).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	h.Record(live, Subscriber{})
+	return true, nil
 }
 
 // wholeKindActor returns the actor of a whole kind; nil if there is none.

@@ -95,6 +95,9 @@ func Key(kind schema.GroupVersionKind) object.Key {
 	return object.Key{Group: kind.Group, Kind: kind.Kind, Name: noName}
 }
 
+// Follows makes each replica of the controllers serve the activated kinds. One of them writes.
+func (r *Reconciler) Follows() bool { return true }
+
 // reconcileState is the state of one reconcile.
 type reconcileState struct {
 	lease       Lease

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/wire"
@@ -56,6 +57,8 @@ type Options struct {
 	OnPermissionsChange func(user string)
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease Lease
+	// Replicas shares the work with other processes; nil if this one does all.
+	Replicas Replicas
 	// WatchLimits bound the watches of all hubs together.
 	WatchLimits watch.Limits
 	// SigningKeyNamespace is where the signing key is created, unless the cluster records another
@@ -95,7 +98,7 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	o.Config = kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer))
+	o.Config = fence.Wrap(kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
@@ -131,9 +134,15 @@ func New(o Options) (*Cluster, error) {
 	k.Hub = watch.New(k.watchConfig(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
-	k.Engine = queue.New(queue.Config{
+	work := queue.Config{
 		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.Profiler.Context,
-	})
+	}
+	if o.Replicas != nil {
+		owners := ownership{k, o.Replicas}
+		work.Ownership, k.Gate.Replicas = owners, o.Replicas
+		o.Replicas.OnMove(owners.moved)
+	}
+	k.Engine = queue.New(work)
 	return k, nil
 }
 

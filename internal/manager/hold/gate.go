@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // Kind is the kind of Holds.
@@ -42,6 +43,14 @@ type Watches interface {
 	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Select(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured
 	State(gvk schema.GroupVersionKind, s watch.Selection) watch.State
+	Forget(watch.Subscriber)
+}
+
+// Replicas are the processes that share the work, as cluster.Replicas says.
+type Replicas interface {
+	Holds(shard.Slot) bool
+	Rest(ctx context.Context, holds []string) (all bool, err error)
+	OnRest(changed func())
 }
 
 // Gate suspends reconciles while there is a Hold, and enqueues them when it is deleted. It
@@ -54,6 +63,8 @@ type Gate struct {
 	Enqueue func(object.Key)
 	Now     func() time.Time
 	Log     logr.Logger
+	// Replicas are other processes that must rest too, before a Hold is acknowledged; nil if there are none.
+	Replicas Replicas
 
 	start      sync.Once
 	changed    chan struct{} // has room for one signal
@@ -121,6 +132,13 @@ func (g *Gate) refresh() {
 // Unreadable returns why Holds cannot be read; empty if they can.
 func (g *Gate) Unreadable() string { return g.unreadable.reason() }
 
+// Recheck makes Run look again which Holds this process is to acknowledge.
+func (g *Gate) Recheck() {
+	if g.changed != nil {
+		g.signal()
+	}
+}
+
 // signal makes Run acknowledge the Holds.
 func (g *Gate) signal() {
 	select {
@@ -131,13 +149,16 @@ func (g *Gate) signal() {
 
 // Run sets restingSince of each Hold once no reconcile is in flight, until the context ends.
 func (g *Gate) Run(ctx context.Context) {
+	if g.Replicas != nil {
+		g.Replicas.OnRest(g.signal)
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.changed:
 		}
-		for _, h := range g.unacknowledged() {
+		for _, h := range g.acknowledgeable(ctx) {
 			g.Log.Info("instances, managed resources and Bindings are not reconciled while there is a Hold", "hold", h.GetName())
 			status := map[string]any{"restingSince": g.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
 			if _, err := g.Cluster.WriteStatus(ctx, h, status, FieldManager); err != nil && !kube.IsStale(err) && ctx.Err() == nil {
@@ -146,6 +167,37 @@ func (g *Gate) Run(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// acknowledgeable returns the Holds that this process is to acknowledge: all replicas rest for them.
+func (g *Gate) acknowledgeable(ctx context.Context) []*unstructured.Unstructured {
+	if g.Replicas == nil {
+		return g.unacknowledged()
+	}
+	all, err := g.Replicas.Rest(ctx, g.resting())
+	if err != nil && ctx.Err() == nil {
+		g.Log.Error(err, "cannot tell the other replicas that this one rests; retrying")
+		time.AfterFunc(retryAfter, g.signal)
+	}
+	if err != nil || !all {
+		return nil // a change of the others calls OnRest's function
+	}
+	return slices.DeleteFunc(g.unacknowledged(), func(h *unstructured.Unstructured) bool {
+		return !g.Replicas.Holds(shard.SlotOf("", h.GetName())) // another replica acknowledges it
+	})
+}
+
+// resting returns the UIDs of the Holds, once no reconcile is in flight.
+func (g *Gate) resting() (uids []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inFlight > 0 {
+		return nil
+	}
+	for _, h := range g.holds {
+		uids = append(uids, string(h.GetUID()))
+	}
+	return uids
 }
 
 // unacknowledged returns the Holds without restingSince, once no reconcile is in flight.
@@ -189,6 +241,21 @@ func (r gatedReconciler) Reconcile(ctx context.Context, key object.Key) reconcil
 		return reconcile.RequeueAfter(retryAfter)
 	}
 	return r.next.Reconcile(ctx, key)
+}
+
+// Follows is queue.Follower's.
+func (r gatedReconciler) Follows() bool {
+	f, ok := r.next.(queue.Follower)
+	return ok && f.Follows()
+}
+
+// Disown is queue.Disowner's.
+func (r gatedReconciler) Disown(key object.Key) {
+	if d, ok := r.next.(queue.Disowner); ok {
+		d.Disown(key)
+		return
+	}
+	r.gate.Hub.Forget(watch.Subscriber{Key: key})
 }
 
 func (g *Gate) enter(key object.Key) bool {

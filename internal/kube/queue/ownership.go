@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// Ownership says which objects this process reconciles, if it is one of several replicas. Its methods are
+// called concurrently and must not block.
+type Ownership interface {
+	// Owns reports whether this process reconciles an object now.
+	Owns(object.Key) bool
+	// Begin begins a reconcile: the context that it returns ends with the ownership, and the function is to
+	// be called when the reconcile has ended. It is nil if another process reconciles the object.
+	Begin(context.Context, object.Key) (context.Context, func())
+}
+
+// Follower is implemented by reconcilers that keep state of each object in every replica: the graph of a
+// definition, say. They are called for objects that another process reconciles, too, with a context that
+// refuses writes. Such a reconcile goes as far as it can without them; the owner's writes are events that
+// continue it.
+type Follower interface {
+	Reconciler
+	// Follows reports whether that is so.
+	Follows() bool
+}
+
+// Disowner is implemented by reconcilers that remember something of each object. Of others, the watches for the
+// object are released.
+type Disowner interface {
+	// Disown forgets an object that another process reconciles now, and releases its watches. It is not called
+	// while the object is reconciled.
+	Disown(object.Key)
+}
+
+// follows reports whether a controller's reconciler is called for all objects.
+func (c *Controller) follows() bool {
+	f, ok := c.reconciler.(Follower)
+	return ok && f.Follows()
+}
+
+// concerns reports whether an object is to be reconciled here.
+func (c *Controller) concerns(key object.Key) bool {
+	owners := c.engine.Ownership
+	return owners == nil || owners.Owns(key) || c.follows()
+}
+
+// Moved enqueues the objects for which moved is true, of all kinds: they are reconciled by this process now,
+// or by another one. Of kinds whose reconciler follows, it enqueues all.
+func (e *Engine) Moved(moved func(object.Key) bool) {
+	e.mu.Lock()
+	running := make([]*Controller, 0, len(e.running))
+	for _, c := range e.running {
+		running = append(running, c)
+	}
+	e.mu.Unlock()
+	for _, c := range running {
+		for _, o := range e.Hub.Select(c.Kind, "", labels.Everything()) {
+			if key := object.KeyOf(o); c.follows() || moved(key) {
+				c.add(key, watch.Cause{Priority: watch.Background})
+			}
+		}
+	}
+}
+
+// run calls the reconciler for an object of this process, or for any object if it follows. Otherwise it
+// forgets the object.
+func (c *Controller) run(ctx context.Context, key object.Key) reconcile.Result {
+	owners := c.engine.Ownership
+	if owners == nil {
+		return recoverPanics(ctx, c.reconciler, key)
+	}
+	owned, end := owners.Begin(ctx, key)
+	switch {
+	case end != nil:
+		defer end()
+		if known, err := c.catchUp(owned, key); err != nil {
+			return reconcile.Fail(err)
+		} else if !known {
+			return reconcile.Done()
+		}
+	case c.follows():
+		owned = fence.ReadOnly(ctx)
+	default:
+		c.disown(key)
+		return reconcile.Done()
+	}
+	out := recoverPanics(owned, c.reconciler, key)
+	if _, cached := c.engine.Hub.GetCached(c.Kind, key.Namespace, key.Name); !cached {
+		c.tenures.forget(key)
+	}
+	if errors.Is(out.Err, fence.ErrNotOwner) {
+		return reconcile.Done() // the owner writes, and its event follows
+	}
+	return out
+}
+
+// disown forgets an object that another process reconciles.
+func (c *Controller) disown(key object.Key) {
+	c.tenures.forget(key)
+	if d, ok := c.reconciler.(Disowner); ok {
+		d.Disown(key)
+		return
+	}
+	c.engine.Hub.Forget(watch.Subscriber{Key: key})
+}
+
+// catchUp reads an object from the API server when it is reconciled first after it was taken over from another
+// replica, whose last writes the cache may lack. Known is false if the object is gone, and the event of that is
+// on its way.
+func (c *Controller) catchUp(ctx context.Context, key object.Key) (known bool, err error) {
+	tenure := fence.Of(ctx)
+	if tenure == nil || c.tenures.epochOf(key) == tenure.Epoch {
+		return true, nil
+	}
+	c.disown(key) // what is remembered is of a former tenure
+	_, cached := c.engine.Hub.GetCached(c.Kind, key.Namespace, key.Name)
+	if began := c.engine.began.Load(); cached && began != nil && tenure.Taken.After(*began) {
+		if found, err := c.engine.Hub.Refresh(ctx, c.Kind, key.Namespace, key.Name); err != nil || !found {
+			return false, err
+		}
+	}
+	c.tenures.set(key, tenure.Epoch)
+	return true, nil
+}
+
+// tenures has the epoch in which each object was reconciled last. It is safe for concurrent use.
+type tenures struct {
+	mu    sync.Mutex
+	byKey map[object.Key]int64
+}
+
+func (t *tenures) epochOf(key object.Key) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[key]
+}
+
+func (t *tenures) set(key object.Key, epoch int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey == nil {
+		t.byKey = map[object.Key]int64{}
+	}
+	t.byKey[key] = epoch
+}
+
+func (t *tenures) forget(key object.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byKey, key)
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/shard"
+)
+
+// Replicas shares the work with other processes; *membership.Membership does. It is safe for concurrent use.
+type Replicas interface {
+	// OnMove sets what is called with slots that this process has taken or released.
+	OnMove(func(shard.Set))
+	// Holds reports whether this process reconciles the objects of a slot.
+	Holds(shard.Slot) bool
+	// Begin begins a reconcile; see queue.Ownership.
+	Begin(context.Context, shard.Slot) (context.Context, func())
+	// Rest publishes for which Holds nothing is reconciled here, and reports whether the other replicas rest for
+	// all of them too. Changed, of OnRest, is called when that may have changed.
+	Rest(ctx context.Context, holds []string) (all bool, err error)
+	OnRest(changed func())
+}
+
+// ownership is queue.Ownership by the slots of objects.
+type ownership struct {
+	cluster  *Cluster
+	replicas Replicas
+}
+
+func (o ownership) Owns(key object.Key) bool { return o.replicas.Holds(o.slotOf(key)) }
+
+func (o ownership) Begin(ctx context.Context, key object.Key) (context.Context, func()) {
+	return o.replicas.Begin(ctx, o.slotOf(key))
+}
+
+// bindingKind is the kind of Bindings.
+var bindingKind = espalier.GroupVersion.WithKind(espalier.BindingKind)
+
+// slotOf is the slot of an object. A Binding is reconciled where its managed resource is.
+func (o ownership) slotOf(key object.Key) shard.Slot {
+	if key.Kind == bindingKind.Kind && key.Group == bindingKind.Group {
+		if b, cached := o.cluster.Hub.GetCached(bindingKind, key.Namespace, key.Name); cached {
+			namespace, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "namespace")
+			name, _, _ := unstructured.NestedString(b.Object, "spec", "owner", "name")
+			return shard.SlotOf(namespace, name)
+		}
+	}
+	return shard.SlotOf(key.Namespace, key.Name)
+}
+
+// moved enqueues the objects of slots that were taken or released.
+func (o ownership) moved(slots shard.Set) {
+	o.cluster.Engine.Moved(func(key object.Key) bool { return slots.Has(o.slotOf(key)) })
+	o.cluster.Gate.Recheck()
+}
