@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
+	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/profile"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -50,7 +51,10 @@ type Options struct {
 	// namespace. It expires LeaseDuration, by default 15 seconds, after its last renewal.
 	LeaderElection          bool
 	LeaderElectionNamespace string
-	LeaseDuration           time.Duration
+	// Sharding, instead of LeaderElection, makes each of several processes reconcile a part of the objects.
+	// Their Leases are in LeaderElectionNamespace.
+	Sharding      bool
+	LeaseDuration time.Duration
 	// EveryReplica, if given, runs in each process, whether it is the leader or not.
 	EveryReplica func(context.Context) error
 	// Page, if given, runs in each process too, and may read what this one watches.
@@ -70,13 +74,17 @@ type Environment struct {
 	// to that of the kind above.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
 	// LeaderUntil returns the time until which no other process can become the leader; zero
-	// without leader election.
-	LeaderUntil func() time.Time
+	// without leader election. With sharding, it is the time until which no other one can reconcile
+	// the object that the context is of.
+	LeaderUntil func(context.Context) time.Time
 	// Leader returns this process, as its lease names it, and the epoch of its leadership: a
-	// later leader has a larger one. The holder is empty without leader election.
-	Leader func() (holder string, epoch int64)
-	// Lease is the lease of the leader election; empty without leader election.
+	// later leader has a larger one. The holder is empty without leader election. With sharding,
+	// the epoch is that in which this process took over the object that the context is of.
+	Leader func(context.Context) (holder string, epoch int64)
+	// Lease is the lease of the leader election, or of all replicas; empty without leader election and sharding.
 	Lease cluster.Lease
+	// Replicas shares the work with other processes; nil without sharding.
+	Replicas cluster.Replicas
 }
 
 // Controllers run on a cluster while this process is the leader.
@@ -131,10 +139,18 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	env := Environment{
 		Config: config, Observe: metrics.Observe, Tracer: o.Tracer, ObservePropagation: metrics.ObservePropagation,
 		Events:      telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
-		LeaderUntil: func() time.Time { return time.Time{} }, Leader: func() (string, int64) { return "", 0 },
+		LeaderUntil: func(context.Context) time.Time { return time.Time{} }, Leader: func(context.Context) (string, int64) { return "", 0 },
 	}
-	if lock != nil {
-		env.LeaderUntil, env.Leader = lock.heldUntil, lock.leader
+	var replicas *membership.Membership
+	switch {
+	case lock != nil:
+		env.LeaderUntil, env.Leader = func(context.Context) time.Time { return lock.heldUntil() }, func(context.Context) (string, int64) { return lock.leader() }
+		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
+	case o.Sharding:
+		if replicas, err = o.membership(config); err != nil {
+			return nil, err
+		}
+		env.LeaderUntil, env.Leader, env.Replicas = tenureUntil, tenureOf, replicas
 		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
 	}
 	controllers, err := build(env)
@@ -147,7 +163,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		collectors = append(collectors, more.Collectors()...)
 	}
 	metrics.Register(collectors...)
-	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base)}); err != nil {
+	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base), replicas}); err != nil {
 		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	if o.EveryReplica != nil {
@@ -242,7 +258,8 @@ func (b everyReplica) Start(ctx context.Context) error { return b(ctx) }
 type leaderRunnable struct {
 	controllers   Controllers
 	ready         chan<- struct{}
-	introspection *introspect.Server // or nil
+	introspection *introspect.Server     // or nil
+	replicas      *membership.Membership // or nil
 }
 
 // introspection returns the server of the introspection socket; nil if it has no path.
@@ -263,13 +280,26 @@ func (l leaderRunnable) Start(ctx context.Context) error {
 			}
 		}()
 	}
-	if l.introspection == nil {
-		return l.controllers.Run(ctx)
-	}
 	serving, stop := context.WithCancel(ctx)
 	var server sync.WaitGroup
-	server.Go(func() { l.introspection.Run(serving) })
+	if l.introspection != nil {
+		server.Go(func() { l.introspection.Run(serving) })
+	}
 	defer server.Wait() // until its socket is removed
 	defer stop()
-	return l.controllers.Run(ctx)
+	if l.replicas == nil {
+		return l.controllers.Run(ctx)
+	}
+	// Objects are given up, for other replicas to take, once no controller runs any more.
+	member, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var membership sync.WaitGroup
+	membership.Go(func() { l.replicas.Run(member) })
+	defer membership.Wait()
+	defer leave()
+	select {
+	case <-l.replicas.Joined():
+		return l.controllers.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
 }

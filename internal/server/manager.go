@@ -65,7 +65,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Environment) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, SigningKeyNamespace: o.LeaderElectionNamespace,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Replicas: s.Replicas, SigningKeyNamespace: o.LeaderElectionNamespace,
 			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies, InitialMetadata: o.InitialMetadata,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,

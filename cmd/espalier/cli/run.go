@@ -162,6 +162,7 @@ func newRun() *cobra.Command {
 		page               runPageFlags
 		dialects           dialectFlag
 		leaderElect, check bool
+		sharding           bool
 		leaseNamespace     string
 		lease              time.Duration
 	)
@@ -169,7 +170,8 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
 		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
-			"pod's own. Of several processes one is the leader.",
+			"pod's own. Of several processes one is the leader. With --sharding all of them work:\n" +
+			"each reconciles the objects of some namespaces.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
@@ -197,13 +199,14 @@ func newRun() *cobra.Command {
 			if check {
 				return checkRun(cmd, options)
 			}
-			options.LeaderElection = leaderElect
+			options.LeaderElection, options.Sharding = leaderElect && !sharding, sharding
 			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
-			if leaderElect && leaseNamespace == "" {
+			coordinated := leaderElect || sharding
+			if coordinated && leaseNamespace == "" {
 				options.LeaderElectionNamespace = manager.PodNamespace()
 			}
-			if leaderElect && options.LeaderElectionNamespace == "" {
-				return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must elect their leader in the same namespace. --leader-elect=false elects none")}
+			if coordinated && options.LeaderElectionNamespace == "" {
+				return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must have their Leases in the same namespace. --leader-elect=false without --sharding needs none")}
 			}
 			tracer, flush, err := flags.tracing.start(cmd.Context(), options.Log)
 			if err != nil {
@@ -225,8 +228,9 @@ func newRun() *cobra.Command {
 	cluster.add(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
 	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
-	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
-	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
+	cmd.Flags().BoolVar(&sharding, "sharding", false, "share the work among all processes instead of electing a leader; all of them must have this flag")
+	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader, or keeps its share of the work, after its last renewal of its lease")
+	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
 	return cmd
 }
 

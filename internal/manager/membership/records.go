@@ -1,0 +1,170 @@
+package membership
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/espalier-dev/espalier/internal/shard"
+)
+
+// records are the Leases of all replicas and of the group, from a watch. It is safe for concurrent use.
+type records struct {
+	Config
+	changed func()
+
+	mu     sync.Mutex
+	leases map[string]observed
+	// version is the resource version of the latest change of a Lease that was read.
+	version uint64
+}
+
+// observed is a Lease as it was read last.
+type observed struct {
+	*coordinationv1.Lease
+	// since is when this version was read first.
+	since time.Time
+}
+
+func newRecords(c Config, changed func()) *records {
+	return &records{Config: c, changed: changed, leases: map[string]observed{}}
+}
+
+// run watches until the context ends.
+func (r *records) run(ctx context.Context) {
+	selector := labels.SelectorFromSet(labels.Set{GroupLabel: r.Group}).String()
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return r.Leases.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return r.Leases.Watch(ctx, o)
+		},
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: source, ObjectType: &coordinationv1.Lease{},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { r.store(o) },
+			UpdateFunc: func(_, o any) { r.store(o) },
+			DeleteFunc: r.remove,
+		},
+	})
+	informer.RunWithContext(ctx)
+}
+
+func (r *records) store(o any) {
+	lease, ok := o.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	was := r.leases[lease.Name]
+	if was.Lease != nil && was.UID == lease.UID && was.ResourceVersion == lease.ResourceVersion {
+		r.mu.Unlock() // listed again: it was not renewed
+		return
+	}
+	r.leases[lease.Name] = observed{lease, time.Now()}
+	r.note(lease)
+	r.mu.Unlock()
+	if was.Lease == nil || was.Annotations[viewAnnotation] != lease.Annotations[viewAnnotation] || was.Annotations[restingAnnotation] != lease.Annotations[restingAnnotation] || ptr.Deref(was.Spec.HolderIdentity, "") != ptr.Deref(lease.Spec.HolderIdentity, "") || was.UID != lease.UID {
+		r.changed()
+	}
+}
+
+func (r *records) remove(o any) {
+	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		o = unknown.Obj
+	}
+	lease, ok := o.(*coordinationv1.Lease)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	delete(r.leases, lease.Name)
+	r.note(lease)
+	r.mu.Unlock()
+	r.changed()
+}
+
+// note records how far the watch has come. Resource versions of one kind are comparable (KEP-5504).
+func (r *records) note(lease *coordinationv1.Lease) {
+	if v, err := strconv.ParseUint(lease.ResourceVersion, 10, 64); err == nil {
+		r.version = max(r.version, v)
+	}
+}
+
+// peers returns the other replicas, whether the watch has come as far as a resource version, and when the next
+// of them expires if it is not renewed; zero if there is none.
+func (r *records) peers(self, version string, now time.Time) (peers []shard.Peer, read bool, next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted, err := strconv.ParseUint(version, 10, 64)
+	read = err == nil && r.version >= wanted
+	for name, o := range r.leases {
+		if name == r.Group || name == r.nameOf(self) {
+			continue
+		}
+		expires := o.expires()
+		p := shard.Peer{Record: recordOf(o.Lease), Expired: !now.Before(expires)}
+		peers = append(peers, p)
+		if !p.Expired && (next.IsZero() || expires.Before(next)) {
+			next = expires
+		}
+	}
+	return peers, read, next
+}
+
+// expires is when a Lease expires that is not renewed: its holder has stopped before, by its own clock.
+func (o observed) expires() time.Time {
+	duration := time.Duration(ptr.Deref(o.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return o.since.Add(duration + duration/10)
+}
+
+// groupHolder is the holder of the group's Lease; empty if it is not known.
+func (r *records) groupHolder() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o, known := r.leases[r.Group]; known {
+		return ptr.Deref(o.Spec.HolderIdentity, "")
+	}
+	return ""
+}
+
+// restWith returns what the other replicas rest for.
+func (r *records) resting(self string) (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, o := range r.leases {
+		if name != r.Group && name != r.nameOf(self) {
+			out = append(out, o.Annotations[restingAnnotation])
+		}
+	}
+	return out
+}
+
+// expel deletes the Lease of a replica that has expired, unless it was renewed meanwhile.
+func (r *records) expel(ctx context.Context, id string) error {
+	r.mu.Lock()
+	o, known := r.leases[r.nameOf(id)]
+	r.mu.Unlock()
+	if !known {
+		return nil
+	}
+	err := r.Leases.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // its event follows
+	}
+	return err
+}

@@ -1,0 +1,185 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/shard"
+)
+
+// takeSteps does what shard.Planner decides, each time that something has changed, until the context ends or
+// a step fails in a way that loses the Lease.
+func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
+	var renewGroup time.Time
+	for {
+		next, err := m.takeStep(ctx, own, &renewGroup)
+		var other *heldByOther
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &other):
+			m.Log.Info(other.Error())
+			m.release(m.held(), true)
+			next = time.Now().Add(min(other.left, m.retryPeriod()))
+		case errors.Is(err, errExpired):
+			return err
+		case err != nil:
+			m.Log.Error(err, "cannot agree with the other replicas on who reconciles what; retrying")
+			next = time.Now().Add(m.retryPeriod())
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-m.changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// takeStep does one step, and returns when the next is due if nothing changes.
+func (m *Membership) takeStep(ctx context.Context, own *ownRecord, renewGroup *time.Time) (next time.Time, err error) {
+	if holder := m.records.groupHolder(); holder != "" && holder != GroupHolder {
+		if _, err := m.group.advance(ctx); err != nil {
+			return next, err
+		}
+	}
+	for {
+		self, version := own.published()
+		peers, read, expires := m.records.peers(self.ID, version, time.Now())
+		if !read {
+			return time.Now().Add(m.Duration), nil // its event is on its way
+		}
+		step := m.planner.Next(shard.State{Self: self, Read: read, Peers: peers, Held: m.held()})
+		if step.IsZero() {
+			next = time.Now().Add(m.Duration)
+			if !expires.IsZero() && expires.Before(next) {
+				next = expires
+			}
+			break
+		}
+		if err := m.carryOut(ctx, own, step); err != nil {
+			return next, err
+		}
+		if len(step.Expel) > 0 || step.Publish != nil {
+			return time.Now().Add(m.retryPeriod()), nil // the events of these writes bring the next step
+		}
+	}
+	if !m.held().Has(0) {
+		return next, nil
+	}
+	// One replica renews the group's Lease: the one that reconciles the first slot.
+	if !time.Now().Before(*renewGroup) {
+		if err := m.group.renew(ctx); err != nil {
+			return next, err
+		}
+		*renewGroup = time.Now().Add(m.Duration / 3)
+	}
+	if renewGroup.Before(next) {
+		next = *renewGroup
+	}
+	return next, nil
+}
+
+func (m *Membership) carryOut(ctx context.Context, own *ownRecord, step shard.Step) error {
+	for _, id := range step.Expel {
+		m.Log.Info("a replica has not renewed its Lease in time; the others take over its work", "replica", id)
+		if err := m.records.expel(ctx, id); err != nil {
+			return fmt.Errorf("delete the expired Lease of %s: %w", id, err)
+		}
+	}
+	m.release(step.Release, false)
+	if step.Publish != nil {
+		if err := own.publish(ctx, step.Publish); err != nil {
+			return fmt.Errorf("publish the replicas that share the work: %w", err)
+		}
+		m.Log.V(1).Info("the replicas that share the work", "replicas", step.Publish)
+	}
+	if step.Take.IsEmpty() {
+		return nil
+	}
+	epoch, err := m.group.advance(ctx)
+	if err != nil {
+		return err
+	}
+	m.take(own, step.Take, epoch)
+	return nil
+}
+
+// take begins the work on slots.
+func (m *Membership) take(own *ownRecord, slots shard.Set, epoch int64) {
+	now := time.Now()
+	m.mu.Lock()
+	for slot := range slots.All() {
+		t := &tenure{Tenure: fence.Tenure{Holder: own.id, Epoch: epoch, Taken: now, Until: own.until}, drained: make(chan struct{})}
+		t.ctx, t.cancel = context.WithCancel(context.Background())
+		m.tenures[slot] = t
+	}
+	count := len(m.tenures)
+	m.mu.Unlock()
+	m.Log.Info("this replica reconciles more objects", "taken", slots.Len(), "slots", count, "of", shard.Slots, "epoch", epoch)
+	select {
+	case <-m.joined:
+	default:
+		close(m.joined)
+	}
+	if m.moved != nil {
+		m.moved(slots)
+	}
+}
+
+// release ends the work on slots, and returns once no reconcile of their objects runs. Reconciles have some time
+// to end by themselves, unless the slots are lost already.
+func (m *Membership) release(slots shard.Set, lost bool) {
+	if slots.IsEmpty() {
+		return
+	}
+	m.mu.Lock()
+	var ending []*tenure
+	for slot := range slots.All() {
+		if t := m.tenures[slot]; t != nil {
+			ending = append(ending, t)
+			delete(m.tenures, slot)
+			t.close()
+		}
+	}
+	count := len(m.tenures)
+	m.mu.Unlock()
+	if len(ending) == 0 {
+		return
+	}
+	grace := time.NewTimer(m.Grace)
+	defer grace.Stop()
+	if lost {
+		grace.Reset(0)
+	}
+	over := false
+	for _, t := range ending {
+		if !over {
+			select {
+			case <-t.drained:
+			case <-grace.C:
+				over = true
+			}
+		}
+		if over {
+			t.End()
+			t.cancel()
+			<-t.drained
+		}
+	}
+	for _, t := range ending {
+		t.End()
+		t.cancel()
+	}
+	m.Log.Info("this replica reconciles fewer objects", "released", len(ending), "slots", count, "of", shard.Slots)
+	if m.moved != nil {
+		m.moved(slots)
+	}
+}
