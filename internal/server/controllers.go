@@ -265,6 +265,13 @@ func (c *Controllers) startInitialMetadata(ctx context.Context) {
 
 // startGraphs serves the graph dialect's definitions, and the kinds that they define.
 func (c *Controllers) startGraphs(ctx context.Context) {
+	if c.options.Replicas != nil {
+		c.options.Replicas.OnReport(func() {
+			for _, key := range c.registry.RollingOut() {
+				c.Enqueue(key)
+			}
+		})
+	}
 	if c.options.AdmissionPolicies {
 		go c.installPolicies(ctx)
 	}
@@ -345,8 +352,16 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Published: c.RecordCRD, Held: c.Gate.Wrap, Initial: c.initial, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
 		},
 		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
-		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Replicas: c.replicas(),
 	}
+}
+
+// replicas exchanges reports with other replicas; nil if there are none.
+func (c *Controllers) replicas() definition.Replicas {
+	if c.options.Replicas == nil {
+		return nil
+	}
+	return c.options.Replicas
 }
 
 // account returns the service account that the instances of a definition are reconciled as.

@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"iter"
 	"math/bits"
@@ -68,6 +71,30 @@ func (s Set) Len() (n int) {
 		n += bits.OnesCount64(word)
 	}
 	return n
+}
+
+// MarshalText encodes the set.
+func (s Set) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, Slots/8)
+	for _, word := range s {
+		raw = binary.BigEndian.AppendUint64(raw, word)
+	}
+	return base64.StdEncoding.AppendEncode(nil, raw), nil
+}
+
+// UnmarshalText decodes what MarshalText has encoded.
+func (s *Set) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return fmt.Errorf("a set of slots: %w", err)
+	}
+	if len(raw) != Slots/8 {
+		return fmt.Errorf("a set of slots has %d bytes, not %d", len(raw), Slots/8)
+	}
+	for i := range s {
+		s[i] = binary.BigEndian.Uint64(raw[8*i:])
+	}
+	return nil
 }
 
 // All iterates over the slots, in order.

@@ -39,10 +39,10 @@ type replica struct {
 // start runs a replica. Wrap changes how it connects; nil for nothing.
 func start(t *testing.T, name string, config *rest.Config, namespace string, fakeCloud *cloud.Faulty, j *journal, wrap func(*rest.Config) *rest.Config) *replica {
 	t.Helper()
+	config = j.wrap(name, config) // it is nearest to the API server
 	if wrap != nil {
 		config = wrap(config)
 	}
-	config = j.wrap(name, config)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{name: name, ready: make(chan struct{})}
 	var log io.Writer = io.Discard

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
@@ -93,5 +95,51 @@ func (w *world) awaitValues(t *testing.T, value string) {
 	t.Helper()
 	for _, ns := range w.namespaces {
 		w.Await(t, w.Kind("Thing"), ns, "x", suite.All(testkit.IsReady, suite.HasField(value, "status", "value")))
+	}
+}
+
+// TestARolloutSpansReplicas rolls a revision out in waves over instances of two replicas: each wave waits for the
+// instances of both.
+func TestARolloutSpansReplicas(t *testing.T) {
+	w := newWorld(t, 12)
+	replicas := []*replica{w.start(t, "first"), w.start(t, "second")}
+	for _, r := range replicas {
+		r.awaitReady(t)
+	}
+	define := func(expression, gate string) {
+		w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-thing}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Thing, group: $GROUP, spec: {value: string}, status: {value: "${second.data.value}"}}
+  rollout: {waves: [{percent: 50}]}
+  resources:
+    - id: second
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {value: "%s"}}
+      readyWhen: ["%s"]
+`, expression, gate))
+	}
+	define("${schema.spec.value}", "${second.data.value != ''}")
+	w.AwaitDefinitions(t, "thing")
+	w.createInstances(t, "Thing", "one")
+	w.awaitValues(t, "one")
+
+	define("${schema.spec.value}-2", "${second.data.value != 'bad-2'}")
+	w.Await(t, suite.RGD, "", w.Name("thing"), suite.All(testkit.IsReady, suite.HasField("Complete", "status", "rollout", "phase"), suite.HasField(int64(2), "status", "rollout", "revision"),
+		suite.HasField(int64(12), "status", "rollout", "total"), suite.HasField(int64(12), "status", "rollout", "ready")))
+	w.awaitValues(t, "one-2")
+
+	t.Log("no instance is ready at the next one: the first wave does not end")
+	define("${schema.spec.value}-3", "${second.data.value != 'one-3'}")
+	d := w.Await(t, suite.RGD, "", w.Name("thing"), suite.All(suite.HasField("Progressing", "status", "rollout", "phase"), suite.HasField(int64(3), "status", "rollout", "revision"), suite.HasField(int64(6), "status", "rollout", "updated")))
+	if ready, _, _ := unstructured.NestedInt64(d.Object, "status", "rollout", "ready"); ready != 0 {
+		t.Errorf("%d instances are reported ready", ready)
+	}
+	w.createInstances(t, "Thing", "two")
+	w.Await(t, suite.RGD, "", w.Name("thing"), suite.All(testkit.IsReady, suite.HasField("Complete", "status", "rollout", "phase")))
+	w.awaitValues(t, "two-3")
+	for _, r := range replicas {
+		r.stop()
 	}
 }

@@ -94,7 +94,8 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 // stepRollout takes one step of the rollout of the requested revision.
 func (r *Dialect) stepRollout(ctx context.Context, v *session) {
 	if !fence.MayWrite(ctx) {
-		return // another replica takes the steps, and records them in the status
+		r.shareRollout(v) // another replica takes the steps, and records them in the status
+		return
 	}
 	if v.choice.candidate.number == 0 {
 		v.rollout.step.Now = revision.State{}
@@ -115,7 +116,7 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) {
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
 		return // the instances are unknown; the controller's state enqueues the definition
 	}
-	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
+	members := sync.OnceValue(func() []revision.Member { return r.membersOfAll(v) })
 	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(r.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
 		v.rollout.step.RequeueAfter = left
 		return

@@ -97,7 +97,7 @@ func (c *Controller) run(ctx context.Context, key object.Key) reconcile.Result {
 	if _, cached := c.engine.Hub.GetCached(c.Kind, key.Namespace, key.Name); !cached {
 		c.tenures.forget(key)
 	}
-	if errors.Is(out.Err, fence.ErrNotOwner) {
+	if errors.Is(out.Err, fence.ErrNotOwner) || end != nil && !fence.MayWrite(owned) {
 		return reconcile.Done() // the owner writes, and its event follows
 	}
 	return out

@@ -22,6 +22,12 @@ type Replicas interface {
 	// all of them too. Changed, of OnRest, is called when that may have changed.
 	Rest(ctx context.Context, holds []string) (all bool, err error)
 	OnRest(changed func())
+	// Slots are those that this process holds. Publish and Reports exchange reports among the replicas, on topics;
+	// Changed, of OnReport, is called when a report of another one has changed.
+	Slots() shard.Set
+	Publish(topic string, report []byte)
+	Reports(topic string) [][]byte
+	OnReport(changed func())
 }
 
 // ownership is queue.Ownership by the slots of objects.

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,6 +50,12 @@ type Membership struct {
 	// resting is what Rest was called with, and restChanged what OnRest was.
 	resting     string
 	restChanged func()
+	// reports are those of this process by topic, reportsDirty says that they are not written, and reportedAt when
+	// they were written last. reportChanged is what OnReport was called with.
+	reports       map[string]json.RawMessage
+	reportsDirty  bool
+	reportedAt    time.Time
+	reportChanged func()
 }
 
 // New returns a membership that does nothing before Run.
@@ -56,7 +63,7 @@ func New(c Config) *Membership {
 	if c.Grace <= 0 {
 		c.Grace = 5 * time.Second
 	}
-	m := &Membership{Config: c, changed: make(chan struct{}, 1), joined: make(chan struct{}), tenures: map[shard.Slot]*tenure{}}
+	m := &Membership{Config: c, changed: make(chan struct{}, 1), joined: make(chan struct{}), tenures: map[shard.Slot]*tenure{}, reports: map[string]json.RawMessage{}}
 	m.records = newRecords(c, m.signal)
 	m.group = &group{leases: c.Leases, name: c.Group, duration: c.Duration}
 	return m
@@ -69,11 +76,18 @@ func (m *Membership) OnMove(moved func(shard.Set)) { m.moved = moved }
 // signal says that the record of another replica has changed.
 func (m *Membership) signal() {
 	m.mu.Lock()
-	restChanged := m.restChanged
+	callbacks := []func(){m.restChanged, m.reportChanged}
 	m.mu.Unlock()
-	if restChanged != nil {
-		restChanged()
+	for _, changed := range callbacks {
+		if changed != nil {
+			changed()
+		}
 	}
+	m.step()
+}
+
+// step makes takeSteps look again.
+func (m *Membership) step() {
 	select {
 	case m.changed <- struct{}{}:
 	default:
@@ -119,7 +133,7 @@ func (m *Membership) incarnation(ctx context.Context) (err error) {
 		return fmt.Errorf("create the Lease of this replica: %w", err)
 	}
 	m.mu.Lock()
-	m.own = own
+	m.own, m.reportsDirty = own, len(m.reports) > 0
 	m.mu.Unlock()
 	defer m.depart(own)
 	running, cancel := context.WithCancel(ctx)

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -78,8 +79,8 @@ func (r *records) store(o any) {
 	r.leases[lease.Name] = observed{lease, time.Now()}
 	r.note(lease)
 	r.mu.Unlock()
-	if was.Lease == nil || was.Annotations[viewAnnotation] != lease.Annotations[viewAnnotation] || was.Annotations[restingAnnotation] != lease.Annotations[restingAnnotation] || ptr.Deref(was.Spec.HolderIdentity, "") != ptr.Deref(lease.Spec.HolderIdentity, "") || was.UID != lease.UID {
-		r.changed()
+	if was.Lease == nil || was.UID != lease.UID || !maps.Equal(was.Annotations, lease.Annotations) || !ptr.Equal(was.Spec.HolderIdentity, lease.Spec.HolderIdentity) {
+		r.changed() // otherwise it was renewed
 	}
 }
 
@@ -142,13 +143,13 @@ func (r *records) groupHolder() string {
 	return ""
 }
 
-// restWith returns what the other replicas rest for.
-func (r *records) resting(self string) (out []string) {
+// annotations returns an annotation of the Leases of the other replicas.
+func (r *records) annotations(self, annotation string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, o := range r.leases {
 		if name != r.Group && name != r.nameOf(self) {
-			out = append(out, o.Annotations[restingAnnotation])
+			out = append(out, o.Annotations[annotation])
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ func (m *Membership) Rest(ctx context.Context, holds []string) (all bool, err er
 	if err := own.rest(ctx, strings.Join(holds, " ")); err != nil {
 		return false, fmt.Errorf("write to the Lease of this replica: %w", err)
 	}
-	for _, other := range m.records.resting(own.id) {
+	for _, other := range m.records.annotations(own.id, restingAnnotation) {
 		of := strings.Fields(other)
 		if slices.ContainsFunc(holds, func(uid string) bool { return !slices.Contains(of, uid) }) {
 			return false, nil

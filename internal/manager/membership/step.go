@@ -71,6 +71,11 @@ func (m *Membership) takeStep(ctx context.Context, own *ownRecord, renewGroup *t
 			return time.Now().Add(m.retryPeriod()), nil // the events of these writes bring the next step
 		}
 	}
+	if due, err := m.writeReports(ctx, own); err != nil {
+		return next, err
+	} else if !due.IsZero() && due.Before(next) {
+		next = due
+	}
 	if !m.held().Has(0) {
 		return next, nil
 	}

@@ -155,7 +155,7 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 		}
 		switch {
 		case m.Revision != status.Revision:
-			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: "Updating", Message: fmt.Sprintf("not reconciled at revision %d yet", status.Revision)})
+			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: updating, Message: fmt.Sprintf("not reconciled at revision %d yet", status.Revision)})
 		case !m.Ready:
 			status.Updated++
 			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: diag.Truncate(m.Reason, maxReasonLength), Message: diag.Truncate(m.Message, maxMessageLength)})

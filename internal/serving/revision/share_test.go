@@ -1,0 +1,98 @@
+package revision
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/shard"
+)
+
+// TestSharesSayWhatOneReplicaWouldKnow spreads instances over replicas. From their shares, the one that advances the
+// rollout counts the same as if it had reconciled all.
+func TestSharesSayWhatOneReplicaWouldKnow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{{Percent: ptr.To[int32](rapid.Int32Range(1, 100).Draw(t, "percent"))}}}
+		if b := &written.Begun[0]; b.Percent != nil {
+			b.Below = hashSpace / 100 * int64(*b.Percent)
+		}
+		var all []Member
+		for i := range rapid.IntRange(0, 60).Draw(t, "instances") {
+			m := Member{Namespace: fmt.Sprintf("ns-%d", i), Name: "x", Pinned: rapid.IntRange(0, 9).Draw(t, "pinned") == 0, Deleting: rapid.IntRange(0, 9).Draw(t, "deleting") == 0}
+			m.Revision = rapid.Int64Range(1, 2).Draw(t, "revision")
+			if m.Ready = rapid.Bool().Draw(t, "ready"); !m.Ready {
+				m.Reason = "NotReady"
+			}
+			all = append(all, m)
+		}
+		want := written.DeepCopy()
+		wantUnready := countMembers(want, all)
+
+		assigned := shard.NewView("a", "b", "c").Assign()
+		known := make([]Member, len(all)) // to replica a
+		for i, m := range all {
+			if assigned.Owner(shard.SlotOf(m.Namespace, m.Name)) != "a" {
+				m.Revision, m.Ready, m.Reason = 0, false, ""
+			}
+			known[i] = m
+		}
+		for _, other := range []string{"b", "c"} {
+			raw, err := json.Marshal(ShareOf(written, all, assigned.Of(other)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var share Share
+			if err := json.Unmarshal(raw, &share); err != nil {
+				t.Fatal(err)
+			}
+			share.Complete(written, known)
+		}
+		got := written.DeepCopy()
+		gotUnready := countMembers(got, known)
+		if len(gotUnready) != len(wantUnready) || got.Ready != want.Ready || got.Total != want.Total || got.Pinned != want.Pinned {
+			t.Errorf("counts %d unready, %d ready of %d; want %d, %d of %d", len(gotUnready), got.Ready, got.Total, len(wantUnready), want.Ready, want.Total)
+		}
+		if len(wantUnready) <= maxUnready {
+			if diff := cmp.Diff(wantUnready, gotUnready); diff != "" {
+				t.Errorf("unready (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// TestAShareOfAnotherState: the instances that it counted may be composed by another revision by now.
+func TestAShareOfAnotherStateSaysNothing(t *testing.T) {
+	wave := func(below int64) []v1alpha1.BegunWave { return []v1alpha1.BegunWave{{Below: below}} }
+	counted := []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}
+	for name, c := range map[string]struct {
+		share, now *v1alpha1.RolloutStatus
+		want       Member
+	}{
+		"the same":            {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x", Revision: 2, Ready: true}},
+		"an earlier wave":     {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(1)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
+		"an earlier revision": {&v1alpha1.RolloutStatus{Revision: 1, Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
+		"no rollout":          {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, nil, Member{Namespace: "a", Name: "x"}},
+	} {
+		members := []Member{{Namespace: "a", Name: "x"}}
+		ShareOf(c.share, counted, shard.AllSlots()).Complete(c.now, members)
+		if diff := cmp.Diff(c.want, members[0]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestInstancesCreatedAfterTheCountAreAwaited has one more instance than the share has counted.
+func TestInstancesCreatedAfterTheCountAreAwaited(t *testing.T) {
+	written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{{Below: hashSpace}}}
+	share := ShareOf(written, []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}, shard.AllSlots())
+	members := []Member{{Namespace: "a", Name: "x"}, {Namespace: "b", Name: "x"}}
+	share.Complete(written, members)
+	if unready := countMembers(written.DeepCopy(), members); len(unready) != 1 {
+		t.Errorf("unready are %v, want one", unready)
+	}
+}
