@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/manager/membership"
@@ -150,7 +151,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		if replicas, err = o.membership(config); err != nil {
 			return nil, err
 		}
-		env.LeaderUntil, env.Leader, env.Replicas = tenureUntil, tenureOf, replicas
+		env.LeaderUntil, env.Leader, env.Replicas = fence.Until, fence.Holder, replicas
 		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
 	}
 	controllers, err := build(env)
@@ -159,6 +160,9 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	}
 	base := controllers.Base()
 	collectors := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector()}
+	if replicas != nil {
+		collectors = append(collectors, replicas)
+	}
 	if more, ok := controllers.(interface{ Collectors() []prometheus.Collector }); ok {
 		collectors = append(collectors, more.Collectors()...)
 	}

@@ -29,7 +29,8 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
 	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
-	if o.LeaderElection {
+	if o.LeaderElection || o.Sharding {
+		p.Sharding = o.Sharding
 		p.Lease = rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
 	}
 	if o.Webhook != nil && o.Webhook.Store == nil {

@@ -86,6 +86,7 @@ func permissions() (map[string]grants, error) {
 		"webhook":           func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} },
 		"metricsSecure":     func(o *server.ManagerOptions) { o.MetricsSecure = true },
 		"initialMetadata":   func(o *server.ManagerOptions) { o.InitialMetadata = true },
+		"sharding":          func(o *server.ManagerOptions) { o.LeaderElection, o.Sharding = false, true },
 		"replaceCrossplane": func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true },
 	} {
 		needs, err := with(minimal, add)

@@ -78,6 +78,23 @@ func MayWrite(ctx context.Context) bool {
 	return t == nil || t.Check() == nil
 }
 
+// Until returns the time until which no other process can have the right to write with this context; one in the
+// past if this process has not.
+func Until(ctx context.Context) time.Time {
+	if t := Of(ctx); t != nil && t.Check() == nil {
+		return t.Until()
+	}
+	return time.Unix(0, 0)
+}
+
+// Holder returns who writes with this context, and the epoch of the tenure.
+func Holder(ctx context.Context) (holder string, epoch int64) {
+	if t := Of(ctx); t != nil {
+		return t.Holder, t.Epoch
+	}
+	return "", 0
+}
+
 // Wrap returns a configuration whose clients refuse writes without a valid tenure, if the context has one.
 func Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)

@@ -102,6 +102,8 @@ type ControllerOptions struct {
 	Graphs, Compositions bool
 	// Lease is the leader election lease; empty without leader election.
 	Lease Object
+	// Sharding says that the replicas share the work, each with a Lease of its own beside that one.
+	Sharding bool
 	// SigningKey is the Secret with the key that children and inventories are signed with.
 	SigningKey Object
 	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook says
@@ -143,6 +145,10 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 		permissions = append(permissions, compositions...)
 	}
 	permissions = append(permissions, election(p.Lease)...)
+	if p.Sharding {
+		replicas := Object{Namespace: p.Lease.Namespace}
+		permissions = append(permissions, replicas.Permissions("coordination.k8s.io", "leases", "delete", "get", "list", "update", "watch")...)
+	}
 	if p.SigningKey.Name != "" {
 		permissions = append(permissions, p.SigningKey.Permissions("", secrets, "get")...)
 		permissions = append(permissions, Object{Namespace: p.SigningKey.Namespace}.Permissions("", secrets, "create")...)

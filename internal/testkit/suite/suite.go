@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -124,6 +129,16 @@ func start(t *testing.T, config *rest.Config) {
 		shared.installed = installed
 		go administrator.run(ctx)
 	}
+	if n, err := strconv.Atoi(os.Getenv(ReplicasVariable)); err == nil {
+		stop, err := share(ctx, config, options, n)
+		if err != nil {
+			cancel()
+			shared.err = err
+			return
+		}
+		shared.stop = func() { stop(); cancel() }
+		return
+	}
 	c, err := launch(options)
 	if err != nil {
 		cancel()
@@ -131,6 +146,38 @@ func start(t *testing.T, config *rest.Config) {
 		return
 	}
 	shared.stop = func() { _ = c.Stop(); cancel() }
+}
+
+// ReplicasVariable names the variable with a number of replicas that share the work, instead of one that does all.
+const ReplicasVariable = "ESPALIER_TEST_REPLICAS"
+
+// share runs replicas.
+func share(ctx context.Context, config *rest.Config, options server.Options, n int) (stop func(), err error) {
+	client, err := coordination.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	var stops []func() error
+	for range n {
+		m := membership.New(membership.Config{Leases: client.Leases(metav1.NamespaceSystem), Group: manager.LeaseName("espalier"), Duration: 15 * time.Second, Log: options.Log.WithName("replicas")})
+		options.Replicas, options.LeaderUntil, options.Leader = m, fence.Until, fence.Holder
+		member, leave := context.WithCancel(ctx)
+		all.Go(func() { m.Run(member) })
+		<-m.Joined()
+		c, err := launch(options)
+		if err != nil {
+			leave()
+			return nil, err
+		}
+		stops = append(stops, func() error { defer leave(); return c.Stop() })
+	}
+	return func() {
+		for _, stop := range stops {
+			_ = stop()
+		}
+		all.Wait()
+	}, nil
 }
 
 // dump logs the status of the test's definitions, and their instances.
