@@ -99,9 +99,16 @@ var errMissed = errors.New("a budget is exceeded")
 
 func main() {
 	program.TuneGC() // as espalier run does
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	if kubeconfig := os.Getenv(replicaVariable); kubeconfig != "" {
+		if err := runReplica(ctx, kubeconfig); err != nil {
+			fmt.Fprintln(os.Stderr, "replica:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	o.parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, o.limit())
 	err := run(ctx, o)
 	cancel()

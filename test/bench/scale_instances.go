@@ -22,6 +22,7 @@ var scaleScenarios = []scenario{
 	{"definitions", measureDefinitions},
 	{"nest", measureDeepNest},
 	{"children", measureChildren},
+	{"replicas", measureReplicas},
 	{"instances", measureSizes},
 }
 

@@ -127,7 +127,7 @@ func TestSweepAReplicaFails(t *testing.T) {
 		w.AwaitDefinitions(t, "thing")
 		for _, m := range []mode{killed, suspended, partitioned} {
 			t.Run(fmt.Sprintf("one of %d is %s", replicas, m), func(t *testing.T) {
-				step := testkit.Size(9, 1)
+				step := testkit.Size(21, 1)
 				for n := 1; !t.Failed() && w.failAt(t, n, m); n += step {
 					failures++
 				}
@@ -149,7 +149,7 @@ func (w *world) failAt(t *testing.T, n int, m mode) (failed bool) {
 	t.Helper()
 	name := fmt.Sprintf("%s after write %d", m, n)
 	w.namespaces = nil
-	for range 6 {
+	for range 8 {
 		w.namespaces = append(w.namespaces, testkit.Namespace(t, w.Config))
 	}
 	f := newFailure(n, m)

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	program "github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/manager/membership"
+	"github.com/espalier-dev/espalier/internal/server"
+)
+
+const (
+	// replicaVariable has the kubeconfig of a process that is to be one of several replicas of the controllers.
+	replicaVariable = "ESPALIER_BENCH_REPLICA"
+	// shardedInstances are spread over shardedNamespaces.
+	shardedInstances, shardedNamespaces = 1000, 100
+	// The duration of the Leases, and what a takeover may take beside it.
+	replicaLease, takeoverTime = 15 * time.Second, 5 * time.Second
+)
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+// runReplica is the main function of a process of the controllers.
+func runReplica(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	m, err := server.NewManager(server.ManagerOptions{
+		Options: program.Options{
+			Name: "espalier", Version: "bench", Config: config, Log: logr.Discard(), HealthAddress: "0", MetricsAddress: "0",
+			Sharding: true, LeaderElectionNamespace: metav1.NamespaceSystem, LeaseDuration: replicaLease,
+		},
+		Workers: 16,
+	})
+	if err != nil {
+		return err
+	}
+	return m.Run(ctx)
+}
+
+// measureReplicas runs one, two and three replicas of the controllers, as processes. It measures the requests of fresh
+// instances, the memory of each replica, and how long the others take to take over from one that is killed.
+func measureReplicas(ctx context.Context, b *bench) (err error) {
+	if err := b.stopEngine(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.startEngine(ctx)) }()
+	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	for i := range shardedNamespaces {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+		o.SetName(shardedNamespace(i))
+		if _, err := b.client.Resource(namespaces).Create(ctx, o, metav1.CreateOptions{FieldManager: manager}); err != nil {
+			return err
+		}
+	}
+	for n := 1; n <= 3; n++ {
+		if err := b.measureReplicated(ctx, n); err != nil {
+			return fmt.Errorf("%d replicas: %w", n, err)
+		}
+	}
+	return nil
+}
+
+func shardedNamespace(i int) string { return fmt.Sprintf("tenant-%d", i%shardedNamespaces) }
+
+func (b *bench) measureReplicated(ctx context.Context, n int) error {
+	var processes []*exec.Cmd
+	defer func() {
+		for _, p := range processes {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+	}()
+	for range n {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		p := exec.CommandContext(ctx, self)
+		p.Env, p.Stderr = append(os.Environ(), replicaVariable+"="+b.plane.Kubeconfig()), os.Stderr
+		if err := p.Start(); err != nil {
+			return err
+		}
+		processes = append(processes, p)
+	}
+	if err := b.awaitReplicas(ctx, n); err != nil {
+		return err
+	}
+	w := &watchStream{of: b.client.Resource(ours("flats")), resource: "flats", timeout: b.waitTimeout()}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	defer w.stop()
+	if err := b.createSharded(ctx, w, processes); err != nil {
+		return err
+	}
+	if n > 1 {
+		if err := b.measureTakeover(ctx, w, n, processes[0]); err != nil {
+			return err
+		}
+	}
+	return b.deleteSharded(ctx, w)
+}
+
+// awaitReplicas waits until all replicas have the same view.
+func (b *bench) awaitReplicas(ctx context.Context, n int) error {
+	w := &watchStream{of: labelled{b.client.Resource(leases).Namespace(metav1.NamespaceSystem), membership.GroupLabel}, resource: "leases", timeout: b.waitTimeout()}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	defer w.stop()
+	views := map[string]string{}
+	_, err := w.await(ctx, func(t watch.EventType, o *unstructured.Unstructured) bool {
+		if views[o.GetName()] = o.GetAnnotations()["espalier.dev/view"]; t == watch.Deleted {
+			delete(views, o.GetName())
+		}
+		agreed := 0
+		for _, view := range views {
+			if len(strings.Fields(view)) == n {
+				agreed++
+			}
+		}
+		return agreed == n
+	})
+	return err
+}
+
+// labelled are the objects of a resource that have a label.
+type labelled struct {
+	dynamic.ResourceInterface
+	label string
+}
+
+func (l labelled) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o.LabelSelector = l.label
+	return l.ResourceInterface.Watch(ctx, o)
+}
+
+func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*exec.Cmd) error {
+	n := len(processes)
+	var took time.Duration
+	r, err := b.countRequests(ctx, fmt.Sprintf("create %d instances with %d replicas", shardedInstances, n), shardedInstances, requests{{"POST", "flats"}: shardedInstances}, func() error {
+		began := time.Now()
+		if err := concurrently(ctx, b.workers, shardedInstances, func(ctx context.Context, i int) error {
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Flat", "spec": map[string]any{"text": "first"}}}
+			o.SetName(numberedName("sharded", i))
+			_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
+			return err
+		}); err != nil {
+			return err
+		}
+		last, err := w.awaitAll(ctx, shardedInstances, isReady(1))
+		took = last.Sub(began)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var memory []string
+	for _, p := range processes {
+		mebibytes, err := resident(p.Process.Pid)
+		if err != nil {
+			return err
+		}
+		memory = append(memory, fmt.Sprintf("%.0f", mebibytes))
+	}
+	b.add(row{Work: fmt.Sprintf("a fresh instance with %d replicas", n), Unit: "requests", Value: float64(r.of(work)) / shardedInstances, Budget: 7.05,
+		Detail: fmt.Sprintf("%d instances in %d namespaces at once: %.1f s; then each replica has %s MiB of resident memory", shardedInstances, shardedNamespaces, took.Seconds(), strings.Join(memory, ", "))})
+	return nil
+}
+
+// measureTakeover kills a replica, changes an instance in each namespace, and waits until all are reconciled.
+func (b *bench) measureTakeover(ctx context.Context, w *watchStream, n int, killed *exec.Cmd) error {
+	began := time.Now()
+	if err := killed.Process.Kill(); err != nil {
+		return err
+	}
+	if err := concurrently(ctx, b.workers, shardedNamespaces, func(ctx context.Context, i int) error {
+		_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Patch(ctx, numberedName("sharded", i), types.MergePatchType, []byte(`{"spec":{"text":"second"}}`), metav1.PatchOptions{FieldManager: manager})
+		return err
+	}); err != nil {
+		return err
+	}
+	last, err := w.awaitAll(ctx, shardedNamespaces, isReady(2))
+	if err != nil {
+		return err
+	}
+	b.add(row{Work: fmt.Sprintf("take over from one of %d replicas that is killed", n), Unit: "ms", Value: milliseconds(last.Sub(began)), Budget: milliseconds(replicaLease + takeoverTime),
+		Detail: fmt.Sprintf("until an instance of each namespace is reconciled again; its Lease expires after %s", replicaLease)})
+	return nil
+}
+
+func (b *bench) deleteSharded(ctx context.Context, w *watchStream) error {
+	if err := concurrently(ctx, b.workers, shardedInstances, func(ctx context.Context, i int) error {
+		return b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Delete(ctx, numberedName("sharded", i), metav1.DeleteOptions{})
+	}); err != nil {
+		return err
+	}
+	_, err := w.awaitAll(ctx, shardedInstances, isGone)
+	return err
+}
