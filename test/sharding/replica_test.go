@@ -39,6 +39,12 @@ type replica struct {
 // start runs a replica. Wrap changes how it connects; nil for nothing.
 func start(t *testing.T, name string, config *rest.Config, namespace string, fakeCloud *cloud.Faulty, j *journal, wrap func(*rest.Config) *rest.Config) *replica {
 	t.Helper()
+	return startAs(t, name, config, namespace, fakeCloud, j, wrap, func(*manager.Options) {})
+}
+
+// startAs is start with other options.
+func startAs(t *testing.T, name string, config *rest.Config, namespace string, fakeCloud *cloud.Faulty, j *journal, wrap func(*rest.Config) *rest.Config, change func(*manager.Options)) *replica {
+	t.Helper()
 	config = j.wrap(name, config) // it is nearest to the API server
 	if wrap != nil {
 		config = wrap(config)
@@ -49,12 +55,13 @@ func start(t *testing.T, name string, config *rest.Config, namespace string, fak
 	if testing.Verbose() {
 		log = os.Stderr
 	}
+	options := manager.Options{
+		Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(log, manager.LogText, 0).WithName(name), HealthAddress: "0", MetricsAddress: "0",
+		Sharding: true, LeaderElectionNamespace: namespace, LeaseDuration: leaseDuration, Ready: r.ready,
+	}
+	change(&options)
 	m, err := server.NewManager(server.ManagerOptions{
-		Options: manager.Options{
-			Name: "espalier", Version: "test", Config: config, Log: manager.NewLogger(log, manager.LogText, 0).WithName(name), HealthAddress: "0", MetricsAddress: "0",
-			Sharding: true, LeaderElectionNamespace: namespace, LeaseDuration: leaseDuration, Ready: r.ready,
-		},
-		Workers: 4, Usages: true, Providers: []managed.Provider{sandbox.Provider(fakeCloud)},
+		Options: options, Workers: 4, Usages: true, Providers: []managed.Provider{sandbox.Provider(fakeCloud)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +126,13 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer r.mu.Unlock()
 	r.writes = append(r.writes, write{r.name, request.Method, request.URL.Path, tenure.Epoch})
 	return answer, err
+}
+
+// all returns the writes so far.
+func (j *journal) all() []write {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.writes)
 }
 
 // by counts the writes of each replica.

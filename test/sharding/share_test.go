@@ -1,11 +1,14 @@
 package sharding
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 	"github.com/espalier-dev/espalier/providers/sandbox/cloud"
@@ -139,6 +142,76 @@ spec:
 	w.createInstances(t, "Thing", "two")
 	w.Await(t, suite.RGD, "", w.Name("thing"), suite.All(testkit.IsReady, suite.HasField("Complete", "status", "rollout", "phase")))
 	w.awaitValues(t, "two-3")
+	for _, r := range replicas {
+		r.stop()
+	}
+}
+
+// TestALeaderWithoutShardingRunsAlone starts a process that elects a leader while replicas share the work. It waits until
+// the last of them has stopped, and new replicas wait until it has.
+func TestALeaderWithoutShardingRunsAlone(t *testing.T) {
+	w := newWorld(t, 4)
+	first, second := w.start(t, "first"), w.start(t, "second")
+	first.awaitReady(t)
+	second.awaitReady(t)
+	w.Apply(t, suite.Graph("Thing", "spec: {value: string}, status: {value: '${second.data.value}'}", graph))
+	w.AwaitDefinitions(t, "thing")
+	leader := startAs(t, "leader", w.Config, w.NS, w.cloud, w.journal, nil, func(o *manager.Options) { o.Sharding, o.LeaderElection = false, true })
+	w.createInstances(t, "Thing", "one")
+	w.awaitValues(t, "one")
+	first.stop()
+	w.createInstances(t, "Thing", "two")
+	w.awaitValues(t, "two")
+	select {
+	case <-leader.ready:
+		t.Fatal("the leader runs beside a replica")
+	default:
+	}
+	second.stop()
+	leader.awaitReady(t)
+	third := w.start(t, "third")
+	w.createInstances(t, "Thing", "three")
+	w.awaitValues(t, "three")
+	select {
+	case <-third.ready:
+		t.Fatal("a replica runs beside the leader")
+	default:
+	}
+	leader.stop()
+	third.awaitReady(t)
+	w.createInstances(t, "Thing", "four")
+	w.awaitValues(t, "four")
+	third.stop()
+}
+
+// TestAHoldRestsAllReplicas: a Hold is acknowledged, and nothing changes until it is deleted.
+func TestAHoldRestsAllReplicas(t *testing.T) {
+	w := newWorld(t, 8)
+	replicas := []*replica{w.start(t, "first"), w.start(t, "second"), w.start(t, "third")}
+	for _, r := range replicas {
+		r.awaitReady(t)
+	}
+	w.Apply(t, suite.Graph("Thing", "spec: {value: string}, status: {value: '${second.data.value}'}", graph))
+	w.AwaitDefinitions(t, "thing")
+	w.createInstances(t, "Thing", "one")
+	w.awaitValues(t, "one")
+	hold := w.Apply(t, "\napiVersion: espalier.dev/v1alpha1\nkind: Hold\nmetadata: {name: $ID}\nspec: {reason: a test}\n")[0]
+	w.Await(t, hold.GroupVersionKind(), "", hold.GetName(), func(o *unstructured.Unstructured) error {
+		if since, _, _ := unstructured.NestedString(o.Object, "status", "restingSince"); since == "" {
+			return errors.New("it is not acknowledged")
+		}
+		return nil
+	})
+	before := len(w.journal.all())
+	w.createInstances(t, "Thing", "two")
+	replicas[0].stop() // its objects move to others, which rest as well
+	w.Delete(t, hold.GroupVersionKind(), "", hold.GetName())
+	for _, one := range w.journal.all()[before:] {
+		if strings.Contains(one.path, "/namespaces/") { // definitions are not held
+			t.Errorf("written in spite of the Hold: %s", one)
+		}
+	}
+	w.awaitValues(t, "two")
 	for _, r := range replicas {
 		r.stop()
 	}

@@ -92,6 +92,26 @@ func (g *group) write(ctx context.Context, more int32) (int64, error) {
 	}
 }
 
+// release lets others acquire the Lease at once: the last replica stops.
+func (g *group) release(ctx context.Context) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lease, err := g.leases.Get(ctx, g.name, metav1.GetOptions{})
+	if err != nil || ptr.Deref(lease.Spec.HolderIdentity, "") != GroupHolder {
+		return ignoreNotFound(err)
+	}
+	lease.Spec.HolderIdentity = ptr.To("")
+	_, err = g.leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return ignoreNotFound(err)
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // left is how long the Lease may still be held by somebody else: until its duration has passed since it was
 // first seen in this version.
 func (g *group) left(lease *coordinationv1.Lease) time.Duration {

@@ -150,6 +150,11 @@ func (m *Membership) depart(own *ownRecord) {
 	m.release(lost, !own.isValid())
 	ctx, cancel := context.WithTimeout(context.Background(), m.retryPeriod())
 	defer cancel()
+	if peers, _, _ := m.records.peers(own.id, "", time.Now()); len(peers) == 0 {
+		if err := m.group.release(ctx); err != nil {
+			m.Log.V(1).Info("the Lease of all replicas was not released; it expires", "reason", err.Error())
+		}
+	}
 	if err := own.delete(ctx); err != nil {
 		m.Log.V(1).Info("the Lease of this replica was not deleted; it expires", "reason", err.Error())
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/manager"
+	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
@@ -367,6 +368,10 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.resource.Resource, o.name, err)
 		}
+	}
+	replicas := metav1.ListOptions{LabelSelector: membership.GroupLabel}
+	if err := c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, replicas); ignoreAbsent(err) != nil {
+		return fmt.Errorf("delete the leases of replicas: %w", err)
 	}
 	recorded, err := c.recordedLeases(ctx)
 	if err != nil {
