@@ -330,7 +330,7 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	if c.options.WrapRunner != nil {
 		composites.Runner = c.options.WrapRunner(c.Functions)
 	}
-	composites.Runner = measuredFunctions{composites.Runner}
+	composites.Runner = measuredFunctions{ownFunctions{composites.Runner}}
 	if c.options.Composites != nil {
 		composites.Reconcilers = c.options.Composites(c.Cluster)
 	}
