@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -16,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 // BenchmarkCompile compiles a definition of 200 nodes. The budget is 300 ms of processor time.
@@ -187,4 +190,57 @@ func BenchmarkComposeMeasured(b *testing.B) {
 		}
 		meter.Take()
 	}
+}
+
+// BenchmarkWide composes an instance with a thousand children in one collection, all of which are as they were
+// applied, and decides on it.
+func BenchmarkWide(b *testing.B) {
+	for _, n := range []int{100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			g := compiled(b, definition(b, wide), commonKinds(b, ""))
+			facts := plan.Facts{Instance: someInstance(g).Instance, Now: began, Owned: map[string][]*unstructured.Unstructured{}}
+			facts.Instance.Object["spec"] = map[string]any{"name": "n", "size": int64(n)}
+			owner := inventory.OwnerOf(facts.Instance, object.Definition{Name: "wide"}, "v1").Recognizing(signing.Keys(), facts.Instance, time.Time{})
+			for _, step := range plan.Compute(g.Compose(facts), facts, plan.History{}, owner, v1alpha1.ChildManager).Steps {
+				o := step.Object
+				o.SetUID(types.UID(o.GetName()))
+				o.SetManagedFields([]metav1.ManagedFieldsEntry{{
+					Manager: v1alpha1.ChildManager, Operation: metav1.ManagedFieldsOperationApply,
+					FieldsV1: &metav1.FieldsV1{Raw: []byte(fieldsOf(o.Object))},
+				}})
+				facts.Owned["parts"] = append(facts.Owned["parts"], o)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if p := plan.Compute(g.Compose(facts), facts, plan.History{}, owner, v1alpha1.ChildManager); !p.Settled || len(p.Steps) != n {
+					b.Fatal(p.Problem)
+				}
+			}
+		})
+	}
+}
+
+const wide = `
+spec:
+  schema:
+    kind: Wide
+    apiVersion: v1alpha1
+    spec: {name: string, size: integer}
+  resources:
+    - id: parts
+      forEach: [{i: "${lists.range(schema.spec.size)}"}]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.spec.name}-${string(i)}"}, data: {text: "${schema.spec.name}"}}
+`
+
+// fieldsOf are the managed fields of a document without lists.
+func fieldsOf(document map[string]any) string {
+	var fields []string
+	for name, value := range document {
+		below := "{}"
+		if m, ok := value.(map[string]any); ok {
+			below = fieldsOf(m)
+		}
+		fields = append(fields, fmt.Sprintf("%q:%s", "f:"+name, below))
+	}
+	return "{" + strings.Join(fields, ",") + "}"
 }

@@ -281,7 +281,7 @@ func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory
 	out.Waits = it.waits
 	if it.name != "" {
 		id := inventory.ItemID(n.ID, c.facts.Instance.GetNamespace(), it.namespace, it.name)
-		out.Observed = c.facts.Object(n.ID, n.Kind, it.namespace, it.name)
+		out.Observed = c.ownedObject(n, it.namespace, it.name)
 		if out.Observed != nil || c.graph.embedded != nil || !c.graph.itemNamesMayBeSecret(n) {
 			out.ID = id // a name read from a Secret is shown once an object has it
 		}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -36,6 +37,7 @@ func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Br
 		facts:          facts,
 		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
 		vars:           make(map[string]any, len(g.Nodes)+1),
+		owned:          map[string]map[types.NamespacedName]*unstructured.Unstructured{},
 		variableBudget: MaxVariables,
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
@@ -65,6 +67,8 @@ type composition struct {
 	// nodes are the results by node id; a collection has one for all its items.
 	nodes map[string]*plan.Node
 	vars  map[string]any
+	// owned indexes the existing objects of nodes that have several; see ownedObject.
+	owned map[string]map[types.NamespacedName]*unstructured.Unstructured
 	// budget bounds all evaluations together, and objects counts the nodes with an object.
 	budget  *expr.Budget
 	objects int
@@ -168,10 +172,24 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	out.Object = rendered
 	switch {
 	case !isEmbedded:
-		out.Observed = c.facts.Object(n.ID, n.Kind, rendered.GetNamespace(), rendered.GetName())
+		out.Observed = c.ownedObject(n, rendered.GetNamespace(), rendered.GetName())
 	case !matchesRenderedName(rendered, out.Observed):
 		out.Observed = nil
 	}
+}
+
+// ownedObject is the node's object of a name; nil if there is none. A collection asks for each of its
+// items, so that its objects are indexed.
+func (c *composition) ownedObject(n *Node, namespace, name string) *unstructured.Unstructured {
+	if len(c.facts.Owned[n.ID]) < 2 {
+		return c.facts.Object(n.ID, n.Kind, namespace, name)
+	}
+	index, ok := c.owned[n.ID]
+	if !ok {
+		index = c.facts.Objects(n.ID, n.Kind)
+		c.owned[n.ID] = index
+	}
+	return index[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // lookUpReference sets the object that an external reference names, or adds a Need for it

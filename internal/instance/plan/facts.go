@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
@@ -111,6 +112,19 @@ func (f Facts) Object(node string, kind schema.GroupVersionKind, namespace, name
 		}
 	}
 	return nil
+}
+
+// Objects returns the node's objects of this kind, in this version, by their names.
+func (f Facts) Objects(node string, kind schema.GroupVersionKind) map[types.NamespacedName]*unstructured.Unstructured {
+	owned := f.Owned[node]
+	out := make(map[types.NamespacedName]*unstructured.Unstructured, len(owned))
+	for _, o := range owned {
+		name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+		if _, known := out[name]; !known && o.GroupVersionKind() == kind {
+			out[name] = o
+		}
+	}
+	return out
 }
 
 // SoleObject returns the node's object of a kind, in this version, with any name. If there are

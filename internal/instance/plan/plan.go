@@ -240,13 +240,12 @@ func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool, pol
 	var out []*unstructured.Unstructured
 	for _, owned := range facts.Owned {
 		for _, o := range owned {
-			if policies.Of(o) == v1alpha1.DeletionRetain {
+			// Nearly all are wanted: the other conditions take longer.
+			if wanted[o.GetUID()] || policies.Of(o) == v1alpha1.DeletionRetain || !owner.Owns(o) || inventory.Node(o) == "" {
 				continue
 			}
-			if owner.Owns(o) && inventory.Node(o) != "" && !wanted[o.GetUID()] {
-				wanted[o.GetUID()] = true // once, also where it was read in two versions
-				out = append(out, o)
-			}
+			wanted[o.GetUID()] = true // once, also where it was read in two versions
+			out = append(out, o)
 		}
 	}
 	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })
