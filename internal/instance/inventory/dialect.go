@@ -47,16 +47,6 @@ func (o Owner) canControl(child *unstructured.Unstructured) bool {
 	return o.Namespace == "" || o.Namespace == child.GetNamespace()
 }
 
-// markComposed sets the composition dialect's annotations of a composed resource.
-func (o Owner) markComposed(child *unstructured.Unstructured, at Place) {
-	annotations := child.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[apiextensions.CompositionResourceNameAnnotation] = at.Node
-	child.SetAnnotations(annotations)
-}
-
 // setController makes a composite or a claim the controller of a child. A preserved child has no
 // owner reference: the garbage collector doesn't know deletion policies, and would delete it
 // with its owner, or before it.

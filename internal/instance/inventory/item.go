@@ -23,12 +23,11 @@ func (i *Item) mark(labels map[string]string) {
 
 // ItemOf reads the place of a child in its collection; nil if it is in none.
 func ItemOf(child *unstructured.Unstructured) *Item {
-	labels := child.GetLabels()
-	index, err := strconv.Atoi(labels[v1alpha1.CollectionIndexLabel])
+	index, err := strconv.Atoi(label(child, v1alpha1.CollectionIndexLabel))
 	if err != nil || index < 0 {
 		return nil
 	}
-	size, err := strconv.Atoi(labels[v1alpha1.CollectionSizeLabel])
+	size, err := strconv.Atoi(label(child, v1alpha1.CollectionSizeLabel))
 	if err != nil || size < 0 {
 		return nil
 	}

@@ -79,22 +79,38 @@ func ApplySetID(k object.Key) string {
 // without a request that there is nothing to apply, and the label with this program's version,
 // if any. Neither is part of the digest: a new version is no reason to write.
 func Sign(o *unstructured.Unstructured, version string) {
-	labels, annotations := o.GetLabels(), o.GetAnnotations()
-	delete(labels, v1alpha1.VersionLabel)
-	delete(annotations, v1alpha1.AppliedAnnotation)
-	o.SetLabels(labels)
-	o.SetAnnotations(annotations)
+	marks{labels: o.GetLabels(), annotations: o.GetAnnotations()}.set(o, version)
+}
+
+// marks are labels and annotations of an object while they are changed: reading and setting those of an
+// object copies all of them.
+type marks struct{ labels, annotations map[string]string }
+
+func marksOf(o *unstructured.Unstructured) marks {
+	m := marks{o.GetLabels(), o.GetAnnotations()}
+	if m.labels == nil {
+		m.labels = map[string]string{}
+	}
+	if m.annotations == nil {
+		m.annotations = map[string]string{}
+	}
+	return m
+}
+
+// set sets them on the object, and what Sign does.
+func (m marks) set(o *unstructured.Unstructured, version string) {
+	delete(m.labels, v1alpha1.VersionLabel)
+	delete(m.annotations, v1alpha1.AppliedAnnotation)
+	o.SetLabels(m.labels)
+	o.SetAnnotations(m.annotations)
 	digest := object.Digest(o.Object)
 	if version != "" {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[v1alpha1.VersionLabel] = version
-		o.SetLabels(labels)
+		setText(o, version, "metadata", "labels", v1alpha1.VersionLabel)
 	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[v1alpha1.AppliedAnnotation] = digest
-	o.SetAnnotations(annotations)
+	setText(o, digest, "metadata", "annotations", v1alpha1.AppliedAnnotation)
+}
+
+// setText sets a field where only maps can be above.
+func setText(o *unstructured.Unstructured, text string, fields ...string) {
+	_ = unstructured.SetNestedField(o.Object, text, fields...)
 }

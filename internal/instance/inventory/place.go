@@ -37,46 +37,37 @@ type Place struct {
 // Mark sets the ownership labels and the place of a node's object, its signature, and the digest
 // of it all.
 func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
-	labels := child.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	m := marksOf(child)
 	for _, key := range []string{v1alpha1.NodeIDLabel, v1alpha1.CollectionIndexLabel, v1alpha1.CollectionSizeLabel} {
-		delete(labels, key)
+		delete(m.labels, key)
 	}
-	maps.Copy(labels, o.TreeLabels)
-	labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
-	if o.Definition.Dialect == object.GraphDialect {
-		o.markLabels(labels, at)
-		child.SetLabels(labels)
-		at.Annotate(child)
-		at.annotateOrphaned(child)
-		annotateFull(child, v1alpha1.InstanceNameAnnotation, o.Name)
-		annotateFull(child, v1alpha1.InstanceGroupAnnotation, o.Kind.Group)
+	maps.Copy(m.labels, o.TreeLabels)
+	m.labels[v1alpha1.ApplySetPartOfLabel] = o.ID()
+	at.annotate(m.annotations)
+	version := ""
+	switch o.Definition.Dialect {
+	case object.GraphDialect:
+		version = o.Version
+		o.markLabels(m.labels, at)
+		at.annotateOrphaned(m.annotations)
+		annotateFull(m.annotations, v1alpha1.InstanceNameAnnotation, o.Name)
+		annotateFull(m.annotations, v1alpha1.InstanceGroupAnnotation, o.Kind.Group)
 		o.addOwnerReferences(child, at)
-		o.sign(child, at.Node)
-		Sign(child, o.Version)
-		return
+	case object.CompositeDialect:
+		m.annotations[apiextensions.CompositionResourceNameAnnotation] = at.Node
+		o.setController(child, at)
+	case object.ClaimDialect:
+		m.labels[v1alpha1.NodeIDLabel] = at.Node
+		o.setController(child, at)
 	}
-	if o.Definition.Dialect == object.ClaimDialect {
-		labels[v1alpha1.NodeIDLabel] = at.Node
-	}
-	child.SetLabels(labels)
-	at.Annotate(child)
-	if o.Definition.Dialect == object.CompositeDialect {
-		o.markComposed(child, at)
-	}
-	o.setController(child, at)
-	o.sign(child, Node(child))
-	Sign(child, "")
+	o.sign(m.annotations, child, at.Node)
+	m.set(child, version)
 }
 
 // annotateFull records a text that is too long for a label.
-func annotateFull(child *unstructured.Unstructured, key, text string) {
+func annotateFull(annotations map[string]string, key, text string) {
 	if object.LabelValue(text) != text {
-		annotations := child.GetAnnotations()
 		annotations[key] = text
-		child.SetAnnotations(annotations)
 	}
 }
 
@@ -103,6 +94,11 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	p.annotate(annotations)
+	child.SetAnnotations(annotations)
+}
+
+func (p Place) annotate(annotations map[string]string) {
 	annotations[v1alpha1.ApplyOrderAnnotation] = strconv.Itoa(p.Layer + 1)
 	put := func(key, value string) {
 		delete(annotations, key)
@@ -113,18 +109,15 @@ func (p Place) Annotate(child *unstructured.Unstructured) {
 	annotations[v1alpha1.DependsOnAnnotation] = strings.Join(p.DependsOn, ",")
 	put(v1alpha1.DeleteAfterAnnotation, strings.Join(p.DeleteAfter, ","))
 	put(v1alpha1.OnDeleteAnnotation, string(p.OnDelete))
-	child.SetAnnotations(annotations)
 }
 
 // annotateOrphaned sets the dialect's own annotation of an orphaned child beside ours, for other
 // implementations of the dialect.
-func (p Place) annotateOrphaned(child *unstructured.Unstructured) {
-	annotations := child.GetAnnotations()
+func (p Place) annotateOrphaned(annotations map[string]string) {
 	delete(annotations, v1alpha1.OrphanedAnnotation)
 	if p.OnDelete == v1alpha1.DeletionOrphan {
 		annotations[v1alpha1.OrphanedAnnotation] = string(v1alpha1.DeletionOrphaned)
 	}
-	child.SetAnnotations(annotations)
 }
 
 // PlaceOf reads a child's place. Malformed parts count as missing: such a child is deleted, and
@@ -148,11 +141,11 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 // IsRetained says whether a former instance has retained the child by its own policy, and no
 // other instance has taken it over since.
 func IsRetained(child *unstructured.Unstructured) bool {
-	from := child.GetAnnotations()[v1alpha1.RetainedFromAnnotation]
+	from := annotation(child, v1alpha1.RetainedFromAnnotation)
 	if from == "" {
 		return false
 	}
-	if id := child.GetLabels()[v1alpha1.InstanceIDLabel]; id != "" {
+	if id := label(child, v1alpha1.InstanceIDLabel); id != "" {
 		return from == id
 	}
 	ref := metav1.GetControllerOfNoCopy(child)
@@ -169,16 +162,16 @@ func HasDependsOn(child *unstructured.Unstructured) bool {
 // Node is the id of the node that created a child; empty for other objects. Composed resources
 // have a name in the composition instead.
 func Node(child *unstructured.Unstructured) string {
-	if id := child.GetLabels()[v1alpha1.NodeIDLabel]; id != "" {
+	if id := label(child, v1alpha1.NodeIDLabel); id != "" {
 		return id
 	}
-	return child.GetAnnotations()[apiextensions.CompositionResourceNameAnnotation]
+	return annotation(child, apiextensions.CompositionResourceNameAnnotation)
 }
 
 // Layer is a child's place in the order of application, from 0; the annotation counts from 1. A
 // child with no annotation or a malformed one is in the last layer, so that it is deleted first.
 func Layer(child *unstructured.Unstructured) int {
-	n, err := strconv.Atoi(child.GetAnnotations()[v1alpha1.ApplyOrderAnnotation])
+	n, err := strconv.Atoi(annotation(child, v1alpha1.ApplyOrderAnnotation))
 	if err != nil || n < 0 {
 		return lastLayer
 	}
@@ -189,7 +182,7 @@ const lastLayer = 1 << 30
 
 // AppliedDigest is the digest of what was last applied to a child.
 func AppliedDigest(child *unstructured.Unstructured) string {
-	return child.GetAnnotations()[v1alpha1.AppliedAnnotation]
+	return annotation(child, v1alpha1.AppliedAnnotation)
 }
 
 // Marks lists the labels and annotations by which a child belongs to its instance: they are

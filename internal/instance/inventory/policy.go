@@ -124,6 +124,6 @@ func (f Forced) Matches(node, kind, name string) bool {
 
 // Protection says whether an object carries the protect annotation, and why.
 func Protection(o *unstructured.Unstructured) (reason string, protected bool) {
-	reason, protected = o.GetAnnotations()[v1alpha1.ProtectAnnotation]
+	reason, protected = textOf(o, "annotations", v1alpha1.ProtectAnnotation)
 	return strings.TrimSpace(reason), protected
 }

@@ -56,17 +56,12 @@ func (k Keys) isByUnknownKey(signature string) bool {
 	return len(parts) == 4 && parts[0] == signatureVersion && k.isUnknown(parts[1])
 }
 
-// sign sets the signature of a child. Without keys it removes one that a template has.
-func (o Owner) sign(child *unstructured.Unstructured, node string) {
-	annotations := child.GetAnnotations()
+// sign sets the signature of a child among its annotations. Without keys it removes one that a template has.
+func (o Owner) sign(annotations map[string]string, child *unstructured.Unstructured, node string) {
 	delete(annotations, v1alpha1.SignatureAnnotation)
 	if !o.Keys.IsZero() {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
 		annotations[v1alpha1.SignatureAnnotation] = o.Keys.SignatureOf(string(o.UID), o.Key(), object.KeyOf(child), node)
 	}
-	child.SetAnnotations(annotations)
 }
 
 // Recognizing returns the owner with what it recognizes its children by: the installation's keys,
@@ -129,11 +124,11 @@ func (o Owner) Owns(child *unstructured.Unstructured) bool { return o.OwnsAs(chi
 
 // OwnsAs is Owns for an object that is known to be the node's, whatever its label of the node says.
 func (o Owner) OwnsAs(child *unstructured.Unstructured, node string) bool {
-	set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]
+	set := label(child, v1alpha1.ApplySetPartOfLabel)
 	if set != "" && set != o.ID() || set == "" && o.Definition.Dialect == object.GraphDialect {
 		return false
 	}
-	if signature, signed := child.GetAnnotations()[v1alpha1.SignatureAnnotation]; signed && !o.Keys.isByUnknownKey(signature) {
+	if signature, signed := textOf(child, "annotations", v1alpha1.SignatureAnnotation); signed && !o.Keys.isByUnknownKey(signature) {
 		return o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), Node(child)) ||
 			node != Node(child) && o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), node)
 	}
