@@ -141,8 +141,9 @@ func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unst
 	return child
 }
 
-// noteContests records which fields a plan leaves to other managers for now.
-func (m *memory) noteContests(p plan.Plan, now time.Time) {
+// noteDecisions records which fields a plan leaves to other managers for now.
+func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
+	m.history.Contests.DropOld(now)
 	for _, step := range p.Steps {
 		m.history.Contests = m.history.Contests.WithObservedWrites(step, now)
 	}

@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 			return reconcile.Fail(err)
 		}
 		s.plan = plan.Compute(s.desired, s.facts, s.memory.history, s.owner, v1alpha1.ChildManager)
-		s.memory.noteContests(s.plan, s.facts.Now)
+		s.memory.noteDecisions(s.plan, s.facts.Now)
 		if r.Decided != nil {
 			r.Decided(key, s.facts, s.plan)
 		}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +22,9 @@ type History struct {
 	Inspections Inspections
 }
 
-// Contests are the fields of ours that another manager has taken over recently.
-type Contests map[ContestKey]Contest
-
-// ContestKey names a field of a child that another manager has taken over.
-type ContestKey struct {
-	Child types.UID
-	Field object.Path
-}
+// Contests are the fields of ours that another manager has taken over recently, by the UID of the child. A
+// thousand children may drift at once: what one of them adds copies nothing of the others.
+type Contests map[types.UID]map[object.Path]Contest
 
 // Contest records recent writes to one field.
 type Contest struct {
@@ -55,43 +51,52 @@ const (
 	contestQuiet  = contestWindow / contestLosses / 2
 )
 
-// WithCorrection returns the contests with a correction of the fields, and without those that are
-// too old to count.
+// WithCorrection adds a correction of the fields.
 func (l Contests) WithCorrection(child types.UID, fields []object.Path, now time.Time) Contests {
-	out := l.recent(now)
 	for _, field := range fields {
-		c := out[ContestKey{child, field}]
+		c := l[child][field]
 		times := append(slices.Clone(c.Corrections), now)
 		c.Corrections, c.ValueDigest = times[max(0, len(times)-contestLosses):], ""
-		out[ContestKey{child, field}] = c
+		l = l.with(child, field, c)
 	}
-	return out
+	return l
 }
 
-// WithObservedWrites returns the contests with the writes that a step has observed, if the step
-// leaves contested fields to another manager for now.
+// WithObservedWrites adds the writes that a step has observed, if the step leaves contested fields to
+// another manager for now.
 func (l Contests) WithObservedWrites(step Step, now time.Time) Contests {
 	if step.Action != Defer || len(step.ContestedFields) == 0 || len(step.LostFields) == 0 {
 		return l
 	}
-	out, child := l.recent(now), step.Current.GetUID()
+	child := step.Current.GetUID()
 	for _, field := range step.ContestedFields {
-		c := out[ContestKey{child, field}]
+		c := l[child][field]
 		c.LastWrite, c.ValueDigest = c.observeWrite(step.Current, field, now)
 		c.Ceded = true
-		out[ContestKey{child, field}] = c
+		l = l.with(child, field, c)
 	}
-	return out
+	return l
 }
 
-func (l Contests) recent(now time.Time) Contests {
-	out := Contests{}
-	for key, c := range l {
-		if now.Sub(c.lastActivity()) < contestWindow {
-			out[key] = c
+func (l Contests) with(child types.UID, field object.Path, c Contest) Contests {
+	if l == nil {
+		l = Contests{}
+	}
+	if l[child] == nil {
+		l[child] = map[object.Path]Contest{}
+	}
+	l[child][field] = c
+	return l
+}
+
+// DropOld drops contests that are too old to count.
+func (l Contests) DropOld(now time.Time) {
+	for child, fields := range l {
+		maps.DeleteFunc(fields, func(_ object.Path, c Contest) bool { return now.Sub(c.lastActivity()) >= contestWindow })
+		if len(fields) == 0 {
+			delete(l, child)
 		}
 	}
-	return out
 }
 
 // lastActivity is the time of the last write to the field, by either manager.
@@ -127,7 +132,7 @@ func (c Contest) isContested(now time.Time) bool {
 func deferContested(step *Step, losses Contests, now time.Time) {
 	var until time.Time
 	for _, field := range step.LostFields {
-		c := losses[ContestKey{step.Current.GetUID(), field}]
+		c := losses[step.Current.GetUID()][field]
 		if !c.isContested(now) {
 			continue
 		}
@@ -145,9 +150,9 @@ func deferContested(step *Step, losses Contests, now time.Time) {
 // ours for contestQuiet yet. It reports whether there are any.
 func deferRecentlyContested(step *Step, losses Contests, now time.Time) bool {
 	var until time.Time
-	for key, c := range losses {
-		if n := len(c.Corrections); key.Child == step.Current.GetUID() && c.Ceded && n > 0 && c.isContested(now) {
-			step.ContestedFields = append(step.ContestedFields, key.Field)
+	for field, c := range losses[step.Current.GetUID()] {
+		if n := len(c.Corrections); c.Ceded && n > 0 && c.isContested(now) {
+			step.ContestedFields = append(step.ContestedFields, field)
 			if end := c.Corrections[n-1].Add(contestQuiet); end.After(until) {
 				until = end
 			}

@@ -95,6 +95,7 @@ func TestAContestEndsSoonAfterTheOtherManagerStops(t *testing.T) {
 				}
 				step := contestStep(t, history, theirs, value, at)
 				history.Contests = history.Contests.WithObservedWrites(step, at)
+				history.Contests.DropOld(at)
 				if step.Action == plan.Correct {
 					history.Contests = history.Contests.WithCorrection(step.Current.GetUID(), step.LostFields, at)
 					theirs, takenBack = false, takenBack+1
@@ -159,5 +160,16 @@ func TestCorrectionsAreReadAsTheyAreWritten(t *testing.T) {
 		if _, _, ok := plan.ReadCorrection(message, o); ok {
 			t.Errorf("%q is read as a correction of %s", message, object.KeyOf(o))
 		}
+	}
+}
+
+func TestOldContestsAreDropped(t *testing.T) {
+	var losses plan.Contests
+	losses = losses.WithCorrection("old", []object.Path{"data.a"}, now.Add(-61*time.Second))
+	losses = losses.WithCorrection("both", []object.Path{"data.a"}, now.Add(-61*time.Second))
+	losses = losses.WithCorrection("both", []object.Path{"data.b"}, now)
+	losses.DropOld(now)
+	if _, old := losses["old"]; old || len(losses["both"]) != 1 || len(losses) != 1 {
+		t.Errorf("left are %v", losses)
 	}
 }
