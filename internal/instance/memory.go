@@ -141,8 +141,10 @@ func (m *memory) asObserved(child *unstructured.Unstructured) *unstructured.Unst
 	return child
 }
 
-// noteDecisions records which fields a plan leaves to other managers for now.
+// noteDecisions records which children a plan has found intact, and which fields it leaves to other
+// managers for now.
 func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
+	m.history.Intact = m.history.Intact.Next(p.Steps)
 	m.history.Contests.DropOld(now)
 	for _, step := range p.Steps {
 		m.history.Contests = m.history.Contests.WithObservedWrites(step, now)

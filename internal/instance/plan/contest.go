@@ -20,6 +20,7 @@ type History struct {
 	Contests    Contests
 	Refusals    Refusals
 	Inspections Inspections
+	Intact      Intact
 }
 
 // Contests are the fields of ours that another manager has taken over recently, by the UID of the child. A

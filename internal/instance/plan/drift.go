@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -59,7 +60,12 @@ func (s Step) FieldsLeft(lost []object.Path) []object.Path {
 // managers have changed it since.
 func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History, facts Facts, manager string) {
 	child := s.Current.GetUID()
-	lost, left := s.Drift.split(LostFields(asApplied, s.Current, manager))
+	var lost, left []object.Path
+	if s.Intact = history.Intact.has(s.Current); !s.Intact {
+		all := LostFields(asApplied, s.Current, manager)
+		lost, left = s.Drift.split(all)
+		s.Intact = len(all) == 0
+	}
 	if len(lost) > 0 && history.Ungranted[child] != object.Digest(lost) {
 		s.Action, s.LostFields, s.OmitFields = Correct, lost, left
 		deferContested(s, history.Contests, facts.Now)
@@ -79,6 +85,35 @@ func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History
 	if len(seen.Drifted) > 0 {
 		s.DriftMessage = fmt.Sprintf("%s: %s of %s is set by %s, and is kept (driftPolicy: Warn)", s.Node, s.DescribeFields(seen.Drifted), object.KeyOf(s.Current), seen.Managers)
 	}
+}
+
+// Intact holds, by the UID of a child, the resource version at which it had all fields that were last
+// applied to it. Comparing them again takes most of the time of a decision, and most children have not
+// changed since the last one. What was applied is part of the child: it has the digest.
+type Intact map[types.UID]string
+
+func (i Intact) has(child *unstructured.Unstructured) bool {
+	at, known := i[child.GetUID()]
+	return known && at != "" && at == child.GetResourceVersion()
+}
+
+// Next returns what a plan has found out. The former is changed if it has little to be forgotten.
+func (i Intact) Next(steps []Step) Intact {
+	found := 0
+	for _, step := range steps {
+		if step.Intact {
+			found++
+		}
+	}
+	if i == nil || len(i) > found {
+		i = make(Intact, found)
+	}
+	for _, step := range steps {
+		if step.Intact {
+			i[step.Current.GetUID()] = step.Current.GetResourceVersion()
+		}
+	}
+	return i
 }
 
 // LostFields lists the fields of desired that the field manager no longer owns on the current

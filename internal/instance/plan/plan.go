@@ -41,6 +41,8 @@ type Step struct {
 	// LostFields are the fields that a Correct takes back, and ContestedFields those that
 	// another manager keeps taking over.
 	LostFields, ContestedFields []object.Path
+	// Intact says that the object has all fields that were applied: see the type Intact.
+	Intact bool
 	// Drift says which fields that other managers have changed are left to them, and OmitFields
 	// lists those of them that aren't applied.
 	Drift      Drift
