@@ -52,7 +52,7 @@ func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key o
 		return r.forget(key)
 	}
 	logr.FromContextOrDiscard(ctx).V(1).Info("the instance was deleted despite its finalizer; removing its children", "children", len(remains.Children))
-	r.executeRemoval(ctx, s, removal.RemovalStep)
+	r.executeRemoval(ctx, s, removal.RemovalStep, r.deleteChild)
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}

@@ -51,10 +51,12 @@ type fake struct {
 	orphaned bool
 	// deletionSeen says that the cache knows how the deletion was requested.
 	deletionSeen bool
-	why          kube.Reason
-	last         *unstructured.Unstructured
-	uses         map[object.Key][]usage.Usage
-	unreadable   *plan.Unreadable
+	// confirms says that the answer to a deletion says whether the object is gone, as for most kinds.
+	confirms   bool
+	why        kube.Reason
+	last       *unstructured.Unstructured
+	uses       map[object.Key][]usage.Usage
+	unreadable *plan.Unreadable
 }
 
 type (
@@ -169,13 +171,13 @@ func (f fakeCluster) WriteStatus(_ context.Context, o *unstructured.Unstructured
 	return f.write("status", o, o.GetUID(), map[string]any{"status": replacing(o, "status", status)})
 }
 
-func (f fakeCluster) DeleteIfMetadataUnchanged(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+func (f fakeCluster) DeleteIfMetadataUnchanged(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) (gone bool, err error) {
 	verb := "delete"
 	if policy != metav1.DeletePropagationBackground {
 		verb = "delete in the " + strings.ToLower(string(policy))
 	}
-	_, err := f.write(verb, o, o.GetUID(), map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-08-01T12:00:00Z"}})
-	return err
+	answer, err := f.write(verb, o, o.GetUID(), map[string]any{"metadata": map[string]any{"deletionTimestamp": "2026-08-01T12:00:00Z"}})
+	return err == nil && f.confirms && len(answer.GetFinalizers()) == 0, err
 }
 
 func (f fakeCluster) Get(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {

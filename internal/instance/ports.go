@@ -62,7 +62,8 @@ type InstanceWriter interface {
 // Remover deletes children, changes those that stay, and explains refusals. What is gone
 // already is no error.
 type Remover interface {
-	DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error
+	// DeleteIfMetadataUnchanged reports whether the object is known to be gone.
+	DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) (gone bool, err error)
 	PatchIfExists(ctx context.Context, o *unstructured.Unstructured, change map[string]any, manager string) error
 	DiagnoseError(ctx context.Context, o *unstructured.Unstructured, verb string, err error) (kube.Reason, string)
 }
@@ -98,6 +99,7 @@ type Cache interface {
 // ChildCache caches what instances consist of and refer to.
 type ChildCache interface {
 	Cache
+	writer.Caches
 	// Forget ends a subscriber's watches.
 	Forget(watch.Subscriber)
 }

@@ -38,7 +38,7 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 		return
 	}
 	pruning := plan.Prune(remains, s.plan.Policies)
-	if r.executeRemoval(ctx, s, pruning.RemovalStep) {
+	if r.executeRemoval(ctx, s, pruning.RemovalStep, r.deleteChild) {
 		remains.History = s.memory.deletionHistory
 		pruning = plan.Prune(remains, s.plan.Policies)
 	}

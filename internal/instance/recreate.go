@@ -74,7 +74,8 @@ func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, st
 	o := step.Current
 	why := describeError(step, rejected)
 	c := &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {
-		return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationForeground)
+		_, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationForeground)
+		return err
 	}}
 	r.send(ctx, c)
 	if r.noteAnswers(s, []*removalRequest{c}) {

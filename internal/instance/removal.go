@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,19 +14,46 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 	"github.com/espalier-dev/espalier/internal/tracing"
+	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// executeRemoval deletes objects, removes the instance's marks from those that are orphaned, and
+// deleteChild deletes an object whose event triggers the next reconcile.
+func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructured) error {
+	_, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
+	return err
+}
+
+// deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from
+// the cache then, and its event does not trigger another reconcile. Gone says whether any is.
+func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) func(context.Context, *unstructured.Unstructured) error {
+	return func(ctx context.Context, o *unstructured.Unstructured) error {
+		var caches writer.Caches = r.Children
+		if o.GroupVersionKind() == r.Kind {
+			caches = r.Instances
+		}
+		self := watch.Subscriber{Key: s.key}
+		defer caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), self)()
+		isGone, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
+		if isGone {
+			caches.RecordGone(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), string(o.GetUID()), self)
+			gone.Store(true)
+		}
+		return err
+	}
+}
+
+// executeRemoval deletes objects by the given function, removes the instance's marks from those that are orphaned, and
 // marks those that are retained, in parallel. What stays keeps no owner reference to the
 // instance. It notes the answers, and reports whether any request was refused.
-func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep) (refused bool) {
+func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep, remove func(context.Context, *unstructured.Unstructured) error) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range step.Delete {
 		requests = append(requests, &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {
-			return r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
+			return remove(ctx, o)
 		}})
 	}
 	change := func(o *unstructured.Unstructured, decision string, to map[string]any) *removalRequest {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,35 +24,50 @@ import (
 
 // tearDown removes the children of an instance that is being deleted, in reverse order, and then
 // its finalizer. It works without a composer; with one, it adds the kinds of a changed inventory.
-// The status says what is about to be done before it is done. Events of children trigger the next
-// reconcile; refused requests are retried with growing delay.
+// The status says what is about to be done before it is done. It goes on for as long as the answers
+// say that children are gone: among many deletions, an instance whose deletion has begun is not queued
+// behind others for each wave of its children. Then events of children trigger the next reconcile;
+// refused requests are retried with growing delay.
 func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
 	if wait := s.awaitOrphaning(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
+	for {
+		if more, out := r.tearDownWave(ctx, s); !more {
+			return out
+		}
+	}
+}
+
+// tearDownWave decides once about what is left, and makes the requests. More says that children are gone, so
+// that there is more to decide; else the reconcile ends with the result.
+func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState) (more bool, out reconcile.Result) {
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
-		return reconcile.Fail(err)
+		return false, reconcile.Fail(err)
 	}
 	removal := plan.Teardown(remains)
 	if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
-		return out
+		return false, out
 	}
-	refused, out := r.advanceTeardown(ctx, s, removal)
+	refused, gone, out := r.advanceTeardown(ctx, s, removal)
 	if out.IsFinal() {
-		return out
+		return false, out
 	}
 	if refused {
 		remains.Reported, remains.History = s.reportedStatus(), s.memory.deletionHistory
 		removal = plan.Teardown(remains)
 		if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
-			return out
+			return false, out
 		}
 	}
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
-		return reconcile.Fail(err) // nothing else triggers another reconcile
+		return false, reconcile.Fail(err) // nothing else triggers another reconcile
 	}
-	return requeue(soonest(s.requeueAfter, removal.Retry))
+	if gone && ctx.Err() != nil {
+		return false, reconcile.Fail(ctx.Err()) // no event follows
+	}
+	return gone, requeue(soonest(s.requeueAfter, removal.Retry))
 }
 
 // awaitOrphaning is for how long to leave an instance to the garbage collector, which removes the owner
@@ -73,15 +89,18 @@ func (s *reconcileState) awaitOrphaning(now time.Time) time.Duration {
 const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
-// instance's finalizer.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused bool, out reconcile.Result) {
+// instance's finalizer. Gone says that children are gone now.
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused, gone bool, out reconcile.Result) {
 	if !removal.Done {
-		return r.executeRemoval(ctx, s, removal.RemovalStep), reconcile.Result{}
+		var anyGone atomic.Bool
+		refused = r.executeRemoval(ctx, s, removal.RemovalStep, r.deleteAndRecord(s, &anyGone))
+		return refused, anyGone.Load(), reconcile.Result{}
 	}
 	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
-		return false, out
+		return false, false, out
 	}
-	return r.removeFinalizers(ctx, s)
+	refused, out = r.removeFinalizers(ctx, s)
+	return refused, false, out
 }
 
 // reportedStatus is what was reported last: by the status or, where that has no room for it, by

@@ -82,6 +82,58 @@ func TestChildrenAreDeletedInReverseOrderAndTheInstanceLast(t *testing.T) {
 	f.wantCalls("wake the definition") // it may wait for its instances to be gone
 }
 
+func TestADeletionGoesOnWhileTheAnswersSayThatChildrenAreGone(t *testing.T) {
+	f := deleted(t)
+	f.confirms = true
+	if out := f.reconcile(); out.Err != nil || out.RequeueAfter > 0 {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCalls("read the deletion of Web shop", "status Web shop", "delete ConfigMap b", "delete ConfigMap a", "remove finalizers of Web shop")
+	if len(f.objects) > 0 {
+		t.Errorf("left: %v", f.objects)
+	}
+}
+
+func TestADeletionWaitsForChildrenThatAreNotGone(t *testing.T) {
+	cases := map[string]struct {
+		given func(*fixture)
+		want  []string
+	}{
+		"A finalizer": {func(f *fixture) {
+			f.change(keyOf("a"), func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"other/keeps"}) })
+		}, []string{"read the deletion of Web shop", "status Web shop", "delete ConfigMap b", "delete ConfigMap a"}},
+		"A refusal": {func(f *fixture) { f.fail["delete ConfigMap a"] = errors.New("no deletions today") },
+			[]string{"read the deletion of Web shop", "status Web shop", "delete ConfigMap b", "delete ConfigMap a", "status Web shop"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := deleted(t)
+			f.confirms = true
+			tc.given(f)
+			if out := f.reconcile(); out.Err != nil || out.RequeueAfter == 0 {
+				t.Errorf("got %+v", out)
+			}
+			f.wantCalls(tc.want...)
+		})
+	}
+}
+
+func TestADeletionThatRunsOutOfTimeIsContinued(t *testing.T) {
+	f := deleted(t)
+	f.confirms = true
+	ctx, cancel := context.WithCancel(t.Context())
+	f.answer = func(o *unstructured.Unstructured) {
+		if o.GetName() == "b" {
+			cancel()
+		}
+	}
+	if out := f.Reconcile(ctx, shop); out.Err == nil {
+		t.Errorf("nothing triggers the next reconcile: %+v", out)
+	}
+	f.answer = nil
+	f.until("remove finalizers of Web shop")
+}
+
 func TestTheDeletionIsReportedBeforeTheFirstChildIsTouched(t *testing.T) {
 	cases := map[string]struct {
 		err     error

@@ -175,38 +175,67 @@ func (c *Client) DeleteWithPolicy(ctx context.Context, o *unstructured.Unstructu
 // DeleteIfMetadataUnchanged is DeleteWithPolicy for an object whose labels and annotations
 // are still those that were read: a user may have protected it since. If they differ, the
 // error is ErrMetadataChanged, and the event of the change brings the next reconcile. Other
-// changes of the object do not matter.
-func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) error {
+// changes of the object do not matter. Gone says that the incarnation is known not to exist any more; without
+// it, an event shows that.
+func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) (gone bool, err error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
-		return err
+		return false, err
 	}
 	current := o
 	for range attempts {
 		uid, revision := current.GetUID(), current.GetResourceVersion()
-		err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{
+		gone, err = c.confirmedDelete(ctx, o, metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &revision},
 			PropagationPolicy: &policy,
 		})
+		if err == nil {
+			return gone, nil
+		}
 		if !isConflict(err) {
-			return c.ignoreGone(ctx, o, err)
+			err = c.ignoreGone(ctx, o, err)
+			return err == nil, err
 		}
 		live, readErr := r.Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
 		case IsObjectNotFound(readErr, o.GetName()):
-			return nil
+			return true, nil
 		case readErr != nil:
-			return unconfirmedConflict{error: err}
+			return false, unconfirmedConflict{error: err}
 		case live.GetUID() != uid:
-			return nil
+			return true, nil
 		case live.GetResourceVersion() == revision:
-			return unconfirmedConflict{error: err, refuted: true}
+			return false, unconfirmedConflict{error: err, refuted: true}
 		case !maps.Equal(live.GetLabels(), o.GetLabels()) || !maps.Equal(live.GetAnnotations(), o.GetAnnotations()):
-			return ErrMetadataChanged
+			return false, ErrMetadataChanged
 		}
 		current = live
 	}
-	return ErrMetadataChanged
+	return false, ErrMetadataChanged
+}
+
+// ConfirmingDeleter deletes as a dynamic client does, and reports whether the answer says that the object is gone.
+// A *wire.Client is one.
+type ConfirmingDeleter interface {
+	ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string, options metav1.DeleteOptions) (gone bool, err error)
+}
+
+// confirmedDelete makes one deletion. A connection that is no ConfirmingDeleter confirms none.
+func (c *Client) confirmedDelete(ctx context.Context, o *unstructured.Unstructured, options metav1.DeleteOptions) (gone bool, err error) {
+	resource, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
+	if err != nil {
+		return false, err
+	}
+	namespace := ""
+	if resource.Namespaced {
+		namespace = o.GetNamespace()
+	}
+	if d, confirms := c.dynamic.(ConfirmingDeleter); confirms {
+		gone, err = d.ConfirmedDelete(ctx, resource.GVR, namespace, o.GetName(), options)
+	} else {
+		err = c.dynamic.Resource(resource.GVR).Namespace(namespace).Delete(ctx, o.GetName(), options)
+	}
+	return gone, Concise(err)
 }
 
 // ErrMetadataChanged says that the labels or annotations of an object differ from those

@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 )
 
 // refusing answers every write with a status, and every read of the object with what is
@@ -118,22 +118,28 @@ func TestAConflictIsConfirmedByARead(t *testing.T) {
 func TestDeleteIfMetadataUnchanged(t *testing.T) {
 	read := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "y", "uid": "u", "resourceVersion": "7"}}}
 	protected := strings.Replace(thing("u", "8"), `"name"`, `"annotations":{"espalier.dev/protect":"the ledger"},"name"`, 1)
+	finalized := strings.Replace(thing("u", "7"), `"name"`, `"finalizers":["example.com/f"],"name"`, 1)
 	cases := map[string]struct {
 		live             string // "" for nothing
 		left             []string
 		changed, refused bool
+		gone             bool
 	}{
-		"an unchanged object":                                  {thing("u", "7"), nil, false, false},
-		"an object with another status":                        {thing("u", "8"), nil, false, false},
-		"an object that was annotated":                         {protected, []string{protected}, true, false},
-		"an object that is gone":                               {"", nil, false, false},
-		"another object of the name":                           {thing("v", "8"), []string{thing("v", "8")}, false, false},
-		"an unchanged object that a webhook refuses to delete": {thing("u", "7"), []string{thing("u", "7")}, false, true},
+		"an unchanged object":                                  {thing("u", "7"), nil, false, false, true},
+		"an object with another status":                        {thing("u", "8"), nil, false, false, true},
+		"an object with a finalizer":                           {finalized, []string{finalized}, false, false, false},
+		"an object that was annotated":                         {protected, []string{protected}, true, false, false},
+		"an object that is gone":                               {"", nil, false, false, true},
+		"another object of the name":                           {thing("v", "8"), []string{thing("v", "8")}, false, false, true},
+		"an unchanged object that a webhook refuses to delete": {thing("u", "7"), []string{thing("u", "7")}, false, true, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			server := &storing{stored: tc.live, refuses: tc.refused}
-			err := connected(t, server).DeleteIfMetadataUnchanged(t.Context(), read, metav1.DeletePropagationBackground)
+			gone, err := connected(t, server).DeleteIfMetadataUnchanged(t.Context(), read, metav1.DeletePropagationBackground)
+			if gone != tc.gone {
+				t.Errorf("gone: got %t", gone)
+			}
 			if got := errors.Is(err, kube.ErrMetadataChanged); got != tc.changed || err != nil && !tc.changed && !tc.refused {
 				t.Errorf("changed: got %t of %v", got, err)
 			}
@@ -184,8 +190,12 @@ func (s *storing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(apierrors.NewConflict(things, "x", errors.New("the precondition fails")))
 		return
 	}
+	if len(live.GetFinalizers()) > 0 {
+		fmt.Fprint(w, s.stored)
+		return
+	}
 	s.stored = ""
-	fmt.Fprint(w, `{"apiVersion":"v1","kind":"Status","status":"Success"}`)
+	fmt.Fprintf(w, `{"apiVersion":"v1","kind":"Status","status":"Success","details":{"name":"x","uid":%q}}`, live.GetUID())
 }
 
 // TestNameTakenIsConfirmedByARead creates objects of which the server answers that they
@@ -250,5 +260,9 @@ func connected(t *testing.T, h http.Handler) *kube.Client {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	return kube.NewClient(dynamic.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1}), resolved{})
+	client, err := wire.NewClient(&rest.Config{Host: server.URL, QPS: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kube.NewClient(client, resolved{})
 }

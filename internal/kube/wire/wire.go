@@ -18,9 +18,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewClient returns a dynamic client whose answers and events are decoded by this package. Without an
-// HTTP client it creates one.
-func NewClient(config *rest.Config, client *http.Client) (dynamic.Interface, error) {
+// Client is a dynamic client whose answers and events are decoded by this package. Its ConfirmedDelete is
+// beyond those of client-go.
+type Client struct {
+	dynamic.Interface
+	rest rest.Interface
+}
+
+// NewClient returns a client. Without an HTTP client it creates one.
+func NewClient(config *rest.Config, client *http.Client) (*Client, error) {
 	config = dynamic.ConfigFor(config)
 	if client == nil {
 		var err error
@@ -35,7 +41,7 @@ func NewClient(config *rest.Config, client *http.Client) (dynamic.Interface, err
 	if err != nil {
 		return nil, err
 	}
-	return dynamic.New(c), nil
+	return &Client{dynamic.New(c), c}, nil
 }
 
 // serializer is the dynamic client's, with other decoders for JSON.
