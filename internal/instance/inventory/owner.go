@@ -43,11 +43,13 @@ type Owner struct {
 	// namespaces are the recorded ones: see Recognizing.
 	unsignedBefore time.Time
 	namespaces     map[string]struct{}
+	// id is what ID returns, if it was computed before: each child needs it.
+	id string
 }
 
 // OwnerOf describes an instance as an owner.
 func OwnerOf(instance *unstructured.Unstructured, d object.Definition, version string) Owner {
-	return Owner{
+	o := Owner{
 		Kind:              instance.GroupVersionKind(),
 		Namespace:         instance.GetNamespace(),
 		Name:              instance.GetName(),
@@ -57,11 +59,18 @@ func OwnerOf(instance *unstructured.Unstructured, d object.Definition, version s
 		TreeLabels:        treeLabels(d.Dialect, instance),
 		NoOwnerReferences: instance.GetAnnotations()[v1alpha1.OwnerReferencesAnnotation] == string(v1alpha1.OwnerReferencesNone),
 	}
+	o.id = ApplySetID(o.Key())
+	return o
 }
 
 // ID is the ID of the ApplySet: it is derived from name, namespace, kind and group, and so is
 // the same for another incarnation of the instance.
-func (o Owner) ID() string { return ApplySetID(o.Key()) }
+func (o Owner) ID() string {
+	if o.id != "" {
+		return o.id
+	}
+	return ApplySetID(o.Key())
+}
 
 // Key is the key of the instance.
 func (o Owner) Key() object.Key {
@@ -101,16 +110,33 @@ func marksOf(o *unstructured.Unstructured) marks {
 func (m marks) set(o *unstructured.Unstructured, version string) {
 	delete(m.labels, v1alpha1.VersionLabel)
 	delete(m.annotations, v1alpha1.AppliedAnnotation)
-	o.SetLabels(m.labels)
-	o.SetAnnotations(m.annotations)
+	metadata, isMap := o.Object["metadata"].(map[string]any)
+	if !isMap {
+		metadata = map[string]any{}
+	}
+	labels, annotations := setTexts(metadata, "labels", m.labels), setTexts(metadata, "annotations", m.annotations)
+	if len(metadata) > 0 { // else the digest is that of an object without
+		o.Object["metadata"] = metadata
+	}
 	digest := object.Digest(o.Object)
 	if version != "" {
-		setText(o, version, "metadata", "labels", v1alpha1.VersionLabel)
+		labels[v1alpha1.VersionLabel] = version
+		metadata["labels"] = labels
 	}
-	setText(o, digest, "metadata", "annotations", v1alpha1.AppliedAnnotation)
+	annotations[v1alpha1.AppliedAnnotation] = digest
+	metadata["annotations"] = annotations
+	o.Object["metadata"] = metadata
 }
 
-// setText sets a field where only maps can be above.
-func setText(o *unstructured.Unstructured, text string, fields ...string) {
-	_ = unstructured.SetNestedField(o.Object, text, fields...)
+// setTexts sets labels or annotations, unless they are nil, and returns them with room for one more.
+func setTexts(metadata map[string]any, field string, texts map[string]string) map[string]any {
+	out := make(map[string]any, len(texts)+1)
+	for key, text := range texts {
+		out[key] = text
+	}
+	delete(metadata, field)
+	if texts != nil {
+		metadata[field] = out
+	}
+	return out
 }

@@ -37,10 +37,25 @@ func (o Owner) addOwnerReferences(child *unstructured.Unstructured, at Place) {
 		return
 	}
 	refs := child.GetOwnerReferences()
+	if metadata, isMap := child.Object["metadata"].(map[string]any); isMap && len(refs) == 0 {
+		// As SetOwnerReferences sets them, which takes most of the time of Mark.
+		metadata["ownerReferences"] = []any{unstructuredReference(o.reference()), unstructuredReference(o.CRD.reference())}
+		return
+	}
 	if !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == o.UID }) { // unless the template says so
-		refs = append(refs, metav1.OwnerReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID})
+		refs = append(refs, o.reference())
 	}
 	child.SetOwnerReferences(append(refs, o.CRD.reference()))
+}
+
+// reference is an owner reference to the instance, which isn't the controller.
+func (o Owner) reference() metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID}
+}
+
+// unstructuredReference is a reference without optional fields as objects have it.
+func unstructuredReference(r metav1.OwnerReference) map[string]any {
+	return map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)}
 }
 
 // reference is an owner reference to the CustomResourceDefinition.

@@ -18,7 +18,11 @@ const signatureVersion = "v1"
 
 // message encodes texts so that no two lists of texts have the same encoding.
 func message(texts ...string) []byte {
-	var out []byte
+	size := 0
+	for _, text := range texts {
+		size += 8 + len(text)
+	}
+	out := make([]byte, 0, size)
 	for _, text := range texts {
 		out = binary.BigEndian.AppendUint64(out, uint64(len(text)))
 		out = append(out, text...)
