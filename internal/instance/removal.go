@@ -21,6 +21,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
+// removeFunc requests the deletion of an object.
+type removeFunc func(context.Context, *unstructured.Unstructured) error
+
 // deleteChild deletes an object whose event triggers the next reconcile.
 func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructured) error {
 	_, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
@@ -29,7 +32,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructur
 
 // deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from
 // the cache then, and its event does not trigger another reconcile. Gone says whether any is.
-func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) func(context.Context, *unstructured.Unstructured) error {
+func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) removeFunc {
 	return func(ctx context.Context, o *unstructured.Unstructured) error {
 		var caches writer.Caches = r.Children
 		if o.GroupVersionKind() == r.Kind {
@@ -49,7 +52,7 @@ func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) func(
 // executeRemoval deletes objects by the given function, removes the instance's marks from those that are orphaned, and
 // marks those that are retained, in parallel. What stays keeps no owner reference to the
 // instance. It notes the answers, and reports whether any request was refused.
-func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep, remove func(context.Context, *unstructured.Unstructured) error) (refused bool) {
+func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep, remove removeFunc) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range step.Delete {
 		requests = append(requests, &removalRequest{o: o, verb: "delete", decision: "Delete", do: func(ctx context.Context) error {

@@ -32,42 +32,51 @@ func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.
 	if wait := s.awaitOrphaning(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
 	}
-	for {
-		if more, out := r.tearDownWave(ctx, s); !more {
+	for began := r.Now(); ; {
+		remove := r.deleteChild
+		var gone atomic.Bool
+		if r.Now().Sub(began) < teardownDuration {
+			remove = r.deleteAndRecord(s, &gone)
+		}
+		out := r.tearDownWave(ctx, s, remove)
+		switch {
+		case out.Err != nil || !gone.Load():
 			return out
+		case ctx.Err() != nil:
+			return reconcile.Fail(ctx.Err()) // no event follows
 		}
 	}
 }
 
-// tearDownWave decides once about what is left, and makes the requests. More says that children are gone, so
-// that there is more to decide; else the reconcile ends with the result.
-func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState) (more bool, out reconcile.Result) {
+// teardownDuration is how long a reconcile begins further waves of children. A large instance must not occupy a
+// worker for longer, nor exceed the time of one reconcile: events trigger the reconciles of what is left.
+const teardownDuration = 10 * time.Second
+
+// tearDownWave decides once about what is left, and makes the requests. It deletes children by the given function.
+func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState, remove removeFunc) reconcile.Result {
 	remains, err := r.observeRemains(ctx, s)
 	if err != nil {
-		return false, reconcile.Fail(err)
+		return reconcile.Fail(err)
 	}
 	removal := plan.Teardown(remains)
 	if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
-		return false, out
+		return out
 	}
-	refused, gone, out := r.advanceTeardown(ctx, s, removal)
+	refused, out := r.advanceTeardown(ctx, s, removal, remove)
 	if out.IsFinal() {
-		return false, out
+		return out
 	}
 	if refused {
 		remains.Reported, remains.History = s.reportedStatus(), s.memory.deletionHistory
 		removal = plan.Teardown(remains)
 		if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
-			return false, out
+			return out
 		}
 	}
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
-		return false, reconcile.Fail(err) // nothing else triggers another reconcile
+		return reconcile.Fail(err) // nothing else triggers another reconcile
 	}
-	if gone && ctx.Err() != nil {
-		return false, reconcile.Fail(ctx.Err()) // no event follows
-	}
-	return gone, requeue(soonest(s.requeueAfter, removal.Retry))
+	return requeue(soonest(s.requeueAfter, removal.Retry))
 }
 
 // awaitOrphaning is for how long to leave an instance to the garbage collector, which removes the owner
@@ -89,18 +98,15 @@ func (s *reconcileState) awaitOrphaning(now time.Time) time.Duration {
 const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
-// instance's finalizer. Gone says that children are gone now.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal) (refused, gone bool, out reconcile.Result) {
+// instance's finalizer.
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal, remove removeFunc) (refused bool, out reconcile.Result) {
 	if !removal.Done {
-		var anyGone atomic.Bool
-		refused = r.executeRemoval(ctx, s, removal.RemovalStep, r.deleteAndRecord(s, &anyGone))
-		return refused, anyGone.Load(), reconcile.Result{}
+		return r.executeRemoval(ctx, s, removal.RemovalStep, remove), reconcile.Result{}
 	}
 	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
-		return false, false, out
+		return false, out
 	}
-	refused, out = r.removeFinalizers(ctx, s)
-	return refused, false, out
+	return r.removeFinalizers(ctx, s)
 }
 
 // reportedStatus is what was reported last: by the status or, where that has no room for it, by

@@ -118,6 +118,22 @@ func TestADeletionWaitsForChildrenThatAreNotGone(t *testing.T) {
 	}
 }
 
+func TestALongDeletionIsContinuedByEvents(t *testing.T) {
+	f := deleted(t)
+	f.confirms = true
+	f.answer = func(o *unstructured.Unstructured) {
+		if o.GetName() == "b" {
+			f.pass(teardownDuration)
+		}
+	}
+	if out := f.reconcile(); out.Err != nil {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCalls("read the deletion of Web shop", "status Web shop", "delete ConfigMap b", "status Web shop", "delete ConfigMap a")
+	f.reconcile()
+	f.wantCalls("remove finalizers of Web shop")
+}
+
 func TestADeletionThatRunsOutOfTimeIsContinued(t *testing.T) {
 	f := deleted(t)
 	f.confirms = true
