@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -22,23 +23,23 @@ import (
 )
 
 type options struct {
-	out        string
-	only       string
-	cpuprofile string
-	memprofile string
-	note       string
-	full       bool
-	strict     bool
-	fsync      bool
-	instances  int
-	rounds     int
-	workers    int
-	idle       time.Duration
-	initial    bool
-	log        bool
-	scale      bool
-	sizes      sizes
-	children   sizes
+	out         string
+	only        string
+	cpuprofile  string
+	memprofiles string
+	note        string
+	full        bool
+	strict      bool
+	fsync       bool
+	instances   int
+	rounds      int
+	workers     int
+	idle        time.Duration
+	initial     bool
+	log         bool
+	scale       bool
+	sizes       sizes
+	children    sizes
 }
 
 func (o *options) parse() {
@@ -49,7 +50,7 @@ func (o *options) parse() {
 	flag.Var(&o.sizes, "sizes", "with -scale, the numbers of instances")
 	flag.Var(&o.children, "children", "with -scale, the numbers of children of one instance")
 	flag.StringVar(&o.note, "note", "", "with -scale, a sentence about the circumstances of the run, for SCALE.md")
-	flag.StringVar(&o.memprofile, "memprofile", "", "with -scale, write a heap profile with 100 definitions to this file")
+	flag.StringVar(&o.memprofiles, "memprofiles", "", "with -scale, write heap profiles with few and with 100 definitions to this folder")
 	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
 	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000")
 	flag.BoolVar(&o.strict, "strict", false, "fail if a budget is exceeded")
@@ -62,6 +63,10 @@ func (o *options) parse() {
 	flag.BoolVar(&o.log, "log", false, "print the log of the controllers")
 	flag.Parse()
 }
+
+// memProfileRate is the number of bytes allocated for each sample of a heap profile: few enough to see
+// what a single definition weighs, and many enough to leave the controllers their speed.
+const memProfileRate = 4096
 
 // restarted is the number of instances in the scenario of a restart.
 func (o *options) restarted() int {
@@ -109,6 +114,9 @@ func main() {
 	}
 	var o options
 	o.parse()
+	if o.memprofiles != "" {
+		runtime.MemProfileRate = memProfileRate
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.limit())
 	err := run(ctx, o)
 	cancel()

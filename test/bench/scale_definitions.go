@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"slices"
@@ -77,6 +78,9 @@ func measureDefinitions(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	if err := b.profileHeap("restarted-few"); err != nil {
+		return err
+	}
 	var kinds []string
 	for i := range manyDefinitions {
 		kinds = append(kinds, fmt.Sprintf("%s%03d", unitPrefix, i))
@@ -86,6 +90,9 @@ func measureDefinitions(ctx context.Context, b *bench) error {
 	}
 	busy, err := b.restart(ctx, "restart with many definitions", few+manyDefinitions, b.untilServed(few+manyDefinitions, manyDefinitions))
 	if err != nil {
+		return err
+	}
+	if err := b.profileHeap("restarted-many"); err != nil {
 		return err
 	}
 	b.add(
@@ -116,10 +123,18 @@ func (b *bench) measureCompilation(ctx context.Context, kinds []string) error {
 	b.add(row{Work: fmt.Sprintf("heap of a definition with 5 resources, of %d", len(kinds)), Unit: "KiB", Value: each, Budget: definitionBudget,
 		Detail: fmt.Sprintf("all ready after %.1f s; %.0f ms of the controllers' CPU time and %.1f goroutines each", took.clock.Seconds(),
 			milliseconds(took.here)/float64(len(kinds)), float64(runtime.NumGoroutine()-goroutines)/float64(len(kinds)))})
-	if b.memprofile == "" {
+	return b.profileHeap("created-many")
+}
+
+// profileHeap writes a heap profile of this moment to the folder of -memprofiles.
+func (b *bench) profileHeap(moment string) error {
+	if b.memprofiles == "" {
 		return nil
 	}
-	file, err := os.Create(b.memprofile)
+	if err := os.MkdirAll(b.memprofiles, 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(b.memprofiles, moment+".pb.gz"))
 	if err != nil {
 		return err
 	}
