@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -57,20 +59,25 @@ const confirmDelay = 30 * time.Second
 
 // confirmCRD checks that a CustomResourceDefinition that was written still exists: a watch that
 // is interrupted misses one that is deleted at once. The cache decides this only once the
-// watch is past the written resourceVersion.
-func (k *Cluster) confirmCRD(crd *apiextensionsv1.CustomResourceDefinition) {
-	time.AfterFunc(confirmDelay, func() {
+// watch is past the written resourceVersion. Nothing waits for that after the cluster has stopped.
+func (k *Cluster) confirmCRD(written *apiextensionsv1.CustomResourceDefinition) {
+	written = crd.WithoutSchemas(written) // all of them would be in memory until then
+	stopped := make(chan func() bool, 1)
+	pending := time.AfterFunc(confirmDelay, func() {
+		(<-stopped)()
 		if k.runContext.Err() != nil {
 			return // the cluster has stopped
 		}
-		if !k.CRDs.HasObserved(crd.ResourceVersion) {
-			k.confirmCRD(crd)
+		if !k.CRDs.HasObserved(written.ResourceVersion) {
+			k.confirmCRD(written)
 			return
 		}
-		if current, exists := k.CRDs.Get(crd.Name); (!exists || current.UID != crd.UID) && k.Kinds.ForgetCRD(crd) {
-			k.kindChanged(crd, watch.KindDeleted)
+		if current, exists := k.CRDs.Get(written.Name); (!exists || current.UID != written.UID) && k.Kinds.ForgetCRD(written) {
+			k.kindChanged(written, watch.KindDeleted)
 		}
 	})
+	// A pending timer would keep the whole cluster in memory.
+	stopped <- context.AfterFunc(k.runContext, func() { pending.Stop() })
 }
 
 func (k *Cluster) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
