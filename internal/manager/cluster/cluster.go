@@ -98,7 +98,7 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	o.Config = fence.Wrap(kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)))
+	o.Config = fence.Wrap(kube.PlainWatches(kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer))))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
