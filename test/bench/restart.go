@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/server"
 )
 
 // measureRestart restarts the controllers, once without instances and once with many. It measures
@@ -72,10 +75,14 @@ func (b *bench) untilReconciled(kind string, n int) func(context.Context) (time.
 // function says.
 func (b *bench) restart(ctx context.Context, what string, objects int, untilKnown func(context.Context) (time.Time, error)) (restarted, error) {
 	var r restarted
+	former := weak.Make(b.engine.Controllers)
 	if err := b.stopEngine(); err != nil {
 		return r, err
 	}
-	var err error
+	err := awaitCollected(ctx, former)
+	if err != nil {
+		return r, err
+	}
 	r.requests, err = b.countRequests(ctx, what, objects, nil, func() error {
 		began := time.Now()
 		if err := b.startEngine(ctx); err != nil {
@@ -95,6 +102,25 @@ func (b *bench) restart(ctx context.Context, what string, objects int, untilKnow
 		}
 	}
 	return r, err
+}
+
+// awaitCollected waits until stopped controllers are garbage, which timers of theirs delay by a few
+// seconds: the heap would be that of two sets of controllers, which no process has.
+func awaitCollected(ctx context.Context, stopped weak.Pointer[server.Controllers]) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if runtime.GC(); stopped.Value() == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("something keeps stopped controllers in memory: %w", context.Cause(ctx))
+		}
+	}
 }
 
 // awaitReadyDefinitions waits until all definitions are reconciled. Their conditions do not show
