@@ -38,7 +38,7 @@ func declareNames(c *compilation) {
 		c.problems.Addf("spec", "the kinds of this definition cannot be declared in CEL: %v", err)
 		return
 	}
-	c.env, c.graph.env = env, env
+	c.env, c.graph.scope = env, env.Scope
 }
 
 // declarable says whether the node's id can be declared as a variable.

@@ -51,7 +51,7 @@ type Graph struct {
 	// NoOwnerReferences says that children have no owner reference to their instance.
 	NoOwnerReferences bool
 
-	env    *expr.Env
+	scope  *expr.Scope
 	status *expr.Template
 	// conditions are the author's conditions; nil if there are none.
 	conditions *expr.Conditions

@@ -74,7 +74,7 @@ const (
 )
 
 func (c *composition) describeInput(r expr.Ref) string {
-	value, there := c.graph.env.Value(r, c.vars)
+	value, there := c.graph.scope.Value(r, c.vars)
 	if !there {
 		return "is not set"
 	}

@@ -134,7 +134,7 @@ func (c *composition) waitsForDependencies(n *Node, refs []expr.Ref) []plan.Wait
 				continue
 			}
 			read = true
-			if !r.Optional && !c.graph.env.Present(r, c.vars) {
+			if !r.Optional && !c.graph.scope.Present(r, c.vars) {
 				named = true
 				waits = append(waits, fieldWait(n, r))
 			}

@@ -114,7 +114,7 @@ func (c *compilation) declareVariableDrafts(variables []*draft) {
 		c.problems.Addf("spec", "the variables of this definition cannot be declared in CEL: %v", err)
 		return
 	}
-	c.env, c.graph.env = env, env
+	c.env, c.graph.scope = env, env.Scope
 }
 
 // composeVariable computes a variable. Other nodes can read it as soon as it has a value,

@@ -35,7 +35,7 @@ func (p *compiled) checkAssignableExpr(x ast.Expr, to *shape) diag.List {
 		return append(p.checkAssignableExpr(args[1], to), p.checkAssignableExpr(args[2], to)...)
 	}
 	t := p.tree.GetType(x.ID())
-	problem, expected := p.env.shapes.mismatch(t, to, nil)
+	problem, expected := p.scope.shapes.mismatch(t, to, nil)
 	if problem == "" {
 		return nil
 	}

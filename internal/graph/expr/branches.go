@@ -73,7 +73,11 @@ func (p *Program) recorded() *recordedProgram {
 	if !strings.Contains(p.source, "?") {
 		return out
 	}
-	checked, issues := p.env.cel.Compile(p.source)
+	checker, err := p.scope.checker()
+	if err != nil {
+		return out // it was made before
+	}
+	checked, issues := checker.Compile(p.source)
 	if issues.Err() != nil {
 		return out // it compiled before
 	}
@@ -95,7 +99,7 @@ func (p *Program) recorded() *recordedProgram {
 	if len(out.branches) == 0 {
 		return out
 	}
-	prog, err := p.env.cel.Program(checked, cel.CostLimit(p.env.limits.Cost), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	prog, err := p.scope.planner.Program(checked, cel.CostLimit(p.scope.limits.Cost), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		if branch := conditions[i.ID()]; branch != nil {
 			return recordedCondition{i, branch}, nil
 		}

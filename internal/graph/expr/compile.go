@@ -54,7 +54,7 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	tree := checked.NativeRep()
 	c := collector{isDeclared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
-	p := &Program{source: source, at: at, env: e, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
+	p := &Program{source: source, at: at, scope: e.Scope, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
 	if r, ok := c.pathOf(tree.Expr(), nil, nil); ok && isPlainPath(r) {
 		p.path = &r
 		return &compiled{Program: p, tree: tree}, nil // a CEL program would double the time of compilation
@@ -63,17 +63,12 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	if !hasBoundedCost(tree.Expr()) {
 		options = append(options, cel.CostLimit(e.limits.Cost), cel.CostTracking(&k8slibrary.CostEstimator{}))
 	}
-	prog, err := e.cel.Program(checked, options...)
+	prog, err := e.planner.Program(checked, options...)
 	if err != nil {
 		return nil, diag.List{{Path: at, Expr: source, Problem: err.Error()}}
 	}
 	p.prog = prog
 	return &compiled{Program: p, tree: tree}, nil
-}
-
-func (e *Env) declares(name string) bool {
-	_, ok := e.vars[name]
-	return ok
 }
 
 // callsFunction says whether an expression calls a function.

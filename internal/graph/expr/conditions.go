@@ -72,22 +72,35 @@ var (
 	}}}
 )
 
+// conditionShapeOf is the shape of a condition.
+func conditionShapeOf(s *shapes) *shape { return s.of(conditionSchema, "condition") }
+
 // withConditions returns an environment that declares runtime.newCondition and
 // runtime.condition, and the shape of their result.
 func (e *Env) withConditions() (*Env, *shape, error) {
-	conditionShape := e.shapes.of(conditionSchema, "condition")
-	text := cel.StringType
-	extended, err := e.cel.Extend(
-		cel.Macros(cel.ReceiverMacro("newCondition", 1, expandNewCondition)),
-		cel.Function(newCondition, cel.Overload("runtime_new_condition", []*cel.Type{text, text, text, text}, conditionShape.celType(),
-			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return makeCondition(conditionShape, args) }))),
-		cel.Function(readCondition, cel.Overload("runtime_condition", []*cel.Type{cel.DynType, text}, conditionShape.celType(),
-			cel.BinaryBinding(func(o, kind ref.Val) ref.Val { return findCondition(conditionShape, o, kind) }))),
-	)
+	condition, scope := conditionShapeOf(e.shapes), *e.Scope
+	options := conditionOptions(condition)
+	extended, err := e.cel.Extend(options...)
+	if err == nil {
+		scope.conditional = true
+		scope.planner, err = e.planner.Extend(options...)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expressions of conditions: %w", err)
 	}
-	return &Env{cel: extended, empty: e.empty, limits: e.limits, shapes: e.shapes, vars: e.vars, missingFieldHints: e.missingFieldHints}, conditionShape, nil
+	return newEnv(&scope, extended, e.empty), condition, nil
+}
+
+// conditionOptions declare the macro and the functions of conditions of a shape.
+func conditionOptions(condition *shape) []cel.EnvOption {
+	text := cel.StringType
+	return []cel.EnvOption{
+		cel.Macros(cel.ReceiverMacro("newCondition", 1, expandNewCondition)),
+		cel.Function(newCondition, cel.Overload("runtime_new_condition", []*cel.Type{text, text, text, text}, condition.celType(),
+			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return makeCondition(condition, args) }))),
+		cel.Function(readCondition, cel.Overload("runtime_condition", []*cel.Type{cel.DynType, text}, condition.celType(),
+			cel.BinaryBinding(func(o, kind ref.Val) ref.Val { return findCondition(condition, o, kind) }))),
+	}
 }
 
 // expandNewCondition turns the fields of a condition into arguments, so that each is type

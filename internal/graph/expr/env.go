@@ -3,7 +3,6 @@ package expr
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -36,14 +35,9 @@ type Declaration struct {
 // Env declares the names that expressions may read. It is immutable and safe for
 // concurrent use.
 type Env struct {
-	cel    *cel.Env
-	empty  *cel.Env // declares no names
-	limits Limits
-	shapes *shapes
-	// vars are the shapes of the declared names.
-	vars map[string]*shape
-	// missingFieldHints are those of the declarations, by declared name and field.
-	missingFieldHints map[string]map[string]string
+	*Scope
+	cel   *cel.Env // parses and checks expressions
+	empty *cel.Env // declares no names
 }
 
 // base is built once: declaring the libraries takes milliseconds.
@@ -73,51 +67,44 @@ func NewEnv(decls []Declaration, limits Limits) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the expression library: %w", err)
 	}
-	shapes := newShapes()
-	limits = limits.withDefaults()
-	extended, err := library.Extend(
-		cel.CustomTypeProvider(provider{Provider: library.CELTypeProvider(), shapes: shapes}),
-		// The parser recurses several times for each bracket: limits.Depth applies first.
-		cel.ParserRecursionLimit(250+4*limits.Depth),
-		cel.ParserExpressionSizeLimit(limits.Length),
-	)
+	root := &Scope{planner: library, limits: limits.withDefaults(), shapes: newShapes()}
+	empty, err := root.emptyChecker(library)
 	if err != nil {
-		return nil, fmt.Errorf("the expression environment: %w", err)
+		return nil, err
 	}
-	return (&Env{cel: extended, empty: extended, limits: limits, shapes: shapes}).With(decls...)
+	return (&Env{Scope: root, cel: empty, empty: empty}).With(decls...)
 }
 
 // With returns an environment with further names. A new declaration replaces an older one
 // of the same name.
 func (e *Env) With(decls ...Declaration) (*Env, error) {
-	vars := maps.Clone(e.vars)
-	if vars == nil {
-		vars = map[string]*shape{}
+	scope := *e.Scope
+	if scope.vars = maps.Clone(e.vars); scope.vars == nil {
+		scope.vars = map[string]*shape{}
 	}
-	from, lacks := e.cel, maps.Clone(e.missingFieldHints)
+	scope.missingFieldHints = maps.Clone(e.missingFieldHints)
+	from := e.cel
 	for _, d := range decls {
 		if d.MissingFieldHints != nil {
-			if lacks == nil {
-				lacks = map[string]map[string]string{}
+			if scope.missingFieldHints == nil {
+				scope.missingFieldHints = map[string]map[string]string{}
 			}
-			lacks[d.Name] = d.MissingFieldHints
+			scope.missingFieldHints[d.Name] = d.MissingFieldHints
 		}
 		if e.declares(d.Name) {
 			from = e.empty // CEL cannot remove a single name
 		}
-		vars[d.Name] = e.shapeOf(d)
+		scope.vars[d.Name] = e.shapeOf(d)
 	}
-	var options []cel.EnvOption
-	for name, s := range vars {
-		if from == e.empty || !e.declares(name) {
-			options = append(options, cel.Variable(name, s.celType()))
-		}
+	options := scope.variables(func(name string) bool { return from != e.empty && e.declares(name) })
+	if from == e.empty && e.conditional {
+		options = append(options, conditionOptions(conditionShapeOf(e.shapes))...)
 	}
 	extended, err := from.Extend(options...)
 	if err != nil {
 		return nil, fmt.Errorf("declare %v: %w", declarationNames(decls), err)
 	}
-	return &Env{cel: extended, empty: e.empty, limits: e.limits, shapes: e.shapes, vars: vars, missingFieldHints: lacks}, nil
+	return newEnv(&scope, extended, e.empty), nil
 }
 
 func (e *Env) shapeOf(d Declaration) *shape {
@@ -164,32 +151,10 @@ func (r *shapes) ofCELType(t *cel.Type) *shape {
 	return s
 }
 
-// Names returns the declared names, sorted.
-func (e *Env) Names() []string { return slices.Sorted(maps.Keys(e.vars)) }
-
 func declarationNames(decls []Declaration) []string {
 	out := make([]string, len(decls))
 	for i, d := range decls {
 		out[i] = d.Name
 	}
 	return out
-}
-
-// shapeAt returns the shape of the value at a path, and whether the path can exist.
-func (e *Env) shapeAt(r Ref) (*shape, bool) {
-	s, ok := e.vars[r.Root]
-	for _, step := range r.Path {
-		if !ok {
-			return nil, false
-		}
-		switch {
-		case step.Each && s.kindOf() == ofMap:
-			s = s.elem
-		case step.Each || step.Name == "":
-			s, ok = s.item()
-		default:
-			s, ok = s.field(step.Name)
-		}
-	}
-	return s, ok
 }

@@ -13,7 +13,7 @@ import (
 // fields beyond maxInferredFields: types composed of other types can be many times as
 // large as the template.
 func (t *Template) Schema() *extv1.JSONSchemaProps {
-	r := &inference{shapes: t.env.shapes, remainingFields: maxInferredFields}
+	r := &inference{shapes: t.scope.shapes, remainingFields: maxInferredFields}
 	out := r.schemaOfPiece(&t.root)
 	return &out
 }
@@ -44,7 +44,7 @@ func (r *inference) schemaOfPiece(p *piece) extv1.JSONSchemaProps {
 		return listOf(commonSchema(items))
 	case standalone:
 		if p.prog.path != nil {
-			if s, ok := p.prog.env.shapeAt(*p.prog.path); ok {
+			if s, ok := p.prog.scope.shapeAt(*p.prog.path); ok {
 				return r.fieldSchema(s, nil)
 			}
 		}

@@ -11,19 +11,19 @@ func (p *Program) Path() (Ref, bool) {
 
 // Value returns the value at the path in vars, which is shared and must not be changed, and
 // whether it exists. A path through all items of a list has no value.
-func (e *Env) Value(r Ref, vars map[string]any) (any, bool) {
-	for _, s := range r.Path {
-		if s.Each {
+func (s *Scope) Value(r Ref, vars map[string]any) (any, bool) {
+	for _, step := range r.Path {
+		if step.Each {
 			return nil, false
 		}
 	}
-	value, missing := e.followPath(r, vars)
+	value, missing := s.followPath(r, vars)
 	return value, missing == nil
 }
 
 // Present says whether vars have a value at the path; a step through all items stands for the
 // first item. Null counts as a value.
-func (e *Env) Present(r Ref, vars map[string]any) bool {
-	_, missing := e.followPath(r, vars)
+func (s *Scope) Present(r Ref, vars map[string]any) bool {
+	_, missing := s.followPath(r, vars)
 	return missing == nil
 }

@@ -15,7 +15,7 @@ import (
 type Program struct {
 	source string
 	at     object.Path
-	env    *Env
+	scope  *Scope
 	prog   cel.Program // nil if path is set
 	typ    *cel.Type
 	refs   []Ref
@@ -66,7 +66,7 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 	}
 	if p.path != nil {
 		b.spendCost(1)
-		value, missing := p.env.followPath(*p.path, vars)
+		value, missing := p.scope.followPath(*p.path, vars)
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
 		}
@@ -75,14 +75,14 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		}
 		return plain.Copy(value), nil
 	}
-	b.record(p, activation{env: p.env, vars: vars})
-	out, err := p.run(b, activation{env: p.env, vars: vars})
+	b.record(p, activation{scope: p.scope, vars: vars})
+	out, err := p.run(b, activation{scope: p.scope, vars: vars})
 	if err != nil {
 		return nil, p.evalError(b, err, vars)
 	}
-	value, err := plain.FromCEL(out, p.env.limits.Size)
+	value, err := plain.FromCEL(out, p.scope.limits.Size)
 	if errors.Is(err, plain.ErrSize) {
-		return nil, &LimitExceeded{At: p.at, Expr: p.source, Limit: "Size", Max: uint64(p.env.limits.Size)}
+		return nil, &LimitExceeded{At: p.at, Expr: p.source, Limit: "Size", Max: uint64(p.scope.limits.Size)}
 	}
 	if err != nil {
 		return nil, p.failure(err)
@@ -109,12 +109,12 @@ func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
 func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.env.limits.Cost}
+		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.scope.limits.Cost}
 	}
 	for _, generous := range []bool{false, true} {
 		track := &tracker{padLists: generous}
 		// The evaluation fails again; the tracker records what it reads.
-		_, _ = p.run(b, activation{env: p.env, vars: vars, track: track})
+		_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track})
 		if missing := track.missing(p.refs); len(missing) > 0 {
 			return &Pending{Refs: missing}
 		}
@@ -128,14 +128,14 @@ func (p *Program) failure(err error) error {
 
 // activation gives CEL the variables, typed by their declarations.
 type activation struct {
-	env   *Env
+	scope *Scope
 	vars  map[string]any
 	track *tracker
 }
 
 // ResolveName returns the value of a declared name.
 func (a activation) ResolveName(name string) (any, bool) {
-	s, declared := a.env.vars[name]
+	s, declared := a.scope.vars[name]
 	if !declared {
 		return nil, false
 	}
@@ -162,8 +162,8 @@ func wrapRoot(value any, ok bool, s *shape, t *trail) (any, bool) {
 func (a activation) Parent() interpreter.Activation { return nil }
 
 // followPath returns the value at a path, or the shortest part of the path that is missing.
-func (e *Env) followPath(r Ref, vars map[string]any) (value any, missing *Ref) {
-	s := e.vars[r.Root]
+func (s *Scope) followPath(r Ref, vars map[string]any) (value any, missing *Ref) {
+	at := s.vars[r.Root]
 	value, ok := vars[r.Root]
 	if !ok {
 		return nil, &Ref{Root: r.Root}
@@ -172,7 +172,7 @@ func (e *Env) followPath(r Ref, vars map[string]any) (value any, missing *Ref) {
 		if value == nil {
 			return nil, &Ref{Root: r.Root, Path: r.Path[:i]}
 		}
-		value, s, ok = followStep(value, s, step)
+		value, at, ok = followStep(value, at, step)
 		if !ok {
 			return nil, &Ref{Root: r.Root, Path: r.Path[:i+1]}
 		}

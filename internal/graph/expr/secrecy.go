@@ -211,14 +211,15 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 		return of(p.path.Root).along(p.path.Path)
 	}
 	// The syntax tree isn't kept: few programs read Secrets.
-	parsed, issues := p.env.cel.Parse(p.source)
-	if issues.Err() == nil {
-		parsed, issues = p.env.cel.Check(parsed)
+	checker, err := p.scope.checker()
+	if err != nil {
+		return of(p.refs[first].Root).Derived()
 	}
+	checked, issues := checker.Compile(p.source)
 	if issues.Err() != nil {
 		return of(p.refs[first].Root).Derived()
 	}
-	f := flow{tree: parsed.NativeRep(), declared: of}
+	f := flow{tree: checked.NativeRep(), declared: of}
 	return f.of(f.tree.Expr(), nil)
 }
 

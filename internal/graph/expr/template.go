@@ -16,7 +16,7 @@ import (
 // and safe for concurrent use.
 type Template struct {
 	root        piece
-	env         *Env
+	scope       *Scope
 	at          object.Path
 	expressions []Expression
 	refs        []Ref
@@ -76,7 +76,7 @@ type part struct {
 // with at as the prefix of their paths, and a nil template if there are any. It copies the
 // document.
 func (e *Env) Template(doc any, schema *spec.Schema, at object.Path) (*Template, diag.List) {
-	c := templateCompiler{env: e, template: &Template{env: e, at: at}}
+	c := templateCompiler{env: e, template: &Template{scope: e.Scope, at: at}}
 	c.template.root = c.piece(plain.Copy(doc), e.shapes.of(schema, "template"), at, nil)
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted()

@@ -32,7 +32,7 @@ func (r *shapes) ofPiece(p *piece, name string) *shape {
 		return listShape(commonShape(items))
 	case standalone:
 		if p.prog.path != nil {
-			if s, ok := p.prog.env.shapeAt(*p.prog.path); ok {
+			if s, ok := p.prog.scope.shapeAt(*p.prog.path); ok {
 				return s
 			}
 		}

@@ -1,0 +1,108 @@
+package expr
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"weak"
+
+	"github.com/google/cel-go/cel"
+)
+
+// Scope is what remains of an environment in the programs that it has compiled: the declared names and
+// their types. CEL's own environment weighs many times as much, and is needed only to compile. It is
+// immutable and safe for concurrent use.
+type Scope struct {
+	// planner makes programs of checked expressions. Programs keep it, so it declares functions and no
+	// names, and all environments with the same functions share it.
+	planner *cel.Env
+	// conditional says that the functions of conditions are declared.
+	conditional bool
+	limits      Limits
+	shapes      *shapes
+	// vars are the shapes of the declared names.
+	vars map[string]*shape
+	// missingFieldHints are those of the declarations, by declared name and field.
+	missingFieldHints map[string]map[string]string
+	// made is the environment that parses and checks expressions, while an Env holds it.
+	made weak.Pointer[cel.Env]
+}
+
+// newEnv returns the environment of a scope.
+func newEnv(s *Scope, made, empty *cel.Env) *Env {
+	s.made = weak.Make(made)
+	return &Env{Scope: s, cel: made, empty: empty}
+}
+
+// emptyChecker returns a CEL environment with the types of the scope, and without names.
+func (s *Scope) emptyChecker(library *cel.Env) (*cel.Env, error) {
+	empty, err := library.Extend(
+		cel.CustomTypeProvider(provider{Provider: library.CELTypeProvider(), shapes: s.shapes}),
+		// The parser recurses several times for each bracket: limits.Depth applies first.
+		cel.ParserRecursionLimit(250+4*s.limits.Depth),
+		cel.ParserExpressionSizeLimit(s.limits.Length),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("the expression environment: %w", err)
+	}
+	return empty, nil
+}
+
+// variables declare the names of the scope, but for those that are declared already.
+func (s *Scope) variables(declared func(name string) bool) []cel.EnvOption {
+	var options []cel.EnvOption
+	for name, shape := range s.vars {
+		if !declared(name) {
+			options = append(options, cel.Variable(name, shape.celType()))
+		}
+	}
+	return options
+}
+
+// checker returns the CEL environment that parses and checks expressions of the scope. If the Env is gone,
+// it makes another one, which takes milliseconds.
+func (s *Scope) checker() (*cel.Env, error) {
+	if made := s.made.Value(); made != nil {
+		return made, nil
+	}
+	library, err := base()
+	if err != nil {
+		return nil, fmt.Errorf("the expression library: %w", err)
+	}
+	empty, err := s.emptyChecker(library)
+	if err != nil {
+		return nil, err
+	}
+	options := s.variables(func(string) bool { return false })
+	if s.conditional {
+		options = append(options, conditionOptions(conditionShapeOf(s.shapes))...)
+	}
+	return empty.Extend(options...)
+}
+
+// Names returns the declared names, sorted.
+func (s *Scope) Names() []string { return slices.Sorted(maps.Keys(s.vars)) }
+
+func (s *Scope) declares(name string) bool {
+	_, ok := s.vars[name]
+	return ok
+}
+
+// shapeAt returns the shape of the value at a path, and whether the path can exist.
+func (s *Scope) shapeAt(r Ref) (*shape, bool) {
+	at, ok := s.vars[r.Root]
+	for _, step := range r.Path {
+		if !ok {
+			return nil, false
+		}
+		switch {
+		case step.Each && at.kindOf() == ofMap:
+			at = at.elem
+		case step.Each || step.Name == "":
+			at, ok = at.item()
+		default:
+			at, ok = at.field(step.Name)
+		}
+	}
+	return at, ok
+}
