@@ -30,6 +30,11 @@ type CRDs struct {
 	log       logr.Logger
 	api       apiextensionsclient.CustomResourceDefinitionInterface
 
+	// schemas are those of the known definitions, and of former ones. Only set uses it.
+	schemas crd.SharedSchemas
+	// live is how many parts the schemas of the known definitions had when they were last counted.
+	live int
+
 	mu       sync.RWMutex
 	known    map[string]*apiextensionsv1.CustomResourceDefinition
 	revision uint64 // everything up to this revision was reported
@@ -121,6 +126,9 @@ func (c *CRDs) advanceRevision(revision string) {
 
 // set stores a definition, or removes it if current is nil, and reports the change.
 func (c *CRDs) set(name string, current *apiextensionsv1.CustomResourceDefinition) {
+	if current != nil {
+		c.share(current)
+	}
 	c.mu.Lock()
 	old := c.known[name]
 	if c.known == nil {
@@ -134,6 +142,28 @@ func (c *CRDs) set(name string, current *apiextensionsv1.CustomResourceDefinitio
 	if old != nil || current != nil {
 		c.changed(old, current)
 	}
+}
+
+// minSharedParts is how many parts of schemas are kept at least before those are dropped that no
+// definition uses any more.
+const minSharedParts = 1000
+
+// share lets a definition share its schemas with the known ones.
+func (c *CRDs) share(added *apiextensionsv1.CustomResourceDefinition) {
+	c.schemas.Share(added)
+	if c.schemas.Len() < max(2*c.live, minSharedParts) {
+		return
+	}
+	c.schemas = crd.SharedSchemas{}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for name, known := range c.known {
+		if name != added.Name { // it is replaced
+			c.schemas.Add(known)
+		}
+	}
+	c.schemas.Add(added)
+	c.live = c.schemas.Len()
 }
 
 // reflectorStore adapts CRDs to its reflector.
