@@ -5,13 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 )
 
 // lineReader returns one line of a stream with each Read, without its end. API servers write each
 // event of a watch as one line: JSON has no line ends within its values.
+//
+// It has a buffer only while it reads a line: most watches are idle nearly all of the time, and there are a few
+// for each kind.
 type lineReader struct {
 	io.Closer
+	stream io.Reader
+	// lines reads the stream; nil while nothing is buffered.
 	lines *bufio.Reader
+	// first is the first byte of what is read next, if there is one, and firstErr what came with it.
+	first    []byte
+	firstErr error
 	// left is what did not fit into the buffer of the former Read.
 	left []byte
 }
@@ -19,8 +28,10 @@ type lineReader struct {
 // readAhead is the size of the buffer for a stream. Most events are smaller.
 const readAhead = 8 << 10
 
+var buffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, readAhead) }}
+
 func newLineReader(r io.ReadCloser) io.ReadCloser {
-	return &lineReader{Closer: r, lines: bufio.NewReaderSize(r, readAhead)}
+	return &lineReader{Closer: r, stream: r}
 }
 
 // Read implements io.Reader as streaming.NewDecoder expects it of a frame reader: the error
@@ -44,6 +55,9 @@ func (r *lineReader) Read(into []byte) (int, error) {
 // next returns the next line that is not empty.
 func (r *lineReader) next() ([]byte, error) {
 	for {
+		if err := r.awaitData(); err != nil {
+			return nil, err
+		}
 		line, err := r.lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			long := append([]byte(nil), line...)
@@ -63,4 +77,48 @@ func (r *lineReader) next() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// awaitData returns once there is something to read. What was returned before is not valid any more.
+func (r *lineReader) awaitData() error {
+	if r.lines != nil && r.lines.Buffered() > 0 {
+		return nil
+	}
+	r.release()
+	var first [1]byte
+	for {
+		n, err := r.stream.Read(first[:])
+		if n == 0 && err == nil {
+			continue
+		}
+		if n == 0 {
+			return err
+		}
+		r.first, r.firstErr = first[:], err
+		r.lines, _ = buffers.Get().(*bufio.Reader)
+		r.lines.Reset((*begunStream)(r))
+		return nil
+	}
+}
+
+// release gives the buffer to other streams.
+func (r *lineReader) release() {
+	if r.lines == nil {
+		return
+	}
+	r.lines.Reset(nil)
+	buffers.Put(r.lines)
+	r.lines = nil
+}
+
+// begunStream is the stream of a lineReader with the byte that was read already.
+type begunStream lineReader
+
+// Read implements io.Reader.
+func (s *begunStream) Read(into []byte) (int, error) {
+	if len(s.first) == 0 || len(into) == 0 {
+		return s.stream.Read(into)
+	}
+	into[0], s.first = s.first[0], nil
+	return 1, s.firstErr
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -209,6 +211,74 @@ func TestEventsAreThoseOfTheDynamicClient(t *testing.T) {
 		})
 	}
 }
+
+// TestReadsAreIndependentOfTheirSizes reads events from streams that return some bytes at a time.
+func TestReadsAreIndependentOfTheirSizes(t *testing.T) {
+	long := strings.Repeat("y", 3*readAhead)
+	text := "{\"a\":1}\n\n" + long + "\n{\"b\":2}\n" + long + "\n{\"c\":3}"
+	want := []string{`{"a":1}`, long, `{"b":2}`, long, `{"c":3}`}
+	for name, stream := range map[string]io.Reader{
+		"at once": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)),
+		"with its end": iotest.DataErrReader(strings.NewReader(text)), "by halves": iotest.HalfReader(strings.NewReader(text)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := &lineReader{stream: stream}
+			var got []string
+			for {
+				line, err := reader.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(line))
+				if reader.lines != nil && reader.lines.Buffered() == 0 {
+					reader.release() // as it does before it waits
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAnIdleStreamHasNoBuffer waits for the second event of a stream.
+func TestAnIdleStreamHasNoBuffer(t *testing.T) {
+	out, in := io.Pipe()
+	waits := make(chan *bufio.Reader)
+	reader := &lineReader{}
+	reader.stream = readerFunc(func(into []byte) (int, error) {
+		if len(into) == 1 {
+			waits <- reader.lines
+		}
+		return out.Read(into)
+	})
+	go func() {
+		for {
+			if _, err := reader.next(); err != nil {
+				close(waits)
+				return
+			}
+		}
+	}()
+	for range 3 {
+		if <-waits != nil {
+			t.Error("a stream that waits has a buffer")
+		}
+		if _, err := io.WriteString(in, "{\"type\":\"ADDED\"}\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-waits
+	in.Close()
+	<-waits
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(into []byte) (int, error) { return f(into) }
 
 func clients(t *testing.T, url string) (ours, theirs dynamic.Interface) {
 	t.Helper()
