@@ -33,7 +33,8 @@ const (
 	recompilationBudget = 5
 )
 
-// unitDefinition is a definition of five resources, of which one is of the kind Leaf.
+// unitDefinition is a definition of five resources, of which one is of the kind Leaf. The kind has a field that no other
+// kind has, so that no two schemas are equal as a whole.
 const unitDefinition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -43,7 +44,7 @@ spec:
     apiVersion: v1alpha1
     kind: %[1]s
     group: bench.espalier.dev
-    spec: {text: string, size: 'string | default="small"'}
+    spec: {text: string, size: 'string | default="small"', of%[1]s: 'integer | minimum=1'}
     status: {text: "${d.data.text}", value: "${leaf.status.?value.orValue('')}"}
   resources:
     - id: a
