@@ -164,7 +164,7 @@ func resolveKinds(c *compilation) {
 		}
 		d.Namespaced, d.Nested, d.nameRule = d.kind.Namespaced, d.kind.ServedByDefinition, d.kind.NameRule
 		if typed[d.Kind] == nil && d.kind.Schema != nil {
-			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
+			typed[d.Kind] = specschema.SharedWithObjectMeta(d.kind.Schema)
 		}
 		d.typed = typed[d.Kind]
 		if !d.KindKnown && !missing[d.Kind] {

@@ -36,6 +36,8 @@ type Kinds struct {
 
 	mu   sync.RWMutex
 	crds map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	// crdSchemas are the schemas of kinds in crds, as far as they were looked up.
+	crdSchemas map[schema.GroupVersionKind]crdSchema
 	// observedRevision is how far the watch of CustomResourceDefinitions has come: a
 	// definition up to this revision that is not in crds is gone.
 	observedRevision uint64
@@ -62,14 +64,15 @@ type absentKind struct {
 // NewKinds returns an empty Kinds.
 func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 	return &Kinds{
-		discovery: d,
-		schemas:   &resolver.ClientDiscoveryResolver{Discovery: d},
-		now:       time.Now,
-		crds:      map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
-		defined:   map[schema.GroupKind]bool{},
-		builtin:   map[schema.GroupVersionKind]Resource{},
-		openAPI:   map[schema.GroupVersionKind]*spec.Schema{},
-		missing:   map[schema.GroupVersionKind]absentKind{},
+		discovery:  d,
+		schemas:    &resolver.ClientDiscoveryResolver{Discovery: d},
+		now:        time.Now,
+		crds:       map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
+		crdSchemas: map[schema.GroupVersionKind]crdSchema{},
+		defined:    map[schema.GroupKind]bool{},
+		builtin:    map[schema.GroupVersionKind]Resource{},
+		openAPI:    map[schema.GroupVersionKind]*spec.Schema{},
+		missing:    map[schema.GroupVersionKind]absentKind{},
 	}
 }
 
@@ -190,6 +193,7 @@ func (k *Kinds) ForgetCRD(c *apiextensionsv1.CustomResourceDefinition) (served b
 		return false
 	}
 	delete(k.crds, gk)
+	maps.DeleteFunc(k.crdSchemas, func(gvk schema.GroupVersionKind, _ crdSchema) bool { return gvk.GroupKind() == gk })
 	return true
 }
 

@@ -120,6 +120,15 @@ func TestLookup(t *testing.T) {
 	if !after.ServedByDefinition || after.Revision == before.Revision {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
+	if again, _, _ := kinds.Lookup(t.Context(), gizmo); again.Schema != after.Schema {
+		t.Error("each lookup returns a schema of its own")
+	}
+	kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Spec.Versions[1].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Title: "changed"}}
+	}))
+	if changed, _, _ := kinds.Lookup(t.Context(), gizmo); changed.Schema == nil || changed.Schema.Title != "changed" {
+		t.Errorf("after a change of the schema: got %+v", changed)
+	}
 	other := gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Name = "others.example.com" })
 	if kinds.ForgetCRD(other) {
 		t.Error("the deletion of another CustomResourceDefinition is reported as that of the kind")

@@ -35,12 +35,44 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 	if c, ok := k.CRD(gvk.GroupKind()); ok {
 		kind.ServedByDefinition = isServedByDefinition(c)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
-		kind.Schema, kind.NameRule = crd.SchemaOf(c, gvk.Version), object.Subdomain
+		kind.Schema, kind.NameRule = k.crdSchema(gvk, c), object.Subdomain
 		return kind, true, nil
 	}
 	kind.NameRule = object.BuiltInNameRule(gvk.GroupKind())
 	kind.Schema, err = k.serverSchema(ctx, gvk)
 	return kind, err == nil, err
+}
+
+// crdSchema is the schema of a CustomResourceDefinition, converted.
+type crdSchema struct {
+	of        *apiextensionsv1.JSONSchemaProps
+	converted *spec.Schema
+}
+
+// crdSchema returns the schema of a kind with a CustomResourceDefinition: the same one to all who
+// look it up, since each compiled definition keeps those of its kinds. It is converted again only when the
+// schema has changed: CRDs shares equal ones.
+func (k *Kinds) crdSchema(gvk schema.GroupVersionKind, c *apiextensionsv1.CustomResourceDefinition) *spec.Schema {
+	original := crd.OriginalSchemaOf(c, gvk.Version)
+	if original == nil {
+		return nil
+	}
+	k.mu.RLock()
+	known := k.crdSchemas[gvk]
+	k.mu.RUnlock()
+	if known.of == original {
+		return known.converted
+	}
+	made := crdSchema{original, crd.OpenAPI(original)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known = k.crdSchemas[gvk]; known.of == original {
+		return known.converted
+	}
+	if k.crds[gvk.GroupKind()] == c {
+		k.crdSchemas[gvk] = made
+	}
+	return made.converted
 }
 
 // isBuiltIn says whether a group version is built into the API server.

@@ -2,7 +2,9 @@ package schema_test
 
 import (
 	"reflect"
+	"runtime"
 	"testing"
+	"weak"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -22,3 +24,25 @@ func TestSchemasShareThatOfMetadata(t *testing.T) {
 }
 
 func address(fields map[string]spec.Schema) uintptr { return reflect.ValueOf(fields).Pointer() }
+
+// TestSchemasWithObjectMetaAreShared asks twice for the schema of a kind, and forgets it.
+func TestSchemasWithObjectMetaAreShared(t *testing.T) {
+	kind := &spec.Schema{SchemaProps: spec.SchemaProps{Properties: map[string]spec.Schema{"spec": {}}}}
+	first := schema.SharedWithObjectMeta(kind)
+	if schema.SharedWithObjectMeta(kind) != first || schema.SharedWithObjectMeta(&spec.Schema{}) == first {
+		t.Error("the same schema has two results, or another the same")
+	}
+	if !reflect.DeepEqual(schema.WithObjectMeta(kind), first) {
+		t.Errorf("got %v", first)
+	}
+	result := weak.Make(first)
+	runtime.KeepAlive(first)
+	first = nil
+	for result.Value() != nil {
+		runtime.GC()
+	}
+	if again := schema.SharedWithObjectMeta(kind); again == nil || len(again.Properties) != 4 {
+		t.Errorf("after it was forgotten: %v", again)
+	}
+	runtime.KeepAlive(kind)
+}

@@ -17,9 +17,14 @@ func Serves(c *apiextensionsv1.CustomResourceDefinition, version string) bool {
 // SchemaOf returns the schema of a version in the form that a compiler reads; nil if the
 // version has none.
 func SchemaOf(c *apiextensionsv1.CustomResourceDefinition, version string) *spec.Schema {
+	return OpenAPI(OriginalSchemaOf(c, version))
+}
+
+// OriginalSchemaOf returns the schema of a version; nil if the version has none.
+func OriginalSchemaOf(c *apiextensionsv1.CustomResourceDefinition, version string) *apiextensionsv1.JSONSchemaProps {
 	for _, v := range c.Spec.Versions {
-		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
-			return OpenAPI(v.Schema.OpenAPIV3Schema)
+		if v.Name == version && v.Schema != nil {
+			return v.Schema.OpenAPIV3Schema
 		}
 	}
 	return nil
