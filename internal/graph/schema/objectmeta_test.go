@@ -25,9 +25,20 @@ func TestSchemasShareThatOfMetadata(t *testing.T) {
 
 func address(fields map[string]spec.Schema) uintptr { return reflect.ValueOf(fields).Pointer() }
 
-// TestSchemasWithObjectMetaAreShared asks twice for the schema of a kind, and forgets it.
+// TestSchemasWithObjectMetaAreShared requests the schema of a kind twice, and again when it is garbage.
 func TestSchemasWithObjectMetaAreShared(t *testing.T) {
 	kind := &spec.Schema{SchemaProps: spec.SchemaProps{Properties: map[string]spec.Schema{"spec": {}}}}
+	forgotten := requestTwice(t, kind)
+	for forgotten.Value() != nil {
+		runtime.GC()
+	}
+	if again := schema.SharedWithObjectMeta(kind); again == nil || len(again.Properties) != 4 {
+		t.Errorf("after it was forgotten: %v", again)
+	}
+}
+
+func requestTwice(t *testing.T, kind *spec.Schema) weak.Pointer[spec.Schema] {
+	t.Helper()
 	first := schema.SharedWithObjectMeta(kind)
 	if schema.SharedWithObjectMeta(kind) != first || schema.SharedWithObjectMeta(&spec.Schema{}) == first {
 		t.Error("the same schema has two results, or another the same")
@@ -35,14 +46,5 @@ func TestSchemasWithObjectMetaAreShared(t *testing.T) {
 	if !reflect.DeepEqual(schema.WithObjectMeta(kind), first) {
 		t.Errorf("got %v", first)
 	}
-	result := weak.Make(first)
-	runtime.KeepAlive(first)
-	first = nil
-	for result.Value() != nil {
-		runtime.GC()
-	}
-	if again := schema.SharedWithObjectMeta(kind); again == nil || len(again.Properties) != 4 {
-		t.Errorf("after it was forgotten: %v", again)
-	}
-	runtime.KeepAlive(kind)
+	return weak.Make(first)
 }
