@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -58,7 +59,14 @@ func (e *Engine) reconcile(t work) {
 	if !c.isStopping() {
 		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
 	}
-	t.AddRateLimited(out.RequeueAfter)
+	t.AddRateLimited(max(out.RequeueAfter, suggestedDelay(out.Err)))
+}
+
+// suggestedDelay is after how long the API server wants a request to be repeated that it refused while it was busy. The
+// client has repeated it a few times by then.
+func suggestedDelay(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return time.Duration(seconds) * time.Second
 }
 
 // isStopping says whether the controller or the whole engine is being stopped. Failures do
