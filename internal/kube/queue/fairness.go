@@ -21,8 +21,20 @@ func reservedWorkers(workers int) int {
 	return max(1, workers/4)
 }
 
-// mayRun says whether a kind may use another worker, given that one is free.
-func (q *workQueue) mayRun(k *kindQueue) bool { return k.active == 0 || q.free > q.reserved }
+// reservedForNamespaces is how many more workers are kept for namespaces of which the kind has no reconcile in flight.
+// Otherwise an object would wait until one of another namespace is reconciled, which takes as long as the API server is
+// busy with that namespace. An eighth is enough for a few users at a time.
+func reservedForNamespaces(workers int) int { return workers / 8 }
+
+// mayRun says whether a kind may use another worker for a key of the priority, given that one is free.
+func (q *workQueue) mayRun(k *kindQueue, priority watch.Priority) bool {
+	return q.mayRunAny(k) || q.free > q.reserved && k.waiting[priority].firstIdle(k.inFlight) != nil
+}
+
+// mayRunAny says whether a kind may use another worker for keys of all namespaces, given that one is free.
+func (q *workQueue) mayRunAny(k *kindQueue) bool {
+	return k.active == 0 || q.free > q.reserved+q.reservedForNamespaces
+}
 
 // selectNext returns the kind whose key is next, and its priority; nil if nothing may run
 // now.
@@ -46,11 +58,11 @@ func (q *workQueue) selectNext() (k *kindQueue, priority watch.Priority) {
 	return k, priority
 }
 
-// firstRunnable is the kind whose round it is in a priority, and whether any kind waits in it. Kinds at their bound are skipped and keep their place. They
-// have reconciles in flight, so there are never more of them than workers.
+// firstRunnable is the kind whose round it is in a priority, and whether any kind waits in it. Kinds at their bound are
+// skipped and keep their place. They have reconciles in flight, so there are never more of them than workers.
 func (q *workQueue) firstRunnable(priority watch.Priority) (first *kindQueue, waiting bool) {
 	for k := range q.rounds[priority].all() {
-		if q.mayRun(k) {
+		if q.mayRun(k, priority) {
 			return k, true
 		}
 		waiting = true
@@ -58,15 +70,23 @@ func (q *workQueue) firstRunnable(priority watch.Priority) (first *kindQueue, wa
 	return nil, waiting
 }
 
-// pop removes a waiting key of the kind, of the priority or of a starved one, and gives it to a worker.
+// pop removes a waiting key of the kind, of the priority or of a starved one, and gives it to a worker. If only namespaces
+// without a reconcile in flight may use one, it is the first key of such a namespace.
 func (k *kindQueue) pop(priority watch.Priority) work {
 	k.rounds[priority].unlink()
 	k.parent.rounds[priority].pushBack(&k.rounds[priority])
-	priority = k.starvedOr(priority)
-	it := k.waiting[priority].pop()
+	var it *item
+	if k.parent.mayRunAny(k) {
+		priority = k.starvedOr(priority)
+		it = k.waiting[priority].pop()
+	} else {
+		it = k.waiting[priority].popFrom(k.waiting[priority].firstIdle(k.inFlight))
+	}
 	k.removed(priority)
 	it.requested, it.active = false, true
 	k.active++
+	k.inFlight[it.namespace]++
+	it.countedAs = it.namespace
 	k.parent.popped++
 	k.parent.free--
 	k.skipped[priority] = 0

@@ -140,7 +140,7 @@ func (f *flood) check(t fataler, s *stream) {
 func (f *flood) checkIdle(t fataler) {
 	idle := f.workers - len(f.active)
 	for _, s := range f.kinds {
-		if idle > reservedWorkers(f.workers) || idle > 0 && s.active == 0 {
+		if idle > reservedWorkers(f.workers)+reservedForNamespaces(f.workers) || idle > 0 && s.active == 0 {
 			t.Fatalf("%d workers are idle, and a kind with %d reconciles in flight waits", idle, s.active)
 		}
 	}

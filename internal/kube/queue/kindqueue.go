@@ -23,7 +23,9 @@ type kindQueue struct {
 	skipped [priorities]int
 	// depth, active and failing count the items that wait, that are being reconciled, and whose last reconcile failed.
 	depth, active, failing int
-	closed                 bool
+	// inFlight counts the items that are being reconciled by their namespace.
+	inFlight map[string]int
+	closed   bool
 	// drained is closed once the queue is closed and no reconcile of it is in flight.
 	drained chan struct{}
 }
@@ -33,6 +35,8 @@ type item struct {
 	key object.Key
 	// namespace is the namespace with which the key takes turns.
 	namespace string
+	// countedAs is the namespace of the reconcile in flight; another request may come with another one.
+	countedAs string
 	// requested says that the key was requested, and request how: it waits in the queue, or for the end of its
 	// reconcile.
 	requested, active bool
@@ -60,7 +64,7 @@ func (a request) merge(other request) request {
 
 // open adds a queue for a controller.
 func (q *workQueue) open(of *Controller) *kindQueue {
-	k := &kindQueue{parent: q, controller: of, items: map[object.Key]*item{}, drained: make(chan struct{})}
+	k := &kindQueue{parent: q, controller: of, items: map[object.Key]*item{}, inFlight: map[string]int{}, drained: make(chan struct{})}
 	for priority := range k.rounds {
 		k.rounds[priority].value = k
 	}

@@ -35,13 +35,26 @@ func (n *namespaces) push(it *item) {
 }
 
 // pop removes the first item of the namespace that has its turn. There must be one.
-func (n *namespaces) pop() *item {
-	ns := n.rounds.front()
+func (n *namespaces) pop() *item { return n.popFrom(n.rounds.front()) }
+
+// popFrom removes the first item of a namespace, which has its next turn after all others.
+func (n *namespaces) popFrom(ns *namespace) *item {
 	it := ns.items.front()
 	ns.round.unlink()
 	n.rounds.pushBack(&ns.round)
 	n.remove(it)
 	return it
+}
+
+// firstIdle is the first namespace with its turn that has no reconcile in flight; nil if there is none. Those that are skipped
+// have one, so there are never more of them than workers.
+func (n *namespaces) firstIdle(inFlight map[string]int) *namespace {
+	for ns := range n.rounds.all() {
+		if inFlight[ns.items.front().namespace] == 0 {
+			return ns
+		}
+	}
+	return nil
 }
 
 // remove removes a waiting item.

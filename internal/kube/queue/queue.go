@@ -15,8 +15,9 @@ const priorities = watch.Urgent + 1
 // concurrent use.
 type workQueue struct {
 	mu sync.Mutex
-	// available is signalled for each key that begins to wait. The end of a reconcile needs no signal: it allows at most
-	// one more, and the worker that ended it is the next to ask.
+	// available is signalled for each key that begins to wait. The end of a reconcile allows one more, for
+	// which the worker that ended it is the next to ask, and is signalled if it is the last of its namespace, which allows
+	// another.
 	available *sync.Cond
 	kinds     map[*kindQueue]struct{}
 	// rounds are, for each priority, the kinds that have keys waiting in it, in the order of their rounds.
@@ -26,7 +27,9 @@ type workQueue struct {
 	// free is how many workers are idle, and reserved how many of them are kept for kinds without a reconcile in
 	// flight.
 	free, reserved int
-	closed         bool
+	// reservedForNamespaces is how many more are kept for namespaces of which the kind has no reconcile in flight.
+	reservedForNamespaces int
+	closed                bool
 }
 
 // work is a key that a worker got.
@@ -40,7 +43,7 @@ type work struct {
 func (w work) key() object.Key { return w.item.key }
 
 func newWorkQueue(workers int) *workQueue {
-	q := &workQueue{kinds: map[*kindQueue]struct{}{}, free: workers, reserved: reservedWorkers(workers)}
+	q := &workQueue{kinds: map[*kindQueue]struct{}{}, free: workers, reserved: reservedWorkers(workers), reservedForNamespaces: reservedForNamespaces(workers)}
 	q.available = sync.NewCond(&q.mu)
 	return q
 }
@@ -66,6 +69,10 @@ func (w work) Done() {
 	defer k.parent.mu.Unlock()
 	k.parent.free++
 	k.active--
+	if k.inFlight[it.countedAs]--; k.inFlight[it.countedAs] == 0 {
+		delete(k.inFlight, it.countedAs)
+		k.parent.available.Signal() // a key of the namespace may take a reserved worker, beside the one that this worker takes
+	}
 	it.active = false
 	if it.requested {
 		k.push(it)

@@ -57,7 +57,7 @@ func TestQueueKeepsItsPromises(t *testing.T) {
 		workers := rapid.IntRange(1, 9).Draw(t, "workers")
 		m := &model{q: newWorkQueue(workers), free: workers}
 		if workers > 1 {
-			m.reserve = max(1, workers/4)
+			m.reserve = max(1, workers/4) + workers/8 // all keys are of one namespace
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"open": m.open, "add": m.add, "get": m.get, "get once more": m.get, "done": m.done, "close": m.close, "": m.check,
