@@ -147,7 +147,7 @@ func parse(text string) (out []*unstructured.Unstructured, err error) {
 // order is the order in which kinds are created; others come last. What limits users comes before
 // what grants permissions, and permissions before the programs that need them.
 var order = []string{
-	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "NetworkPolicy", "PodDisruptionBudget",
+	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityLevelConfiguration", "FlowSchema", "NetworkPolicy", "PodDisruptionBudget",
 	"ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "Issuer", "Certificate", "Deployment",
 }
 
