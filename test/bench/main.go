@@ -217,6 +217,7 @@ var scenarios = []scenario{
 	{"composite", measureComposite},
 	{"nest", measureNest},
 	{"restart", measureRestart},
+	{"fairness", measureFairness},
 	{"forbidden", measureForbidden},
 }
 
