@@ -91,6 +91,7 @@ func documented(t *testing.T) map[string][]string {
 		name := quoted.FindStringSubmatch(cells[1])[1]
 		suffixes := map[bool][]string{false: {""}, true: {"_bucket", "_count", "_sum"}}[strings.TrimSpace(cells[2]) == "histogram"]
 		for _, suffix := range suffixes {
+			out[name+suffix] = nil // it may have no labels
 			for _, label := range quoted.FindAllStringSubmatch(cells[3], -1) {
 				out[name+suffix] = append(out[name+suffix], label[1])
 			}
