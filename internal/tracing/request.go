@@ -3,12 +3,13 @@ package tracing
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/espalier-dev/espalier/internal/object/apirequest"
 )
 
 // Transport returns a transport that makes a span of each request of a reconcile, and passes the trace on to the API
@@ -31,15 +32,15 @@ func (p transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if running == nil {
 		return p.next.RoundTrip(r)
 	}
-	what := parse(r)
+	what := request{apirequest.Parse(r.Method, r.URL)}
 	ctx, span := p.tracer.tracer.Start(r.Context(), what.title(), trace.WithSpanKind(trace.SpanKindClient))
 	defer span.End()
 	if span.IsRecording() {
 		span.SetAttributes(what.attributes(hasSecretName(ctx))...)
 	}
 	var w *write
-	if what.writes() {
-		w = p.tracer.begin(running, what.target, what.resource, span.SpanContext())
+	if what.Writes() {
+		w = p.tracer.begin(running, target{what.Group, what.Namespace, what.Name}, what.Resource, span.SpanContext())
 	}
 	r = r.Clone(ctx)
 	w3c.Inject(ctx, propagation.HeaderCarrier(r.Header))
@@ -82,90 +83,27 @@ func Headers(ctx context.Context) []string {
 	return out
 }
 
-// request is what a request's URL tells.
-type request struct {
-	target
-	verb, resource, subresource string
-	dryRun                      bool
-}
-
-// parse reads the URL of a request: /api/VERSION/… or /apis/GROUP/VERSION/…, then namespaces/NAMESPACE/ if the resource
-// is namespaced, RESOURCE, NAME and SUBRESOURCE.
-func parse(r *http.Request) request {
-	out := request{verb: strings.ToLower(r.Method), dryRun: r.URL.Query().Has("dryRun")}
-	parts := resourcePath(r.URL.Path, &out.group)
-	if len(parts) == 0 {
-		return out
-	}
-	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
-		out.namespace, parts = parts[1], parts[2:]
-	}
-	at := func(i int) string {
-		if i < len(parts) {
-			return parts[i]
-		}
-		return ""
-	}
-	out.resource, out.name, out.subresource = at(0), at(1), at(2)
-	out.verb = verbOf(r, out.name != "")
-	return out
-}
-
-// resourcePath returns the path without the group and version; nil if it is not that of a resource. A server may serve
-// the API below a path of its own.
-func resourcePath(path string, group *string) []string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	for i, part := range parts {
-		switch {
-		case part == "api" && len(parts) > i+2:
-			return parts[i+2:]
-		case part == "apis" && len(parts) > i+3:
-			*group = parts[i+1]
-			return parts[i+3:]
-		}
-	}
-	return nil
-}
-
-func verbOf(r *http.Request, named bool) string {
-	switch {
-	case r.Method == http.MethodGet && r.URL.Query().Get("watch") == "true":
-		return "watch"
-	case r.Method == http.MethodGet && !named:
-		return "list"
-	case r.Method == http.MethodDelete && !named:
-		return "deletecollection"
-	case r.Method == http.MethodPost:
-		return "create"
-	case r.Method == http.MethodPut:
-		return "update"
-	}
-	return strings.ToLower(r.Method)
-}
-
-// writes says whether the request may change one object whose name it has.
-func (r request) writes() bool {
-	return r.name != "" && !r.dryRun && (r.verb == "update" || r.verb == "patch" || r.verb == "delete")
-}
+// request is a request that a span is made of.
+type request struct{ apirequest.Request }
 
 // title is the name of the span: it has no names of objects, so that there are few.
 func (r request) title() string {
-	if r.resource == "" {
-		return r.verb
+	if r.Resource == "" {
+		return r.Verb
 	}
-	if r.subresource != "" {
-		return r.verb + " " + r.resource + "/" + r.subresource
+	if r.Subresource != "" {
+		return r.Verb + " " + r.Resource + "/" + r.Subresource
 	}
-	return r.verb + " " + r.resource
+	return r.Verb + " " + r.Resource
 }
 
 func (r request) attributes(nameIsSecret bool) []attribute.KeyValue {
-	name := r.name
+	name := r.Name
 	if nameIsSecret {
 		name = ""
 	}
-	out := present(KeyVerb, r.verb, KeyGroup, r.group, KeyResource, r.resource, KeySubresource, r.subresource, KeyNamespace, r.namespace, KeyName, name)
-	if r.dryRun {
+	out := present(KeyVerb, r.Verb, KeyGroup, r.Group, KeyResource, r.Resource, KeySubresource, r.Subresource, KeyNamespace, r.Namespace, KeyName, name)
+	if r.DryRun {
 		out = append(out, attribute.Bool(KeyDryRun, true))
 	}
 	return out
