@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +26,7 @@ func measureNest(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer n.seen.stop()
-	for _, measure := range []func(context.Context) error{n.warmUp, n.measureLateValue, n.measureChange, n.measureDeletion} {
+	for _, measure := range []func(context.Context) error{n.warmUp, n.measureLateValue, n.measureChange, n.measureChangeBeside, n.measureDeletion} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -94,6 +96,53 @@ func (n nest) measureChange(ctx context.Context) error {
 			Detail: fmt.Sprintf("%.1f requests per change", float64(r.of(work))/changes)},
 		row{Work: "3 nested instances: from a changed value until the outermost status has it, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 50,
 			Detail: fmt.Sprintf("of %d changes, at most %.0f ms", changes, milliseconds(quantile(took, 1)))})
+	return nil
+}
+
+// measureChangeBeside is measureChange while instances of another kind are created, all at once, again and again.
+func (n nest) measureChangeBeside(ctx context.Context) (err error) {
+	f, err := n.flats(ctx, "Flat", "flats")
+	if err != nil {
+		return err
+	}
+	defer f.seen.stop()
+	prefix := func(round int) string { return fmt.Sprintf("beside-%d", round) }
+	if _, err := f.create(ctx, prefix(0), n.workers); err != nil { // so that the kind is watched
+		return err
+	}
+	var took []time.Duration
+	created := 0 // rounds
+	var measured atomic.Bool
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		for ; created == 0 || !measured.Load(); created++ {
+			if _, err := f.create(running, prefix(created+1), n.instances); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	g.Go(func() (err error) {
+		defer measured.Store(true)
+		took, err = n.measurePropagation(running, numberedName("nest", 0))
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	work := fmt.Sprintf("3 nested instances, while %d others are created: from a changed value until the outermost status has it, ", n.instances)
+	n.add(
+		row{Work: work + "p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 10,
+			Detail: fmt.Sprintf("of %d changes, during %d rounds of creations", len(took), created)},
+		row{Work: work + "p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: 30, Detail: fmt.Sprintf("at most %.0f ms", milliseconds(quantile(took, 1)))})
+	if _, err := f.delete(ctx, prefix(0), n.workers); err != nil {
+		return err
+	}
+	for round := range created {
+		if _, err := f.delete(ctx, prefix(round+1), n.instances); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
