@@ -159,7 +159,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		return nil, err
 	}
 	base := controllers.Base()
-	collectors := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector()}
+	collectors := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector(), base.Requests}
 	if replicas != nil {
 		collectors = append(collectors, replicas)
 	}

@@ -25,7 +25,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Functions.Close()
-	collectors := append(c.Collectors(), c.WatchCollector(), c.Engine.Collector())
+	collectors := append(c.Collectors(), c.WatchCollector(), c.Engine.Collector(), c.Requests)
 	collectors = append(collectors, telemetry.NewMetrics().Collectors()...)
 	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
 	collectors = append(collectors, telemetry.NewWebhooks().Collectors()...)

@@ -35,8 +35,8 @@ type Config struct {
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
-	// Context returns the context of a reconcile of a kind; optional.
-	Context func(context.Context, schema.GroupVersionKind) context.Context
+	// Context returns the context of a reconcile of a kind for an object that takes turns with those of a namespace; optional.
+	Context func(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context
 	// Tracer makes spans of reconciles; nil for none.
 	Tracer *tracing.Tracer
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects

@@ -40,7 +40,7 @@ func (e *Engine) reconcile(t work) {
 	log := span.Logger(e.Log.WithValues(tracing.KeyKind, key.Kind, tracing.KeyNamespace, key.Namespace, tracing.KeyName, key.Name))
 	ctx = logr.NewContext(ctx, log)
 	if e.Context != nil {
-		ctx = e.Context(ctx, c.Kind)
+		ctx = e.Context(ctx, c.Kind, t.item.countedAs)
 	}
 	out := c.run(ctx, key)
 	span.End(out)

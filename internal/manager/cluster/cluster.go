@@ -23,6 +23,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/kube/inflight"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/wire"
@@ -84,6 +85,8 @@ type Cluster struct {
 	Quota *watch.Quota
 	// Gate suspends controllers while there is a Hold.
 	Gate *hold.Gate
+	// Requests limits the requests in flight of reconciles.
+	Requests *inflight.Limiter
 	// Profiler measures what each kind costs.
 	Profiler *telemetry.Profiler
 	// Keys are the signing keys of the installation, once controllers start.
@@ -98,7 +101,9 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	o.Config = fence.Wrap(kube.PlainWatches(kube.RetryInitializing(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer))))
+	k := &Cluster{started: make(chan struct{}), Requests: inflight.New()}
+	sent := fence.Wrap(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
+	o.Config = kube.PlainWatches(kube.RetryInitializing(k.Requests.Wrap(sent)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
 	}
@@ -108,7 +113,6 @@ func New(o Options) (*Cluster, error) {
 	if o.GroupDependents == nil {
 		o.GroupDependents = func(string) []object.Key { return nil }
 	}
-	k := &Cluster{started: make(chan struct{})}
 	k.permissions = newPermissionReviewer(k)
 	config := k.permissions.watchForbidden(o.Config, "")
 	httpClient, err := rest.HTTPClientFor(config)
@@ -135,7 +139,7 @@ func New(o Options) (*Cluster, error) {
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
 	work := queue.Config{
-		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.Profiler.Context,
+		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.reconcileContext,
 	}
 	if o.Replicas != nil {
 		owners := ownership{k, o.Replicas}
@@ -144,6 +148,11 @@ func New(o Options) (*Cluster, error) {
 	}
 	k.Engine = queue.New(work)
 	return k, nil
+}
+
+// reconcileContext is the context of the reconciles of a kind and namespace.
+func (k *Cluster) reconcileContext(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context {
+	return inflight.With(k.Profiler.Context(ctx, kind), inflight.Flow{Kind: kind.GroupKind(), Namespace: namespace})
 }
 
 // observe is called after each reconcile.

@@ -1,0 +1,248 @@
+package inflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// server answers requests by sharing its cores among them. Each takes two milliseconds of a core, more or less.
+type server struct {
+	cores    int
+	inFlight atomic.Int64
+	others   int // requests of other clients that are in flight all the time
+	served   atomic.Int64
+
+	mu     sync.Mutex
+	random *rand.Rand
+}
+
+func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
+	n := s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	s.mu.Lock()
+	took := 1.5 + s.random.Float64()
+	s.mu.Unlock()
+	share := max(1, (float64(n)+float64(s.others))/float64(s.cores))
+	select {
+	case <-time.After(time.Duration(took * share * float64(time.Millisecond))):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	s.served.Add(1)
+	return &http.Response{StatusCode: http.StatusOK}, nil
+}
+
+func newServer(cores int) *server {
+	return &server{cores: cores, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // a test that repeats
+}
+
+// flood sends requests of a flow by a number of clients, one after the other each.
+func flood(ctx context.Context, through http.RoundTripper, clients int, flow Flow) {
+	for range clients {
+		go func() {
+			for ctx.Err() == nil {
+				_ = send(ctx, through, flow, "configmaps")
+			}
+		}()
+	}
+}
+
+func send(ctx context.Context, through http.RoundTripper, flow Flow, resource string) error {
+	r, err := http.NewRequestWithContext(With(ctx, flow), http.MethodPatch, "https://server/api/v1/namespaces/a/"+resource+"/b", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := through.RoundTrip(r)
+	if err == nil && answer.Body != nil {
+		_ = answer.Body.Close()
+	}
+	return err
+}
+
+// pass lets time pass in a bubble, until nothing happens any more.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func TestTheLimitFollowsTheSizeOfTheServer(t *testing.T) {
+	for _, cores := range []int{1, 2, 8, 32} {
+		t.Run(fmt.Sprint(cores), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				s, l := newServer(cores), New()
+				flood(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
+				pass(10 * time.Second)
+				s.served.Store(0)
+				pass(20 * time.Second)
+				limit, busy := int(l.limit.value), float64(s.served.Load())*0.002/20/float64(cores)
+				t.Logf("%d requests may be in flight on %d cores, which are busy for %.0f %% of the time", limit, cores, 100*busy)
+				if limit < cores || limit > 2*cores+6 {
+					t.Errorf("%d requests may be in flight on %d cores", limit, cores)
+				}
+				if busy < 0.9 {
+					t.Errorf("the server is busy for %.0f %% of the time, although there is always something to do", 100*busy)
+				}
+				stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestAFlowGetsItsRequestsThroughBesideAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s, l := newServer(2), New()
+		flood(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
+		pass(20 * time.Second)
+		began := time.Now()
+		for range 100 {
+			if err := send(ctx, transport{l, s}, Flow{Namespace: "few"}, "configmaps"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began) / 100; took > 12*time.Millisecond { // 128 in flight take 128 ms each
+			t.Errorf("a request took %v beside those of another flow", took)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+func TestOtherClientsDoNotStarveTheControllers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		s, l := newServer(2), New()
+		s.others = 200
+		flood(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
+		pass(2 * time.Minute)
+		if l.limit.value < initialLimit { // their own requests make nothing slower
+			t.Errorf("%.0f requests may be in flight", l.limit.value)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// hanging answers requests for one resource when their contexts end.
+type hanging struct{ next http.RoundTripper }
+
+func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "hanging") {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return h.next.RoundTrip(r)
+}
+
+func TestRequestsThatHangDoNotKeepTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l := New()
+		through := transport{l, hanging{newServer(2)}}
+		for range 1000 {
+			go func() { _ = send(ctx, through, Flow{Namespace: "many"}, "hanging") }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := send(ctx, through, Flow{Namespace: "few"}, "configmaps"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*minHolding {
+			t.Errorf("the request took %v", took)
+		}
+		stop()
+		synctest.Wait()
+		if l.turns.used != 0 || l.turns.waiting() != 0 || len(l.turns.flows) != 0 {
+			t.Errorf("after all requests %d places are in use and %d requests wait, of %d flows", l.turns.used, l.turns.waiting(), len(l.turns.flows))
+		}
+	})
+}
+
+func TestARequestStopsWaitingWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l := New()
+		through := transport{l, hanging{newServer(2)}}
+		for range initialLimit {
+			go func() { _ = send(ctx, through, Flow{Namespace: "many"}, "hanging") }()
+		}
+		synctest.Wait()
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		if err := send(short, through, Flow{Namespace: "few"}, "configmaps"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+		if n := l.turns.waiting(); n != 0 {
+			t.Errorf("%d requests still wait", n)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+func TestOtherRequestsAreNotLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := newServer(2), New()
+		for range 100 {
+			go func() {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods?watch=true", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				answer, err := transport{l, s}.RoundTrip(r)
+				if err != nil {
+					t.Error(err)
+				} else if answer.Body != nil {
+					_ = answer.Body.Close()
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := s.inFlight.Load(); n != 100 {
+			t.Errorf("%d of 100 requests are in flight", n)
+		}
+		pass(time.Second)
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l := New()
+		for range initialLimit + 3 {
+			go func() { _ = send(ctx, transport{l, hanging{newServer(2)}}, Flow{Namespace: "many"}, "hanging") }()
+		}
+		synctest.Wait()
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(l)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+		}
+		want := map[string]float64{"espalier_requests_limit": initialLimit, "espalier_requests_in_flight": initialLimit, "espalier_requests_waiting": 3}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("other metrics (-want +got):\n%s", diff)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
