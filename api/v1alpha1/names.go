@@ -75,6 +75,9 @@ const (
 	InstanceNameAnnotation = "espalier.dev/instance-name"
 	// InstanceGroupAnnotation is the group of the instance's kind, if it is too long for a label.
 	InstanceGroupAnnotation = "espalier.dev/instance-group"
+	// StringDataAnnotation is "true" on a Secret whose data were all given as stringData. Another
+	// engine that gets the Secret back applies, and owns, stringData.
+	StringDataAnnotation = "espalier.dev/string-data"
 	// SignatureAnnotation proves that the child was applied for its instance and node: without
 	// the installation's signing key nobody can compute it.
 	SignatureAnnotation = "espalier.dev/signature"

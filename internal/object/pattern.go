@@ -136,6 +136,14 @@ func (p Pattern) Root() string {
 	return p.steps[0].name
 }
 
+// WithRoot returns the pattern with another top-level field to begin with.
+func (p Pattern) WithRoot(name string) Pattern {
+	if len(p.steps) == 0 {
+		return p
+	}
+	return Pattern{append([]step{{name: name, kind: named}}, p.steps[1:]...)}
+}
+
 // Missing looks up the fields that the pattern selects in a document. If a step matches
 // nothing, it returns the step's path and the names that exist instead. Open says that the
 // content of a value is unknown.

@@ -72,6 +72,19 @@ func TestAPatternCoversWhatIsBelow(t *testing.T) {
 	}
 }
 
+func TestAPatternWithAnotherRoot(t *testing.T) {
+	p, err := object.ParsePattern("stringData[*].x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := p.WithRoot("data"); !other.Covers("data.a.x") || other.Covers("stringData.a.x") || !p.Covers("stringData.a.x") {
+		t.Error("the root is not replaced, or in the original")
+	}
+	if other := (object.Pattern{}).WithRoot("data"); other.Root() != "" {
+		t.Error("a pattern of nothing selects something")
+	}
+}
+
 func TestPatternMissing(t *testing.T) {
 	document := decoded(t, `{spec: {replicas: 1, open: "${x}", containers: [{name: a}], none: []}}`)
 	open := func(v any) bool { text, ok := v.(string); return ok && strings.Contains(text, "${") }

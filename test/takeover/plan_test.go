@@ -124,6 +124,9 @@ func TestATakeoverIsPlannedAndReverted(t *testing.T) {
 		}
 	}
 	checkUnchanged(t, w, recorded)
+	if checkNextApply(t, w, recorded) == 0 {
+		t.Error("no Secret of stringData is recorded")
+	}
 }
 
 // interruptedEngine is the engine whose release is interrupted.

@@ -45,7 +45,13 @@ const connectionType = "connection.crossplane.io/v1alpha1"
 func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var next, ours entryList
 	for _, entry := range o.GetManagedFields() {
-		if recipients(o, entry, e) == nil {
+		to := recipients(o, entry, e)
+		if to != nil || e == KRO {
+			var restored bool
+			entry, restored = restoreStringData(o, entry)
+			changed = changed || restored
+		}
+		if to == nil {
 			next = append(next, entry)
 		} else {
 			ours = append(ours, entry)
@@ -54,7 +60,7 @@ func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFi
 	for _, entry := range ours {
 		next.distribute(entry, recipients(o, entry, e))
 	}
-	return next, len(ours) > 0
+	return next, changed || len(ours) > 0
 }
 
 // distribute adds the fields of an entry to those of recipients; the last of them gets the rest.

@@ -34,6 +34,10 @@ func TestRestore(t *testing.T) {
 		yes := true
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "platform.example.org/v1", Kind: "App", Name: "shop", Controller: &yes}})
 	}
+	ofStringData := func(o *unstructured.Unstructured) {
+		o.Object["kind"] = "Secret"
+		o.SetAnnotations(map[string]string{"espalier.dev/string-data": "true"})
+	}
 	cases := map[string]struct {
 		reason string
 		engine managedfields.Engine
@@ -70,6 +74,31 @@ func TestRestore(t *testing.T) {
 			},
 			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:data":{}}`), entry("kro.run/applyset-parent", update, "", `{"f:type":{}}`)},
 			[]metav1.ManagedFieldsEntry{entry("crossplane", update, "", `{"f:data":{},"f:type":{}}`)},
+		},
+		"A Secret of stringData": {
+			"its composite applies stringData again", managedfields.Crossplane, func(o *unstructured.Unstructured) { controlled(o); ofStringData(o) },
+			[]metav1.ManagedFieldsEntry{entry("kubelet", update, "", `{"f:data":{"f:b":{}}}`), entry("kro.run/applyset", apply, "", `{"f:data":{"f:a":{}},"f:type":{}}`)},
+			[]metav1.ManagedFieldsEntry{entry("kubelet", update, "", `{"f:data":{"f:b":{}}}`), entry(managedfields.ComposedManager(schema.GroupKind{Group: "platform.example.org", Kind: "App"}, "shop"), apply, "", `{"f:stringData":{"f:a":{}},"f:type":{}}`)},
+		},
+		"A Secret of data": {
+			"nothing says that it is of stringData", managedfields.Crossplane,
+			func(o *unstructured.Unstructured) { controlled(o); o.Object["kind"] = "Secret" },
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:data":{"f:a":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry(managedfields.ComposedManager(schema.GroupKind{Group: "platform.example.org", Kind: "App"}, "shop"), apply, "", `{"f:data":{"f:a":{}}}`)},
+		},
+		"A Secret of a graph's stringData": {
+			"kro applies it by the same name", managedfields.KRO, ofStringData,
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:data":{"f:a":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:stringData":{"f:a":{}}}`)},
+		},
+		"A Secret of a graph's stringData that stays": {
+			"only Crossplane's objects are released", managedfields.Crossplane,
+			func(o *unstructured.Unstructured) {
+				ofStringData(o)
+				o.SetLabels(map[string]string{"kro.run/owned": "true", "kro.run/node-id": "secret"})
+			},
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:data":{"f:a":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry("kro.run/applyset", apply, "", `{"f:data":{"f:a":{}}}`)},
 		},
 		"A composite": {
 			"it applies its references, and updates the rest", managedfields.Crossplane,

@@ -57,11 +57,12 @@ func isComposer(manager string) bool {
 	return manager == composedPrefix || strings.HasPrefix(manager, composedPrefix+"/")
 }
 
-// NeedsTransfer says whether former engines own fields of an object. It is cheap: every
-// reconcile calls it.
+// NeedsTransfer says whether former engines own fields of an object, or this program's manager
+// the stringData of a Secret, as former versions did. It is cheap: every reconcile calls it.
 func NeedsTransfer(o *unstructured.Unstructured) bool {
+	secret := isSecret(o)
 	for entry := range ownership.Entries(o) {
-		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) {
+		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) || secret && ownsStringData(entry) {
 			return true
 		}
 	}
@@ -69,8 +70,8 @@ func NeedsTransfer(o *unstructured.Unstructured) bool {
 }
 
 // Transfer returns the managed fields of an object without entries of former engines, whose
-// fields this program's managers own instead. Changed says whether there were any. The object
-// isn't changed.
+// fields this program's managers own instead, and own data instead of stringData in a Secret.
+// Changed says whether there were any. The object isn't changed.
 func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	if !NeedsTransfer(o) {
 		return o.GetManagedFields(), false
@@ -87,6 +88,9 @@ func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry
 	role := roleOf(o, all)
 	for _, entry := range former {
 		next.transfer(entry, role)
+	}
+	if isSecret(o) {
+		next.storeStringData()
 	}
 	return next, true
 }

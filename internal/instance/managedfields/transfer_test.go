@@ -160,3 +160,55 @@ func TestUpdatedFieldsAreTheParentsUnlessTheyAreTheEnginesOwn(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestStringDataOfASecretBecomeData(t *testing.T) {
+	const former = "apiextensions.crossplane.io/composed/1f"
+	entry := func(manager, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	for name, tc := range map[string]struct {
+		reason    string
+		kind      string
+		has, want []metav1.ManagedFieldsEntry
+	}{
+		"Of another engine": {
+			"its values are stored as data", "Secret",
+			[]metav1.ManagedFieldsEntry{entry(former, `{"f:stringData":{"f:a":{}},"f:type":{}}`)},
+			[]metav1.ManagedFieldsEntry{entry(v1alpha1.ChildManager, `{"f:data":{"f:a":{}},"f:type":{}}`)},
+		},
+		"Of a former version": {
+			"a key that is no longer desired would stay", "Secret",
+			[]metav1.ManagedFieldsEntry{entry("other", `{"f:stringData":{"f:c":{}}}`), entry(v1alpha1.ChildManager, `{"f:data":{"f:b":{}},"f:stringData":{"f:a":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry("other", `{"f:stringData":{"f:c":{}}}`), entry(v1alpha1.ChildManager, `{"f:data":{"f:a":{},"f:b":{}}}`)},
+		},
+		"An empty map": {
+			"it stays one", "Secret",
+			[]metav1.ManagedFieldsEntry{entry(v1alpha1.ChildManager, `{"f:stringData":{}}`)},
+			[]metav1.ManagedFieldsEntry{entry(v1alpha1.ChildManager, `{"f:data":{}}`)},
+		},
+		"Of another kind": {
+			"the field is like any other", "ConfigMap",
+			[]metav1.ManagedFieldsEntry{entry(v1alpha1.ChildManager, `{"f:stringData":{"f:a":{}}}`)},
+			[]metav1.ManagedFieldsEntry{entry(v1alpha1.ChildManager, `{"f:stringData":{"f:a":{}}}`)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": tc.kind}}
+			o.SetManagedFields(tc.has)
+			entries, changed := managedfields.Transfer(o)
+			if diff := cmp.Diff(tc.want, entries); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+			if wanted := cmp.Diff(tc.has, tc.want) != ""; changed != wanted || managedfields.NeedsTransfer(o) != wanted {
+				t.Errorf("%s: changed is %t", tc.reason, changed)
+			}
+			if applied := managedfields.Applied(o, v1alpha1.ChildManager); !applied.Equals(setOf(t, tc.want[len(tc.want)-1])) {
+				t.Errorf("%s: applied are\n%s", tc.reason, applied)
+			}
+			o.SetManagedFields(entries)
+			if managedfields.NeedsTransfer(o) {
+				t.Error("there is more to transfer")
+			}
+		})
+	}
+}

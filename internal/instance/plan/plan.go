@@ -139,6 +139,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	if len(node.Waits) > 0 {
 		return waiting(node, facts)
 	}
+	node = node.asStored()
 	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External}
 	if node.External || node.Variable {
 		return step

@@ -67,6 +67,13 @@ func (e Entry) Fields() *fieldpath.Set {
 	return set
 }
 
+// HasField reports whether the entry owns a top-level field, or something below it. It decodes
+// nothing.
+func (e Entry) HasField(name string) bool {
+	_, has := e.fields[fieldPrefix+name]
+	return has
+}
+
 // AppliedFields returns the fields that a manager has applied to an object, without those
 // of subresources. The set is empty if there are none.
 func AppliedFields(o *unstructured.Unstructured, manager string) *fieldpath.Set {

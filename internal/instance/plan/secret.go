@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"encoding/base64"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+)
+
+// asStored returns the node with its object as the API server stores it: the stringData of a Secret
+// becomes data. The API server would do so itself, but record that the manager owns stringData. Nobody
+// would own the data then: others could change it without drift, and a key that is no longer desired
+// would stay.
+func (n Node) asStored() Node {
+	if n.Object == nil || !isSecret(n.Object) {
+		return n
+	}
+	texts, found, err := unstructured.NestedStringMap(n.Object.Object, "stringData")
+	data, isMap := n.Object.Object["data"].(map[string]any)
+	if !found || err != nil || n.Object.Object["data"] != nil && !isMap {
+		return n // there is none, or the API server refuses it
+	}
+	out := &unstructured.Unstructured{Object: maps.Clone(n.Object.Object)}
+	delete(out.Object, "stringData")
+	if len(texts) > 0 {
+		if len(data) == 0 {
+			annotate(out, v1alpha1.StringDataAnnotation, "true")
+		}
+		out.Object["data"] = withTexts(data, texts)
+	}
+	n.Object = out
+	n.Drift.Paths = slices.Clone(n.Drift.Paths)
+	for i, p := range n.Drift.Paths {
+		if p.Root() == "stringData" {
+			n.Drift.Paths[i] = p.WithRoot("data")
+		}
+	}
+	return n
+}
+
+func isSecret(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
+}
+
+// withTexts returns the data of a Secret with texts, which have precedence.
+func withTexts(data map[string]any, texts map[string]string) map[string]any {
+	out := make(map[string]any, len(data)+len(texts))
+	maps.Copy(out, data)
+	for key, text := range texts {
+		out[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	return out
+}
+
+// annotate sets an annotation of an object whose metadata are shared.
+func annotate(o *unstructured.Unstructured, key, value string) {
+	shared, _ := o.Object["metadata"].(map[string]any)
+	metadata := make(map[string]any, len(shared)+1)
+	maps.Copy(metadata, shared)
+	o.Object["metadata"] = metadata
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	o.SetAnnotations(annotations)
+}
