@@ -135,6 +135,13 @@ func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.St
 	if err != nil {
 		return result{err: fmt.Errorf("take over managed fields: %w", err)}
 	}
+	fields, err := r.stringDataConflicts(ctx, step, current)
+	if err != nil {
+		return result{err: fmt.Errorf("read which manager has set data: %w", err)}
+	}
+	if len(fields) > 0 {
+		return r.fieldConflict(ctx, step, current, fields)
+	}
 	answer, err := r.applyOnto(ctx, s, step, current)
 	if fields, contested := kube.FieldConflicts(err); contested {
 		return r.fieldConflict(ctx, step, current, fields)

@@ -38,7 +38,7 @@ const unknownManager = "an unknown manager"
 // of what we want on an object.
 func managersOfFields(live, wanted *unstructured.Unstructured, fields []object.Path) string {
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
-		return e.Manager != v1alpha1.ChildManager && ownership.OwnsAny(wanted.Object, fields, e.Fields())
+		return e.Manager != v1alpha1.ChildManager && ownership.OwnsAny(wanted.Object, fields, managedfields.Stored(live, e.Fields()))
 	}))
 }
 
@@ -46,7 +46,7 @@ func managersOfFields(live, wanted *unstructured.Unstructured, fields []object.P
 // an object.
 func othersSharingAnyField(live, wanted *unstructured.Unstructured) string {
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
-		return e.Manager != v1alpha1.ChildManager && ownership.Overlaps(wanted.Object, e.Fields())
+		return e.Manager != v1alpha1.ChildManager && ownership.Overlaps(wanted.Object, managedfields.Stored(live, e.Fields()))
 	}))
 }
 
@@ -54,7 +54,7 @@ func othersSharingAnyField(live, wanted *unstructured.Unstructured) string {
 // another value; if there are none, those that own something of what we want.
 func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
 	names := ownership.Managers(live, func(e ownership.Entry) bool {
-		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" && ownership.Differs(wanted.Object, live.Object, e.Fields())
+		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" && ownership.Differs(wanted.Object, live.Object, managedfields.Stored(live, e.Fields()))
 	})
 	if len(names) == 0 {
 		return othersSharingAnyField(live, wanted)

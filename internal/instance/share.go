@@ -9,8 +9,10 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/ownership"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -25,6 +27,38 @@ func (r *Reconciler) applyOnto(ctx context.Context, s *reconcileState, step plan
 		}
 		return r.Cluster.Update(ctx, wanted, current.GetUID(), v1alpha1.ChildManager)
 	})
+}
+
+// stringDataConflicts lists the data of a Secret that another manager has set to another value by applying
+// stringData, if the node takes no fields over: the API server finds no conflict between stringData and
+// data. It costs a request if a value differs.
+func (r *Reconciler) stringDataConflicts(ctx context.Context, step plan.Step, current *unstructured.Unstructured) ([]string, error) {
+	if !step.RefuseConflicts {
+		return nil, nil
+	}
+	wanted := withoutOmitted(step)
+	changed := plan.ChangedData(wanted, current)
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	live, err := r.Cluster.Get(ctx, wanted.GroupVersionKind(), wanted.GetNamespace(), wanted.GetName())
+	if kube.IsObjectNotFound(err, wanted.GetName()) {
+		return nil, nil // the apply finds so, too
+	}
+	if err != nil {
+		return nil, err
+	}
+	var fields []string
+	for _, field := range changed {
+		by := ownership.Managers(live, func(e ownership.Entry) bool {
+			return e.Manager != v1alpha1.ChildManager && e.HasField("stringData") &&
+				ownership.OwnsAny(wanted.Object, []object.Path{field}, managedfields.Stored(live, e.Fields()))
+		})
+		if len(by) > 0 {
+			fields = append(fields, string(field))
+		}
+	}
+	return fields, nil
 }
 
 // withoutOmitted is a step's object without the fields that are left to other managers.
@@ -80,7 +114,7 @@ func (s *reconcileState) setConflictObstacle(step plan.Step, by *unstructured.Un
 // us own, that there is no conflict, and that nothing has drifted.
 func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
 	child := answer.GetUID()
-	lost := plan.LostFields(step.Object, answer, v1alpha1.ChildManager)
+	lost := plan.DriftedFields(step.Object, answer, v1alpha1.ChildManager)
 	m.noteUngranted(child, step.Reclaimed(lost))
 	delete(m.history.Refusals, child)
 	if left := step.FieldsLeft(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
@@ -99,7 +133,7 @@ func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
 	if granted, err := r.Cluster.DryRunUpdate(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
 		log.V(1).Info("cannot determine which fields drifted", "error", err.Error())
 	} else {
-		never := plan.LostFields(step.Object, granted, v1alpha1.ChildManager)
+		never := plan.DriftedFields(step.Object, granted, v1alpha1.ChildManager)
 		seen.Drifted = slices.DeleteFunc(slices.Clone(step.InspectFields), func(p object.Path) bool { return slices.Contains(never, p) })
 	}
 	if len(seen.Drifted) == 0 {

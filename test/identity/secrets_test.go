@@ -73,6 +73,38 @@ func TestASecretOfStringDataIsCorrected(t *testing.T) {
 	}
 }
 
+// TestAnotherApplierOfStringDataIsCorrected has another manager apply, by force, stringData.
+func TestAnotherApplierOfStringDataIsCorrected(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, vault("stringData: {a: one}"))
+	s.AwaitDefinitions(t, "vault")
+	s.Apply(t, vaultInstance)
+	s.AwaitReady(t, s.Kind("Vault"), s.NS, "x")
+	awaitData(t, s, map[string]any{"a": "b25l"})
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: x-secret, namespace: $NS}\nstringData: {a: theirs}\n")
+	awaitData(t, s, map[string]any{"a": "b25l"})
+	s.AwaitEvent(t, "x", "DriftCorrected", "data.a of Secret "+s.NS+"/x-secret", "test")
+}
+
+// TestStringDataOfAnotherApplierConflict has another manager apply, by force, stringData of a Secret whose fields
+// are not to be taken over.
+func TestStringDataOfAnotherApplierConflict(t *testing.T) {
+	s := suite.New(t)
+	s.Apply(t, vault("stringData: {a: one}")+"      conflicts: Refuse\n")
+	s.AwaitDefinitions(t, "vault")
+	s.Apply(t, vaultInstance)
+	s.AwaitReady(t, s.Kind("Vault"), s.NS, "x")
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: x-secret, namespace: $NS}\nstringData: {a: theirs}\n")
+	s.Await(t, s.Kind("Vault"), s.NS, "x", suite.HasCondition("Ready", "False", "FieldConflict", "data.a of Secret "+s.NS+"/x-secret is set by test"))
+	if err := suite.HasField("dGhlaXJz", "data", "a")(s.Get(t, suite.Secret, s.NS, "x-secret")); err != nil {
+		t.Error(err)
+	}
+
+	t.Log("once it has the same value, nothing conflicts")
+	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: x-secret, namespace: $NS}\nstringData: {a: one}\n")
+	s.AwaitReady(t, s.Kind("Vault"), s.NS, "x")
+}
+
 // TestTheStringDataOfAFormerVersionBecomeData applies stringData as former versions did.
 func TestTheStringDataOfAFormerVersionBecomeData(t *testing.T) {
 	s := suite.New(t)

@@ -32,6 +32,15 @@ func ownsStringData(entry ownership.Entry) bool {
 	return isOwn(entry.Manager, entry.Operation, entry.Subresource) && entry.HasField(stringDataField)
 }
 
+// Stored returns the fields that a manager owns of an object as they are stored: stringData of a Secret
+// count as data.
+func Stored(o *unstructured.Unstructured, fields *fieldpath.Set) *fieldpath.Set {
+	if !isSecret(o) {
+		return fields
+	}
+	return moved(fields, stringDataField, dataField)
+}
+
 // storeStringData makes the data of a Secret of what this program's manager owns of its stringData.
 func (l entryList) storeStringData() {
 	for i, entry := range l {

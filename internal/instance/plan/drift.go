@@ -62,7 +62,7 @@ func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History
 	child := s.Current.GetUID()
 	var lost, left []object.Path
 	if s.Intact = history.Intact.has(s.Current); !s.Intact {
-		all := LostFields(asApplied, s.Current, manager)
+		all := DriftedFields(asApplied, s.Current, manager)
 		lost, left = s.Drift.split(all)
 		s.Intact = len(all) == 0
 	}
@@ -136,6 +136,20 @@ func LostFields(desired, current *unstructured.Unstructured, manager string) []o
 		}
 	}
 	return lost
+}
+
+// DriftedFields lists the fields of an object that was last applied as desired which other managers have
+// changed since: those that are lost, and the data of a Secret with other values. Another manager that
+// applies stringData changes data without their ownership; the API server stores data as they are applied,
+// so that values can be compared.
+func DriftedFields(desired, current *unstructured.Unstructured, manager string) []object.Path {
+	drifted := LostFields(desired, current, manager)
+	for _, field := range ChangedData(desired, current) {
+		if !slices.Contains(drifted, field) {
+			drifted = append(drifted, field)
+		}
+	}
+	return drifted
 }
 
 // identity holds the fields of metadata that no manager owns.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/base64"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // asStored returns the node with its object as the API server stores it: the stringData of a Secret
@@ -43,6 +45,35 @@ func (n Node) asStored() Node {
 
 func isSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
+}
+
+// ChangedData lists the keys of a Secret's data that have another value on the current object.
+func ChangedData(desired, current *unstructured.Unstructured) []object.Path {
+	if !isSecret(desired) {
+		return nil
+	}
+	wanted, _ := desired.Object["data"].(map[string]any)
+	has, _ := current.Object["data"].(map[string]any)
+	var changed []object.Path
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if value, found := has[key]; found && value != wanted[key] && !sameBytes(value, wanted[key]) {
+			changed = append(changed, object.Path("data").Field(key))
+		}
+	}
+	return changed
+}
+
+// sameBytes says whether two values encode the same bytes: base64 may have line breaks, which the API
+// server doesn't store. Values that the API server refuses are the same as any.
+func sameBytes(a, b any) bool {
+	textA, isTextA := a.(string)
+	textB, isTextB := b.(string)
+	if !isTextA || !isTextB {
+		return true
+	}
+	bytesA, errA := base64.StdEncoding.DecodeString(textA)
+	bytesB, errB := base64.StdEncoding.DecodeString(textB)
+	return errA != nil || errB != nil || bytes.Equal(bytesA, bytesB)
 }
 
 // withTexts returns the data of a Secret with texts, which have precedence.

@@ -130,3 +130,41 @@ func TestDataOfAFormerVersionAreNotLeftToOthers(t *testing.T) {
 		t.Errorf("%s are left to another manager", step.OmitFields)
 	}
 }
+
+// Another manager that applies stringData changes data, and leaves their ownership.
+func TestDataWithAnotherValueHaveDrifted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason        string
+		desired, live string
+		want          []object.Path
+	}{
+		"Another value":      {"it is another manager's", `{data: {a: b25l, b: dHdv}}`, `{data: {a: eA==, b: dHdv}}`, []object.Path{"data.a"}},
+		"The same value":     {"nothing has changed", `{data: {a: b25l}}`, `{data: {a: b25l}}`, nil},
+		"Line breaks":        {"the API server doesn't store them", `{data: {a: "b25s\nb25l"}}`, `{data: {a: b25sb25l}}`, nil},
+		"No base64":          {"the API server says so", `{data: {a: "-"}}`, `{data: {a: b25l}}`, nil},
+		"No text":            {"the API server says so", `{data: {a: 1}}`, `{data: {a: b25l}}`, nil},
+		"A missing key":      {"its ownership says whether it is lost", `{data: {a: b25l}}`, `{data: {}}`, nil},
+		"A key of another's": {"it is not desired", `{data: {a: b25l}}`, `{data: {a: b25l, b: dHdv}}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desired, live := wantsSecret(document(t, tc.desired)).Object, wantsSecret(document(t, tc.live)).Object
+			live.SetManagedFields([]metav1.ManagedFieldsEntry{entry(fieldsOf(desired.Object))})
+			if diff := cmp.Diff(tc.want, plan.DriftedFields(desired, live, v1alpha1.ChildManager)); diff != "" {
+				t.Errorf("%s: -want +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+	both := func() *unstructured.Unstructured { return wantsSecret(document(t, `{data: {a: b25l}}`)).Object }
+	taken := both()
+	taken.Object["data"] = map[string]any{"a": "eA=="}
+	if diff := cmp.Diff([]object.Path{"data.a"}, plan.DriftedFields(both(), taken, v1alpha1.ChildManager)); diff != "" {
+		t.Errorf("a field that is lost is listed once: -want +got:\n%s", diff)
+	}
+	other := both()
+	other.SetKind("ConfigMap")
+	taken.SetKind("ConfigMap")
+	taken.SetManagedFields([]metav1.ManagedFieldsEntry{entry(fieldsOf(other.Object))})
+	if drifted := plan.DriftedFields(other, taken, v1alpha1.ChildManager); len(drifted) > 0 {
+		t.Errorf("the values of another kind are compared: %v", drifted)
+	}
+}
