@@ -34,7 +34,7 @@ const (
 )
 
 // unitDefinition is a definition of five resources, of which one is of the kind Leaf. The kind has a field that no other
-// kind has, so that no two schemas are equal as a whole.
+// kind has, and each ConfigMap a text that those of other definitions do not have: neither schemas nor templates are equal as a whole.
 const unitDefinition = `
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -48,13 +48,13 @@ spec:
     status: {text: "${d.data.text}", value: "${leaf.status.?value.orValue('')}"}
   resources:
     - id: a
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-a"}, data: {text: "${schema.spec.text}"}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-a"}, data: {text: "${schema.spec.text}", of: %[1]s}}
     - id: b
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${a.metadata.name}-b"}, data: {text: "${a.data.text}"}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${a.metadata.name}-b"}, data: {text: "${a.data.text}", of: %[1]s}}
     - id: c
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${a.metadata.name}-c"}, data: {text: "${a.data.text}"}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${a.metadata.name}-c"}, data: {text: "${a.data.text}", of: %[1]s}}
     - id: d
-      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${b.metadata.name}-d"}, data: {text: "${b.data.text}"}}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${b.metadata.name}-d"}, data: {text: "${b.data.text}", of: %[1]s}}
     - id: leaf
       template: {apiVersion: bench.espalier.dev/v1alpha1, kind: Leaf, metadata: {name: "${c.metadata.name}-leaf"}, spec: {size: "${schema.spec.size}"}}
 `
