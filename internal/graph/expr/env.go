@@ -140,7 +140,7 @@ func (r *shapes) ofCELType(t *cel.Type) *shape {
 	case cel.BoolKind:
 		s.kind = ofBoolean
 	case cel.TimestampKind:
-		s.kind, s.schema = ofTimestamp, &spec.Schema{}
+		s.kind = ofTimestamp
 	case cel.DurationKind:
 		s.kind = ofDuration
 	case cel.BytesKind:

@@ -180,7 +180,7 @@ func (r *inference) fieldSchema(s *shape, inside map[string]bool) extv1.JSONSche
 	case ofIntOrString, ofQuantity:
 		return extv1.JSONSchemaProps{XIntOrString: true}
 	case ofTimestamp:
-		return extv1.JSONSchemaProps{Type: "string", Format: cmp.Or(s.schema.Format, "date-time")}
+		return extv1.JSONSchemaProps{Type: "string", Format: cmp.Or(s.schemaTraits().format, "date-time")}
 	default:
 		return r.schemaOf(s.celType(), inside)
 	}

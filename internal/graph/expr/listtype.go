@@ -16,10 +16,10 @@ type identity struct {
 }
 
 func (v *sequence) identity() identity {
-	if v.shape.kindOf() != ofList || v.shape.schema == nil {
+	if v.shape.kindOf() != ofList {
 		return identity{}
 	}
-	extensions := v.shape.schema.Extensions
+	extensions := v.shape.schemaTraits().extensions
 	kind, _ := extensions.GetString("x-kubernetes-list-type")
 	keys, _ := extensions.GetStringSlice("x-kubernetes-list-map-keys")
 	if kind != "map" {

@@ -43,11 +43,12 @@ func literalFits(v any, k kind) bool {
 
 func checkEnum(v any, s *shape, at object.Path) diag.List {
 	text, ok := v.(string)
-	if !ok || s.schema == nil || len(s.schema.Enum) == 0 || slices.Contains(s.schema.Enum, v) {
+	enum := s.schemaTraits().enum
+	if !ok || len(enum) == 0 || slices.Contains(enum, v) {
 		return nil
 	}
 	var allowed []string
-	for _, e := range s.schema.Enum {
+	for _, e := range enum {
 		if e, ok := e.(string); ok {
 			allowed = append(allowed, e)
 		}

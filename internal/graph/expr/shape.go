@@ -33,14 +33,39 @@ const (
 // allows anything.
 type shape struct {
 	kind   kind
-	schema *spec.Schema
-	name   string // of an object: the path at which it was first found
-	open   bool   // the object may have undeclared fields
+	schema *spec.Schema  // of an object
+	traits *schemaTraits // of any other value; nil for none
+	name   string        // of an object: the path at which it was first found
+	open   bool          // the object may have undeclared fields
 	cel    *cel.Type
 	elem   *shape // of a list, of a map, and of the undeclared fields of an object
 
 	in     *shapes
 	fields atomic.Pointer[map[string]*shape]
+}
+
+// schemaTraits are what the schema of a value that is no object says besides its kind. A schema takes six
+// times as much memory, and there is a shape for each field that expressions read.
+type schemaTraits struct {
+	format      string
+	description string
+	enum        []any
+	extensions  spec.Extensions
+}
+
+func traitsOf(s *spec.Schema) *schemaTraits {
+	if s.Format == "" && s.Description == "" && len(s.Enum) == 0 && len(s.Extensions) == 0 {
+		return nil
+	}
+	return &schemaTraits{format: s.Format, description: s.Description, enum: s.Enum, extensions: s.Extensions}
+}
+
+// schemaTraits returns the traits of a shape, which may be nil.
+func (s *shape) schemaTraits() schemaTraits {
+	if s == nil || s.traits == nil {
+		return schemaTraits{}
+	}
+	return *s.traits
 }
 
 func (s *shape) kindOf() kind {

@@ -68,11 +68,12 @@ func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
 
 func (r *shapes) make(s *spec.Schema, name string) *shape {
 	s = unwrapAllOf(s)
-	out := &shape{kind: kindOfSchema(s), schema: s, in: r}
+	out := &shape{kind: kindOfSchema(s), in: r}
 	switch out.kind {
 	case ofAnything:
 		return nil
 	case ofObject:
+		out.schema = s
 		return r.shared(out, name)
 	case ofMap:
 		out.elem = r.elem(additionalSchema(s), name+".@value")
@@ -85,6 +86,7 @@ func (r *shapes) make(s *spec.Schema, name string) *shape {
 	default:
 		out.cel = scalarTypes[out.kind]
 	}
+	out.traits = traitsOf(s)
 	return out
 }
 

@@ -202,10 +202,10 @@ func (e *Env) suggestMembers(t *cel.Type) []Suggestion {
 }
 
 func (s *shape) description() string {
-	if s == nil || s.schema == nil {
-		return ""
+	if s != nil && s.schema != nil {
+		return s.schema.Description
 	}
-	return s.schema.Description
+	return s.schemaTraits().description
 }
 
 func (s *shape) fieldDescription(name string) string {

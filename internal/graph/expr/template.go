@@ -217,7 +217,7 @@ func (c *templateCompiler) object(doc map[string]any, s *shape, at object.Path, 
 		c.problems.Add(checkLiteral(doc, s, at)...)
 		s = nil
 	}
-	out := piece{kind: fields, path: at}
+	out := piece{kind: fields, path: at, fields: make([]field, 0, len(doc))}
 	constant := true
 	for _, name := range sortedKeys(doc) {
 		below, ok := s.field(name)
@@ -254,7 +254,7 @@ func (c *templateCompiler) list(doc []any, s *shape, at object.Path, path []any)
 		s = nil
 	}
 	below, _ := s.item()
-	out := piece{kind: list, path: at}
+	out := piece{kind: list, path: at, items: make([]piece, 0, len(doc))}
 	constant := true
 	for i, item := range doc {
 		value := c.piece(item, below, at.Index(i), child(path, i))

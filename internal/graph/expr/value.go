@@ -148,7 +148,7 @@ func (s *shape) signature() string {
 	case ofMap:
 		return "{" + s.elem.signature() + "}"
 	case ofTimestamp:
-		return fmt.Sprint(s.kind, s.schema.Format)
+		return fmt.Sprint(s.kind, s.schemaTraits().format)
 	default:
 		return fmt.Sprint(s.kind)
 	}

@@ -83,7 +83,7 @@ func text(v string, s *shape) ref.Val {
 }
 
 func timestamp(v string, s *shape) ref.Val {
-	if s.schema.Format == "date" {
+	if s.schemaTraits().format == "date" {
 		day, err := time.Parse(time.DateOnly, v)
 		if err != nil {
 			return types.WrapErr(err)
