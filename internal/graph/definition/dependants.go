@@ -26,6 +26,10 @@ var definitionKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 }
 
+// Packed are the kinds whose objects caches are to hold encoded: their specs are large, and read only by
+// reconciles of definitions.
+var Packed = append(slices.Clone(definitionKinds), RevisionKind)
+
 // maxNamedDependants limits the definitions that a message names.
 const maxNamedDependants = 10
 

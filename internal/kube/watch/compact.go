@@ -25,6 +25,8 @@ type compactor struct {
 	isFormerEntry func(manager, operation, subresource string) bool
 	// keepLastApplied keeps the last-applied annotation.
 	keepLastApplied bool
+	// packs packs the fields other than the metadata.
+	packs bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
@@ -45,10 +47,17 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 		case "metadata":
 			out[c.intern(key)] = c.metadata(value)
 		default:
-			out[c.intern(key)] = c.internKeys(value)
+			out[c.intern(key)] = c.field(value)
 		}
 	}
 	return &unstructured.Unstructured{Object: out}
+}
+
+func (c *compactor) field(v any) any {
+	if c.packs {
+		v = pack(v)
+	}
+	return c.internKeys(v)
 }
 
 func (c *compactor) metadata(v any) any {

@@ -109,10 +109,13 @@ func (k *kind) wholeFor(s Selection) *actor {
 func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 	return ensure(&h.kinds, gvk, func() *kind {
 		return &kind{
-			gvk:       gvk,
-			router:    router{index: newIndex[*listener](h.env.OwnerLabel)},
-			compactor: &compactor{manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry, keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk)},
-			actors:    map[Selection]*actor{},
+			gvk:    gvk,
+			router: router{index: newIndex[*listener](h.env.OwnerLabel)},
+			compactor: &compactor{
+				manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry,
+				keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk), packs: slices.Contains(h.env.Packed, gvk),
+			},
+			actors: map[Selection]*actor{},
 		}
 	})
 }

@@ -36,12 +36,12 @@ func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Ca
 	begins := a.cancel == nil
 	var existing []*unstructured.Unstructured
 	if begins {
-		existing, _ = a.store.list(everything)
+		existing, _ = a.store.listPacked(everything)
 	}
 	h.launch(a)
 	h.mu.Unlock()
 	if !begins {
-		existing, _ = a.store.list(everything)
+		existing, _ = a.store.listPacked(everything)
 	}
 	for _, o := range existing {
 		w.report(Cause{Object: object.KeyOf(o), Change: Resync, Old: metadataFrom(o), New: metadataFrom(o), ObservedAt: time.Now()})

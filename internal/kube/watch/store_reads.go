@@ -6,41 +6,51 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// The objects that these methods return are unpacked, but for those of listPacked.
+
 func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
 	e, ok := s.entries[name]
-	return e.object, ok
+	s.mu.RUnlock()
+	return unpacked(e.object), ok
 }
 
 // ownedBy returns the objects of an owner, and whether these are all.
 func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Clone(s.owned[owner]), s.complete
+	objects, complete = slices.Clone(s.owned[owner]), s.complete
+	s.mu.RUnlock()
+	return unpackAll(objects), complete
 }
 
 // list returns the objects that match, sorted by namespace and name, and whether these are
 // all.
 func (s *store) list(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
+	objects, complete = s.listPacked(matches)
+	return unpackAll(objects), complete
+}
+
+// listPacked is list without unpacking the objects.
+func (s *store) listPacked(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var out []*unstructured.Unstructured
 	for _, e := range s.entries {
 		if matches(identityOf(e.object)) {
-			out = append(out, e.object)
+			objects = append(objects, e.object)
 		}
 	}
-	slices.SortFunc(out, compareObjects)
-	return out, s.complete
+	complete = s.complete
+	s.mu.RUnlock()
+	slices.SortFunc(objects, compareObjects)
+	return objects, complete
 }
 
 // getWithComplete returns an object, nil if the store has none, and whether the store is
 // complete: then the object does not exist either.
 func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.entries[name].object, s.complete
+	object, complete = s.entries[name].object, s.complete
+	s.mu.RUnlock()
+	return unpacked(object), complete
 }
 
 // wasOrphaned says whether a deletion orphans dependents, and whether that is known.
@@ -65,7 +75,7 @@ func (s *store) len() int {
 func (s *store) getDeletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.deletedDespiteFinalizers[name]
+	return unpacked(s.deletedDespiteFinalizers[name])
 }
 
 func (s *store) forgetDeletedDespiteFinalizers(name objectName) {

@@ -67,6 +67,8 @@ type Options struct {
 	SigningKeyNamespace string
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
+	// Packed are the kinds whose objects are cached encoded; optional. See watch.Config.
+	Packed []schema.GroupVersionKind
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
 	// cluster's own, one YAML document per file. It is optional, and is called before the
 	// controllers start, with a function that returns those that are installed.
@@ -193,6 +195,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		FieldManager:      v1alpha1.ChildManager,
 		IsFormerEntry:     managedfields.IsFormer,
 		KeepLastApplied:   k.options.Annotated,
+		Packed:            k.options.Packed,
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   rbacKinds,
 		Quota:             k.Quota,

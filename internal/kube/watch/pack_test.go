@@ -1,0 +1,98 @@
+package watch
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const packedJSON = `{"apiVersion":"kro.run/v1alpha1","kind":"GraphRevision","metadata":{"name":"a","labels":{"x":"y"},"resourceVersion":"7"},
+	"spec":{"text":"ü","none":null,"whole":1,"real":1.5,"exact":1.0,"yes":true,"empty":{},"list":[1,"a",{"b":[]}]},"status":{},"flag":true}`
+
+func packedObject(tb testing.TB) *unstructured.Unstructured {
+	tb.Helper()
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(packedJSON), o); err != nil {
+		tb.Fatal(err)
+	}
+	o.Object["spec"].(map[string]any)["exact"] = 1.0 // which the API server may send as well
+	return o
+}
+
+func TestReadsOfAPackedObjectReturnWhatWasStored(t *testing.T) {
+	o := packedObject(t)
+	before := o.DeepCopy()
+	c := &compactor{packs: true}
+	small := c.compact(o)
+	if diff := cmp.Diff(before, o); diff != "" {
+		t.Errorf("the original changed:\n%s", diff)
+	}
+	for _, field := range []string{"spec", "status"} {
+		if _, is := small.Object[field].(packed); !is {
+			t.Errorf("%s is a %T", field, small.Object[field])
+		}
+	}
+	if again := c.compact(o); !reflect.DeepEqual(small, again) {
+		t.Error("two packed copies of an object differ")
+	}
+	s := newStore("x")
+	s.observe(small)
+	name := objectName{name: "a"}
+	reads := map[string]func() *unstructured.Unstructured{
+		"get":             func() *unstructured.Unstructured { got, _ := s.get(name); return got },
+		"getWithComplete": func() *unstructured.Unstructured { got, _ := s.getWithComplete(name); return got },
+		"list":            func() *unstructured.Unstructured { got, _ := s.list(everything); return got[0] },
+		"ownedBy":         func() *unstructured.Unstructured { got, _ := s.ownedBy("y"); return got[0] },
+	}
+	for read, object := range reads {
+		if diff := cmp.Diff(before, object()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", read, diff)
+		}
+	}
+	got, _ := s.get(name)
+	got.Object["spec"].(map[string]any)["text"] = "changed"
+	if again, _ := s.get(name); !reflect.DeepEqual(before, again) {
+		t.Error("a change of what was read changed what is stored")
+	}
+	if diff := cmp.Diff(small, c.compact(unpacked(small))); diff != "" {
+		t.Errorf("the copy of what was read differs:\n%s", diff)
+	}
+}
+
+func TestAnObjectThatWasDeletedDespiteFinalizersIsUnpacked(t *testing.T) {
+	o := packedObject(t)
+	o.SetFinalizers([]string{"f"})
+	s := newStore("x")
+	s.keepIfDeletedWith = func(finalizer string) bool { return finalizer == "f" }
+	small := (&compactor{packs: true}).compact(o)
+	s.observe(small)
+	s.observeDeletion(small)
+	if diff := cmp.Diff(o, s.getDeletedDespiteFinalizers(objectName{name: "a"})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if s.getDeletedDespiteFinalizers(objectName{name: "b"}) != nil {
+		t.Error("an object that does not exist was deleted")
+	}
+}
+
+// TestAListOfPackedObjectsChangesNothing compares, as the list after a broken watch does.
+func TestAListOfPackedObjectsChangesNothing(t *testing.T) {
+	s, c := newStore("x"), &compactor{packs: true}
+	s.observe(c.compact(packedObject(t)))
+	changed, _ := s.replace([]*unstructured.Unstructured{c.compact(packedObject(t))}, 8, time.Unix(1e9, 0))
+	if len(changed) != 0 {
+		t.Errorf("changes: %v", changed)
+	}
+}
+
+func TestAValueThatIsNotJSONIsNotPacked(t *testing.T) {
+	for _, v := range []any{"text", int64(1), nil, map[string]any{"f": func() {}}} {
+		if _, is := pack(v).(packed); is {
+			t.Errorf("%v is packed", v)
+		}
+	}
+}
