@@ -8,7 +8,6 @@ import (
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	k8slibrary "k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr/library"
@@ -59,15 +58,17 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 		p.path = &r
 		return &compiled{Program: p, tree: tree}, nil // a CEL program would double the time of compilation
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	if !hasBoundedCost(tree.Expr()) {
-		options = append(options, cel.CostLimit(e.limits.Cost), cel.CostTracking(&k8slibrary.CostEstimator{}))
+	limit := e.limits.Cost
+	if hasBoundedCost(tree.Expr()) {
+		limit = 0
 	}
-	prog, err := e.planner.Program(checked, options...)
+	var err error
+	if p.planned, err = plan(e.planner, tree, limit); err == nil {
+		p.evaluator, err = evaluatorWith(limit)
+	}
 	if err != nil {
 		return nil, diag.List{{Path: at, Expr: source, Problem: err.Error()}}
 	}
-	p.prog = prog
 	return &compiled{Program: p, tree: tree}, nil
 }
 

@@ -16,7 +16,6 @@ type Program struct {
 	source string
 	at     object.Path
 	scope  *Scope
-	prog   cel.Program // nil if path is set
 	typ    *cel.Type
 	refs   []Ref
 	omits  bool
@@ -24,6 +23,9 @@ type Program struct {
 	// without CEL, which is faster and returns the value as its object has it: a
 	// duration of 1h stays 1h.
 	path *Ref
+	// planned and evaluator are nil if path is set; see plan.
+	planned   interpreter.InterpretableV2
+	evaluator cel.Program
 }
 
 // Source returns the text of the expression.
@@ -96,7 +98,8 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 // run runs the CEL program and charges its cost to the budget.
 func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
 	began := b.beginEvaluation()
-	out, details, err := p.prog.Eval(vars)
+	vars.planned = p.planned
+	out, details, err := p.evaluator.Eval(vars)
 	cost := uint64(untrackedCost)
 	if tracked := details.ActualCost(); tracked != nil {
 		cost = *tracked
@@ -131,6 +134,8 @@ type activation struct {
 	scope *Scope
 	vars  map[string]any
 	track *tracker
+	// planned is what an evaluator evaluates.
+	planned interpreter.InterpretableV2
 }
 
 // ResolveName returns the value of a declared name.
