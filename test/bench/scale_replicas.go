@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +54,56 @@ func runReplica(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
+	go answerHeap(os.Stdin, os.Stdout)
 	return m.Run(ctx)
+}
+
+// answerHeap answers each line with the bytes of the heap that are in use after a collection, until the input ends.
+func answerHeap(in io.Reader, out io.Writer) {
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		runtime.GC()
+		runtime.GC() // what the first one found to be finalized
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		_, _ = fmt.Fprintln(out, m.HeapAlloc)
+	}
+}
+
+// replicaProcess is a process of runReplica.
+type replicaProcess struct {
+	*exec.Cmd
+	ask    io.Writer
+	answer *bufio.Scanner
+}
+
+func startReplica(ctx context.Context, kubeconfig string) (*replicaProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	p := exec.CommandContext(ctx, self)
+	p.Env, p.Stderr = append(os.Environ(), replicaVariable+"="+kubeconfig), os.Stderr
+	ask, err := p.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &replicaProcess{p, ask, bufio.NewScanner(answer)}, p.Start()
+}
+
+// heap is the heap of the process that is in use, in MiB.
+func (p *replicaProcess) heap() (float64, error) {
+	if _, err := fmt.Fprintln(p.ask); err != nil {
+		return 0, err
+	}
+	if !p.answer.Scan() {
+		return 0, errors.Join(errors.New("a replica did not answer"), p.answer.Err())
+	}
+	bytes, err := strconv.ParseFloat(p.answer.Text(), 64)
+	return bytes / (1 << 20), err
 }
 
 // measureReplicas runs one, two and three replicas of the controllers, as processes. It measures the requests of fresh
@@ -79,7 +132,7 @@ func measureReplicas(ctx context.Context, b *bench) (err error) {
 func shardedNamespace(i int) string { return fmt.Sprintf("tenant-%d", i%shardedNamespaces) }
 
 func (b *bench) measureReplicated(ctx context.Context, n int) error {
-	var processes []*exec.Cmd
+	var processes []*replicaProcess
 	defer func() {
 		for _, p := range processes {
 			_ = p.Process.Kill()
@@ -87,13 +140,8 @@ func (b *bench) measureReplicated(ctx context.Context, n int) error {
 		}
 	}()
 	for range n {
-		self, err := os.Executable()
+		p, err := startReplica(ctx, b.plane.Kubeconfig())
 		if err != nil {
-			return err
-		}
-		p := exec.CommandContext(ctx, self)
-		p.Env, p.Stderr = append(os.Environ(), replicaVariable+"="+b.plane.Kubeconfig()), os.Stderr
-		if err := p.Start(); err != nil {
 			return err
 		}
 		processes = append(processes, p)
@@ -106,7 +154,11 @@ func (b *bench) measureReplicated(ctx context.Context, n int) error {
 		return err
 	}
 	defer w.stop()
-	if err := b.createSharded(ctx, w, processes); err != nil {
+	before, err := heaps(processes)
+	if err != nil {
+		return err
+	}
+	if err := b.createSharded(ctx, w, processes, before); err != nil {
 		return err
 	}
 	if n > 1 {
@@ -151,7 +203,7 @@ func (l labelled) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return l.ResourceInterface.Watch(ctx, o)
 }
 
-func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*exec.Cmd) error {
+func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*replicaProcess, before []float64) error {
 	n := len(processes)
 	var took time.Duration
 	r, err := b.countRequests(ctx, fmt.Sprintf("create %d instances with %d replicas", shardedInstances, n), shardedInstances, requests{{"POST", "flats"}: shardedInstances}, func() error {
@@ -179,13 +231,33 @@ func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*
 		}
 		memory = append(memory, fmt.Sprintf("%.0f", mebibytes))
 	}
+	after, err := heaps(processes)
+	if err != nil {
+		return err
+	}
+	var grown []string
+	for i := range after {
+		grown = append(grown, fmt.Sprintf("%.1f", after[i]-before[i]))
+	}
 	b.add(row{Work: fmt.Sprintf("a fresh instance with %d replicas", n), Unit: "requests", Value: float64(r.of(work)) / shardedInstances, Budget: 7.05,
-		Detail: fmt.Sprintf("%d instances in %d namespaces at once: %.1f s; then each replica has %s MiB of resident memory", shardedInstances, shardedNamespaces, took.Seconds(), strings.Join(memory, ", "))})
+		Detail: fmt.Sprintf("%d instances in %d namespaces at once: %.1f s; then each replica has %s MiB of resident memory, and the heap in use has grown by %s MiB", shardedInstances, shardedNamespaces, took.Seconds(), strings.Join(memory, ", "), strings.Join(grown, ", "))})
 	return nil
 }
 
+// heaps are the heaps of processes that are in use, in MiB.
+func heaps(of []*replicaProcess) (all []float64, err error) {
+	for _, p := range of {
+		mebibytes, err := p.heap()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, mebibytes)
+	}
+	return all, nil
+}
+
 // measureTakeover kills a replica, changes an instance in each namespace, and waits until all are reconciled.
-func (b *bench) measureTakeover(ctx context.Context, w *watchStream, n int, killed *exec.Cmd) error {
+func (b *bench) measureTakeover(ctx context.Context, w *watchStream, n int, killed *replicaProcess) error {
 	began := time.Now()
 	if err := killed.Process.Kill(); err != nil {
 		return err
