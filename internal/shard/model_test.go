@@ -148,6 +148,9 @@ func (m *model) act(r *replica) {
 	if !step.Take.IsEmpty() {
 		m.take(r, step.Take)
 	}
+	if outside := r.held.Without(r.planner.Assigned(r.self)); step.Publish == nil && !outside.IsEmpty() {
+		m.t.Fatalf("%s holds %d slots that it is not assigned", r.id, outside.Len())
+	}
 }
 
 func (m *model) take(r *replica, slots shard.Set) {

@@ -77,6 +77,10 @@ func (p *Planner) Next(s State) Step {
 	return Step{Take: free}
 }
 
+// Assigned returns the slots that a replica's view assigns to itself: it holds them, or takes them once others have
+// released them.
+func (p *Planner) Assigned(r Record) Set { return p.assign(r.View).Of(r.ID) }
+
 func (p *Planner) assign(v View) *Assignment {
 	key := v.String()
 	if a, ok := p.known[key]; ok {

@@ -47,6 +47,9 @@ type Membership struct {
 	own     *ownRecord
 	tenures map[shard.Slot]*tenure
 	moved   func(shard.Set)
+	// assigned is what Assigned returns, and reassigned what OnAssign was called with.
+	assigned   shard.Set
+	reassigned func()
 	// resting is what Rest was called with, and restChanged what OnRest was.
 	resting     string
 	restChanged func()
@@ -72,6 +75,18 @@ func New(c Config) *Membership {
 // OnMove sets the function that is called with slots that this process has taken or released. It must not
 // block. It is to be called before Run.
 func (m *Membership) OnMove(moved func(shard.Set)) { m.moved = moved }
+
+// OnAssign sets the function that is called when the answer of Assigned has changed, by one goroutine. It must not
+// block. It is to be called before Run.
+func (m *Membership) OnAssign(reassigned func()) { m.reassigned = reassigned }
+
+// Assigned are the slots that this process holds, and those that it takes once others have released them. There are
+// none before it has joined the others. A process that has lost its Lease still returns what it was assigned before.
+func (m *Membership) Assigned() shard.Set {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.assigned
+}
 
 // signal says that the record of another replica has changed.
 func (m *Membership) signal() {

@@ -52,6 +52,7 @@ func (m *Membership) takeStep(ctx context.Context, own *ownRecord, renewGroup *t
 	}
 	for {
 		self, version := own.published()
+		m.setAssigned(self)
 		peers, read, expires := m.records.peers(self.ID, version, time.Now())
 		if !read {
 			return time.Now().Add(m.Duration), nil // its event is on its way
@@ -66,6 +67,10 @@ func (m *Membership) takeStep(ctx context.Context, own *ownRecord, renewGroup *t
 		}
 		if err := m.carryOut(ctx, own, step); err != nil {
 			return next, err
+		}
+		if step.Publish != nil {
+			published, _ := own.published()
+			m.setAssigned(published) // before others have released the slots
 		}
 		if len(step.Expel) > 0 || step.Publish != nil {
 			return time.Now().Add(m.retryPeriod()), nil // the events of these writes bring the next step
@@ -115,6 +120,22 @@ func (m *Membership) carryOut(ctx context.Context, own *ownRecord, step shard.St
 	}
 	m.take(own, step.Take, epoch)
 	return nil
+}
+
+// setAssigned records what a published view assigns to this process. What was released before is not among it, and
+// nothing is taken that is not.
+func (m *Membership) setAssigned(self shard.Record) {
+	if len(self.View) == 0 {
+		return // it is about to have one, perhaps the former
+	}
+	assigned := m.planner.Assigned(self)
+	m.mu.Lock()
+	changed := m.assigned != assigned
+	m.assigned = assigned
+	m.mu.Unlock()
+	if changed && m.reassigned != nil {
+		m.reassigned()
+	}
 }
 
 // take begins the work on slots.
