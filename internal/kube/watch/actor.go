@@ -49,7 +49,7 @@ func newActor(env *environment, k *kind, s Selection) *actor {
 	now := time.Now()
 	a := &actor{
 		kind: k, selection: s, filter: parsed(s.labels), env: env,
-		store:     newStore(env.OwnerLabel),
+		store:     newStore(env.OwnerLabel, env.partOf(s)),
 		retryNow:  make(chan struct{}, 1),
 		state:     State{Phase: Syncing, Since: now},
 		createdAt: now,
@@ -76,6 +76,7 @@ func (a *actor) run(ctx context.Context) {
 	var retry backoff
 	var s *session
 	for ctx.Err() == nil {
+		a.awaitPart(ctx.Done())
 		var err error
 		s, err = a.watch(ctx, s)
 		switch {

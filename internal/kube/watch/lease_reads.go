@@ -24,7 +24,7 @@ func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstruc
 	if a == nil {
 		return nil, state // the hub has stopped
 	}
-	objects, complete := a.store.ownedBy(owner)
+	objects, complete := a.store.ownedBy(owner, l.slotOf())
 	return objects, a.stateOfRead(complete)
 }
 
@@ -45,7 +45,7 @@ func (l *Lease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, ow
 			states = append(states, state)
 			continue
 		}
-		found, complete := a.store.ownedBy(owner)
+		found, complete := a.store.ownedBy(owner, l.slotOf())
 		for _, o := range found {
 			if in := o.GetNamespace(); in == namespace || in == "" && namespace == namespaces[0] {
 				objects = append(objects, o)
@@ -119,12 +119,13 @@ func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, St
 	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
-	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name})
+	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name}, l.slotOf())
 	return object, a.stateOfRead(complete)
 }
 
 // Child watches a managed object by its name and returns it, nil if there is none, with the
-// state that says whether that is reliable.
+// state that says whether that is reliable. With Config.Part, an object may also be missing whose owner is in
+// another part.
 func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	target := Child(kind, namespace, name)
 	return l.read(target, l.Watch(target))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 const packedJSON = `{"apiVersion":"kro.run/v1alpha1","kind":"GraphRevision","metadata":{"name":"a","labels":{"x":"y"},"resourceVersion":"7"},
@@ -39,14 +41,14 @@ func TestReadsOfAPackedObjectReturnWhatWasStored(t *testing.T) {
 	if again := c.compact(o); !reflect.DeepEqual(small, again) {
 		t.Error("two packed copies of an object differ")
 	}
-	s := newStore("x")
+	s := newStore("x", nil)
 	s.observe(small)
 	name := objectName{name: "a"}
 	reads := map[string]func() *unstructured.Unstructured{
 		"get":             func() *unstructured.Unstructured { got, _ := s.get(name); return got },
-		"getWithComplete": func() *unstructured.Unstructured { got, _ := s.getWithComplete(name); return got },
+		"getWithComplete": func() *unstructured.Unstructured { got, _ := s.getWithComplete(name, 0); return got },
 		"list":            func() *unstructured.Unstructured { got, _ := s.list(everything); return got[0] },
-		"ownedBy":         func() *unstructured.Unstructured { got, _ := s.ownedBy("y"); return got[0] },
+		"ownedBy":         func() *unstructured.Unstructured { got, _ := s.ownedBy("y", 0); return got[0] },
 	}
 	for read, object := range reads {
 		if diff := cmp.Diff(before, object()); diff != "" {
@@ -66,7 +68,7 @@ func TestReadsOfAPackedObjectReturnWhatWasStored(t *testing.T) {
 func TestAnObjectThatWasDeletedDespiteFinalizersIsUnpacked(t *testing.T) {
 	o := packedObject(t)
 	o.SetFinalizers([]string{"f"})
-	s := newStore("x")
+	s := newStore("x", nil)
 	s.keepIfDeletedWith = func(finalizer string) bool { return finalizer == "f" }
 	small := (&compactor{packs: true}).compact(o)
 	s.observe(small)
@@ -81,9 +83,9 @@ func TestAnObjectThatWasDeletedDespiteFinalizersIsUnpacked(t *testing.T) {
 
 // TestAListOfPackedObjectsChangesNothing compares, as the list after a broken watch does.
 func TestAListOfPackedObjectsChangesNothing(t *testing.T) {
-	s, c := newStore("x"), &compactor{packs: true}
+	s, c := newStore("x", nil), &compactor{packs: true}
 	s.observe(c.compact(packedObject(t)))
-	changed, _ := s.replace([]*unstructured.Unstructured{c.compact(packedObject(t))}, 8, time.Unix(1e9, 0))
+	changed, _, _ := s.replace([]*unstructured.Unstructured{c.compact(packedObject(t))}, 8, shard.Set{}, time.Unix(1e9, 0))
 	if len(changed) != 0 {
 		t.Errorf("changes: %v", changed)
 	}

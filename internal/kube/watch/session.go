@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // errInterrupted ends a session that has to start over.
@@ -101,6 +103,9 @@ type compactObject struct{ unstructured.Unstructured }
 func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
+			if slot, foreign := s.store.isForeign(u); foreign {
+				return stripped(u, slot), nil
+			}
 			s.recordManager(u)
 			return &compactObject{*s.compactor.compact(u)}, nil
 		}
@@ -150,6 +155,12 @@ func (s sink) Add(o any) error { return s.Update(o) }
 
 // Update handles an event of the watch.
 func (s sink) Update(o any) error {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		if _, foreign := s.store.isForeign(u); foreign {
+			s.emit(s.store.observeOther(u), noWriter)
+			return nil
+		}
+	}
 	if u, ok := s.compacted(o); ok {
 		s.emit(s.store.observe(u), noWriter)
 	}
@@ -173,12 +184,15 @@ func (s sink) Bookmark(revision string) error {
 // Replace handles the complete list that precedes a watch.
 func (s sink) Replace(items []any, revision string) error {
 	objects := make([]*unstructured.Unstructured, 0, len(items))
+	var lacking shard.Set
 	for _, item := range items {
-		if u, ok := s.compacted(item); ok {
+		if foreign, ok := item.(*strippedObject); ok {
+			lacking = lacking.With(foreign.slot)
+		} else if u, ok := s.compacted(item); ok {
 			objects = append(objects, u)
 		}
 	}
-	s.storeList(objects, parseRevision(revision))
+	s.storeList(objects, lacking, parseRevision(revision))
 	return nil
 }
 
@@ -187,13 +201,13 @@ func (s sink) Resync() error { return nil }
 
 // storeList stores a complete list and routes the changes. Subscribers are notified of the
 // first list once, about the kind, not for each object.
-func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64) {
+func (a *actor) storeList(objects []*unstructured.Unstructured, lacking shard.Set, revision uint64) {
 	a.mu.Lock()
 	first, refresh := !a.progress.complete, a.refresh
 	a.refresh = false
 	a.mu.Unlock()
 
-	changes, keptMissing := a.store.replace(objects, revision, time.Now())
+	changes, covered, keptMissing := a.store.replace(objects, revision, lacking, time.Now())
 	if keptMissing {
 		time.AfterFunc(provisionalTTL, a.expire)
 	}
@@ -206,8 +220,12 @@ func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64)
 		p.listed = true
 		p.recordSuccess()
 	})
-	if refresh && !first {
+	switch {
+	case first: // all subscribers know
+	case refresh:
 		a.notify()
+	default:
+		a.notifyIn(covered)
 	}
 }
 

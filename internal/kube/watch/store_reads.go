@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // The objects that these methods return are unpacked, but for those of listPacked.
@@ -15,10 +17,10 @@ func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	return unpacked(e.object), ok
 }
 
-// ownedBy returns the objects of an owner, and whether these are all.
-func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, complete bool) {
+// ownedBy returns the objects of an owner in a slot, and whether these are all.
+func (s *store) ownedBy(owner string, slot shard.Slot) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	objects, complete = slices.Clone(s.owned[owner]), s.complete
+	objects, complete = slices.Clone(s.owned[owner]), s.completeFor(slot)
 	s.mu.RUnlock()
 	return unpackAll(objects), complete
 }
@@ -45,10 +47,10 @@ func (s *store) listPacked(matches func(identity) bool) (objects []*unstructured
 }
 
 // getWithComplete returns an object, nil if the store has none, and whether the store is
-// complete: then the object does not exist either.
-func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructured, complete bool) {
+// complete: then the object, if its owner is in the slot, does not exist either.
+func (s *store) getWithComplete(name objectName, slot shard.Slot) (object *unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	object, complete = s.entries[name].object, s.complete
+	object, complete = s.entries[name].object, s.completeFor(slot)
 	s.mu.RUnlock()
 	return unpacked(object), complete
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // replace stores a complete list at a revision. The list wins, also if it is older than the
@@ -16,23 +18,37 @@ import (
 // The list wins also if an object's revision is the same: when a kind's schema changes, an
 // object may read differently. It returns the changes, and whether it kept entries that
 // are missing from the list, which expire has to check later.
-func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now time.Time) (changes []transition, keptMissing bool) {
+//
+// The list lacks objects of the slots in lacking, which were not in the part when it arrived. Of the part it returns
+// the slots that the store covers from now on and has not covered before.
+func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lacking shard.Set, now time.Time) (changes []transition, covered shard.Set, keptMissing bool) {
+	homes := make([]home, len(items))
+	for i, o := range items {
+		homes[i] = s.homeOf(o)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, false
+		return nil, shard.Set{}, false
 	}
+	covered = s.slots.Without(lacking).Without(s.covered)
 	before := s.entries
 	s.entries = make(map[objectName]entry, len(items))
 	s.missingFromList = nil
-	for _, o := range items {
+	for i, o := range items {
+		if !s.keeps(homes[i]) {
+			continue
+		}
 		if r := revisionOf(o); !s.tombstones.has(uidOf(o), r) || s.tombstones.expired(uidOf(o), now) {
 			name := nameOf(o)
 			old := before[name]
 			delete(before, name)
-			e, change := mergeListed(old, entry{object: o, revision: r}, revision, now)
+			e, change := mergeListed(old, entry{object: o, revision: r, home: homes[i]}, revision, now)
 			e.deletion = old.deletionAfterList(e.object, o)
 			s.entries[name] = e
+			if old.object == nil && covered.Has(homes[i].slot) && homes[i].known {
+				change[0].replay = true // it is new to this process alone
+			}
 			changes = append(changes, change...)
 		}
 	}
@@ -46,8 +62,9 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 	}
 	s.owned = ownedBy(s.entries, s.ownerLabel)
 	s.observedRevision, s.complete = revision, true
+	s.covered = s.covered.And(covered)
 	sortTransitions(changes)
-	return changes, len(s.missingFromList) > 0
+	return changes, covered, len(s.missingFromList) > 0
 }
 
 // mergeListed decides between an entry and the list's.
