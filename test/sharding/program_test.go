@@ -38,6 +38,11 @@ func (p *program) Write(text []byte) (int, error) {
 
 func (w *world) launch(t *testing.T, kubeconfig string) *program {
 	t.Helper()
+	return w.launchWithMetrics(t, kubeconfig, "0")
+}
+
+func (w *world) launchWithMetrics(t *testing.T, kubeconfig, address string) *program {
+	t.Helper()
 	path, err := filepath.Abs("../../bin/espalier")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +51,7 @@ func (w *world) launch(t *testing.T, kubeconfig string) *program {
 		t.Fatalf("%v: run make build", err)
 	}
 	p := &program{Cmd: exec.Command(path, "run", "--sharding", "--kubeconfig", kubeconfig, "--leader-election-namespace", w.NS, "--leader-elect-lease-duration", "2s",
-		"--health-probe-bind-address", "0", "--metrics-bind-address", "0", "--introspection-socket", "0", "--admission-policies=false")}
+		"--health-probe-bind-address", "0", "--metrics-bind-address", address, "--introspection-socket", "0", "--admission-policies=false")}
 	p.Stdout, p.Stderr = p, p
 	if err := p.Start(); err != nil {
 		t.Fatal(err)

@@ -147,6 +147,7 @@ func New(o Options) (*Cluster, error) {
 		owners := ownership{k, o.Replicas}
 		work.Ownership, k.Gate.Replicas = owners, o.Replicas
 		o.Replicas.OnMove(owners.moved)
+		o.Replicas.OnAssign(k.partChanged)
 	}
 	k.Engine = queue.New(work)
 	return k, nil
@@ -155,6 +156,13 @@ func New(o Options) (*Cluster, error) {
 // reconcileContext is the context of the reconciles of a kind and namespace.
 func (k *Cluster) reconcileContext(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context {
 	return inflight.With(k.Profiler.Context(ctx, kind), inflight.Flow{Kind: kind.GroupKind(), Namespace: namespace})
+}
+
+// partChanged makes the caches follow what this process is assigned.
+func (k *Cluster) partChanged() {
+	for _, hub := range k.hubs() {
+		hub.PartChanged()
+	}
 }
 
 // observe is called after each reconcile.
@@ -187,8 +195,13 @@ func (k *Cluster) claimNamespace(kind schema.GroupVersionKind, key object.Key) s
 
 // watchConfig returns the configuration of a hub that watches with a client.
 func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
+	var divided watch.Part
+	if k.options.Replicas != nil {
+		divided = part{ownership{k, k.options.Replicas}}
+	}
 	return watch.Config{
 		Client:            client,
+		Part:              divided,
 		Resolve:           k.resolve,
 		Enqueue:           func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
 		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,

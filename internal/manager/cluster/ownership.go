@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
@@ -16,6 +18,10 @@ type Replicas interface {
 	OnMove(func(shard.Set))
 	// Holds reports whether this process reconciles the objects of a slot.
 	Holds(shard.Slot) bool
+	// Assigned are the slots that this process holds or is about to take. Reassigned, of OnAssign, is called when they
+	// have changed.
+	Assigned() shard.Set
+	OnAssign(reassigned func())
 	// Begin begins a reconcile; see queue.Ownership.
 	Begin(context.Context, shard.Slot) (context.Context, func())
 	// Rest publishes for which Holds nothing is reconciled here, and reports whether the other replicas rest for
@@ -56,6 +62,26 @@ func (o ownership) slotOf(key object.Key) shard.Slot {
 	}
 	return shard.SlotOf(key.Namespace, key.Name)
 }
+
+// part is watch.Part by the slots that this process holds or is about to take.
+type part struct{ ownership }
+
+// SlotOf is the slot of the instance or managed resource that an object names as its owner, where the ID in its label
+// proves that. Bindings are in every part: managed resources read those of others by name.
+func (p part) SlotOf(o *unstructured.Unstructured) (slot shard.Slot, known bool) {
+	if o.GroupVersionKind() == bindingKind {
+		return 0, false
+	}
+	owner, _, known := inventory.InstanceOf(o)
+	if !known || owner.GroupKind() == bindingKind.GroupKind() {
+		return 0, false
+	}
+	return shard.SlotOf(owner.Namespace, owner.Name), true
+}
+
+func (p part) SlotOfSubscriber(s watch.Subscriber) shard.Slot { return p.slotOf(s.Key) }
+
+func (p part) Slots() shard.Set { return p.replicas.Assigned() }
 
 // moved enqueues the objects of slots that were taken or released.
 func (o ownership) moved(slots shard.Set) {
