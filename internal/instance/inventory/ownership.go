@@ -67,7 +67,7 @@ func DescribeOwner(o *unstructured.Unstructured) string {
 // InstanceOf returns the instance that a child belongs to, by the child's metadata, with the
 // version that created the child.
 func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
-	set := child.GetLabels()[v1alpha1.ApplySetPartOfLabel]
+	set := label(child, v1alpha1.ApplySetPartOfLabel)
 	if set == "" {
 		return object.Key{}, "", false
 	}
@@ -81,18 +81,17 @@ func InstanceOf(child *unstructured.Unstructured) (key object.Key, version strin
 
 // graphInstanceOf is the instance that a child's labels of the graph dialect name.
 func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
-	labels := child.GetLabels()
 	key = object.Key{
-		Group: labels[v1alpha1.InstanceGroupLabel], Kind: labels[v1alpha1.InstanceKindLabel],
-		Namespace: labels[v1alpha1.InstanceNamespaceLabel], Name: labels[v1alpha1.InstanceNameLabel],
+		Group: label(child, v1alpha1.InstanceGroupLabel), Kind: label(child, v1alpha1.InstanceKindLabel),
+		Namespace: label(child, v1alpha1.InstanceNamespaceLabel), Name: label(child, v1alpha1.InstanceNameLabel),
 	}
-	if full := child.GetAnnotations()[v1alpha1.InstanceNameAnnotation]; full != "" && object.LabelValue(full) == key.Name {
+	if full := annotation(child, v1alpha1.InstanceNameAnnotation); full != "" && object.LabelValue(full) == key.Name {
 		key.Name = full
 	}
-	if full := child.GetAnnotations()[v1alpha1.InstanceGroupAnnotation]; full != "" && object.LabelValue(full) == key.Group {
+	if full := annotation(child, v1alpha1.InstanceGroupAnnotation); full != "" && object.LabelValue(full) == key.Group {
 		key.Group = full
 	}
-	version = labels[v1alpha1.InstanceVersionLabel]
+	version = label(child, v1alpha1.InstanceVersionLabel)
 	return key, version, key.Name != "" && version != ""
 }
 
