@@ -42,9 +42,13 @@ const (
 	// maxLimit bounds the growth while nothing gets slower.
 	maxLimit = 256
 
+	// sparePlaces let the short work of a tenant, one request after the other, pass a flood at each of them. They are
+	// few, since they make all other requests slower.
+	sparePlaces = 2
+
 	// fewWaiting is how many requests the server should have waiting at least, so that it always has something to do, and
 	// manyWaiting how many at most.
-	fewWaiting, manyWaiting = 2, 4
+	fewWaiting, manyWaiting = 1, 2
 	// windowRequests is how many requests decide the limit, so that chance does not.
 	windowRequests = 32
 
@@ -64,12 +68,12 @@ const (
 
 func newLimit() *limit { return &limit{value: initialLimit, alone: map[class]time.Duration{}} }
 
-// places is how many requests may be in flight.
-func (l *limit) places() int {
+// capacity is how many requests may be in flight. None is spare while few should be.
+func (l *limit) capacity() capacity {
 	if l.probes > 0 {
-		return few
+		return capacity{shared: few}
 	}
-	return int(l.value)
+	return capacity{int(l.value), sparePlaces}
 }
 
 // reached notes that a request has to wait.

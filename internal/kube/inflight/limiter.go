@@ -70,7 +70,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // wait returns when a request of the flow has a place.
 func (l *Limiter) wait(ctx context.Context, flow Flow) error {
 	l.mu.Lock()
-	w := l.turns.join(flow, l.limit.places())
+	w := l.turns.join(flow, l.limit.capacity())
 	if w != nil {
 		l.limit.reached()
 	}
@@ -86,7 +86,7 @@ func (l *Limiter) wait(ctx context.Context, flow Flow) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.turns.abandon(flow, w) { // it got a place meanwhile
-		l.turns.leave(flow, l.limit.places())
+		l.turns.leave(flow, l.limit.capacity())
 	}
 	return ctx.Err()
 }
@@ -132,7 +132,7 @@ func (p *place) leave() {
 	defer p.limiter.mu.Unlock()
 	if !p.left {
 		p.left = true
-		p.limiter.turns.leave(p.flow, p.limiter.limit.places())
+		p.limiter.turns.leave(p.flow, p.limiter.limit.capacity())
 	}
 }
 
@@ -152,7 +152,7 @@ func (l *Limiter) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (l *Limiter) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
-	limit, used, waiting := l.limit.places(), l.turns.used, l.turns.waiting()
+	limit, used, waiting := l.limit.capacity().shared, l.turns.used, l.turns.waiting()
 	l.mu.Unlock()
 	gauge := func(d *prometheus.Desc, n int) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))

@@ -3,7 +3,7 @@ package inflight
 import "slices"
 
 // turns shares places among flows. A flow that waits gets the next place if it has the fewest; among equals, the one
-// that got its last place the longest ago. It has nothing for flows without requests. It is not safe for concurrent use.
+// that got its last place the longest ago. Spare places are for flows without any. It has nothing for flows without requests. It is not safe for concurrent use.
 type turns struct {
 	used    int                // places in use
 	flows   map[Flow]*requests // of flows with any
@@ -20,22 +20,30 @@ type requests struct {
 // waiter is a request without a place. The channel is closed when it has one.
 type waiter struct{ granted chan struct{} }
 
+// capacity is how many requests may be in flight: shared ones of any flow, and spare ones, each of which is the only one
+// of its flow.
+type capacity struct{ shared, spare int }
+
 func newTurns() *turns { return &turns{flows: map[Flow]*requests{}} }
 
-// join gives a request of the flow a place of the limit, or returns what it waits for.
-func (t *turns) join(flow Flow, limit int) *waiter {
+// join gives a request of the flow a place, or returns what it waits for.
+func (t *turns) join(flow Flow, of capacity) *waiter {
 	r := t.flows[flow]
 	if r == nil {
 		r = &requests{}
 		t.flows[flow] = r
 	}
-	if t.used < limit {
+	if t.mayGrant(r, of) {
 		t.grant(r)
 		return nil
 	}
 	w := &waiter{granted: make(chan struct{})}
 	r.waiting = append(r.waiting, w)
 	return w
+}
+
+func (t *turns) mayGrant(r *requests, of capacity) bool {
+	return t.used < of.shared || r.used == 0 && t.used < of.shared+of.spare
 }
 
 func (t *turns) grant(r *requests) {
@@ -46,10 +54,10 @@ func (t *turns) grant(r *requests) {
 }
 
 // leave gives back a place of the flow.
-func (t *turns) leave(flow Flow, limit int) {
+func (t *turns) leave(flow Flow, of capacity) {
 	t.used--
 	t.flows[flow].used--
-	t.dispatch(limit)
+	t.dispatch(of)
 	t.forget(flow)
 }
 
@@ -65,11 +73,11 @@ func (t *turns) abandon(flow Flow, w *waiter) bool {
 	return true
 }
 
-// dispatch gives the free places of the limit to those that wait.
-func (t *turns) dispatch(limit int) {
-	for t.used < limit {
+// dispatch gives the free places to those that wait.
+func (t *turns) dispatch(of capacity) {
+	for {
 		r := t.next()
-		if r == nil {
+		if r == nil || !t.mayGrant(r, of) {
 			return
 		}
 		w := r.waiting[0]

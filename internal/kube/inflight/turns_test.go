@@ -7,16 +7,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTurns draws sequences of requests, answers and ends of waits, and changes of the limit. No more places are in
-// use than the limit had when they were given, none is free while a request waits, and the next place goes to a flow
-// that has the fewest of those that wait.
+// TestTurns draws sequences of requests, answers and ends of waits, and changes of the limit. A request gets a place at
+// once if one is free, or if its flow has none and a spare one is. The next place goes to a flow that has the fewest of
+// those that wait.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type sent struct {
 			flow Flow
 			w    *waiter // nil once it has a place
 		}
-		turns, limit := newTurns(), 2
+		turns, limit := newTurns(), capacity{2, 1}
 		var inFlight, waiting []sent
 		holders := func(flow Flow) (n int) {
 			for _, s := range inFlight {
@@ -26,33 +26,49 @@ func TestTurns(t *testing.T) {
 			}
 			return n
 		}
+		isFree := func(flow Flow) bool {
+			return len(inFlight) < limit.shared || holders(flow) == 0 && len(inFlight) < limit.shared+limit.spare
+		}
 		// settle moves what was granted since the last step.
 		settle := func() {
-			fewest := -1
+			fewest, anyFree := -1, false
 			for _, s := range waiting {
 				if n := holders(s.flow); fewest < 0 || n < fewest {
 					fewest = n
 				}
+				anyFree = anyFree || isFree(s.flow)
 			}
-			first := true
+			var granted []sent
 			waiting = slices.DeleteFunc(waiting, func(s sent) bool {
 				select {
 				case <-s.w.granted:
+					granted = append(granted, sent{flow: s.flow})
+					return true
 				default:
 					return false
 				}
-				if n := holders(s.flow); first && limit-len(inFlight) == 1 && n != fewest {
-					t.Fatalf("a flow with %d places got one, while another that waits has %d", n, fewest)
-				}
-				first = false
-				inFlight = append(inFlight, sent{flow: s.flow})
-				return true
 			})
+			if anyFree != (len(granted) > 0) {
+				t.Fatalf("%d requests got a place; one is free: %v", len(granted), anyFree)
+			}
+			if len(granted) == 1 && holders(granted[0].flow) != fewest {
+				t.Fatalf("a flow with %d places got one, while another that waits has %d", holders(granted[0].flow), fewest)
+			}
+			inFlight = append(inFlight, granted...)
+			for _, s := range waiting {
+				if isFree(s.flow) {
+					t.Fatal("a request waits although it may have a place")
+				}
+			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"request": func(t *rapid.T) {
 				flow := Flow{Namespace: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "flow")}
-				if w := turns.join(flow, limit); w == nil {
+				w := turns.join(flow, limit)
+				if (w == nil) != isFree(flow) {
+					t.Fatalf("the request waits: %v; a place is free: %v", w != nil, isFree(flow))
+				}
+				if w == nil {
 					inFlight = append(inFlight, sent{flow: flow})
 				} else {
 					waiting = append(waiting, sent{flow, w})
@@ -78,7 +94,9 @@ func TestTurns(t *testing.T) {
 				}
 				waiting = slices.Delete(waiting, i, i+1)
 			},
-			"limit": func(t *rapid.T) { limit = rapid.IntRange(1, 4).Draw(t, "limit") },
+			"limit": func(t *rapid.T) {
+				limit = capacity{rapid.IntRange(1, 4).Draw(t, "shared"), rapid.IntRange(0, 2).Draw(t, "spare")}
+			},
 			"": func(t *rapid.T) {
 				if turns.used != len(inFlight) || turns.waiting() != len(waiting) {
 					t.Fatalf("%d places are in use and %d requests wait; want %d and %d", turns.used, turns.waiting(), len(inFlight), len(waiting))
