@@ -58,7 +58,8 @@ func (c *Client) PermissionsEpoch() int64 {
 // MissingPermissions returns those of the required permissions that the client's user lacks,
 // by rules that were read at since or later. It makes at most one request if nothing is
 // missing, and one more for each permission that seems to be: not every authorizer lists
-// what it grants. Permissions in one namespace may cost one more for that namespace.
+// what it grants. Permissions in one namespace may cost one more for that namespace. If a
+// permission in all namespaces is allowed that the rules lack, both are read again.
 func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
 	if len(required) == 0 {
 		return nil, nil
@@ -67,7 +68,7 @@ func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permiss
 	if err != nil {
 		return nil, err
 	}
-	var out []rbac.Permission
+	var out, unlisted []rbac.Permission
 	for _, scope := range rbac.Scopes(rbac.Missing(granted, required)) {
 		seem := scope.Permissions
 		if scope.Namespace != "" && len(seem) > maxSingleReviews {
@@ -81,12 +82,39 @@ func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permiss
 			if err != nil {
 				return nil, err
 			}
-			if !allowed {
+			switch {
+			case !allowed:
 				out = append(out, p)
+			case scope.Namespace == "":
+				unlisted = append(unlisted, p)
 			}
 		}
 	}
-	return rbac.Distinct(out), nil
+	revoked, err := c.confirmUnlisted(ctx, unlisted)
+	return rbac.Distinct(append(out, revoked...)), err
+}
+
+// confirmUnlisted reads the rules again if permissions are allowed that they lack, and returns those that are not
+// allowed any more. Either the authorizer does not list them, or they were granted after the rules were read: without
+// the new rules their revocation would not change what is known, and not be noticed.
+func (c *Client) confirmUnlisted(ctx context.Context, permissions []rbac.Permission) (revoked []rbac.Permission, err error) {
+	if len(permissions) == 0 {
+		return nil, nil
+	}
+	granted, err := c.grantedRules(ctx, "", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range rbac.Missing(granted, permissions) {
+		allowed, err := c.isAllowed(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			revoked = append(revoked, p)
+		}
+	}
+	return revoked, nil
 }
 
 // maxSingleReviews is up to how many permissions in one namespace are reviewed one by one, as the
