@@ -19,6 +19,8 @@ type limit struct {
 	unknown  int
 	// probes is how many more requests are sent with few in flight.
 	probes int
+	// beside is how many of those in flight may be of floods while there is short work.
+	beside beside
 }
 
 // class are requests that take equally long: of one verb and resource.
@@ -66,26 +68,38 @@ const (
 	maxClasses = 4096
 )
 
-func newLimit() *limit { return &limit{value: initialLimit, alone: map[class]time.Duration{}} }
+func newLimit() *limit {
+	return &limit{value: initialLimit, alone: map[class]time.Duration{}, beside: newBeside()}
+}
 
 // capacity is how many requests may be in flight. None is spare while few should be.
 func (l *limit) capacity() capacity {
 	if l.probes > 0 {
-		return capacity{shared: few}
+		return capacity{few, 0, 1}
 	}
-	return capacity{int(l.value), sparePlaces}
+	return capacity{int(l.value), sparePlaces, l.beside.value}
 }
 
-// reached notes that a request has to wait.
-func (l *limit) reached() { l.window.isReached = true }
+// waited notes that a request has to wait, while as many are in flight. If the limit is not reached, it is a flood's, which
+// waits for short work.
+func (l *limit) waited(inFlight int) {
+	if inFlight >= l.capacity().shared {
+		l.window.isReached = true
+	}
+}
 
-// answered notes how long a request took from when it was sent, with how many in flight, itself among them.
-func (l *limit) answered(now time.Time, c class, took time.Duration, inFlight int) {
+// answered notes how long a request took from when it was sent, with how many in flight, itself among them, and whether it is
+// of short work beside a flood.
+func (l *limit) answered(now time.Time, c class, took time.Duration, inFlight int, isShort bool) {
 	if inFlight <= few {
 		l.measure(now, c, took)
 	}
 	if alone := l.alone[c]; alone > 0 {
-		l.window.add(min(took, slowest*alone), alone, inFlight)
+		took = min(took, slowest*alone)
+		l.window.add(took, alone, inFlight)
+		if isShort {
+			l.beside.answered(now, took, alone, int(l.value))
+		}
 	} else {
 		l.unknown++
 	}

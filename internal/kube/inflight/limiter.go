@@ -70,9 +70,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // wait returns when a request of the flow has a place.
 func (l *Limiter) wait(ctx context.Context, flow Flow) error {
 	l.mu.Lock()
-	w := l.turns.join(flow, l.limit.capacity())
+	w := l.turns.join(flow, time.Now(), l.limit.capacity())
 	if w != nil {
-		l.limit.reached()
+		l.limit.waited(l.turns.used)
 	}
 	l.mu.Unlock()
 	if w == nil {
@@ -86,7 +86,7 @@ func (l *Limiter) wait(ctx context.Context, flow Flow) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.turns.abandon(flow, w) { // it got a place meanwhile
-		l.turns.leave(flow, l.limit.capacity())
+		l.turns.leave(flow, time.Now(), l.limit.capacity())
 	}
 	return ctx.Err()
 }
@@ -98,6 +98,7 @@ type place struct {
 	class    class
 	sent     time.Time
 	inFlight int
+	isShort  bool // beside a flood
 	overdue  *time.Timer
 	left     bool // guarded by the limiter's mutex
 }
@@ -107,7 +108,7 @@ type place struct {
 func (l *Limiter) send(flow Flow, c class) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := &place{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.turns.used}
+	p := &place{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.turns.used, isShort: l.turns.isShort(flow)}
 	p.overdue = time.AfterFunc(max(minHolding, slowest*l.limit.alone[c]), p.leave)
 	return p
 }
@@ -121,7 +122,7 @@ func (p *place) answered(succeeded bool) {
 	now := time.Now()
 	if succeeded {
 		p.limiter.mu.Lock()
-		p.limiter.limit.answered(now, p.class, now.Sub(p.sent), p.inFlight)
+		p.limiter.limit.answered(now, p.class, now.Sub(p.sent), p.inFlight, p.isShort)
 		p.limiter.mu.Unlock()
 	}
 	p.leave()
@@ -132,7 +133,7 @@ func (p *place) leave() {
 	defer p.limiter.mu.Unlock()
 	if !p.left {
 		p.left = true
-		p.limiter.turns.leave(p.flow, p.limiter.limit.capacity())
+		p.limiter.turns.leave(p.flow, time.Now(), p.limiter.limit.capacity())
 	}
 }
 
