@@ -47,9 +47,9 @@ func (c *Client) resource(ctx context.Context, gvk schema.GroupVersionKind, name
 		return nil, err
 	}
 	if r.Namespaced {
-		return conciseResource{c.dynamic.Resource(r.GVR).Namespace(namespace)}, nil
+		return resource{c.dynamic.Resource(r.GVR).Namespace(namespace)}, nil
 	}
-	return conciseResource{c.dynamic.Resource(r.GVR)}, nil
+	return resource{c.dynamic.Resource(r.GVR)}, nil
 }
 
 // createOnlyVersion is a resource version that no object ever has. It makes a server-side

@@ -184,14 +184,14 @@ func (r requests) list(request *http.Request, name string) (*unstructured.Unstru
 // request carries out a request for one object.
 func (c connection) request(r *http.Request, on requests, info *request.RequestInfo, body []byte) (*obj, error) {
 	o := &obj{}
-	if info.Verb == "create" || info.Verb == "update" || r.Header.Get("Content-Type") == string(types.ApplyPatchType) {
+	if info.Verb == "create" || info.Verb == "update" {
 		if err := o.UnmarshalJSON(body); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
 	ctx, dryRun := r.Context(), r.URL.Query()["dryRun"]
 	answer, err := o, error(nil)
-	switch content := types.PatchType(r.Header.Get("Content-Type")); {
+	switch {
 	case info.Verb == "get":
 		answer, err = on.Get(ctx, info.Name, metav1.GetOptions{})
 	case info.Verb == "create" && (on.resource.Group == "authorization.k8s.io" || on.resource.Group == "authentication.k8s.io"):
@@ -202,10 +202,8 @@ func (c connection) request(r *http.Request, on requests, info *request.RequestI
 		answer, err = on.UpdateStatus(ctx, o, metav1.UpdateOptions{DryRun: dryRun})
 	case info.Verb == "update":
 		answer, err = on.Update(ctx, o, metav1.UpdateOptions{DryRun: dryRun})
-	case info.Verb == "patch" && content == types.ApplyPatchType:
-		answer, err = on.Apply(ctx, info.Name, o, metav1.ApplyOptions{DryRun: dryRun})
 	case info.Verb == "patch":
-		answer, err = on.Patch(ctx, info.Name, content, body, metav1.PatchOptions{DryRun: dryRun})
+		answer, err = on.Patch(ctx, info.Name, types.PatchType(r.Header.Get("Content-Type")), body, metav1.PatchOptions{DryRun: dryRun})
 	case info.Verb == "delete":
 		return &obj{Object: map[string]any{"kind": "Status", "apiVersion": "v1", "status": metav1.StatusSuccess}}, on.delete(ctx, info.Name, body)
 	default:

@@ -147,7 +147,14 @@ func dryRun(verb string, option []string) (string, bool) {
 	return "dry-run " + verb, true
 }
 
-func (r requests) Patch(_ context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*obj, error) {
+func (r requests) Patch(ctx context.Context, name string, kind types.PatchType, body []byte, options metav1.PatchOptions, _ ...string) (*obj, error) {
+	if kind == types.ApplyPatchType {
+		o := &obj{}
+		if err := o.UnmarshalJSON(body); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return r.Apply(ctx, name, o, metav1.ApplyOptions{DryRun: options.DryRun, FieldManager: options.FieldManager})
+	}
 	verb, dryRun := dryRun("patch", options.DryRun)
 	return r.do(verb, name, func(live *obj) (*obj, error) { return r.patch(live, kind, body, dryRun) })
 }
