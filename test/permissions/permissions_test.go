@@ -83,15 +83,9 @@ func TestInstancesAreReconciledWithThePermissionsOfAServiceAccount(t *testing.T)
 	s.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: settings, namespace: $NS}\n")
 	s.Apply(t, definition)
 	s.AwaitDefinitions(t, "site")
-	told := s.Await(t, suite.RGD, "", s.Name("site"), permissions("False", "Forbidden"))
-	for _, lack := range []string{
-		"system:serviceaccount:" + s.NS + ":builder", "create, delete, get, list, patch and watch configmaps;", "list and watch secrets named settings",
-		"list and watch events;", "update sites." + s.Group + "/status", "espalier rbac " + s.Name("site"),
-	} {
-		if got := testkit.ConditionMessage(told, "PermissionsGranted"); !strings.Contains(got, lack) {
-			t.Errorf("it does not tell of %q: %s", lack, got)
-		}
-	}
+	s.Await(t, suite.RGD, "", s.Name("site"), lacking(
+		"system:serviceaccount:"+s.NS+":builder", "create, delete, get, list, patch and watch configmaps;", "list and watch secrets named settings",
+		"list and watch events;", "update sites."+s.Group+"/status", "espalier rbac "+s.Name("site")))
 
 	s.Apply(t, fmt.Sprintf(instance, "one"))
 	s.Apply(t, ofInstancesOnly)
@@ -101,7 +95,7 @@ func TestInstancesAreReconciledWithThePermissionsOfAServiceAccount(t *testing.T)
 	}
 
 	s.Apply(t, printed(t, s, s.Name("site")))
-	s.Await(t, suite.RGD, "", s.Name("site"), permissions("True", "Granted"))
+	s.Await(t, suite.RGD, "", s.Name("site"), granted())
 	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("one"))
 
@@ -142,7 +136,7 @@ func TestRevokedPermissionsAreReported(t *testing.T) {
 
 	s.Apply(t, strings.Replace(definition, "serviceAccount: {namespace: $NS, name: builder}", "", 1))
 	s.Await(t, suite.ConfigMap, s.NS, "x-page", text("two"))
-	s.Await(t, suite.RGD, "", s.Name("site"), permissions("True", "Granted"))
+	s.Await(t, suite.RGD, "", s.Name("site"), granted())
 	s.Delete(t, s.Kind("Site"), s.NS, "x")
 	s.AwaitGone(t, s.Kind("Site"), s.NS, "x")
 }
@@ -176,30 +170,15 @@ spec:
 	s.Await(t, suite.RG, s.NS, "site", lacking("'espalier rbac site --namespace "+s.NS+"'"))
 }
 
-// lacking reports whether the condition names what is missing. In an installation, the permission to act as
+// lacking checks that the condition names what is missing. In an installation, the permission to act as
 // the account may be missing for a moment before, and nothing else is known until then.
-func lacking(words ...string) func(*unstructured.Unstructured) error {
-	return func(o *unstructured.Unstructured) error {
-		if err := permissions("False", "Forbidden")(o); err != nil {
-			return err
-		}
-		got := testkit.ConditionMessage(o, "PermissionsGranted")
-		for _, word := range words {
-			if !strings.Contains(got, word) {
-				return fmt.Errorf("it does not tell of %q: %s", word, got)
-			}
-		}
-		return nil
-	}
+func lacking(words ...string) suite.Check {
+	return suite.HasCondition("PermissionsGranted", "False", "Forbidden", words...)
 }
 
-func permissions(status, reason string) func(*unstructured.Unstructured) error {
-	return func(o *unstructured.Unstructured) error {
-		if got := testkit.ConditionStatus(o, "PermissionsGranted") + " " + testkit.ConditionReason(o, "PermissionsGranted"); got != status+" "+reason {
-			return fmt.Errorf("PermissionsGranted is %s: %s", got, testkit.ConditionMessage(o, "PermissionsGranted"))
-		}
-		return nil
-	}
+// granted checks that the condition says that nothing is missing.
+func granted() suite.Check {
+	return suite.HasCondition("PermissionsGranted", "True", "Granted")
 }
 
 // forbidden checks that an instance reports a forbidden request.
@@ -304,7 +283,7 @@ metadata: {name: settings, namespace: $NS}
 		}
 	}
 	s.Apply(t, text)
-	s.Await(t, suite.RG, s.NS, "site", permissions("True", "Granted"))
+	s.Await(t, suite.RG, s.NS, "site", granted())
 	s.AwaitReady(t, s.Kind("Site"), s.NS, "x")
 	if s.Get(t, suite.ConfigMap, prod, "x-page") != nil {
 		t.Error("the account writes where it has no role")
