@@ -123,7 +123,11 @@ func createComposites(t *testing.T, w *testkit.Cluster, ns, of, prefix string, n
 	}
 }
 
-// awaitNoRequests waits until there has been nothing new to count for two seconds.
+// silence is longer than the three seconds from the first list of roles to the second review of the controllers'
+// permissions, the last request after a start.
+const silence = 4 * time.Second
+
+// awaitNoRequests waits until there has been nothing new to count for as long as silence.
 func awaitNoRequests(t *testing.T, count func() int64) {
 	t.Helper()
 	last, since := count(), time.Now()
@@ -131,6 +135,6 @@ func awaitNoRequests(t *testing.T, count func() int64) {
 		if now := count(); now != last {
 			last, since = now, time.Now()
 		}
-		return time.Since(since) > 2*time.Second
+		return time.Since(since) > silence
 	})
 }
