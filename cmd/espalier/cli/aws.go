@@ -20,7 +20,7 @@ func newAWS() *cobra.Command {
 		Long: "Resource types of AWS, such as AWS::EC2::VPC, are kinds of Kubernetes once they are\n" +
 			"activated, such as VPC of ec2.aws.espalier.dev. 'espalier up --aws' and 'espalier\n" +
 			"provider run aws' serve them; docs/aws.md has the first steps.\n\n" + typePatterns,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAWSTypes(), newAWSActivate(), newAWSDeactivate(), newAWSActivations(), newAWSPolicy(), newAWSRBAC(), newAWSImport(), newAWSSchema())

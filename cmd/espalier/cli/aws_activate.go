@@ -269,7 +269,7 @@ func newAWSActivations() *cobra.Command {
 		Short: "List the activated resource types of a cluster",
 		Example: "  espalier aws activations\n" +
 			"  espalier aws activations -o yaml",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := where.activations()
 			if err != nil {

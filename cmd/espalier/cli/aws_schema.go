@@ -17,7 +17,7 @@ func newAWSSchema() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Show where the schemas of resource types are from, or update them",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := catalog.Schemas()
 			_, err := fmt.Fprintf(prose(cmd.OutOrStdout()), "%d resource types, taken from AWS on %s: %s %s, sha256 %s\n", len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
@@ -43,7 +43,7 @@ func newAWSSchemaUpdate() *cobra.Command {
 			"starts with the file. Without access to a package index, --from reads a downloaded wheel.",
 		Example: "  espalier aws schema update --output types.zip\n" +
 			"  espalier aws schema update --from cfn_lint-1.58.0-py3-none-any.whl --output types.zip",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.from != "" && flags.version != "" {
 				return &usageError{errors.New("--from and --version exclude each other")}

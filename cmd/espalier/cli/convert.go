@@ -48,7 +48,7 @@ func newConvert() *cobra.Command {
 		Example: "  espalier convert -f xrd.yaml -f composition.yaml > graph.yaml\n" +
 			"  espalier convert -f platform/ --composition stores-on-aws\n" +
 			"  espalier convert -f platform/ -f crds/ --check 100",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.offlineFlags.add(cmd)

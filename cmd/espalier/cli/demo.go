@@ -25,7 +25,7 @@ func newDemo() *cobra.Command {
 			"With --cloud aws, the resources are AWS's, in a test cloud with AWS's APIs on loopback;\n" +
 			"'make demo CLOUD=aws' installs and builds that.",
 		Example: "  espalier demo",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch cloudName {
 			case "sandbox":

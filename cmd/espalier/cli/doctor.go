@@ -36,7 +36,7 @@ func newDoctor() *cobra.Command {
 		Example: "  espalier doctor\n" +
 			"  espalier doctor -o json | jq '.[] | select(.severity == \"problem\")'\n" +
 			"  espalier doctor --serviceaccount espalier-system:espalier --strict",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd, flags) },
 	}
 	flags.where.add(cmd)

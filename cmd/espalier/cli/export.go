@@ -40,7 +40,7 @@ func newExport() *cobra.Command {
 			"Before a move, stop the controllers of the old cluster, and then export.",
 		Example: "  espalier export --output control-plane.yaml\n" +
 			"  espalier export -n prod | gzip > prod.yaml.gz",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return export(cmd, flags) },
 	}
 	flags.where.add(cmd)

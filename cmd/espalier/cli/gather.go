@@ -36,7 +36,7 @@ func newGather() *cobra.Command {
 		Example: "  espalier gather -o incident.tar.gz\n" +
 			"  espalier gather -n team-a -n team-b -o incident.tar.gz\n" +
 			"  espalier why webapp/shop --from incident.tar.gz",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.where.add(cmd)

@@ -37,12 +37,7 @@ func newInstall() *cobra.Command {
 			"with other values, or of another version, to upgrade. docs/install.md has the values.",
 		Example: "  espalier install --image registry.example.com/espalier:0.1.0 | kubectl apply --server-side -f -\n" +
 			"  espalier install -f values.yaml --set replicas=3 | kubectl diff --server-side -f -",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
-				return &usageError{err}
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printInstallation(cmd, flags) },
 	}
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", defaultNamespace, "the namespace of the installation")

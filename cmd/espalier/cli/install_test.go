@@ -96,7 +96,7 @@ func TestInstallArguments(t *testing.T) {
 		arguments []string
 		says      string
 	}{
-		"An argument":        {[]string{"install", "now"}, "unknown command"},
+		"An argument":        {[]string{"install", "now"}, "install takes no arguments"},
 		"An unknown value":   {[]string{"install", "--set", "replicaCount=3"}, "'replicaCount' not allowed"},
 		"A broken setting":   {[]string{"install", "--set", "replicas"}, "setting replicas"},
 		"A release, unasked": {[]string{"uninstall", "--release-finalizers"}, "requires --yes"},

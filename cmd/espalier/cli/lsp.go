@@ -25,7 +25,7 @@ func newLSP() *cobra.Command {
 			"It reads .yaml, .yml and .json files of that folder, and needs no cluster.\n\n" +
 			"Exit codes: 0 if the editor has shut the server down, 1 otherwise, 2 for invalid arguments.",
 		Example: "  espalier lsp\n  espalier lsp --kinds crds/",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rule, err := graph.ParseSecretOutputs(secretOutputs)
 			if err != nil {

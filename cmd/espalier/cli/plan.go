@@ -59,7 +59,7 @@ func newPlan() *cobra.Command {
 			"  espalier plan -f platform/ -f instances/ --exit-code\n" +
 			"  espalier plan -f platform/webapp.yaml --against webapp-r00003\n" +
 			"  espalier plan -f platform/ -o markdown > comment.md",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.where.add(cmd)

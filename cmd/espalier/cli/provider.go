@@ -20,7 +20,7 @@ func newProvider() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "provider",
 		Short: "Run a provider of managed resources, or write one",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newProviderNew(), newProviderRun())
@@ -45,8 +45,8 @@ func newProviderNew() *cobra.Command {
 		Example: "  espalier provider new things --kind Bucket --group things.example.org \\\n" +
 			"    --module example.org/provider-things",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.ExactArgs(1)(cmd, args); err != nil {
-				return &usageError{err}
+			if len(args) != 1 {
+				return &usageError{fmt.Errorf("%s takes a name, not %d arguments", cmd.Name(), len(args))}
 			}
 			return nil
 		},

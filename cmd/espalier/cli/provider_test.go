@@ -89,7 +89,7 @@ func TestProviderNewArguments(t *testing.T) {
 		code int
 		says string
 	}{
-		"without a name":                    {[]string{"provider", "new"}, exitUsage, "accepts 1 arg"},
+		"without a name":                    {[]string{"provider", "new"}, exitUsage, "new takes a name"},
 		"with an invalid name":              {[]string{"provider", "new", "My_Things"}, exitUsage, "the name"},
 		"with an invalid kind":              {[]string{"provider", "new", "things", "--kind", "buckets"}, exitUsage, "the kind"},
 		"with an invalid group":             {[]string{"provider", "new", "things", "--group", "things"}, exitUsage, "a domain of yours"},

@@ -74,7 +74,7 @@ func newRender() *cobra.Command {
 		Example: "  espalier render -f webapp.yaml -f shop.yaml\n" +
 			"  espalier render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json\n" +
 			"  espalier render -f composition/ -f store.yaml --function function-mine=./mine",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return flags.run(cmd) },
 	}
 	flags.offlineFlags.add(cmd)

@@ -38,7 +38,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitDone
 	}
@@ -47,7 +47,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	code := codeOf(err)
 	if code == exitUsage {
-		fmt.Fprintln(stderr, "Run 'espalier help' for usage.")
+		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return code
 }
@@ -89,6 +89,8 @@ func newRoot() *cobra.Command {
 		Long: "Espalier serves platform APIs on Kubernetes. A definition describes a kind as a\n" +
 			"graph of resources; Espalier serves it, keeps each instance as desired, reports its\n" +
 			"state in its status, and deletes its children in order when it is deleted.",
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

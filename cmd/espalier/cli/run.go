@@ -172,7 +172,7 @@ func newRun() *cobra.Command {
 		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
 			"pod's own. Of several processes one is the leader. With --sharding all of them work:\n" +
 			"each reconciles the objects of some namespaces.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
 				return err

@@ -44,7 +44,7 @@ func newTakeover() *cobra.Command {
 		Example: "  espalier takeover --plan\n" +
 			"  espalier takeover --back-to crossplane --plan\n" +
 			"  espalier takeover --back-to crossplane",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
 				return err

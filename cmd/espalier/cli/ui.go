@@ -43,7 +43,7 @@ func newUI() *cobra.Command {
 		Example: "  espalier ui\n" +
 			"  espalier ui --address 127.0.0.1:7070 --context prod\n" +
 			"  ssh -L 7070:127.0.0.1:7070 host espalier ui --address 127.0.0.1:7070",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return serveUI(cmd, flags) },
 	}
 	flags.where.add(cmd)

@@ -42,12 +42,7 @@ func newUninstall() *cobra.Command {
 		Example: "  espalier uninstall\n" +
 			"  espalier uninstall --yes\n" +
 			"  espalier uninstall --yes --release-finalizers",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
-				return &usageError{err}
-			}
-			return nil
-		},
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUninstall(cmd, flags) },
 	}
 	flags.where.add(cmd)

@@ -37,7 +37,7 @@ func newUp() *cobra.Command {
 		Long: "Runs a Kubernetes API server of its own, with etcd, on loopback, and the\n" +
 			"controllers against it, until it is interrupted. What is applied to it stays in\n" +
 			"the data directory.",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(); err != nil {
 				return err

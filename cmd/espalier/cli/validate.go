@@ -36,7 +36,7 @@ func newValidate() *cobra.Command {
 		Example: "  espalier validate -f platform/\n" +
 			"  espalier validate -f webapp.yaml --kinds crds/ -o json\n" +
 			"  kubectl kustomize . | espalier validate -f -",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return validate(cmd, flags) },
 	}
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to check, or - for the standard input; can be repeated")

@@ -27,7 +27,7 @@ func newWatches() *cobra.Command {
 			"  kubectl -n espalier-system exec $(kubectl -n espalier-system get lease espalier.espalier.dev \\\n" +
 			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) \\\n" +
 			"    -- /espalier watches -o json",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return watches(cmd, flags) },
 	}
 	flags.program.add(cmd)

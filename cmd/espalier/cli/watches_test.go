@@ -70,7 +70,7 @@ func TestWatchesErrors(t *testing.T) {
 		"A path that is too long":            {[]string{"--socket", "/" + strings.Repeat("x", 200)}, 1, "can have at most 107 bytes"},
 		"An unknown output format":           {[]string{"-o", "xml", "--kubeconfig", file}, 2, "must be one of table, json, yaml"},
 		"A missing kubeconfig":               {[]string{"--kubeconfig", "/nowhere/at/all"}, 1, "/nowhere/at/all"},
-		"An argument":                        {[]string{"vpcs"}, 1, "vpcs"},
+		"An argument":                        {[]string{"vpcs"}, 2, "watches takes no arguments, not \"vpcs\""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
