@@ -118,7 +118,10 @@ func introspectionOf(elected <-chan struct{}, base *cluster.Cluster) Introspecti
 }
 
 // Manager runs controllers with leader election, probes and metrics.
-type Manager struct{ manager manager.Manager }
+type Manager struct {
+	manager manager.Manager
+	socket  string // of the introspection; empty for none
+}
 
 // New returns a manager of the controllers that build returns; Run runs it.
 func New(o Options, build func(Environment) (Controllers, error)) (*Manager, error) {
@@ -167,7 +170,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		collectors = append(collectors, more.Collectors()...)
 	}
 	metrics.Register(collectors...)
-	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base), replicas}); err != nil {
+	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base, env.Lease), replicas}); err != nil {
 		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	if o.EveryReplica != nil {
@@ -184,7 +187,7 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	if err := o.addProbes(m, controllers); err != nil {
 		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
-	return &Manager{m}, nil
+	return &Manager{m, o.IntrospectionSocket}, nil
 }
 
 // addProbes adds the server of the probes, if it has an address. With MetricsSecure it gives no
@@ -248,8 +251,16 @@ func (o Options) settings(config *rest.Config) (manager.Options, *lease, error) 
 func LeaseName(program string) string { return program + ".espalier.dev" }
 
 // Run runs until the context ends. It returns an error if this process loses the lease:
-// another one is the leader, and this one must stop.
-func (m *Manager) Run(ctx context.Context) error { return m.manager.Start(ctx) }
+// another one is the leader, and this one must stop. It returns one at once if a process
+// without a Lease listens on the introspection socket: both would reconcile the cluster.
+func (m *Manager) Run(ctx context.Context) error {
+	if m.socket != "" {
+		if err := introspect.CheckCoordination(ctx, m.socket); err != nil {
+			return err
+		}
+	}
+	return m.manager.Start(ctx)
+}
 
 // everyReplica runs in each process.
 type everyReplica func(context.Context) error
@@ -267,11 +278,11 @@ type leaderRunnable struct {
 }
 
 // introspection returns the server of the introspection socket; nil if it has no path.
-func introspection(o Options, k *cluster.Cluster) *introspect.Server {
+func introspection(o Options, k *cluster.Cluster, lease cluster.Lease) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Lease: lease.String(), Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
 }
 
 func (l leaderRunnable) NeedLeaderElection() bool { return true }

@@ -15,6 +15,14 @@ import (
 // Lease is the lease by which the processes of a program elect their leader.
 type Lease struct{ Namespace, Name string }
 
+// String is NAMESPACE/NAME, or empty for no lease.
+func (l Lease) String() string {
+	if l.Name == "" {
+		return ""
+	}
+	return l.Namespace + "/" + l.Name
+}
+
 // bindingsCRD is the CustomResourceDefinition of Bindings. All programs that call external APIs
 // install it, and there is one in a cluster.
 const bindingsCRD = "bindings.espalier.dev"

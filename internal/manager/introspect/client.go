@@ -22,6 +22,7 @@ const (
 	watchesPath = "/watches"
 	queuesPath  = "/queues"
 	profilePath = "/profile"
+	processPath = "/process"
 
 	requestLimit = 10 * time.Second
 	answerLimit  = 64 << 20 // bytes: room for more than a hundred thousand watches
@@ -51,6 +52,18 @@ func ReadProfile(ctx context.Context, path string) (profile.Reading, error) {
 	return read(ctx, path, profilePath, "the profile", func(from io.Reader, limit int64) (reading profile.Reading, err error) {
 		return reading, decodeInto(&reading, "a profile", from, limit)
 	})
+}
+
+// CheckCoordination returns an error if a program that coordinates with no other listens on a socket: it reconciles the
+// cluster whatever other controllers do. What cannot be read, as from a program of an earlier version, is no error.
+func CheckCoordination(ctx context.Context, path string) error {
+	other, err := read(ctx, path, processPath, "the process", func(from io.Reader, limit int64) (p Process, err error) {
+		return p, decodeInto(&p, "a process", from, limit)
+	})
+	if err != nil || other.Lease != "" {
+		return nil
+	}
+	return fmt.Errorf("process %d reconciles this cluster already, without a Lease: 'espalier up' runs the controllers itself. Stop that process, or choose another cluster with --kubeconfig or --context", other.PID)
 }
 
 func read[T any](ctx context.Context, path, of, what string, decode func(io.Reader, int64) (T, error)) (none T, err error) {

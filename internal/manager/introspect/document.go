@@ -64,3 +64,12 @@ func Queues(stats []queue.Stats) []Queue {
 	}
 	return out
 }
+
+// Process is the program that listens, in the response. Programs read it: fields may be added, and none changes its name
+// or meaning.
+type Process struct {
+	PID int `json:"pid"`
+	// Lease is the namespace and name of the Lease by which it coordinates with other processes, as NAMESPACE/NAME; empty
+	// if it does not.
+	Lease string `json:"lease"`
+}

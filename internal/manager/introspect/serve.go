@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -29,7 +30,9 @@ type Server struct {
 	Watches func() []watch.KindStats
 	Queues  func() []queue.Stats
 	Profile func() profile.Reading
-	Log     logr.Logger
+	// Lease is the namespace and name of this program's Lease, as NAMESPACE/NAME; empty if it has none.
+	Lease string
+	Log   logr.Logger
 
 	retryInterval time.Duration // the constant by default
 }
@@ -105,6 +108,10 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+profilePath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(s.Profile()) // the client has disconnected
+	})
+	mux.HandleFunc("GET "+processPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(Process{PID: os.Getpid(), Lease: s.Lease}) // the client has disconnected
 	})
 	return mux
 }

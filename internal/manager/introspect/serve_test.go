@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -57,9 +58,14 @@ type program struct {
 // start runs a program that listens on a path, or retries to.
 func start(t *testing.T, path string) program {
 	t.Helper()
-	p := program{path: path, logged: make(chan string, 1000)}
-	log := funcr.New(func(_, args string) { p.logged <- args }, funcr.Options{})
-	server := Server{Path: path, Watches: sample, Profile: sampleProfile, Log: log, retryInterval: time.Millisecond}
+	return startWith(t, Server{Path: path, Watches: sample, Profile: sampleProfile})
+}
+
+// startWith is start for a server of which the test sets more.
+func startWith(t *testing.T, server Server) program {
+	t.Helper()
+	p := program{path: server.Path, logged: make(chan string, 1000)}
+	server.Log, server.retryInterval = funcr.New(func(_, args string) { p.logged <- args }, funcr.Options{}), time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(ctx) })
@@ -131,6 +137,27 @@ func TestReadProfile(t *testing.T) {
 	var notListening *NotListeningError
 	if _, err := ReadProfile(t.Context(), p.path); !errors.As(err, &notListening) {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestCoordinationIsChecked checks that only a program that listens and has no Lease is an error.
+func TestCoordinationIsChecked(t *testing.T) {
+	path := place(t)
+	if err := CheckCoordination(t.Context(), path); err != nil {
+		t.Errorf("nobody listens: %v", err)
+	}
+	alone := start(t, path)
+	alone.awaitLog(t, serving)
+	want := fmt.Sprintf("process %d reconciles this cluster already, without a Lease: ", os.Getpid())
+	if err := CheckCoordination(t.Context(), path); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("a program without a Lease listens: %v; want %q", err, want)
+	}
+	alone.stop()
+
+	replica := startWith(t, Server{Path: path, Lease: "espalier-system/espalier.espalier.dev"})
+	replica.awaitLog(t, serving)
+	if err := CheckCoordination(t.Context(), path); err != nil {
+		t.Errorf("a program with a Lease listens: %v", err)
 	}
 }
 
