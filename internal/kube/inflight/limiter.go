@@ -1,6 +1,12 @@
 // Package inflight limits how many requests of reconciles are in flight at the API server, by their latency, and shares
-// these places between the kinds and namespaces that are reconciled. API Priority and Fairness counts requests and not
-// what they cost: many requests of one tenant make each request of another slow long before it refuses any.
+// these seats fairly between flows. API Priority and Fairness, whose words it uses, counts requests and not what they
+// cost: many requests of one tenant make each request of another slow long before it refuses any.
+//
+// A flow is the reconciles of one kind in one namespace. It is bulk if it has many requests at once, and sparse if it
+// sends one after the other (as in FQ-CoDel, RFC 8290). Bulk flows yield to sparse ones: a user waits for these.
+//
+// Limiter is the shell. limit decides how many requests may be in flight, queueSet which flow gets the next seat, and
+// bulkShare how many seats bulk flows have beside a sparse one.
 package inflight
 
 import (
@@ -16,7 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object/apirequest"
 )
 
-// Flow are the reconciles whose requests take turns with those of others.
+// Flow identifies the reconciles of a kind in a namespace. Flows share the seats fairly.
 type Flow struct {
 	Kind      schema.GroupKind
 	Namespace string
@@ -24,22 +30,23 @@ type Flow struct {
 
 type contextKey struct{}
 
-// With returns a context whose requests belong to a flow. Others are not limited.
-func With(ctx context.Context, flow Flow) context.Context {
+// WithFlow returns a context whose requests belong to a flow. Requests without a flow are not limited.
+func WithFlow(ctx context.Context, flow Flow) context.Context {
 	return context.WithValue(ctx, contextKey{}, flow)
 }
 
 // Limiter limits the requests in flight. It is safe for concurrent use.
 type Limiter struct {
-	mu    sync.Mutex
-	limit *limit
-	turns *turns
+	mu     sync.Mutex
+	limit  *limit
+	queues *queueSet
 }
 
 // New returns a limiter.
-func New() *Limiter { return &Limiter{limit: newLimit(), turns: newTurns()} }
+func New() *Limiter { return &Limiter{limit: newLimit(), queues: newQueueSet()} }
 
-// Wrap returns a configuration whose clients wait until a request may be sent, if its context has a flow.
+// Wrap returns a configuration whose clients wait for a seat before they send a request with a flow. If the context of the
+// request ends before, they return its error.
 func (l *Limiter) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{l, next} })
@@ -61,79 +68,80 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	request := apirequest.Parse(r.Method, r.URL)
-	place := t.send(flow, class{request.Verb, request.Group, request.Resource, request.Subresource})
+	seat := t.send(flow, class{request.Verb, request.Group, request.Resource, request.Subresource})
 	answer, err := t.next.RoundTrip(r)
-	place.answered(err == nil && answer.StatusCode < http.StatusBadRequest)
+	seat.answered(err == nil && answer.StatusCode < http.StatusBadRequest)
 	return answer, err
 }
 
-// wait returns when a request of the flow has a place.
+// wait returns once a request of the flow has a seat, or with the error of the context.
 func (l *Limiter) wait(ctx context.Context, flow Flow) error {
 	l.mu.Lock()
-	w := l.turns.join(flow, time.Now(), l.limit.capacity())
+	w := l.queues.acquire(flow, time.Now(), l.limit.capacity())
 	if w != nil {
-		l.limit.waited(l.turns.used)
+		l.limit.waited(l.queues.used)
 	}
 	l.mu.Unlock()
 	if w == nil {
 		return nil
 	}
 	select {
-	case <-w.granted:
+	case <-w.seated:
 		return nil
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.turns.abandon(flow, w) { // it got a place meanwhile
-		l.turns.leave(flow, time.Now(), l.limit.capacity())
+	if !l.queues.cancel(flow, w) { // it got a seat meanwhile
+		l.queues.release(flow, time.Now(), l.limit.capacity())
 	}
 	return ctx.Err()
 }
 
-// place is that of a request in flight.
-type place struct {
+// seat is that of a request in flight.
+type seat struct {
 	limiter  *Limiter
 	flow     Flow
 	class    class
 	sent     time.Time
 	inFlight int
-	isShort  bool // beside a flood
+	isSparse bool // beside bulk flows
 	overdue  *time.Timer
-	left     bool // guarded by the limiter's mutex
+	released bool // guarded by the limiter's mutex
 }
 
-// send begins a request that has a place. One that is not answered for long keeps its place only for a while: it waits for a
-// webhook, say, and must not keep other requests from a server that has nothing to do.
-func (l *Limiter) send(flow Flow, c class) *place {
+// send begins a request that has a seat. A request without an answer for long loses its seat: it waits for a webhook, say,
+// and must not keep other requests from a server that has nothing to do.
+func (l *Limiter) send(flow Flow, c class) *seat {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := &place{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.turns.used, isShort: l.turns.isShort(flow)}
-	p.overdue = time.AfterFunc(max(minHolding, slowest*l.limit.alone[c]), p.leave)
-	return p
+	s := &seat{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.queues.used, isSparse: l.queues.isSparseBesideBulk(flow)}
+	s.overdue = time.AfterFunc(max(minSeatTime, maxSlowdown*l.limit.baseline[c]), s.release)
+	return s
 }
 
-// minHolding is for how long a request keeps its place at least, unless it is answered.
-const minHolding = 100 * time.Millisecond
+// minSeatTime is for how long a request without an answer keeps its seat at least.
+const minSeatTime = 100 * time.Millisecond
 
-// answered ends the request. The time of one that was refused or failed says nothing.
-func (p *place) answered(succeeded bool) {
-	p.overdue.Stop()
+// answered ends the request. The latency of a request that was refused or failed says nothing about the server's load.
+func (s *seat) answered(succeeded bool) {
+	s.overdue.Stop()
 	now := time.Now()
 	if succeeded {
-		p.limiter.mu.Lock()
-		p.limiter.limit.answered(now, p.class, now.Sub(p.sent), p.inFlight, p.isShort)
-		p.limiter.mu.Unlock()
+		s.limiter.mu.Lock()
+		s.limiter.limit.answered(now, s.class, now.Sub(s.sent), s.inFlight, s.isSparse)
+		s.limiter.mu.Unlock()
 	}
-	p.leave()
+	s.release()
 }
 
-func (p *place) leave() {
-	p.limiter.mu.Lock()
-	defer p.limiter.mu.Unlock()
-	if !p.left {
-		p.left = true
-		p.limiter.turns.leave(p.flow, time.Now(), p.limiter.limit.capacity())
+// release returns the seat, once.
+func (s *seat) release() {
+	s.limiter.mu.Lock()
+	defer s.limiter.mu.Unlock()
+	if !s.released {
+		s.released = true
+		s.limiter.queues.release(s.flow, time.Now(), s.limiter.limit.capacity())
 	}
 }
 
@@ -153,7 +161,7 @@ func (l *Limiter) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (l *Limiter) Collect(out chan<- prometheus.Metric) {
 	l.mu.Lock()
-	limit, used, waiting := l.limit.capacity().shared, l.turns.used, l.turns.waiting()
+	limit, used, waiting := l.limit.capacity().shared, l.queues.used, l.queues.waiting()
 	l.mu.Unlock()
 	gauge := func(d *prometheus.Desc, n int) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))

@@ -48,8 +48,8 @@ func newServer(cores int) *server {
 	return &server{cores: cores, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // a test that repeats
 }
 
-// flood sends requests of a flow by a number of clients, one after the other each.
-func flood(ctx context.Context, through http.RoundTripper, clients int, flow Flow) {
+// sendBulk sends requests of a flow by a number of clients, one after the other each.
+func sendBulk(ctx context.Context, through http.RoundTripper, clients int, flow Flow) {
 	for range clients {
 		go func() {
 			for ctx.Err() == nil {
@@ -60,7 +60,7 @@ func flood(ctx context.Context, through http.RoundTripper, clients int, flow Flo
 }
 
 func send(ctx context.Context, through http.RoundTripper, flow Flow, resource string) error {
-	r, err := http.NewRequestWithContext(With(ctx, flow), http.MethodPatch, "https://server/api/v1/namespaces/a/"+resource+"/b", nil)
+	r, err := http.NewRequestWithContext(WithFlow(ctx, flow), http.MethodPatch, "https://server/api/v1/namespaces/a/"+resource+"/b", nil)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func TestTheLimitFollowsTheSizeOfTheServer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				s, l := newServer(cores), New()
-				flood(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
+				sendBulk(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
 				pass(10 * time.Second)
 				s.served.Store(0)
 				pass(20 * time.Second)
@@ -102,11 +102,11 @@ func TestTheLimitFollowsTheSizeOfTheServer(t *testing.T) {
 	}
 }
 
-func TestAFloodLeavesRoomForShortWork(t *testing.T) {
+func TestABulkFlowYieldsToASparseOne(t *testing.T) {
 	for _, c := range []struct {
 		cores int
-		// least of the flood's requests are answered in a second while another flow always has short work. Alone they
-		// would be 500 for each core.
+		// least of the bulk flow's requests are answered in a second beside a sparse flow. Alone they would be 500 for
+		// each core.
 		least float64
 	}{{2, 300}, {8, 1500}, {32, 10_000}} {
 		t.Run(fmt.Sprint(c.cores), func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAFloodLeavesRoomForShortWork(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				s, l := newServer(c.cores), New()
 				through := transport{l, s}
-				flood(ctx, through, 128, Flow{Namespace: "many"})
+				sendBulk(ctx, through, 128, Flow{Namespace: "many"})
 				pass(20 * time.Second)
 				var waited time.Duration
 				work := func(n int) {
@@ -127,7 +127,7 @@ func TestAFloodLeavesRoomForShortWork(t *testing.T) {
 						<-time.After(2 * time.Millisecond) // until an event brings the next reconcile
 					}
 				}
-				work(2_000) // so that it is known how many requests of the flood may be in flight beside
+				work(2_000) // until it is known how many requests of the bulk flow may be in flight beside it
 				s.served.Store(0)
 				const n = 3_000
 				waited = 0
@@ -153,7 +153,7 @@ func TestOtherClientsDoNotStarveTheControllers(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s, l := newServer(2), New()
 		s.others = 200
-		flood(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
+		sendBulk(ctx, transport{l, s}, 128, Flow{Namespace: "many"})
 		pass(2 * time.Minute)
 		if l.limit.value < initialLimit/2 { // their own requests make nothing slower
 			t.Errorf("%.0f requests may be in flight", l.limit.value)
@@ -174,7 +174,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.next.RoundTrip(r)
 }
 
-func TestRequestsThatHangDoNotKeepTheirPlaces(t *testing.T) {
+func TestRequestsThatHangDoNotKeepTheirSeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		l := New()
@@ -187,13 +187,13 @@ func TestRequestsThatHangDoNotKeepTheirPlaces(t *testing.T) {
 		if err := send(ctx, through, Flow{Namespace: "few"}, "configmaps"); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 2*minHolding {
+		if took := time.Since(began); took > 2*minSeatTime {
 			t.Errorf("the request took %v", took)
 		}
 		stop()
 		synctest.Wait()
-		if l.turns.used != 0 || l.turns.waiting() != 0 || len(l.turns.flows) != 0 {
-			t.Errorf("after all requests %d places are in use and %d requests wait, of %d flows", l.turns.used, l.turns.waiting(), len(l.turns.flows))
+		if l.queues.used != 0 || l.queues.waiting() != 0 || len(l.queues.flows) != 0 {
+			t.Errorf("after all requests %d seats are in use and %d requests wait, of %d flows", l.queues.used, l.queues.waiting(), len(l.queues.flows))
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestARequestStopsWaitingWithItsContext(t *testing.T) {
 		if err := send(short, through, Flow{Namespace: "few"}, "configmaps"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the error is %v", err)
 		}
-		if n := l.turns.waiting(); n != 0 {
+		if n := l.queues.waiting(); n != 0 {
 			t.Errorf("%d requests still wait", n)
 		}
 		stop()

@@ -155,7 +155,7 @@ func New(o Options) (*Cluster, error) {
 
 // reconcileContext is the context of the reconciles of a kind and namespace.
 func (k *Cluster) reconcileContext(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context {
-	return inflight.With(k.Profiler.Context(ctx, kind), inflight.Flow{Kind: kind.GroupKind(), Namespace: namespace})
+	return inflight.WithFlow(k.Profiler.Context(ctx, kind), inflight.Flow{Kind: kind.GroupKind(), Namespace: namespace})
 }
 
 // partChanged makes the caches follow what this process is assigned.

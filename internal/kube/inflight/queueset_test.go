@@ -8,18 +8,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTurns draws sequences of requests, answers and ends of waits, changes of the limit, and time that passes. A request
-// gets a place at once if one is free, or if its flow has none and a spare one is, unless it is a flood's beside short work.
-// The next place goes to a flow that has the fewest of those that wait and may have it.
-func TestTurns(t *testing.T) {
+// TestQueueSet draws sequences of requests, answers and ends of waits, changes of the limit, and time that passes. A request
+// gets a seat at once if one is free, or if its flow has none and a spare one is, unless it is of a bulk flow that must
+// yield to a sparse one. The next seat goes to a flow that has the fewest of those that wait and may have it.
+func TestQueueSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type sent struct {
 			flow Flow
-			w    *waiter // nil once it has a place
+			w    *waiter // nil once it has a seat
 		}
-		turns, limit, now := newTurns(), capacity{2, 1, 1}, time.Unix(0, 0)
+		queues, limit, now := newQueueSet(), capacity{2, 1, 1}, time.Unix(0, 0)
 		var inFlight, waiting []sent
-		floods, lastShort := map[Flow]bool{}, map[Flow]time.Time{}
+		isBulk, lastSparse := map[Flow]bool{}, map[Flow]time.Time{}
 		holders := func(flow Flow) (n int) {
 			for _, s := range inFlight {
 				if s.flow == flow {
@@ -31,15 +31,15 @@ func TestTurns(t *testing.T) {
 		mustYield := func(flow Flow) bool {
 			n := 0
 			for _, s := range inFlight {
-				if floods[s.flow] {
+				if isBulk[s.flow] {
 					n++
 				}
 			}
-			if !floods[flow] || n < limit.beside {
+			if !isBulk[flow] || n < limit.bulk {
 				return false
 			}
-			for other, at := range lastShort {
-				if other != flow && now.Sub(at) < lingering {
+			for other, at := range lastSparse {
+				if other != flow && now.Sub(at) < sparseGap {
 					return true
 				}
 			}
@@ -48,22 +48,22 @@ func TestTurns(t *testing.T) {
 		isFree := func(flow Flow) bool {
 			return !mustYield(flow) && (len(inFlight) < limit.shared || holders(flow) == 0 && len(inFlight) < limit.shared+limit.spare)
 		}
-		// note updates what is known of a flow: with whether it has one more request.
-		note := func(flow Flow, more bool) {
+		// classify updates whether a flow is bulk or sparse; more says that it has one more request.
+		classify := func(flow Flow, more bool) {
 			outstanding := holders(flow)
 			for _, s := range waiting {
 				if s.flow == flow {
 					outstanding++
 				}
 			}
-			if more && outstanding >= shortRequests {
-				floods[flow] = true
+			if more && outstanding >= sparseRequests {
+				isBulk[flow] = true
 			}
-			if !floods[flow] {
-				lastShort[flow] = now
+			if !isBulk[flow] {
+				lastSparse[flow] = now
 			}
 			if !more && outstanding == 0 {
-				delete(floods, flow)
+				delete(isBulk, flow)
 			}
 		}
 		// settle moves what was granted since the last step.
@@ -77,7 +77,7 @@ func TestTurns(t *testing.T) {
 			var granted []sent
 			waiting = slices.DeleteFunc(waiting, func(s sent) bool {
 				select {
-				case <-s.w.granted:
+				case <-s.w.seated:
 					granted = append(granted, sent{flow: s.flow})
 					return true
 				default:
@@ -85,25 +85,25 @@ func TestTurns(t *testing.T) {
 				}
 			})
 			if anyFree != (len(granted) > 0) {
-				t.Fatalf("%d requests got a place; one is free: %v", len(granted), anyFree)
+				t.Fatalf("%d requests got a seat; one is free: %v", len(granted), anyFree)
 			}
 			if len(granted) == 1 && holders(granted[0].flow) != fewest {
-				t.Fatalf("a flow with %d places got one, while another that waits has %d", holders(granted[0].flow), fewest)
+				t.Fatalf("a flow with %d seats got one, while another that waits has %d", holders(granted[0].flow), fewest)
 			}
 			inFlight = append(inFlight, granted...)
 			for _, s := range waiting {
 				if isFree(s.flow) {
-					t.Fatal("a request waits although it may have a place")
+					t.Fatal("a request waits although it may have a seat")
 				}
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"request": func(t *rapid.T) {
 				flow := Flow{Namespace: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "flow")}
-				note(flow, true)
-				w := turns.join(flow, now, limit)
+				classify(flow, true)
+				w := queues.acquire(flow, now, limit)
 				if (w == nil) != isFree(flow) {
-					t.Fatalf("the request waits: %v; a place is free: %v", w != nil, isFree(flow))
+					t.Fatalf("the request waits: %v; a seat is free: %v", w != nil, isFree(flow))
 				}
 				if w == nil {
 					inFlight = append(inFlight, sent{flow: flow})
@@ -118,8 +118,8 @@ func TestTurns(t *testing.T) {
 				i := rapid.IntRange(0, len(inFlight)-1).Draw(t, "which")
 				flow := inFlight[i].flow
 				inFlight = slices.Delete(inFlight, i, i+1)
-				turns.leave(flow, now, limit)
-				note(flow, false)
+				queues.release(flow, now, limit)
+				classify(flow, false)
 				settle()
 			},
 			"stop waiting": func(t *rapid.T) {
@@ -127,24 +127,24 @@ func TestTurns(t *testing.T) {
 					t.Skip("nothing waits")
 				}
 				i := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
-				if !turns.abandon(waiting[i].flow, waiting[i].w) {
-					t.Fatal("a request that waits has no place")
+				if !queues.cancel(waiting[i].flow, waiting[i].w) {
+					t.Fatal("a request that waits has no seat")
 				}
 				flow := waiting[i].flow
 				waiting = slices.Delete(waiting, i, i+1)
 				if !slices.ContainsFunc(append(slices.Clone(inFlight), waiting...), func(s sent) bool { return s.flow == flow }) {
-					delete(floods, flow)
+					delete(isBulk, flow)
 				}
 			},
 			"time": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "milliseconds")) * time.Millisecond)
 			},
 			"limit": func(t *rapid.T) {
-				limit = capacity{rapid.IntRange(1, 4).Draw(t, "shared"), rapid.IntRange(0, 2).Draw(t, "spare"), rapid.IntRange(1, 3).Draw(t, "beside")}
+				limit = capacity{rapid.IntRange(1, 4).Draw(t, "shared"), rapid.IntRange(0, 2).Draw(t, "spare"), rapid.IntRange(1, 3).Draw(t, "bulk")}
 			},
 			"": func(t *rapid.T) {
-				if turns.used != len(inFlight) || turns.waiting() != len(waiting) {
-					t.Fatalf("%d places are in use and %d requests wait; want %d and %d", turns.used, turns.waiting(), len(inFlight), len(waiting))
+				if queues.used != len(inFlight) || queues.waiting() != len(waiting) {
+					t.Fatalf("%d seats are in use and %d requests wait; want %d and %d", queues.used, queues.waiting(), len(inFlight), len(waiting))
 				}
 				if len(waiting) > 0 && len(inFlight) == 0 {
 					t.Fatal("requests wait, and no answer will let them go on")
@@ -153,8 +153,8 @@ func TestTurns(t *testing.T) {
 				for _, s := range append(slices.Clone(inFlight), waiting...) {
 					flows[s.flow] = true
 				}
-				if len(flows) != len(turns.flows) {
-					t.Fatalf("%d flows are remembered, of %d with requests", len(turns.flows), len(flows))
+				if len(flows) != len(queues.flows) {
+					t.Fatalf("%d flows are remembered, of %d with requests", len(queues.flows), len(flows))
 				}
 			},
 		})
