@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 )
 
 // lease is the lock of the leader election, and computes until when no other process can
@@ -74,16 +76,9 @@ func (l *lease) leader() (holder string, epoch int64) { return l.Identity(), l.e
 func (l *lease) heldUntil() time.Time {
 	if sent := l.lastRenewal.Load(); sent != nil {
 		now := time.Now()
-		return now.Add(l.duration - elapsed(*sent, now))
+		return now.Add(l.duration - fence.Elapsed(*sent, now))
 	}
 	return time.Unix(0, 0)
-}
-
-// elapsed is the time between two moments by the monotonic or the wall clock, whichever says
-// more: the monotonic clock stops while a machine is suspended, and the wall clock may be set
-// back.
-func elapsed(since, now time.Time) time.Duration {
-	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
 // timing is the lease duration, the renew deadline and the retry period, as leader election

@@ -87,6 +87,12 @@ func Until(ctx context.Context) time.Time {
 	return time.Unix(0, 0)
 }
 
+// Elapsed returns the time between two moments, by which a Lease may have expired: by the monotonic or the wall clock,
+// whichever says more. The monotonic clock stops while a machine is suspended, and the wall clock may be set back.
+func Elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
 // Holder returns who writes with this context, and the epoch of the tenure.
 func Holder(ctx context.Context) (holder string, epoch int64) {
 	if t := Of(ctx); t != nil {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
@@ -106,16 +107,10 @@ func (r *ownRecord) until() time.Time {
 	r.validity.Lock()
 	defer r.validity.Unlock()
 	now := time.Now()
-	return now.Add(r.Duration - elapsed(r.renewed, now))
+	return now.Add(r.Duration - fence.Elapsed(r.renewed, now))
 }
 
 func (r *ownRecord) isValid() bool { return time.Now().Before(r.until()) }
-
-// elapsed is the time between two moments by the monotonic or the wall clock, whichever says more: the
-// monotonic clock stops while a machine is suspended, and the wall clock may be set back.
-func elapsed(since, now time.Time) time.Duration {
-	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
-}
 
 // renewUntilLost renews the Lease in each period, and returns an error once it has expired or was deleted.
 func (r *ownRecord) renewUntilLost(ctx context.Context, period time.Duration) error {
