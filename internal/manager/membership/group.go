@@ -52,7 +52,8 @@ func (g *group) renew(ctx context.Context) error {
 	return err
 }
 
-func (g *group) write(ctx context.Context, more int32) (int64, error) {
+// write renews the Lease, adds to its epoch, and returns the new one. A Lease that it acquires has a later epoch in any case.
+func (g *group) write(ctx context.Context, epochs int32) (int64, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for {
@@ -70,14 +71,14 @@ func (g *group) write(ctx context.Context, more int32) (int64, error) {
 		}
 		now := metav1.NowMicro()
 		if ptr.Deref(lease.Spec.HolderIdentity, "") != GroupHolder {
-			lease.Spec.HolderIdentity, lease.Spec.AcquireTime, more = ptr.To(GroupHolder), &now, max(more, 1)
+			lease.Spec.HolderIdentity, lease.Spec.AcquireTime, epochs = ptr.To(GroupHolder), &now, max(epochs, 1)
 		}
 		if lease.Labels == nil {
 			lease.Labels = map[string]string{}
 		}
 		lease.Labels[GroupLabel] = g.name
 		lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To(int32(g.duration/time.Second))
-		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + more)
+		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + epochs)
 		if absent {
 			lease, err = g.leases.Create(ctx, lease, metav1.CreateOptions{})
 		} else {

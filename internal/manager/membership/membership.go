@@ -38,7 +38,7 @@ type Membership struct {
 	// records has the Leases as the watch reports them.
 	records *records
 	group   *group
-	// changed has room for one signal: that Next may have another answer.
+	// changed has room for one signal: that the planner may have another step.
 	changed chan struct{}
 	joined  chan struct{} // closed once the group's Lease is held
 
@@ -67,7 +67,7 @@ func New(c Config) *Membership {
 		c.Grace = 5 * time.Second
 	}
 	m := &Membership{Config: c, changed: make(chan struct{}, 1), joined: make(chan struct{}), tenures: map[shard.Slot]*tenure{}, reports: map[string]json.RawMessage{}}
-	m.records = newRecords(c, m.signal)
+	m.records = newRecords(c, m.peersChanged)
 	m.group = &group{leases: c.Leases, name: c.Group, duration: c.Duration}
 	return m
 }
@@ -88,8 +88,8 @@ func (m *Membership) Assigned() shard.Set {
 	return m.assigned
 }
 
-// signal says that the record of another replica has changed.
-func (m *Membership) signal() {
+// peersChanged calls the callbacks, and plans again: the record of another replica has changed.
+func (m *Membership) peersChanged() {
 	m.mu.Lock()
 	callbacks := []func(){m.restChanged, m.reportChanged}
 	m.mu.Unlock()
@@ -98,11 +98,11 @@ func (m *Membership) signal() {
 			changed()
 		}
 	}
-	m.step()
+	m.planAgain()
 }
 
-// step makes takeSteps look again.
-func (m *Membership) step() {
+// planAgain makes takeSteps ask the planner for the next step.
+func (m *Membership) planAgain() {
 	select {
 	case m.changed <- struct{}{}:
 	default:

@@ -44,7 +44,7 @@ func (m *Membership) Publish(topic string, report []byte) {
 	m.reportsDirty = m.reportsDirty || !same
 	m.mu.Unlock()
 	if !same {
-		m.step()
+		m.planAgain()
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
-// takeSteps does what shard.Planner decides, each time that something has changed, until the context ends or
-// a step fails in a way that loses the Lease.
+// takeSteps does what shard.Planner decides, each time that something has changed, until the context ends. It returns
+// errExpired once the Lease is lost; other errors are logged, and the step is retried.
 func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
-	var renewGroup time.Time
+	var groupDue time.Time
 	for {
-		next, err := m.takeStep(ctx, own, &renewGroup)
+		next, err := m.takeStep(ctx, own, &groupDue)
 		var other *heldByOther
 		switch {
 		case ctx.Err() != nil:
@@ -43,60 +43,86 @@ func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
 	}
 }
 
-// takeStep does one step, and returns when the next is due if nothing changes.
-func (m *Membership) takeStep(ctx context.Context, own *ownRecord, renewGroup *time.Time) (next time.Time, err error) {
-	if holder := m.records.groupHolder(); holder != "" && holder != GroupHolder {
-		if _, err := m.group.advance(ctx); err != nil {
-			return next, err
-		}
+// takeStep does what is due, and returns when to continue if nothing changes. groupDue is when this replica is to renew the
+// group's Lease next.
+func (m *Membership) takeStep(ctx context.Context, own *ownRecord, groupDue *time.Time) (next time.Time, err error) {
+	if err := m.acquireGroup(ctx); err != nil {
+		return next, err
 	}
+	next, agreed, err := m.agree(ctx, own)
+	if err != nil || !agreed {
+		return next, err
+	}
+	reportsDue, err := m.writeReports(ctx, own)
+	if err != nil {
+		return next, err
+	}
+	renewal, err := m.renewGroup(ctx, groupDue)
+	return earliest(next, reportsDue, renewal), err
+}
+
+// acquireGroup acquires the group's Lease from a leader without sharding. It returns heldByOther until that has stopped.
+func (m *Membership) acquireGroup(ctx context.Context) error {
+	if holder := m.records.groupHolder(); holder == "" || holder == GroupHolder {
+		return nil
+	}
+	_, err := m.group.advance(ctx)
+	return err
+}
+
+// agree carries out the planner's steps, and returns when the next is due if nothing changes. The replica has agreed with
+// the others once there is no step; before that, it continues when the watch has delivered its own writes.
+func (m *Membership) agree(ctx context.Context, own *ownRecord) (next time.Time, agreed bool, err error) {
 	for {
 		self, version := own.published()
 		m.setAssigned(self)
 		peers, read, expires := m.records.peers(self.ID, version, time.Now())
 		if !read {
-			return time.Now().Add(m.Duration), nil // its event is on its way
+			return time.Now().Add(m.Duration), false, nil
 		}
 		step := m.planner.Next(shard.State{Self: self, Read: read, Peers: peers, Held: m.held()})
 		if step.IsZero() {
-			next = time.Now().Add(m.Duration)
-			if !expires.IsZero() && expires.Before(next) {
-				next = expires
-			}
-			break
+			return earliest(time.Now().Add(m.Duration), expires), true, nil
 		}
 		if err := m.carryOut(ctx, own, step); err != nil {
-			return next, err
+			return next, false, err
 		}
 		if step.Publish != nil {
 			published, _ := own.published()
 			m.setAssigned(published) // before others have released the slots
 		}
 		if len(step.Expel) > 0 || step.Publish != nil {
-			return time.Now().Add(m.retryPeriod()), nil // the events of these writes bring the next step
+			return time.Now().Add(m.retryPeriod()), false, nil
 		}
 	}
-	if due, err := m.writeReports(ctx, own); err != nil {
-		return next, err
-	} else if !due.IsZero() && due.Before(next) {
-		next = due
-	}
-	if !m.held().Has(0) {
-		return next, nil
-	}
-	// One replica renews the group's Lease: the one that reconciles the first slot.
-	if !time.Now().Before(*renewGroup) {
-		if err := m.group.renew(ctx); err != nil {
-			return next, err
-		}
-		*renewGroup = time.Now().Add(m.Duration / 3)
-	}
-	if renewGroup.Before(next) {
-		next = *renewGroup
-	}
-	return next, nil
 }
 
+// renewGroup renews the group's Lease if that is due. One replica does so: the one that reconciles the first slot. It
+// returns when the next renewal is due; zero for another replica.
+func (m *Membership) renewGroup(ctx context.Context, due *time.Time) (time.Time, error) {
+	if !m.held().Has(0) {
+		return time.Time{}, nil
+	}
+	if !time.Now().Before(*due) {
+		if err := m.group.renew(ctx); err != nil {
+			return time.Time{}, err
+		}
+		*due = time.Now().Add(m.Duration / 3)
+	}
+	return *due, nil
+}
+
+// earliest returns the first of some times, of which those that are zero do not count.
+func earliest(times ...time.Time) (first time.Time) {
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// carryOut does the parts of a step in their order, until one fails.
 func (m *Membership) carryOut(ctx context.Context, own *ownRecord, step shard.Step) error {
 	for _, id := range step.Expel {
 		m.Log.Info("a replica has not renewed its Lease in time; the others take over its work", "replica", id)
@@ -180,11 +206,22 @@ func (m *Membership) release(slots shard.Set, lost bool) {
 	if len(ending) == 0 {
 		return
 	}
-	grace := time.NewTimer(m.Grace)
-	defer grace.Stop()
-	if lost {
-		grace.Reset(0)
+	m.drain(ending, lost)
+	m.Log.Info("this replica reconciles fewer objects", "released", len(ending), "slots", count, "of", shard.Slots)
+	if m.moved != nil {
+		m.moved(slots)
 	}
+}
+
+// drain waits until no reconcile of some tenures runs, and ends them. It cancels the reconciles that run for longer than
+// Grace, or at once if the slots are lost.
+func (m *Membership) drain(ending []*tenure, lost bool) {
+	wait := m.Grace
+	if lost {
+		wait = 0
+	}
+	grace := time.NewTimer(wait)
+	defer grace.Stop()
 	over := false
 	for _, t := range ending {
 		if !over {
@@ -203,9 +240,5 @@ func (m *Membership) release(slots shard.Set, lost bool) {
 	for _, t := range ending {
 		t.End()
 		t.cancel()
-	}
-	m.Log.Info("this replica reconciles fewer objects", "released", len(ending), "slots", count, "of", shard.Slots)
-	if m.moved != nil {
-		m.moved(slots)
 	}
 }
