@@ -17,7 +17,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/manager/membership"
@@ -142,52 +141,54 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 	metrics := telemetry.NewMetrics()
 	env := Environment{
 		Config: config, Observe: metrics.Observe, Tracer: o.Tracer, ObservePropagation: metrics.ObservePropagation,
-		Events:      telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
-		LeaderUntil: func(context.Context) time.Time { return time.Time{} }, Leader: func(context.Context) (string, int64) { return "", 0 },
+		Events: telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
 	}
-	var replicas *membership.Membership
-	switch {
-	case lock != nil:
-		env.LeaderUntil, env.Leader = func(context.Context) time.Time { return lock.heldUntil() }, func(context.Context) (string, int64) { return lock.leader() }
-		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
-	case o.Sharding:
-		if replicas, err = o.membership(config); err != nil {
-			return nil, err
-		}
-		env.LeaderUntil, env.Leader, env.Replicas = fence.Until, fence.Holder, replicas
-		env.Lease = cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: LeaseName(o.Name)}
+	replicas, err := o.setOwnership(&env, lock)
+	if err != nil {
+		return nil, err
 	}
 	controllers, err := build(env)
 	if err != nil {
 		return nil, err
 	}
+	metrics.Register(collectors(controllers, replicas)...)
+	if err := o.addRunnables(m, controllers, replicas); err != nil {
+		return nil, fmt.Errorf("prepare the manager: %w", err)
+	}
+	return &Manager{m, o.IntrospectionSocket}, nil
+}
+
+// collectors returns the collectors of the controllers' metrics, and of the membership's unless it is nil.
+func collectors(controllers Controllers, replicas *membership.Membership) []prometheus.Collector {
 	base := controllers.Base()
-	collectors := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector(), base.Requests}
+	out := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector(), base.Requests}
 	if replicas != nil {
-		collectors = append(collectors, replicas)
+		out = append(out, replicas)
 	}
 	if more, ok := controllers.(interface{ Collectors() []prometheus.Collector }); ok {
-		collectors = append(collectors, more.Collectors()...)
+		out = append(out, more.Collectors()...)
 	}
-	metrics.Register(collectors...)
-	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base, env.Lease), replicas}); err != nil {
-		return nil, fmt.Errorf("prepare the manager: %w", err)
+	return out
+}
+
+// addRunnables adds all that the manager runs.
+func (o Options) addRunnables(m manager.Manager, controllers Controllers, replicas *membership.Membership) error {
+	base := controllers.Base()
+	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base), replicas}); err != nil {
+		return err
 	}
 	if o.EveryReplica != nil {
 		if err := m.Add(everyReplica(o.EveryReplica)); err != nil {
-			return nil, fmt.Errorf("prepare the manager: %w", err)
+			return err
 		}
 	}
 	if o.Page != nil {
 		view := introspectionOf(m.Elected(), base)
 		if err := m.Add(everyReplica(func(ctx context.Context) error { return o.Page(ctx, view) })); err != nil {
-			return nil, fmt.Errorf("prepare the manager: %w", err)
+			return err
 		}
 	}
-	if err := o.addProbes(m, controllers); err != nil {
-		return nil, fmt.Errorf("prepare the manager: %w", err)
-	}
-	return &Manager{m, o.IntrospectionSocket}, nil
+	return o.addProbes(m, controllers)
 }
 
 // addProbes adds the server of the probes, if it has an address. With MetricsSecure it gives no
@@ -278,11 +279,11 @@ type leaderRunnable struct {
 }
 
 // introspection returns the server of the introspection socket; nil if it has no path.
-func introspection(o Options, k *cluster.Cluster, lease cluster.Lease) *introspect.Server {
+func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Lease: lease.String(), Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Lease: o.electionLease().String(), Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
 }
 
 func (l leaderRunnable) NeedLeaderElection() bool { return true }
