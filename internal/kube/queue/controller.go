@@ -65,8 +65,7 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func(
 	return c
 }
 
-// register makes the controller its kind's, unless another still is, which it
-// returns.
+// register makes this the controller of its kind, unless the kind still has another one, which it returns.
 func (e *Engine) register(c *Controller) (previous *Controller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,14 +123,14 @@ func (c *Controller) Stop() {
 }
 
 // awaitDrained waits until the reconciles in flight have ended, and ends their context after stopGrace.
-func (c *Controller) awaitDrained(over <-chan struct{}) {
+func (c *Controller) awaitDrained(drained <-chan struct{}) {
 	defer c.cancel()
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
-	case <-over:
+	case <-drained:
 	case <-grace.C:
 		c.cancel()
-		<-over
+		<-drained
 	}
 }

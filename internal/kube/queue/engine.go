@@ -1,5 +1,8 @@
-// Package queue runs a controller for each served kind: it watches the kind,
-// queues what changed, and hands it to workers that all kinds share.
+// Package queue runs a controller for each served kind: it watches the kind, and enqueues the keys of objects that have
+// changed. All kinds share the workers. The work queue is like client-go's, with priorities, and with round robin between
+// kinds and between the namespaces of a kind.
+//
+// Read engine.go and controller.go first, fairness.go for the order of keys, and ownership.go for several replicas.
 package queue
 
 import (
@@ -35,12 +38,12 @@ type Config struct {
 	Log     logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
-	// Context returns the context of a reconcile of a kind for an object that takes turns with those of a namespace; optional.
+	// Context returns the context of a reconcile of a kind, for an object that is queued with those of a namespace; optional.
 	Context func(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context
 	// Tracer makes spans of reconciles; nil for none.
 	Tracer *tracing.Tracer
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
-	// it takes turns; empty if there is none. It is optional, is called concurrently, and must not block.
+	// it is queued; empty if there is none. It is optional, is called concurrently, and must not block.
 	OnBehalfOf func(schema.GroupVersionKind, object.Key) string
 	// Ownership says which objects this process reconciles; nil for all.
 	Ownership Ownership

@@ -52,14 +52,14 @@ func (q *workQueue) selectNext() (k *kindQueue, priority watch.Priority) {
 			k, priority = first, watch.Priority(p)
 		}
 		if waiting {
-			lower-- // also if it may not run: otherwise it passes its turn to the lowest, and the one between starves
+			lower-- // also if none may run: otherwise the lowest is served instead, and the one between starves
 		}
 	}
 	return k, priority
 }
 
-// firstRunnable is the kind whose round it is in a priority, and whether any kind waits in it. Kinds at their bound are
-// skipped and keep their place. They have reconciles in flight, so there are never more of them than workers.
+// firstRunnable returns the kind that is served next in a priority, and whether any kind waits in it. Kinds at their bound
+// are skipped and keep their place. They have reconciles in flight, so there are never more of them than workers.
 func (q *workQueue) firstRunnable(priority watch.Priority) (first *kindQueue, waiting bool) {
 	for k := range q.rounds[priority].all() {
 		if q.mayRun(k, priority) {
@@ -99,8 +99,7 @@ func (k *kindQueue) pop(priority watch.Priority) work {
 }
 
 // starvedOr returns the priority of the kind that was skipped too often, or else the given one. A priority is skipped that
-// often if the kind is at its bound each time the priority has its round, by chance or since all reconciles take equally
-// long.
+// often if the kind is at its bound each time the priority is served, by chance or since all reconciles take equally long.
 func (k *kindQueue) starvedOr(priority watch.Priority) watch.Priority {
 	for other := range priorities {
 		if k.skipped[other] >= lowestEvery {

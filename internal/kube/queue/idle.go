@@ -2,7 +2,7 @@ package queue
 
 import "time"
 
-// Idle says that no object waits to be reconciled, is being reconciled, or is due to be within the given
+// Idle reports whether no object waits to be reconciled, is being reconciled, or is due to be reconciled within the given
 // time.
 func (e *Engine) Idle(within time.Duration) bool {
 	until := time.Now().Add(within)

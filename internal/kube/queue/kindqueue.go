@@ -33,7 +33,7 @@ type kindQueue struct {
 // item is the state of a key.
 type item struct {
 	key object.Key
-	// namespace is the namespace with which the key takes turns.
+	// namespace is the namespace with whose keys this one is queued.
 	namespace string
 	// countedAs is the namespace of the reconcile in flight; another request may come with another one.
 	countedAs string
@@ -74,8 +74,8 @@ func (q *workQueue) open(of *Controller) *kindQueue {
 	return k
 }
 
-// Close drops the waiting keys and takes no more. The channel is closed once no reconcile is in flight.
-func (k *kindQueue) Close() (over <-chan struct{}) {
+// Close drops the waiting keys, and ignores keys that are added later. The channel is closed once no reconcile is in flight.
+func (k *kindQueue) Close() (drained <-chan struct{}) {
 	stopTimers(k.clear()) // without the lock: there may be ten thousand, and others have work to do
 	return k.drained
 }
@@ -107,8 +107,7 @@ func (k *kindQueue) markDrained() {
 // Add requests a reconcile of the key.
 func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p, nil) }
 
-// AddFor is Add for a key that takes turns with those of a namespace. A key that waits already keeps
-// its turn.
+// AddFor is Add for a key that is queued with those of a namespace. A key that waits already stays where it is.
 func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority, causes *tracing.Causes) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()

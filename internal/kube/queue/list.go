@@ -12,35 +12,35 @@ type element[T any] struct {
 	value      T
 }
 
-func (p *element[T]) isLinked() bool { return p.next != nil }
+func (e *element[T]) isLinked() bool { return e.next != nil }
 
 // pushBack adds an element at the end.
-func (r *list[T]) pushBack(p *element[T]) {
-	if r.root.next == nil {
-		r.root.prev, r.root.next = &r.root, &r.root
+func (l *list[T]) pushBack(e *element[T]) {
+	if l.root.next == nil {
+		l.root.prev, l.root.next = &l.root, &l.root
 	}
-	p.prev, p.next = r.root.prev, &r.root
-	p.prev.next, p.next.prev = p, p
+	e.prev, e.next = l.root.prev, &l.root
+	e.prev.next, e.next.prev = e, e
 }
 
 // unlink removes an element from its list; it does nothing if the element is in none.
-func (p *element[T]) unlink() {
-	if p.isLinked() {
-		p.prev.next, p.next.prev = p.next, p.prev
-		p.prev, p.next = nil, nil
+func (e *element[T]) unlink() {
+	if e.isLinked() {
+		e.prev.next, e.next.prev = e.next, e.prev
+		e.prev, e.next = nil, nil
 	}
 }
 
-func (r *list[T]) empty() bool { return r.root.next == nil || r.root.next == &r.root }
+func (l *list[T]) empty() bool { return l.root.next == nil || l.root.next == &l.root }
 
 // front is the first value of a list, which must not be empty.
-func (r *list[T]) front() T { return r.root.next.value }
+func (l *list[T]) front() T { return l.root.next.value }
 
 // all iterates from the front to the back. The list must not change meanwhile.
-func (r *list[T]) all() iter.Seq[T] {
+func (l *list[T]) all() iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for p := r.root.next; p != nil && p != &r.root; p = p.next {
-			if !yield(p.value) {
+		for e := l.root.next; e != nil && e != &l.root; e = e.next {
+			if !yield(e.value) {
 				return
 			}
 		}

@@ -1,12 +1,12 @@
 package queue
 
-// namespaces are the waiting keys of one kind and priority. Namespaces take turns: one with many
-// keys delays another by one key at a time. Keys of cluster-scoped objects are one namespace, unless
-// Config.OnBehalfOf names one. It has nothing for namespaces without keys, and each operation takes the same time however many
-// keys wait.
+// namespaces has the waiting keys of one kind and priority, in a queue for each namespace. It serves the namespaces round
+// robin: one with many keys delays another by one key at a time. Keys of cluster-scoped objects are in one queue, unless
+// Config.OnBehalfOf names a namespace. A namespace without keys takes no memory, and each operation takes the same time
+// however many keys wait.
 type namespaces struct {
 	byName map[string]*namespace
-	rounds list[*namespace] // those with keys, in the order of their turns
+	rounds list[*namespace] // those with keys, in round-robin order
 }
 
 // namespace are the waiting keys of a namespace, in the order of their requests.
@@ -17,8 +17,7 @@ type namespace struct {
 
 func (n *namespaces) empty() bool { return len(n.byName) == 0 }
 
-// push adds an item behind those of its namespace. A namespace without keys has its turn after
-// all others.
+// push adds an item behind those of its namespace. A namespace that had no keys is served after all others.
 func (n *namespaces) push(it *item) {
 	name := it.namespace
 	ns := n.byName[name]
@@ -34,10 +33,10 @@ func (n *namespaces) push(it *item) {
 	ns.items.pushBack(&it.element)
 }
 
-// pop removes the first item of the namespace that has its turn. There must be one.
+// pop removes the first item of the namespace that is served next. There must be one.
 func (n *namespaces) pop() *item { return n.popFrom(n.rounds.front()) }
 
-// popFrom removes the first item of a namespace, which has its next turn after all others.
+// popFrom removes the first item of a namespace, which is served again after all others.
 func (n *namespaces) popFrom(ns *namespace) *item {
 	it := ns.items.front()
 	ns.round.unlink()
@@ -46,8 +45,8 @@ func (n *namespaces) popFrom(ns *namespace) *item {
 	return it
 }
 
-// firstIdle is the first namespace with its turn that has no reconcile in flight; nil if there is none. Those that are skipped
-// have one, so there are never more of them than workers.
+// firstIdle is the namespace that is served next among those without a reconcile in flight; nil if there is none. Those
+// that are skipped have one, so there are never more of them than workers.
 func (n *namespaces) firstIdle(inFlight map[string]int) *namespace {
 	for ns := range n.rounds.all() {
 		if inFlight[ns.items.front().namespace] == 0 {

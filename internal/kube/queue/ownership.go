@@ -29,7 +29,7 @@ type Ownership interface {
 // continue it.
 type Follower interface {
 	Reconciler
-	// Follows reports whether that is so.
+	// Follows reports whether the reconciler is called for all objects. It does not change.
 	Follows() bool
 }
 

@@ -19,57 +19,57 @@ import (
 // worker reconciles until the queue is shut down.
 func (e *Engine) worker() {
 	for {
-		t, ok := e.queue.Get()
+		w, ok := e.queue.Get()
 		if !ok {
 			return
 		}
-		if t.kind.controller.ctx.Err() == nil {
-			e.reconcile(t)
+		if w.kind.controller.ctx.Err() == nil {
+			e.reconcile(w)
 		}
-		t.Done()
+		w.Done()
 	}
 }
 
 // reconcile calls the reconciler, and requests the key again as the result says.
-func (e *Engine) reconcile(t work) {
-	c, key := t.kind.controller, t.key()
+func (e *Engine) reconcile(w work) {
+	c, key := w.kind.controller, w.key()
 	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)
 	defer cancel()
 	began := time.Now()
-	ctx, span := e.Tracer.StartReconcile(ctx, c.Kind, key, t.request.causes, began.Sub(t.request.since))
+	ctx, span := e.Tracer.StartReconcile(ctx, c.Kind, key, w.request.causes, began.Sub(w.request.since))
 	log := span.Logger(e.Log.WithValues(tracing.KeyKind, key.Kind, tracing.KeyNamespace, key.Namespace, tracing.KeyName, key.Name))
 	ctx = logr.NewContext(ctx, log)
 	if e.Context != nil {
-		ctx = e.Context(ctx, c.Kind, t.item.countedAs)
+		ctx = e.Context(ctx, c.Kind, w.item.countedAs)
 	}
 	out := c.run(ctx, key)
 	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{
-			Kind: c.Kind, Key: key, Waited: began.Sub(t.request.since), Began: began, Took: time.Since(began), Result: out,
+			Kind: c.Kind, Key: key, Waited: began.Sub(w.request.since), Began: began, Took: time.Since(began), Result: out,
 		})
 	}
 	if out.Err == nil {
-		t.Forget()
+		w.Forget()
 		if out.RequeueAfter > 0 {
-			t.kind.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
+			w.kind.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
 		}
 		return
 	}
 	if !c.isStopping() {
 		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
 	}
-	t.AddRateLimited(max(out.RequeueAfter, suggestedDelay(out.Err)))
+	w.AddRateLimited(max(out.RequeueAfter, suggestedDelay(out.Err)))
 }
 
-// suggestedDelay is after how long the API server wants a request to be repeated that it refused while it was busy. The
-// client has repeated it a few times by then.
+// suggestedDelay is the delay that the API server asks for with a refusal while it is busy, before the request is repeated.
+// The client has repeated it a few times by then.
 func suggestedDelay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
 }
 
-// isStopping says whether the controller or the whole engine is being stopped. Failures do
+// isStopping reports whether the controller or the whole engine is being stopped. Failures do
 // not matter then: the reconcile was cancelled, or a successor meets them again.
 func (c *Controller) isStopping() bool { return c.stopping.Load() || c.ctx.Err() != nil }
 
