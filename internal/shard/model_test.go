@@ -161,7 +161,7 @@ func (m *model) take(r *replica, slots shard.Set) {
 		}
 		m.last[slot], r.epochs[slot] = m.store.epoch, m.store.epoch
 	}
-	r.held = r.held.And(slots)
+	r.held = r.held.Union(slots)
 }
 
 func (m *model) renew(r *replica) {
@@ -239,7 +239,7 @@ func (m *model) rounds(ticks int) {
 func (m *model) checkSettled() {
 	var all shard.Set
 	for _, r := range m.running() {
-		all = all.And(r.held)
+		all = all.Union(r.held)
 	}
 	if all != shard.AllSlots() {
 		m.t.Fatalf("%d of %d slots are worked on by %d replicas", all.Len(), shard.Slots, len(m.running()))

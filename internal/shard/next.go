@@ -44,17 +44,18 @@ func (s Step) IsZero() bool {
 	return len(s.Expel) == 0 && s.Release.IsEmpty() && s.Publish == nil && s.Take.IsEmpty()
 }
 
-// Planner decides the steps of one replica. It remembers assignments, which are expensive to compute. Its
-// zero value is ready to use.
-type Planner struct{ known map[string]*Assignment }
+// Planner decides the steps of one replica. It caches assignments, which are expensive to compute. Its
+// zero value is ready to use. It is not safe for concurrent use.
+type Planner struct{ cache map[string]*Assignment }
 
-// Next returns the next step.
+// Next returns the next step: expel those whose Lease has expired, publish the view of all others, or take the slots that
+// nobody else's view assigns to its replica. It is zero if there is nothing to do until something changes.
 func (p *Planner) Next(s State) Step {
-	defer p.forgetOthers(s)
-	wanted := []string{s.Self.ID}
+	defer p.dropUnused(s)
+	ids := []string{s.Self.ID}
 	var step Step
 	for _, peer := range s.Peers {
-		wanted = append(wanted, peer.ID)
+		ids = append(ids, peer.ID)
 		if peer.Expired {
 			step.Expel = append(step.Expel, peer.ID)
 		}
@@ -62,7 +63,7 @@ func (p *Planner) Next(s State) Step {
 	if len(step.Expel) > 0 {
 		return step
 	}
-	view := NewView(wanted...)
+	view := NewView(ids...)
 	own := p.assign(view).Of(s.Self.ID)
 	if !view.Equal(s.Self.View) {
 		return Step{Release: s.Held.Without(own), Publish: view}
@@ -83,29 +84,29 @@ func (p *Planner) Assigned(r Record) Set { return p.assign(r.View).Of(r.ID) }
 
 func (p *Planner) assign(v View) *Assignment {
 	key := v.String()
-	if a, ok := p.known[key]; ok {
+	if a, ok := p.cache[key]; ok {
 		return a
 	}
-	if p.known == nil {
-		p.known = map[string]*Assignment{}
+	if p.cache == nil {
+		p.cache = map[string]*Assignment{}
 	}
 	a := v.Assign()
-	p.known[key] = a
+	p.cache[key] = a
 	return a
 }
 
-// forgetOthers drops the assignments of views that nobody has any more.
-func (p *Planner) forgetOthers(s State) {
-	if len(p.known) <= len(s.Peers)+2 {
+// dropUnused drops the assignments of views that nobody has any more.
+func (p *Planner) dropUnused(s State) {
+	if len(p.cache) <= len(s.Peers)+2 {
 		return
 	}
 	used := map[string]bool{s.Self.View.String(): true}
 	for _, peer := range s.Peers {
 		used[peer.View.String()] = true
 	}
-	for key := range p.known {
+	for key := range p.cache {
 		if !used[key] {
-			delete(p.known, key)
+			delete(p.cache, key)
 		}
 	}
 }

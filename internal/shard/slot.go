@@ -54,8 +54,8 @@ func (s Set) Without(other Set) Set {
 	return s
 }
 
-// And returns the slots of both sets together.
-func (s Set) And(other Set) Set {
+// Union returns the slots that are in either set.
+func (s Set) Union(other Set) Set {
 	for i := range s {
 		s[i] |= other[i]
 	}
@@ -73,7 +73,7 @@ func (s Set) Len() (n int) {
 	return n
 }
 
-// MarshalText encodes the set.
+// MarshalText encodes the set in base64. It never fails.
 func (s Set) MarshalText() ([]byte, error) {
 	raw := make([]byte, 0, Slots/8)
 	for _, word := range s {
@@ -86,10 +86,10 @@ func (s Set) MarshalText() ([]byte, error) {
 func (s *Set) UnmarshalText(text []byte) error {
 	raw, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
-		return fmt.Errorf("a set of slots: %w", err)
+		return fmt.Errorf("decode a set of slots: %w", err)
 	}
 	if len(raw) != Slots/8 {
-		return fmt.Errorf("a set of slots has %d bytes, not %d", len(raw), Slots/8)
+		return fmt.Errorf("decode a set of slots: it has %d bytes, not %d", len(raw), Slots/8)
 	}
 	for i := range s {
 		s[i] = binary.BigEndian.Uint64(raw[8*i:])

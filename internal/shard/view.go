@@ -76,7 +76,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Owner is the replica to which a slot is assigned; empty if the view is.
+// Owner returns the replica to which a slot is assigned; empty if the view is.
 func (a *Assignment) Owner(slot Slot) string {
 	if len(a.view) == 0 {
 		return ""
@@ -84,7 +84,7 @@ func (a *Assignment) Owner(slot Slot) string {
 	return a.view[a.owners[slot]]
 }
 
-// Of are the slots of a replica.
+// Of returns the slots of a replica; none if the view does not have it.
 func (a *Assignment) Of(id string) (out Set) {
 	i, found := slices.BinarySearch(a.view, id)
 	if !found {

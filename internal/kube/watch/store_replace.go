@@ -62,7 +62,7 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lac
 	}
 	s.owned = ownedBy(s.entries, s.ownerLabel)
 	s.observedRevision, s.complete = revision, true
-	s.covered = s.covered.And(covered)
+	s.covered = s.covered.Union(covered)
 	sortTransitions(changes)
 	return changes, covered, len(s.missingFromList) > 0
 }
