@@ -110,40 +110,41 @@ func (l *Lease) slotOf() shard.Slot {
 	return l.hub.env.Part.SlotOfSubscriber(l.sub.listener.subscriber)
 }
 
-// home is the slot of a managed object's owner. The zero value is that of an object that is in every part.
-type home struct {
+// ownerSlot is the slot of a managed object's owner. The zero value is that of an object that is in every part.
+type ownerSlot struct {
 	slot  shard.Slot
 	known bool
 }
 
-// homeOf returns an object's home. It needs no lock.
-func (s *store) homeOf(o *unstructured.Unstructured) (h home) {
+// ownerSlotOf returns the slot of an object's owner. It needs no lock.
+func (s *store) ownerSlotOf(o *unstructured.Unstructured) (of ownerSlot) {
 	if s.part != nil {
-		h.slot, h.known = s.part.SlotOf(o)
+		of.slot, of.known = s.part.SlotOf(o)
 	}
-	return h
+	return of
 }
 
-// isForeign says that the store has no use for an object now. It may have soon: see strippedObject.
-func (s *store) isForeign(o *unstructured.Unstructured) (slot shard.Slot, foreign bool) {
+// isOfOtherPart reports whether an object is in the part of another replica, and in which slot. The slot may be added
+// to this part soon: see strippedObject.
+func (s *store) isOfOtherPart(o *unstructured.Unstructured) (slot shard.Slot, other bool) {
 	if s.part == nil {
 		return 0, false
 	}
-	h := s.homeOf(o)
+	of := s.ownerSlotOf(o)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return h.slot, !s.keeps(h)
+	return of.slot, !s.keeps(of)
 }
 
-// keeps says whether an object is in the part. The lock is held.
-func (s *store) keeps(h home) bool { return !h.known || s.slots.Has(h.slot) }
+// keeps reports whether an object of an owner in the slot is in the part. The lock is held.
+func (s *store) keeps(of ownerSlot) bool { return !of.known || s.slots.Has(of.slot) }
 
-// completeFor says whether the store has all objects of the owners in a slot. The lock is held.
+// completeFor reports whether the store has all objects of the owners in a slot. The lock is held.
 func (s *store) completeFor(slot shard.Slot) bool {
 	return s.complete && (s.part == nil || s.covered.Has(slot))
 }
 
-// awaitsPart says that nothing is to be listed yet.
+// awaitsPart reports whether nothing is to be listed yet: the part has no slots.
 func (s *store) awaitsPart() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -163,7 +164,7 @@ func (s *store) setSlots(slots shard.Set) (dropped []*unstructured.Unstructured,
 	}
 	left := map[objectName]entry{} // a map does not shrink
 	for name, e := range s.entries {
-		if s.keeps(e.home) {
+		if s.keeps(e.ownerSlot) {
 			left[name] = e
 			continue
 		}
@@ -173,9 +174,8 @@ func (s *store) setSlots(slots shard.Set) (dropped []*unstructured.Unstructured,
 	return dropped, isWider
 }
 
-// observeForeign handles a newer revision of an object that is not in the part. If it was before, its owner is
-// another one now. The lock is held.
-func (s *store) observeForeign(name objectName, revision uint64) []transition {
+// dropMoved drops an object with a newer revision that is not in the part: its owner is another one now. The lock is held.
+func (s *store) dropMoved(name objectName, revision uint64) []transition {
 	e, ok := s.entries[name]
 	if !ok || revision != 0 && revision <= e.revision {
 		return nil
@@ -184,9 +184,9 @@ func (s *store) observeForeign(name objectName, revision uint64) []transition {
 	return []transition{{old: e.object}}
 }
 
-// observeOther is observe for an object that is not in the part. If its slot has been added meanwhile, the list that
+// observeOtherPart is observe for an object that is not in the part. If its slot has been added meanwhile, the list that
 // follows has it.
-func (s *store) observeOther(o *unstructured.Unstructured) []transition {
+func (s *store) observeOtherPart(o *unstructured.Unstructured) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := revisionOf(o)
@@ -194,7 +194,7 @@ func (s *store) observeOther(o *unstructured.Unstructured) []transition {
 	if s.closed {
 		return nil
 	}
-	return s.observeForeign(nameOf(o), revision)
+	return s.dropMoved(nameOf(o), revision)
 }
 
 // strippedObject stands for an object of another part in a list. If its slot is added to the part before the list is

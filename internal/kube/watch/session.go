@@ -103,7 +103,7 @@ type compactObject struct{ unstructured.Unstructured }
 func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			if slot, foreign := s.store.isForeign(u); foreign {
+			if slot, other := s.store.isOfOtherPart(u); other {
 				return stripped(u, slot), nil
 			}
 			s.recordManager(u)
@@ -156,8 +156,8 @@ func (s sink) Add(o any) error { return s.Update(o) }
 // Update handles an event of the watch.
 func (s sink) Update(o any) error {
 	if u, ok := o.(*unstructured.Unstructured); ok {
-		if _, foreign := s.store.isForeign(u); foreign {
-			s.emit(s.store.observeOther(u), noWriter)
+		if _, other := s.store.isOfOtherPart(u); other {
+			s.emit(s.store.observeOtherPart(u), noWriter)
 			return nil
 		}
 	}
@@ -186,8 +186,8 @@ func (s sink) Replace(items []any, revision string) error {
 	objects := make([]*unstructured.Unstructured, 0, len(items))
 	var lacking shard.Set
 	for _, item := range items {
-		if foreign, ok := item.(*strippedObject); ok {
-			lacking = lacking.With(foreign.slot)
+		if stripped, ok := item.(*strippedObject); ok {
+			lacking = lacking.With(stripped.slot)
 		} else if u, ok := s.compacted(item); ok {
 			objects = append(objects, u)
 		}

@@ -58,7 +58,7 @@ type entry struct {
 	revision      uint64
 	pendingWrites *ownWrites // nil once the watch has delivered the entry's revision
 	deletion      deletionHistory
-	home          home
+	ownerSlot     ownerSlot
 }
 
 // deletionHistory is what the watch has delivered of the deletion of an incarnation.
@@ -134,7 +134,7 @@ func uidOf(o *unstructured.Unstructured) string {
 
 // observe stores an object that the watch delivered.
 func (s *store) observe(o *unstructured.Unstructured) []transition {
-	home := s.homeOf(o)
+	slot := s.ownerSlotOf(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := revisionOf(o)
@@ -143,8 +143,8 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 		return nil
 	}
 	name := nameOf(o)
-	if !s.keeps(home) {
-		return s.observeForeign(name, revision)
+	if !s.keeps(slot) {
+		return s.dropMoved(name, revision)
 	}
 	e, ok := s.entries[name]
 	if ok && revision != 0 && revision <= e.revision {
@@ -154,7 +154,7 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 		}
 		return s.observeOlder(name, e, revision)
 	}
-	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart), home: home})
+	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart), ownerSlot: slot})
 	return []transition{{old: e.object, new: o}}
 }
 
@@ -211,7 +211,7 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 // recordWrite stores the answer to one of our writes. selected says whether the object is
 // still in the store's selection.
 func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now time.Time) []transition {
-	home := s.homeOf(o)
+	slot := s.ownerSlotOf(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := revisionOf(o)
@@ -221,8 +221,8 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 	if s.closed || revision <= s.observedRevision || s.tombstones.has(uidOf(o), revision) {
 		return nil
 	}
-	if !s.keeps(home) {
-		return s.observeForeign(name, revision)
+	if !s.keeps(slot) {
+		return s.dropMoved(name, revision)
 	}
 	if revision <= e.revision {
 		if e.pendingWrites != nil { // a later answer came first; the echo of this one is still to come
@@ -243,7 +243,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 		own.revisions = e.pendingWrites.revisions
 	}
 	own.revisions = append(own.revisions, revision)
-	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen), home: home})
+	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen), ownerSlot: slot})
 	return []transition{{old: e.object, new: o}}
 }
 

@@ -19,12 +19,12 @@ import (
 // object may read differently. It returns the changes, and whether it kept entries that
 // are missing from the list, which expire has to check later.
 //
-// The list lacks objects of the slots in lacking, which were not in the part when it arrived. Of the part it returns
-// the slots that the store covers from now on and has not covered before.
+// The list lacks objects of the slots in lacking, which were not in the part when it arrived. Covered are the slots of
+// the part of which the store has all objects from now on, and had not before.
 func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lacking shard.Set, now time.Time) (changes []transition, covered shard.Set, keptMissing bool) {
-	homes := make([]home, len(items))
+	slots := make([]ownerSlot, len(items))
 	for i, o := range items {
-		homes[i] = s.homeOf(o)
+		slots[i] = s.ownerSlotOf(o)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,17 +36,17 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lac
 	s.entries = make(map[objectName]entry, len(items))
 	s.missingFromList = nil
 	for i, o := range items {
-		if !s.keeps(homes[i]) {
+		if !s.keeps(slots[i]) {
 			continue
 		}
 		if r := revisionOf(o); !s.tombstones.has(uidOf(o), r) || s.tombstones.expired(uidOf(o), now) {
 			name := nameOf(o)
 			old := before[name]
 			delete(before, name)
-			e, change := mergeListed(old, entry{object: o, revision: r, home: homes[i]}, revision, now)
+			e, change := mergeListed(old, entry{object: o, revision: r, ownerSlot: slots[i]}, revision, now)
 			e.deletion = old.deletionAfterList(e.object, o)
 			s.entries[name] = e
-			if old.object == nil && covered.Has(homes[i].slot) && homes[i].known {
+			if old.object == nil && covered.Has(slots[i].slot) && slots[i].known {
 				change[0].replay = true // it is new to this process alone
 			}
 			changes = append(changes, change...)
