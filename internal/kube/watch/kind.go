@@ -21,8 +21,7 @@ type kind struct {
 	several     []*actor          // actors of selections by labels or namespace; replaced, never modified
 	singles     map[string]int    // actors of single objects, by namespace
 
-	// unjoinable has the namespaces in which not all objects may be watched, until when that is
-	// assumed.
+	// unjoinable has the namespaces of which the watch was forbidden, with the time of the next attempt.
 	unjoinable map[string]time.Time
 }
 
@@ -84,8 +83,8 @@ type KindChange string
 
 // The changes of a kind.
 const (
-	KindAdded   KindChange = "Arrived" // it is served now, or may be
-	KindUpdated KindChange = "Altered" // its versions or schema changed
+	KindAdded   KindChange = "Added"   // it is served now, or may be
+	KindUpdated KindChange = "Updated" // its versions or schema changed
 	KindDeleted KindChange = "Deleted" // its definition, and so its objects, are gone
 )
 

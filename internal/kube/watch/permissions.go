@@ -46,7 +46,7 @@ func (r *permissionWatcher) addForbidden(kind schema.GroupVersionKind, by int) {
 	}
 }
 
-// forgetUnjoinable has the namespaces be tried again of which the watch was forbidden.
+// forgetUnjoinable makes the hub try again to watch namespaces of which the watch was forbidden.
 func (h *Hub) forgetUnjoinable() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

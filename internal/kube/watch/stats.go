@@ -12,7 +12,7 @@ import (
 type KindStats struct {
 	Kind             schema.GroupVersionKind
 	Selection        string // as Selection.String renders it
-	Class            string // all, managed, one or labelled
+	Class            string // all, managed, one, labelled or namespace
 	ImpersonatedUser string // empty for this program's own permissions
 	State            State
 	Subscribers      int    // instances and KindWatches

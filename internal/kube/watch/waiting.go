@@ -13,19 +13,19 @@ type waiter struct {
 	subscriber Subscriber
 }
 
-// waiting are the subscribers that a quota has refused and not woken since. They are woken in turn,
-// about as many as there are free watches: each costs a reconcile. It is guarded by the quota's
-// lock.
+// waiting has the subscribers that a quota has refused and not woken since. They are woken in the order of
+// their refusals, about as many as there are free watches: each costs a reconcile. It is guarded by the
+// quota's lock.
 type waiting struct {
-	refusals map[waiter]refusal
-	turns    uint64
-	wakes    bool // soon
+	refusals        map[waiter]refusal
+	refusalCount    uint64
+	isWakeScheduled bool
 }
 
-// refusal is why a subscriber waits, and since when in the order of all.
+// refusal is why a subscriber waits, and its number in the order of all.
 type refusal struct {
-	turn             uint64
-	namespace, total bool
+	number           uint64
+	namespace, total bool // the limits that refused it
 }
 
 // wakeInterval is how long after the end of a watch subscribers are woken, and then the next ones
@@ -35,8 +35,8 @@ const wakeInterval = time.Second
 // addRefusal adds a subscriber, or another limit that refused it.
 func (q *waiting) addRefusal(w waiter, limit string) {
 	r := ensure(&q.refusals, w, func() refusal {
-		q.turns++
-		return refusal{turn: q.turns}
+		q.refusalCount++
+		return refusal{number: q.refusalCount}
 	})
 	r.namespace, r.total = r.namespace || limit == PerNamespaceFlag, r.total || limit == TotalFlag
 	q.refusals[w] = r
@@ -66,17 +66,17 @@ func (q *Quota) forgetAll(matches func(waiter) bool) {
 
 // wakeSoon wakes subscribers after a moment. The lock is held.
 func (q *Quota) wakeSoon() {
-	if len(q.refusals) == 0 || q.wakes {
+	if len(q.refusals) == 0 || q.isWakeScheduled {
 		return
 	}
-	q.wakes = true
+	q.isWakeScheduled = true
 	time.AfterFunc(wakeInterval, q.wakeNext)
 }
 
 func (q *Quota) wakeNext() {
 	q.mu.Lock()
-	q.wakes = false
-	woken := q.takeTurns()
+	q.isWakeScheduled = false
+	woken := q.takeAdmissible()
 	if len(woken) > 0 {
 		q.wakeSoon() // the next ones, if these need no watch any more
 	}
@@ -86,11 +86,11 @@ func (q *Quota) wakeNext() {
 	}
 }
 
-// takeTurns takes the subscribers out for which watches are free, one for each, in the order in
-// which they were refused. One of them that is refused again is the last then. The lock is held.
-func (q *Quota) takeTurns() (taken []waiter) {
+// takeAdmissible removes and returns the subscribers for which watches are free, one watch for each, in the
+// order of their refusals. One of them that is refused again is the last. The lock is held.
+func (q *Quota) takeAdmissible() (taken []waiter) {
 	inOrder := slices.SortedFunc(maps.Keys(q.refusals), func(a, b waiter) int {
-		return cmp.Compare(q.refusals[a].turn, q.refusals[b].turn)
+		return cmp.Compare(q.refusals[a].number, q.refusals[b].number)
 	})
 	free, freeIn := q.limits.Total-len(q.watches), map[string]int{}
 	for _, w := range inOrder {
