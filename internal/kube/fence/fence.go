@@ -1,6 +1,6 @@
 // Package fence keeps a process from writing for an object that another process reconciles now: a
-// reconcile has a Tenure in its context, and a client whose transport is Transport refuses writes once that
-// has ended. A request that was sent before cannot be recalled; what may not be done twice is guarded by
+// reconcile has a Tenure in its context, and a client of a configuration from Wrap refuses writes once that
+// has ended. A request that was sent before cannot be recalled; what must not be done twice is guarded by
 // the epoch of the tenure in addition.
 package fence
 
@@ -42,7 +42,7 @@ var readOnly = func() *Tenure {
 // End ends the tenure.
 func (t *Tenure) End() { t.ended.Store(true) }
 
-// Check returns ErrNotOwner once the tenure has ended.
+// Check returns ErrNotOwner once the tenure has ended, by End or by the time of Until.
 func (t *Tenure) Check() error {
 	if t.ended.Load() {
 		return ErrNotOwner
@@ -101,7 +101,8 @@ func Holder(ctx context.Context) (holder string, epoch int64) {
 	return "", 0
 }
 
-// Wrap returns a configuration whose clients refuse writes without a valid tenure, if the context has one.
+// Wrap returns a configuration whose clients refuse writes with ErrNotOwner once the tenure of their context has ended.
+// They refuse nothing if the context has no tenure.
 func Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{next} })
