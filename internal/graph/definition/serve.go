@@ -94,7 +94,7 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 // stepRollout takes one step of the rollout of the requested revision.
 func (r *Dialect) stepRollout(ctx context.Context, v *session) {
 	if !fence.MayWrite(ctx) {
-		r.shareRollout(v) // another replica takes the steps, and records them in the status
+		r.reportRollout(v) // another replica takes the steps, and records them in the status
 		return
 	}
 	if v.choice.candidate.number == 0 {
@@ -350,8 +350,8 @@ func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 }
 
 // instanceChanged requests a reconcile of a definition that waits for its instances.
-func (r *Dialect) instanceChanged(key object.Key, e *memory) {
-	if e.rollout.waits.Load() {
+func (r *Dialect) instanceChanged(key object.Key, m *memory) {
+	if m.rollout.waits.Load() {
 		r.EnqueueDefinition(key)
 	}
 }

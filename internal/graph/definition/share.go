@@ -18,9 +18,9 @@ type Replicas interface {
 	Reports(topic string) [][]byte
 }
 
-// shareRollout tells the replica that advances the rollout of a definition what this one knows of the instances.
-func (r *Dialect) shareRollout(v *session) {
-	v.memory.startedAt = r.Now() // should this replica advance it next, it waits for what the others say
+// reportRollout publishes, for the replica that advances the rollout of a definition, what this one knows of the instances.
+func (r *Dialect) reportRollout(v *session) {
+	v.memory.startedAt = r.Now() // if this replica advances the rollout next, it first waits for the reports of the others
 	if r.Replicas == nil {
 		return
 	}
@@ -35,7 +35,7 @@ func (r *Dialect) shareRollout(v *session) {
 		v.rollout.step.RequeueAfter = left
 		return
 	}
-	report, err := json.Marshal(revision.ShareOf(v.status.Rollout, r.members(v), r.Replicas.Slots()))
+	report, err := json.Marshal(revision.ReportOf(v.status.Rollout, r.members(v), r.Replicas.Slots()))
 	if err == nil { // it has no field that could not be encoded
 		r.Replicas.Publish(topic, report)
 	}
@@ -48,15 +48,15 @@ func (r *Dialect) membersOfAll(v *session) []revision.Member {
 		return members
 	}
 	topic := string(v.GetUID())
-	r.Replicas.Publish(topic, nil) // it was another replica's turn before
+	r.Replicas.Publish(topic, nil) // another replica has advanced the rollout before
 	own := r.Replicas.Slots()
-	for _, report := range r.Replicas.Reports(topic) {
-		var share revision.Share
-		if json.Unmarshal(report, &share) != nil {
+	for _, text := range r.Replicas.Reports(topic) {
+		var report revision.Report
+		if json.Unmarshal(text, &report) != nil {
 			continue // of another version, perhaps: its instances are waited for
 		}
-		share.Slots = share.Slots.Without(own)
-		share.Complete(v.status.Rollout, members)
+		report.Slots = report.Slots.Without(own)
+		report.Complete(v.status.Rollout, members)
 	}
 	return members
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
-// TestSharesSayWhatOneReplicaWouldKnow spreads instances over replicas. From their shares, the one that advances the
+// TestReportsSayWhatOneReplicaWouldKnow spreads instances over replicas. From their reports, the one that advances the
 // rollout counts the same as if it had reconciled all.
-func TestSharesSayWhatOneReplicaWouldKnow(t *testing.T) {
+func TestReportsSayWhatOneReplicaWouldKnow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{{Percent: ptr.To[int32](rapid.Int32Range(1, 100).Draw(t, "percent"))}}}
 		if b := &written.Begun[0]; b.Percent != nil {
@@ -42,15 +42,15 @@ func TestSharesSayWhatOneReplicaWouldKnow(t *testing.T) {
 			known[i] = m
 		}
 		for _, other := range []string{"b", "c"} {
-			raw, err := json.Marshal(ShareOf(written, all, assigned.Of(other)))
+			raw, err := json.Marshal(ReportOf(written, all, assigned.Of(other)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var share Share
-			if err := json.Unmarshal(raw, &share); err != nil {
+			var report Report
+			if err := json.Unmarshal(raw, &report); err != nil {
 				t.Fatal(err)
 			}
-			share.Complete(written, known)
+			report.Complete(written, known)
 		}
 		got := written.DeepCopy()
 		gotUnready := countMembers(got, known)
@@ -65,13 +65,13 @@ func TestSharesSayWhatOneReplicaWouldKnow(t *testing.T) {
 	})
 }
 
-// TestAShareOfAnotherState: the instances that it counted may be composed by another revision by now.
-func TestAShareOfAnotherStateSaysNothing(t *testing.T) {
+// TestAReportOnAnotherStateSaysNothing: the instances that it counted may be composed by another revision by now.
+func TestAReportOnAnotherStateSaysNothing(t *testing.T) {
 	wave := func(below int64) []v1alpha1.BegunWave { return []v1alpha1.BegunWave{{Below: below}} }
 	counted := []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}
 	for name, c := range map[string]struct {
-		share, now *v1alpha1.RolloutStatus
-		want       Member
+		reported, now *v1alpha1.RolloutStatus
+		want          Member
 	}{
 		"the same":            {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x", Revision: 2, Ready: true}},
 		"an earlier wave":     {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(1)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
@@ -79,19 +79,19 @@ func TestAShareOfAnotherStateSaysNothing(t *testing.T) {
 		"no rollout":          {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, nil, Member{Namespace: "a", Name: "x"}},
 	} {
 		members := []Member{{Namespace: "a", Name: "x"}}
-		ShareOf(c.share, counted, shard.AllSlots()).Complete(c.now, members)
+		ReportOf(c.reported, counted, shard.AllSlots()).Complete(c.now, members)
 		if diff := cmp.Diff(c.want, members[0]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestInstancesCreatedAfterTheCountAreAwaited has one more instance than the share has counted.
+// TestInstancesCreatedAfterTheCountAreAwaited has one more instance than the report has counted.
 func TestInstancesCreatedAfterTheCountAreAwaited(t *testing.T) {
 	written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{{Below: hashSpace}}}
-	share := ShareOf(written, []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}, shard.AllSlots())
+	report := ReportOf(written, []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}, shard.AllSlots())
 	members := []Member{{Namespace: "a", Name: "x"}, {Namespace: "b", Name: "x"}}
-	share.Complete(written, members)
+	report.Complete(written, members)
 	if unready := countMembers(written.DeepCopy(), members); len(unready) != 1 {
 		t.Errorf("unready are %v, want one", unready)
 	}
