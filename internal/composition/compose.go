@@ -31,7 +31,7 @@ type Options struct {
 	Limits instance.Limits
 	// Layers measures how long status values take to reach the composite.
 	Layers *telemetry.StatusPropagation
-	// Decided is told what is decided for composites and claims; optional.
+	// Decided receives what is decided for composites and claims; optional.
 	Decided instance.Decided
 	// Version is this program's version.
 	Version string

@@ -188,7 +188,7 @@ func (m *memory) updateAttempts(o *unstructured.Unstructured, change func(plan.D
 	if m.deletionHistory.Children == nil {
 		m.deletionHistory.Children = map[types.UID]plan.DeletionAttempts{}
 	}
-	t := change(m.deletionHistory.Children[o.GetUID()])
-	m.deletionHistory.Children[o.GetUID()] = t
-	return t
+	attempts := change(m.deletionHistory.Children[o.GetUID()])
+	m.deletionHistory.Children[o.GetUID()] = attempts
+	return attempts
 }

@@ -16,7 +16,7 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 	if len(s.plan.Prune) == 0 {
 		s.pruning = plan.StillPruned(before, s.facts.Owned, s.plan.Steps)
 		if s.recreating {
-			return // recreate still needs the usages and the trials
+			return // recreate still needs the usages and the deletion attempts
 		}
 		r.forgetUsages(s.key, s.memory)
 		if len(s.pruning) == 0 {
@@ -26,7 +26,7 @@ func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 	}
 	now := r.Now()
 	for _, o := range s.plan.Prune {
-		s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Observed(o, now) })
+		s.memory.updateAttempts(o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Observed(o, now) })
 	}
 	r.observeTerminating(ctx, s, s.plan.Prune, now)
 	remains := plan.Remaining{

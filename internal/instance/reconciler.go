@@ -69,7 +69,7 @@ type Reconciler struct {
 	memories memories
 }
 
-// Decided is told what is decided for an instance.
+// Decided receives what is decided for an instance.
 type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
 
 // SetComposer replaces the composer; reconciles in flight finish with the one that they began

@@ -119,9 +119,9 @@ func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) 
 		case !c.answered:
 		case c.reason != "":
 			refused = true
-			s.memory.updateAttempts(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Refused(c.reason, c.message, c.o, now) })
+			s.memory.updateAttempts(c.o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Refused(c.reason, c.message, c.o, now) })
 		default:
-			s.memory.updateAttempts(c.o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Accepted(now) })
+			s.memory.updateAttempts(c.o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Accepted(now) })
 			if c.releases {
 				released = append(released, c.o)
 			}

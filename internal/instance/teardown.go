@@ -256,8 +256,8 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (r
 	}
 	if err != nil {
 		reason, message := r.Cluster.DiagnoseError(ctx, s.instance, "patch", err)
-		s.memory.updateAttempts(s.instance, func(t plan.DeletionAttempts) plan.DeletionAttempts {
-			return t.Refused(report.Reason(reason), "the finalizer cannot be removed: "+message, s.instance, r.Now())
+		s.memory.updateAttempts(s.instance, func(a plan.DeletionAttempts) plan.DeletionAttempts {
+			return a.Refused(report.Reason(reason), "the finalizer cannot be removed: "+message, s.instance, r.Now())
 		})
 		logr.FromContextOrDiscard(ctx).Info("the finalizer cannot be removed", "reason", reason, "message", message)
 		return true, reconcile.Result{}
@@ -290,8 +290,8 @@ func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, 
 		if o.GetDeletionTimestamp() == nil {
 			continue
 		}
-		t := s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { return t.Observed(o, now) })
-		if now.Sub(t.FirstSeen) < lookupDelay(o) || t.KnowsFinalizersOf(o) || lookups == maxFinalizerLookups {
+		attempts := s.memory.updateAttempts(o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Observed(o, now) })
+		if now.Sub(attempts.FirstSeen) < lookupDelay(o) || attempts.KnowsFinalizersOf(o) || lookups == maxFinalizerLookups {
 			continue
 		}
 		if o.GetUID() == s.instance.GetUID() && slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) {
@@ -300,7 +300,7 @@ func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, 
 		lookups++
 		live, err := r.Cluster.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 		if err == nil && live.GetUID() == o.GetUID() {
-			s.memory.updateAttempts(o, func(t plan.DeletionAttempts) plan.DeletionAttempts { t.Finalizers = finalizersOf(live); return t })
+			s.memory.updateAttempts(o, func(a plan.DeletionAttempts) plan.DeletionAttempts { a.Finalizers = finalizersOf(live); return a })
 		}
 	}
 }

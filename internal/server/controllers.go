@@ -77,7 +77,7 @@ type Options struct {
 	// ObservePropagation is called each time a value has reached the status of one layer from the
 	// status of the layer below, with the time that took; optional.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
-	// Decided is told what is decided for instances; optional.
+	// Decided receives what is decided for instances; optional.
 	Decided instance.Decided
 	// Dialects are served even if another program has installed their definitions. Without
 	// any, all dialects are served whose definitions no other program has installed.

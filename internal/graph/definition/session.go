@@ -9,8 +9,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/espalier-dev/espalier/internal/serving"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -26,7 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
-
+	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -56,7 +54,7 @@ type Config struct {
 	Limits instance.Limits
 	// Layers measures how long status values take to reach the parent.
 	Layers *telemetry.StatusPropagation
-	// Decided is told what is decided for instances; optional.
+	// Decided receives what is decided for instances; optional.
 	Decided instance.Decided
 	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions

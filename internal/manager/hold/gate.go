@@ -176,7 +176,7 @@ func (g *Gate) acknowledgeable(ctx context.Context) []*unstructured.Unstructured
 	}
 	all, err := g.Replicas.Rest(ctx, g.resting())
 	if err != nil && ctx.Err() == nil {
-		g.Log.Error(err, "cannot tell the other replicas that this one rests; retrying")
+		g.Log.Error(err, "cannot publish for which Holds this replica rests, so that they are not acknowledged yet; retrying")
 		time.AfterFunc(retryAfter, g.signal)
 	}
 	if err != nil || !all {
