@@ -27,7 +27,7 @@ func measureComposite(ctx context.Context, b *bench) error {
 	b.add(row{
 		Work: "create a composite of 5 resources by 2 built-in functions", Unit: "requests", Budget: 9,
 		Value:  float64(made.requests.of(work)) / float64(b.instances),
-		Detail: fmt.Sprintf("%.1f ms each when %d are created", milliseconds(made.created.engine[0].clock)/float64(b.instances), b.instances),
+		Detail: fmt.Sprintf("%.1f ms each when %d are created", milliseconds(made.created.engine[0].wall)/float64(b.instances), b.instances),
 	})
 	return f.measureChanges(ctx, roundPrefix(0))
 }

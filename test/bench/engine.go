@@ -37,20 +37,20 @@ type reconcileCounter struct {
 	last   time.Time
 }
 
-func (p *reconcileCounter) observe(run reconcile.Run) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (c *reconcileCounter) observe(run reconcile.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if run.Err == nil && run.RequeueAfter == 0 {
-		p.byKind[run.Kind.Kind]++
+		c.byKind[run.Kind.Kind]++
 	}
-	p.last = time.Now()
+	c.last = time.Now()
 }
 
 // of returns the number of reconciles of a kind, and when the last reconcile of any kind ended.
-func (p *reconcileCounter) of(kind string) (int, time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byKind[kind], p.last
+func (c *reconcileCounter) of(kind string) (int, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byKind[kind], c.last
 }
 
 // startEngine starts the controllers as `espalier run` would, and returns once they run.
@@ -63,9 +63,9 @@ func (b *bench) startEngine(ctx context.Context) error {
 	}
 	running, stop := context.WithCancel(context.Background())
 	e := &engine{stop: stop, ended: make(chan error, 1), reconcileCounter: reconcileCounter{byKind: map[string]int{}}}
-	observe := func(p reconcile.Run) {
-		e.reconcileCounter.observe(p)
-		e.firstReconciles.observe(p)
+	observe := func(run reconcile.Run) {
+		e.reconcileCounter.observe(run)
+		e.firstReconciles.observe(run)
 	}
 	client, err := kubernetes.NewForConfig(b.plane.Config())
 	if err != nil {

@@ -22,23 +22,23 @@ type firstReconciles struct {
 	expected map[object.Key]chan reconcile.Run
 }
 
-func (a *firstReconciles) expect(key object.Key) <-chan reconcile.Run {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.expected == nil {
-		a.expected = map[object.Key]chan reconcile.Run{}
+func (f *firstReconciles) expect(key object.Key) <-chan reconcile.Run {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.expected == nil {
+		f.expected = map[object.Key]chan reconcile.Run{}
 	}
 	runs := make(chan reconcile.Run, 1)
-	a.expected[key] = runs
+	f.expected[key] = runs
 	return runs
 }
 
-func (a *firstReconciles) observe(p reconcile.Run) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if runs, ok := a.expected[p.Key]; ok {
-		delete(a.expected, p.Key)
-		runs <- p
+func (f *firstReconciles) observe(run reconcile.Run) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if runs, ok := f.expected[run.Key]; ok {
+		delete(f.expected, run.Key)
+		runs <- run
 	}
 }
 
@@ -56,10 +56,10 @@ func (f flatInstances) events(ctx context.Context, prefix string, n int) error {
 		}
 		answered := time.Now()
 		select {
-		case p := <-reconciled:
-			sinceSent = append(sinceSent, p.Began.Sub(sent))
-			sinceAnswer = append(sinceAnswer, max(0, p.Began.Sub(answered)))
-			inQueue = append(inQueue, p.Waited)
+		case run := <-reconciled:
+			sinceSent = append(sinceSent, run.Began.Sub(sent))
+			sinceAnswer = append(sinceAnswer, max(0, run.Began.Sub(answered)))
+			inQueue = append(inQueue, run.Waited)
 		case <-time.After(f.waitTimeout()):
 			return fmt.Errorf("ConfigMap %s-a was changed, and its instance was not reconciled", name)
 		}

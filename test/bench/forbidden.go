@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,24 +79,6 @@ func (b *bench) measureNestMeanwhile(ctx context.Context) error {
 		Detail: fmt.Sprintf("%d instances wait for that kind; p99 %.0f ms", sealedInstances, milliseconds(quantile(took, 0.99)))})
 	_, err = n.delete(ctx, name)
 	return err
-}
-
-// measurePropagation changes the value at the bottom of a nest repeatedly, and returns how long it
-// took each time until the status of the outermost instance had it.
-func (n nest) measurePropagation(ctx context.Context, name string) ([]time.Duration, error) {
-	var took []time.Duration
-	for i := range changes {
-		value := fmt.Sprintf("value %d", i)
-		one, err := n.writeValue(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
-			shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
-			return shown == value
-		})
-		if err != nil {
-			return nil, err
-		}
-		took = append(took, one)
-	}
-	return took, nil
 }
 
 func isForbidden(_ watch.EventType, o *unstructured.Unstructured) bool {

@@ -18,15 +18,15 @@ type rounds struct {
 // comparison is what the same work costs the plain client and the controllers, round by round.
 type comparison struct{ raw, engine []cost }
 
-// cost is the time of one round.
+// cost is the wall time and the CPU time of one round.
 type cost struct {
-	clock time.Duration
-	processor
+	wall time.Duration
+	cpuTime
 }
 
 // effort adds the CPU time to the time that do returns.
 func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (cost, error) {
-	before, err := b.processor(ctx)
+	before, err := b.cpuTime(ctx)
 	if err != nil {
 		return cost{}, err
 	}
@@ -34,7 +34,7 @@ func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (c
 	if err != nil {
 		return cost{}, err
 	}
-	after, err := b.processor(ctx)
+	after, err := b.cpuTime(ctx)
 	return cost{took, after.minus(before)}, err
 }
 
@@ -133,9 +133,9 @@ func (r *rounds) notes(instances int) []string {
 	cost := func(what string, of []cost) string {
 		each := func(which func(cost) time.Duration) float64 { return medianOf(of, which) / float64(instances) }
 		return fmt.Sprintf("%s: %.1f ms; CPU time: API server %.1f ms, client %.1f ms", what,
-			each(func(e cost) time.Duration { return e.clock }),
+			each(func(e cost) time.Duration { return e.wall }),
 			each(func(e cost) time.Duration { return e.server }),
-			each(func(e cost) time.Duration { return e.here }))
+			each(func(e cost) time.Duration { return e.own }))
 	}
 	return []string{
 		cost("create an instance, controllers", r.created.engine),
@@ -147,11 +147,11 @@ func (r *rounds) notes(instances int) []string {
 	}
 }
 
-// ratios compares the clock round by round.
+// ratios compares the wall times round by round.
 func (c comparison) ratios() []float64 {
 	out := make([]float64, len(c.engine))
 	for i := range c.engine {
-		out[i] = c.engine[i].clock.Seconds() / c.raw[i].clock.Seconds()
+		out[i] = c.engine[i].wall.Seconds() / c.raw[i].wall.Seconds()
 	}
 	return out
 }

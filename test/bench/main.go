@@ -2,7 +2,7 @@
 // budgets. Requests are counted by the API server, and times are also given as a ratio to a plain
 // client that writes the same objects. It starts an API server, prints a table, and writes the
 // results to a folder. With -scale, it measures instead how these costs grow with the numbers of
-// instances, children and definitions.
+// instances, children and definitions, and what deep nests and several replicas cost.
 package main
 
 import (
@@ -52,7 +52,7 @@ func (o *options) parse() {
 	flag.StringVar(&o.note, "note", "", "with -scale, a sentence about the circumstances of the run, for SCALE.md")
 	flag.StringVar(&o.memprofiles, "memprofiles", "", "with -scale, write heap profiles with few and with 100 definitions to this folder")
 	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
-	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000")
+	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000, and let the other tenant of the scenario fairness change as many")
 	flag.BoolVar(&o.strict, "strict", false, "fail if a budget is exceeded")
 	flag.BoolVar(&o.fsync, "fsync", false, "run etcd with fsync, as espalier up does")
 	flag.IntVar(&o.instances, "instances", 300, "number of instances that are created concurrently")

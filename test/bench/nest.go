@@ -185,6 +185,24 @@ func (n nest) create(ctx context.Context, name string) error {
 	return err
 }
 
+// measurePropagation changes the value at the bottom of a nest repeatedly, and returns how long it
+// took each time until the status of the outermost instance had it.
+func (n nest) measurePropagation(ctx context.Context, name string) ([]time.Duration, error) {
+	var took []time.Duration
+	for i := range changes {
+		value := fmt.Sprintf("value %d", i)
+		one, err := n.writeValue(ctx, name, value, func(_ watch.EventType, o *unstructured.Unstructured) bool {
+			shown, _, _ := unstructured.NestedString(o.Object, "status", "value")
+			return shown == value
+		})
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, one)
+	}
+	return took, nil
+}
+
 // writeValue writes the value, and returns how long it took from the response until the outermost
 // instance passed the check.
 func (n nest) writeValue(ctx context.Context, name, value string, check check) (time.Duration, error) {

@@ -82,10 +82,10 @@ func (w wideInstance) measure(ctx context.Context, name string, n int) ([]measur
 	var out []measure
 	each := func(what string, c cost) {
 		m := measure{Name: what, Unit: "ms per child", Chart: "children", Budget: perInstance}
-		out = append(out, m.at(n, milliseconds(c.clock)/float64(n)))
+		out = append(out, m.at(n, milliseconds(c.wall)/float64(n)))
 		m.Name, m.Chart = what+": CPU time of the controllers", ""
-		out = append(out, m.at(n, milliseconds(c.here)/float64(n)))
-		progress("%s: %s in %.1f s", name, what, c.clock.Seconds())
+		out = append(out, m.at(n, milliseconds(c.own)/float64(n)))
+		progress("%s: %s in %.1f s", name, what, c.wall.Seconds())
 	}
 	wides := w.resource(ours(plural(wideKind)))
 	created, err := w.timed(ctx, name, isReady(1), func() error {

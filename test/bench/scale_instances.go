@@ -70,7 +70,7 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 		if err := f.createByEngine(ctx, round, &all); err != nil {
 			return err
 		}
-		progress("%d instances: created in %.1f s", n, all.created.engine[round].clock.Seconds())
+		progress("%d instances: created in %.1f s", n, all.created.engine[round].wall.Seconds())
 		if round == repeats(n)-1 {
 			if among, err = f.measureAmong(ctx, roundPrefix(round), n, idle); err != nil {
 				return err
@@ -79,7 +79,7 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 		if err := f.deleteByEngine(ctx, round, &all); err != nil {
 			return err
 		}
-		progress("%d instances: deleted in %.1f s", n, all.deleted.engine[round].clock.Seconds())
+		progress("%d instances: deleted in %.1f s", n, all.deleted.engine[round].wall.Seconds())
 	}
 	f.plot("instances", all.growing(n)...)
 	f.plot("instances", among...)
@@ -100,8 +100,8 @@ func costs(of string, n int, rounds []cost) []measure {
 		return measure{Name: name, Unit: "ms per instance", Chart: of, Budget: perInstance}.at(n, medianOf(rounds, which)/float64(n))
 	}
 	return []measure{
-		each(of, func(c cost) time.Duration { return c.clock }),
-		each(of+": CPU time of the controllers", func(c cost) time.Duration { return c.here }),
+		each(of, func(c cost) time.Duration { return c.wall }),
+		each(of+": CPU time of the controllers", func(c cost) time.Duration { return c.own }),
 		each(of+": CPU time of the API server", func(c cost) time.Duration { return c.server }),
 	}
 }

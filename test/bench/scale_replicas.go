@@ -32,7 +32,7 @@ const (
 	replicaVariable = "ESPALIER_BENCH_REPLICA"
 	// shardedInstances are spread over shardedNamespaces.
 	shardedInstances, shardedNamespaces = 1000, 100
-	// The duration of the Leases, and what a takeover may take beside it.
+	// replicaLease is the duration of the Leases, and takeoverTime what a takeover may take in addition.
 	replicaLease, takeoverTime = 15 * time.Second, 5 * time.Second
 )
 
@@ -54,12 +54,12 @@ func runReplica(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	go answerHeap(os.Stdin, os.Stdout)
+	go serveHeap(os.Stdin, os.Stdout)
 	return m.Run(ctx)
 }
 
-// answerHeap answers each line with the bytes of the heap that are in use after a collection, until the input ends.
-func answerHeap(in io.Reader, out io.Writer) {
+// serveHeap answers each line with the bytes of the heap that are in use after a collection, until the input ends.
+func serveHeap(in io.Reader, out io.Writer) {
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		runtime.GC()
 		runtime.GC() // what the first one found to be finalized
@@ -72,8 +72,8 @@ func answerHeap(in io.Reader, out io.Writer) {
 // replicaProcess is a process of runReplica.
 type replicaProcess struct {
 	*exec.Cmd
-	ask    io.Writer
-	answer *bufio.Scanner
+	stdin  io.Writer
+	stdout *bufio.Scanner
 }
 
 func startReplica(ctx context.Context, kubeconfig string) (*replicaProcess, error) {
@@ -83,26 +83,26 @@ func startReplica(ctx context.Context, kubeconfig string) (*replicaProcess, erro
 	}
 	p := exec.CommandContext(ctx, self)
 	p.Env, p.Stderr = append(os.Environ(), replicaVariable+"="+kubeconfig), os.Stderr
-	ask, err := p.StdinPipe()
+	stdin, err := p.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := p.StdoutPipe()
+	stdout, err := p.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	return &replicaProcess{p, ask, bufio.NewScanner(answer)}, p.Start()
+	return &replicaProcess{p, stdin, bufio.NewScanner(stdout)}, p.Start()
 }
 
 // heap is the heap of the process that is in use, in MiB.
 func (p *replicaProcess) heap() (float64, error) {
-	if _, err := fmt.Fprintln(p.ask); err != nil {
+	if _, err := fmt.Fprintln(p.stdin); err != nil {
 		return 0, err
 	}
-	if !p.answer.Scan() {
-		return 0, errors.Join(errors.New("a replica did not answer"), p.answer.Err())
+	if !p.stdout.Scan() {
+		return 0, errors.Join(errors.New("a replica did not answer"), p.stdout.Err())
 	}
-	bytes, err := strconv.ParseFloat(p.answer.Text(), 64)
+	bytes, err := strconv.ParseFloat(p.stdout.Text(), 64)
 	return bytes / (1 << 20), err
 }
 

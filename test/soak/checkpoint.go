@@ -19,12 +19,12 @@ import (
 // checkpoint mends what the steps have broken, and waits until the cluster is as the model says and
 // the controllers write no more.
 func (s *soak) checkpoint(ctx context.Context) error {
-	for _, k := range s.guarded {
-		if err := s.setGuard(ctx, k, false); err != nil && !apierrors.IsNotFound(err) {
+	for _, k := range s.withFinalizer {
+		if err := s.setFinalizer(ctx, k, false); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
-	s.guarded = nil
+	s.withFinalizer = nil
 	if err := s.awaitKilled(); err != nil {
 		return err
 	}

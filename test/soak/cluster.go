@@ -134,8 +134,8 @@ func (s *soak) patch(ctx context.Context, k key, change map[string]any) error {
 	})
 }
 
-// setGuard adds or removes the finalizer of another controller.
-func (s *soak) setGuard(ctx context.Context, k key, guarded bool) error {
+// setFinalizer adds or removes the finalizer of another controller.
+func (s *soak) setFinalizer(ctx context.Context, k key, present bool) error {
 	return s.retry(ctx, func(ctx context.Context) error {
 		o, err := s.resource(k).Get(ctx, k.name, metav1.GetOptions{})
 		if err != nil {
@@ -143,12 +143,12 @@ func (s *soak) setGuard(ctx context.Context, k key, guarded bool) error {
 		}
 		var finalizers []any
 		for _, f := range o.GetFinalizers() {
-			if f != guard {
+			if f != otherFinalizer {
 				finalizers = append(finalizers, f)
 			}
 		}
-		if guarded {
-			finalizers = append(finalizers, guard)
+		if present {
+			finalizers = append(finalizers, otherFinalizer)
 		}
 		if len(finalizers) == len(o.GetFinalizers()) {
 			return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// kept is how many of the last steps are printed when a run fails.
-const kept = 25
+// keptSteps is how many of the last steps are printed when a run fails.
+const keptSteps = 25
 
 // journal is the log of a run: its steps, and what the controllers log.
 type journal struct {
@@ -39,17 +39,17 @@ func (j *journal) step(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	j.write(line)
 	j.last = append(j.last, time.Now().Format("15:04:05.000 ")+line)
-	j.last = slices.Delete(j.last, 0, max(0, len(j.last)-kept))
+	j.last = slices.Delete(j.last, 0, max(0, len(j.last)-keptSteps))
 }
 
-// controllers is the log of the controllers; panics are kept.
+// controllers is the log of the controllers; it keeps the first panics.
 func (j *journal) controllers() logr.Logger {
 	return funcr.New(func(prefix, args string) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		line := "    " + prefix + " " + args
 		j.write(line)
-		if strings.Contains(line, "panic") && len(j.panics) < kept {
+		if strings.Contains(line, "panic") && len(j.panics) < keptSteps {
 			j.panics = append(j.panics, line)
 		}
 	}, funcr.Options{})

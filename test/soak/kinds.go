@@ -12,8 +12,8 @@ const (
 	// group is that of the kinds that definitions define, foreign that of a kind that comes and goes.
 	group   = "soak.example.com"
 	foreign = "foreign.example.com"
-	// guard is the finalizer of another controller.
-	guard = "soak.example.com/guard"
+	// otherFinalizer is the finalizer of another controller.
+	otherFinalizer = "soak.example.com/guard"
 
 	partKind   = "Part"
 	boxKind    = "Box"

@@ -30,10 +30,10 @@ type soak struct {
 	controllers *controllers
 	// killed are controllers that were cut off, and may not have ended yet.
 	killed []*controllers
-	// guarded are objects with a finalizer of another controller.
-	guarded []key
-	taken   int
-	counts  map[string]int
+	// withFinalizer are objects with a finalizer of another controller.
+	withFinalizer []key
+	taken         int
+	counts        map[string]int
 }
 
 // run is a whole run. It returns an error that says all that is wrong.

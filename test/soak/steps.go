@@ -28,8 +28,8 @@ func (s *soak) draw() step {
 		{"recreate an instance", 6, s.recreateInstance},
 		{"delete a child", 8, s.deleteChild},
 		{"edit a child", 7, s.editChild},
-		{"add a finalizer", 5, s.addGuard},
-		{"remove a finalizer", 6, s.removeGuard},
+		{"add a finalizer", 5, s.addFinalizer},
+		{"remove a finalizer", 6, s.removeFinalizer},
 		{"change a definition", 9, s.changeDefinition},
 		{"break a definition", 3, s.breakDefinition},
 		{"mend a definition", 4, s.mendDefinition},
@@ -156,7 +156,7 @@ func (s *soak) editChild(ctx context.Context) (string, error) {
 	return outcome(ctx, fmt.Sprintf("%s to %s", k, value), s.patch(ctx, k, valuePatch(k.kind, value)))
 }
 
-func (s *soak) addGuard(ctx context.Context) (string, error) {
+func (s *soak) addFinalizer(ctx context.Context) (string, error) {
 	of := s.model.namedChildren()
 	for _, i := range s.model.instances {
 		of = append(of, i.key)
@@ -165,17 +165,17 @@ func (s *soak) addGuard(ctx context.Context) (string, error) {
 	if k == (key{}) {
 		return "of none", nil
 	}
-	s.guarded = append(s.guarded, k)
-	return outcome(ctx, k.String(), s.setGuard(ctx, k, true))
+	s.withFinalizer = append(s.withFinalizer, k)
+	return outcome(ctx, k.String(), s.setFinalizer(ctx, k, true))
 }
 
-func (s *soak) removeGuard(ctx context.Context) (string, error) {
-	k := pick(s.random, s.guarded)
+func (s *soak) removeFinalizer(ctx context.Context) (string, error) {
+	k := pick(s.random, s.withFinalizer)
 	if k == (key{}) {
 		return "of none", nil
 	}
-	s.guarded = slices.DeleteFunc(s.guarded, func(o key) bool { return o == k })
-	return outcome(ctx, k.String(), s.setGuard(ctx, k, false))
+	s.withFinalizer = slices.DeleteFunc(s.withFinalizer, func(o key) bool { return o == k })
+	return outcome(ctx, k.String(), s.setFinalizer(ctx, k, false))
 }
 
 func (s *soak) changeDefinition(ctx context.Context) (string, error) {
