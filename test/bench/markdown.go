@@ -9,7 +9,7 @@ import (
 func (r report) markdown() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Benchmarks\n\nWritten by `make bench`. `latest.json` has the same results, with all measurements.\n\n"+
-		"[Scale](SCALE.md), by `make bench-scale`, is how these costs grow with the numbers of instances, children and definitions.\n\n"+
+		"[Scale](SCALE.md) shows how these costs grow with the numbers of instances, children and definitions. `make bench-scale` measures it.\n\n"+
 		"![Creation of an instance with five children, by the number of instances](scale-creation.svg)\n\n")
 	fmt.Fprintf(&out, "|%s|\n|---|---|---|---|---|---|\n", strings.Join(headings, "|"))
 	for _, row := range r.Rows {
@@ -70,6 +70,8 @@ const method = `
   the first create, or with the response to the write or deletion.
 - The event of a child is a change of an annotation that its instance does not manage. The benchmark changes one child
   after the other, while all instances are at rest. The time ends when the reconcile of the instance begins.
+- A tenant is a namespace. One tenant changes its only instance again and again, first alone and then while the other changes
+  all of its instances at once. [Fairness between tenants](../docs/design/0052-fairness.md) explains what is shared.
 - Memory is the difference of the heap in use after garbage collection, with many instances and without any, each in
   newly started controllers, divided by the number of children in their cache. The instances themselves, their indices
   and their leases are part of it.
