@@ -10,6 +10,7 @@ import (
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -26,7 +27,8 @@ type candidate struct {
 // obstacle says why the requested revision cannot serve; the previous one continues.
 type obstacle struct{ reason, message string }
 
-// chooseRevision chooses the revision that the definition requests for its instances.
+// chooseRevision chooses the revision that the definition requests for its instances. There is no candidate if the serving
+// revision continues.
 func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	v.choice.target = revision.TargetOf(v.GetAnnotations(), v.source.spec, v.history.revisions)
 	waves, problems := revision.WavesOf(v.source.spec)
@@ -34,19 +36,27 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	if v.source.unreadable {
 		return // the serving revision continues
 	}
+	r.setCandidate(v, problems)
+	if v.choice.candidate.compilation != nil && !r.canServe(ctx, v) {
+		v.choice.candidate = candidate{}
+	}
+}
+
+// setCandidate sets the candidate that the target requests, or the obstacle to it. Problems are those of the waves.
+func (r *Dialect) setCandidate(v *session, problems diag.List) {
 	t := &v.choice.target
 	switch {
 	case len(t.Problems) > 0:
 		v.choice.obstacle = obstacle{revisionMissing, messageOf(t.Problems.Sorted().Err())}
 	case v.history.unrecorded.reason == revisionsUnreadable && (v.memory.composers != nil || v.status.ServingRevision != 0 && (v.choice.waves.Any() || revision.StateOf(v.status).Rolling() != 0)):
-		return // the serving revision continues, or waits until it is known
+		// The serving revision continues, or waits until it is known.
 	case t.Reason == revision.Latest && v.history.unrecorded.reason != "":
 		t.Number, t.Revision = 0, nil
 		v.choice.candidate = candidate{0, v.memory.compiled.own}
 	case t.Revision == nil && t.Reason != revision.Latest:
 		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("revision %d, which %s requests, does not exist; existing revisions: %s", t.Number, t.Source, revision.ListNumbers(v.history.revisions))}
 	case t.Revision == nil:
-		return // no revision exists yet: the definition's conditions say why
+		// No revision exists yet: the definition's conditions say why.
 	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:
 		v.choice.obstacle = obstacle{rolloutInvalid, messageOf(problems.Err())}
 	default:
@@ -55,31 +65,33 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 			v.choice.obstacle = obstacle{rolloutInvalid, messageOf(problems.Err())}
 		}
 	}
-	if v.choice.candidate.compilation == nil {
-		return
-	}
-	if err := r.compileCandidate(ctx, v, v.choice.candidate); err != nil {
+}
+
+// canServe compiles the candidate, and reports whether it can serve the instances. If not, the obstacle, lookupErr or a
+// condition of the graph says why.
+func (r *Dialect) canServe(ctx context.Context, v *session) bool {
+	c := v.choice.candidate
+	if err := r.compileCandidate(ctx, v, c); err != nil {
 		v.lookupErr = err
-		v.choice.candidate = candidate{}
-		return
+		return false
 	}
-	_, problem := r.accountFor(v, v.choice.candidate.number)
-	if problem == "" && t.Reason != revision.Latest {
-		problem = r.requestProblem(v, v.choice.candidate.number)
+	_, problem := r.accountFor(v, c.number)
+	if problem == "" && v.choice.target.Reason != revision.Latest {
+		problem = r.requestProblem(v, c.number)
 	}
-	if problem != "" {
-		if v.account.Cluster != nil { // otherwise the condition of the graph says why
-			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", v.choice.candidate.number, problem)}
-		}
-		v.choice.candidate = candidate{}
-		return
+	switch {
+	case problem != "" && v.account.Cluster == nil:
+		return false // the condition of the graph says why
+	case problem != "":
+	case c.last.graph != nil:
+		return true
+	case c.number == 0 || c.number == v.history.current:
+		return false // the condition of the graph says why
+	default:
+		problem = messageOf(c.last.problems.Sorted().Err())
 	}
-	if v.choice.candidate.last.graph == nil {
-		if v.choice.candidate.number != 0 && v.choice.candidate.number != v.history.current {
-			v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", v.choice.candidate.number, messageOf(v.choice.candidate.last.problems.Sorted().Err()))}
-		}
-		v.choice.candidate = candidate{}
-	}
+	v.choice.obstacle = obstacle{revisionInvalid, fmt.Sprintf("revision %d cannot serve: %s", c.number, problem)}
+	return false
 }
 
 // compilationOf returns the compilation of a revision.
