@@ -148,6 +148,39 @@ func TestABulkFlowYieldsToASparseOne(t *testing.T) {
 	}
 }
 
+// TestManyFlowsWithOneRequestDoNotStarveAnother has more flows than seats that send one request after the other each, and
+// one that sends two.
+func TestManyFlowsWithOneRequestDoNotStarveAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		l := New()
+		through := transport{l, newServer(2)}
+		for i := range 12 {
+			sendBulk(ctx, through, 1, Flow{Namespace: fmt.Sprint("one", i)})
+		}
+		pass(20 * time.Second)
+		began := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				for range 10 {
+					_ = send(ctx, through, Flow{Namespace: "two"}, "configmaps")
+				}
+			})
+		}
+		go func() {
+			both.Wait()
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("20 requests took %v", took)
+			}
+			stop()
+		}()
+		<-time.After(time.Minute)
+		stop()
+		synctest.Wait()
+	})
+}
+
 func TestOtherClientsDoNotStarveTheControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -6,24 +6,24 @@ import (
 )
 
 // queueSet shares seats among flows, with a queue for each. Of the flows with a waiting request, the one with the fewest
-// seats gets the next; among equals, the one that got its last seat the longest ago. Spare seats are for flows without
-// any. While another flow is sparse, bulk flows together get no more than capacity.bulk. A flow without requests takes no
-// memory. It is not safe for concurrent use.
+// seats gets the next; among equals, the one that came, or got its last seat, the longest ago. Spare seats are for flows
+// without any. While another flow is sparse, bulk flows together get no more than capacity.bulk. A flow without requests
+// takes no memory. It is not safe for concurrent use.
 type queueSet struct {
-	used       int                 // seats in use
-	bulkUsed   int                 // of these, the ones of bulk flows
-	flows      map[Flow]*flowQueue // flows with requests
-	dispatched uint64              // counts the seats that were given
-	sparse     sparseFlows
+	used     int                 // seats in use
+	bulkUsed int                 // of these, the ones of bulk flows
+	flows    map[Flow]*flowQueue // flows with requests
+	sequence uint64              // counts the seats that were given, and the flows that came
+	sparse   sparseFlows
 }
 
 // flowQueue has the requests of a flow.
 type flowQueue struct {
-	flow           Flow
-	isBulk         bool
-	used           int    // seats
-	lastDispatched uint64 // queueSet.dispatched when the flow got its last seat
-	waiting        []*waiter
+	flow    Flow
+	isBulk  bool
+	used    int    // seats
+	since   uint64 // queueSet.sequence when the flow came, or got its last seat
+	waiting []*waiter
 }
 
 // waiter is a request without a seat. The channel is closed when it has one.
@@ -39,7 +39,9 @@ func newQueueSet() *queueSet { return &queueSet{flows: map[Flow]*flowQueue{}} }
 func (s *queueSet) acquire(flow Flow, now time.Time, of capacity) *waiter {
 	q := s.flows[flow]
 	if q == nil {
-		q = &flowQueue{flow: flow}
+		// Not before those that wait already: flows with one request at a time come again with each.
+		s.sequence++
+		q = &flowQueue{flow: flow, since: s.sequence}
 		s.flows[flow] = q
 	}
 	s.classify(q, now)
@@ -73,8 +75,8 @@ func (s *queueSet) maySeat(q *flowQueue, now time.Time, of capacity) bool {
 }
 
 func (s *queueSet) seat(q *flowQueue) {
-	s.dispatched++
-	q.lastDispatched = s.dispatched
+	s.sequence++
+	q.since = s.sequence
 	s.addUsed(q, 1)
 }
 
@@ -122,7 +124,7 @@ func (s *queueSet) dispatch(now time.Time, of capacity) {
 // next is the flow that gets the next seat; nil if none with a waiting request may. There are no more flows than workers.
 func (s *queueSet) next(now time.Time, of capacity) (next *flowQueue) {
 	for _, q := range s.flows {
-		if len(q.waiting) > 0 && s.maySeat(q, now, of) && (next == nil || q.used < next.used || q.used == next.used && q.lastDispatched < next.lastDispatched) {
+		if len(q.waiting) > 0 && s.maySeat(q, now, of) && (next == nil || q.used < next.used || q.used == next.used && q.since < next.since) {
 			next = q
 		}
 	}

@@ -160,3 +160,32 @@ func TestQueueSet(t *testing.T) {
 		})
 	})
 }
+
+// TestAFlowThatWaitsIsNotPassedForever has a flow with two requests, of which one waits, beside others that send one request
+// after the other, so that one of them waits whenever a seat is free.
+func TestAFlowThatWaitsIsNotPassedForever(t *testing.T) {
+	queues, limit, now := newQueueSet(), capacity{shared: 1, bulk: 1}, time.Unix(0, 0)
+	waits := func(w *waiter) bool {
+		select {
+		case <-w.seated:
+			return false
+		default:
+			return true
+		}
+	}
+	flow := Flow{Namespace: "two"}
+	queues.acquire(flow, now, limit)
+	second := queues.acquire(flow, now, limit)
+	others := [2]Flow{{Namespace: "one"}, {Namespace: "other"}}
+	queues.acquire(others[0], now, limit)
+	inFlight := flow
+	for i := range 10 {
+		queues.release(inFlight, now, limit)
+		if !waits(second) {
+			return
+		}
+		inFlight = others[i%2]
+		queues.acquire(others[(i+1)%2], now, limit)
+	}
+	t.Error("ten requests of other flows that came later were sent before")
+}
