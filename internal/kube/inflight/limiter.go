@@ -116,12 +116,13 @@ func (l *Limiter) send(flow Flow, c class) *seat {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &seat{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.queues.used, isSparse: l.queues.isSparseBesideBulk(flow)}
-	s.overdue = time.AfterFunc(max(minSeatTime, maxSlowdown*l.limit.baseline[c]), s.release)
+	s.overdue = time.AfterFunc(min(max(minSeatTime, maxSlowdown*l.limit.baseline[c]), maxSeatTime), s.release)
 	return s
 }
 
-// minSeatTime is for how long a request without an answer keeps its seat at least.
-const minSeatTime = 100 * time.Millisecond
+// minSeatTime and maxSeatTime are for how long a request without an answer keeps its seat at least and at most: one that
+// always takes seconds waits for something other than the server, too.
+const minSeatTime, maxSeatTime = 100 * time.Millisecond, 500 * time.Millisecond
 
 // answered ends the request. The latency of a request that was refused or failed says nothing about the server's load.
 func (s *seat) answered(succeeded bool) {

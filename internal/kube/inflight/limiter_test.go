@@ -231,6 +231,48 @@ func TestRequestsThatHangDoNotKeepTheirSeats(t *testing.T) {
 	})
 }
 
+// slow answers requests for one resource after some seconds, as with an admission webhook.
+type slow struct{ next http.RoundTripper }
+
+func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "slow") {
+		select {
+		case <-time.After(5 * time.Second):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return s.next.RoundTrip(r)
+}
+
+// TestRequestsThatAreAlwaysSlowDoNotKeepTheirSeats has a flow whose requests are known to take seconds, so that ten times
+// as much is a minute. Others must not wait for them, also while requests are measured with few in flight.
+func TestRequestsThatAreAlwaysSlowDoNotKeepTheirSeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		through := transport{New(), slow{newServer(2)}}
+		for range 4 {
+			go func() {
+				for ctx.Err() == nil {
+					_ = send(ctx, through, Flow{Namespace: "many"}, "slow")
+				}
+			}()
+		}
+		pass(30 * time.Second)
+		for until := time.Now().Add(time.Minute); time.Now().Before(until); <-time.After(2 * time.Millisecond) {
+			began := time.Now()
+			if err := send(ctx, through, Flow{Namespace: "few"}, "configmaps"); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Fatalf("the request took %v", took)
+			}
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
 func TestARequestStopsWaitingWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
