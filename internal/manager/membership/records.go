@@ -54,49 +54,53 @@ func (r *records) run(ctx context.Context) {
 			return r.Leases.Watch(ctx, o)
 		},
 	}
-	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+	// The informer stores a list as a whole, and calls the handlers for its Leases one after the other. So each call
+	// reads all of them: the version of one of the list says that all were read.
+	var store cache.Store
+	var informer cache.Controller
+	store, informer = cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: source, ObjectType: &coordinationv1.Lease{},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { r.store(o) },
-			UpdateFunc: func(_, o any) { r.store(o) },
-			DeleteFunc: r.remove,
+			AddFunc:    func(any) { r.read(store.List(), nil) },
+			UpdateFunc: func(_, _ any) { r.read(store.List(), nil) },
+			DeleteFunc: func(o any) { r.read(store.List(), o) },
 		},
 	})
 	informer.RunWithContext(ctx)
 }
 
-func (r *records) store(o any) {
-	lease, ok := o.(*coordinationv1.Lease)
-	if !ok {
-		return
-	}
+// read records all Leases that there are, and one that was deleted.
+func (r *records) read(all []any, deleted any) {
 	r.mu.Lock()
-	was := r.leases[lease.Name]
-	if was.Lease != nil && was.UID == lease.UID && was.ResourceVersion == lease.ResourceVersion {
-		r.mu.Unlock() // listed again: it was not renewed
-		return
+	before := r.leases
+	r.leases = make(map[string]observed, len(all))
+	isChanged := false
+	for _, o := range all {
+		if lease, ok := o.(*coordinationv1.Lease); ok {
+			was := before[lease.Name]
+			delete(before, lease.Name)
+			isChanged = r.store(was, lease) || isChanged
+		}
 	}
-	r.leases[lease.Name] = observed{lease, time.Now()}
-	r.note(lease)
+	isChanged = isChanged || len(before) > 0
+	if lease, ok := deleted.(*coordinationv1.Lease); ok {
+		r.note(lease)
+	}
 	r.mu.Unlock()
-	if was.Lease == nil || was.UID != lease.UID || !maps.Equal(was.Annotations, lease.Annotations) || !ptr.Equal(was.Spec.HolderIdentity, lease.Spec.HolderIdentity) {
-		r.changed() // otherwise it was renewed
+	if isChanged {
+		r.changed()
 	}
 }
 
-func (r *records) remove(o any) {
-	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = unknown.Obj
+// store records a Lease in place of what was known of it, and reports whether it was more than renewed. The lock is held.
+func (r *records) store(was observed, lease *coordinationv1.Lease) (isChanged bool) {
+	if was.Lease != nil && was.UID == lease.UID && was.ResourceVersion == lease.ResourceVersion {
+		r.leases[lease.Name] = was // it was not renewed
+		return false
 	}
-	lease, ok := o.(*coordinationv1.Lease)
-	if !ok {
-		return
-	}
-	r.mu.Lock()
-	delete(r.leases, lease.Name)
+	r.leases[lease.Name] = observed{lease, time.Now()}
 	r.note(lease)
-	r.mu.Unlock()
-	r.changed()
+	return was.Lease == nil || was.UID != lease.UID || !maps.Equal(was.Annotations, lease.Annotations) || !ptr.Equal(was.Spec.HolderIdentity, lease.Spec.HolderIdentity)
 }
 
 // note records how far the watch has come. Resource versions of one kind are comparable (KEP-5504).

@@ -1,0 +1,77 @@
+package membership
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/espalier-dev/espalier/internal/shard"
+)
+
+// lists answers each list with the next one, and lets each watch but the last expire at once.
+type lists struct {
+	coordination.LeaseInterface
+	next []*coordinationv1.LeaseList
+}
+
+func (l *lists) List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	out := l.next[0]
+	l.next = l.next[1:]
+	return out, nil
+}
+
+func (l *lists) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewInvalid(coordinationv1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", nil)
+	}
+	if len(l.next) > 0 {
+		return nil, apierrors.NewResourceExpired("too old resource version")
+	}
+	return watch.NewFake(), nil
+}
+
+func lease(id, version string, view shard.View) coordinationv1.Lease {
+	seconds := int32(15)
+	return coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: Config{Group: "group"}.nameOf(id), UID: "uid", ResourceVersion: version, Annotations: map[string]string{viewAnnotation: view.String()}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &id, LeaseDurationSeconds: &seconds},
+	}
+}
+
+// TestAListIsReadAsAWhole lists the Leases anew after the watch has expired. A replica must not take its own record of that
+// list for a sign that it has read those of others.
+func TestAListIsReadAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		both := shard.NewView("a", "b")
+		list := func(version string, items ...coordinationv1.Lease) *coordinationv1.LeaseList {
+			return &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: items}
+		}
+		r := newRecords(Config{Group: "group", Leases: &lists{next: []*coordinationv1.LeaseList{
+			list("3", lease("a", "1", nil), lease("b", "2", nil)),
+			list("12", lease("a", "12", both), lease("b", "11", both)),
+		}}}, nil)
+		r.changed = func() {
+			if peers, read, _ := r.peers("a", "12", time.Now()); read && !peers[0].View.Equal(both) {
+				t.Errorf("a has read its own record, and b's with the view %q", peers[0].View)
+			}
+			if peers, read, _ := r.peers("b", "11", time.Now()); read && !peers[0].View.Equal(both) {
+				t.Errorf("b has read its own record, and a's with the view %q", peers[0].View)
+			}
+		}
+		go r.run(ctx)
+		<-time.After(time.Minute)
+		if _, read, _ := r.peers("a", "12", time.Now()); !read {
+			t.Error("nothing was read")
+		}
+		stop()
+		synctest.Wait()
+	})
+}
