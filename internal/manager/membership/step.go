@@ -222,23 +222,10 @@ func (m *Membership) drain(ending []*tenure, lost bool) {
 	}
 	grace := time.NewTimer(wait)
 	defer grace.Stop()
-	over := false
-	for _, t := range ending {
-		if !over {
-			select {
-			case <-t.drained:
-			case <-grace.C:
-				over = true
-			}
-		}
-		if over {
-			t.End()
-			t.cancel()
-			<-t.drained
-		}
-	}
-	for _, t := range ending {
+	awaitDrained(ending, grace.C)
+	for _, t := range ending { // all of them before the wait: a reconcile may wait for one of another slot
 		t.End()
 		t.cancel()
 	}
+	awaitDrained(ending, nil)
 }

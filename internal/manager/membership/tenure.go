@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/shard"
@@ -23,6 +24,17 @@ func (t *tenure) close() {
 	t.closed = true
 	if t.inFlight == 0 {
 		close(t.drained)
+	}
+}
+
+// awaitDrained returns once no reconcile of the tenures is in flight, or when the time is over.
+func awaitDrained(tenures []*tenure, over <-chan time.Time) {
+	for _, t := range tenures {
+		select {
+		case <-t.drained:
+		case <-over:
+			return
+		}
 	}
 }
 
