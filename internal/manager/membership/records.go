@@ -118,7 +118,7 @@ func (r *records) peers(self, version string, now time.Time) (peers []shard.Peer
 	wanted, err := strconv.ParseUint(version, 10, 64)
 	read = err == nil && r.version >= wanted
 	for name, o := range r.leases {
-		if name == r.Group || name == r.nameOf(self) {
+		if name == r.nameOf(self) || !r.isOfReplica(o) {
 			continue
 		}
 		expires := o.expires()
@@ -129,6 +129,12 @@ func (r *records) peers(self, version string, now time.Time) (peers []shard.Peer
 		}
 	}
 	return peers, read, next
+}
+
+// isOfReplica reports whether a Lease is one that a replica has created: the group's is not, nor is a copy that somebody
+// has made, with the holder of another one.
+func (r *records) isOfReplica(o observed) bool {
+	return o.Name != r.Group && o.Name == r.nameOf(recordOf(o.Lease).ID)
 }
 
 // expires is when a Lease expires that is not renewed: its holder has stopped before, by its own clock.
@@ -152,7 +158,7 @@ func (r *records) annotations(self, annotation string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, o := range r.leases {
-		if name != r.Group && name != r.nameOf(self) {
+		if name != r.nameOf(self) && r.isOfReplica(o) {
 			out = append(out, o.Annotations[annotation])
 		}
 	}

@@ -75,3 +75,23 @@ func TestAListIsReadAsAWhole(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// TestACopyOfALeaseIsNoReplica has a copy of a replica's Lease, which nobody renews. It must not be taken for the replica,
+// whose Lease would be deleted.
+func TestACopyOfALeaseIsNoReplica(t *testing.T) {
+	r := newRecords(Config{Group: "group"}, func() {})
+	copied := lease("b", "3", nil)
+	copied.Name, copied.Spec.LeaseDurationSeconds = "copy", nil
+	var all []any
+	for _, l := range []coordinationv1.Lease{lease("a", "1", nil), lease("b", "2", nil), copied} {
+		all = append(all, &l)
+	}
+	r.read(all, nil)
+	peers, _, _ := r.peers("a", "1", time.Now())
+	if len(peers) != 1 || peers[0].Expired {
+		t.Errorf("a's peers are %+v", peers)
+	}
+	if n := len(r.annotations("a", viewAnnotation)); n != 1 {
+		t.Errorf("a has read the annotation of %d others", n)
+	}
+}
