@@ -78,13 +78,17 @@ func MayWrite(ctx context.Context) bool {
 	return t == nil || t.Check() == nil
 }
 
-// Until returns the time until which no other process can have the right to write with this context; one in the
-// past if this process has not.
+// Until returns the time until which no other process can have the right to write with this context: the zero time for
+// no end, and one in the past if this process has not the right.
 func Until(ctx context.Context) time.Time {
-	if t := Of(ctx); t != nil && t.Check() == nil {
-		return t.Until()
+	t := Of(ctx)
+	switch {
+	case t == nil || t.Check() != nil:
+		return time.Unix(0, 0)
+	case t.Until == nil:
+		return time.Time{}
 	}
-	return time.Unix(0, 0)
+	return t.Until()
 }
 
 // Elapsed returns the time between two moments, by which a Lease may have expired: by the monotonic or the wall clock,

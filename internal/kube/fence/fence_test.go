@@ -59,3 +59,25 @@ func TestRequests(t *testing.T) {
 		}
 	}
 }
+
+func TestUntil(t *testing.T) {
+	at := time.Now().Add(time.Hour)
+	past := time.Unix(0, 0)
+	ended := &fence.Tenure{}
+	ended.End()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		want time.Time
+	}{
+		"without a tenure":      {t.Context(), past},
+		"without an end":        {fence.With(t.Context(), &fence.Tenure{}), time.Time{}},
+		"with no end by Until":  {fence.With(t.Context(), &fence.Tenure{Until: func() time.Time { return time.Time{} }}), time.Time{}},
+		"before its end":        {fence.With(t.Context(), &fence.Tenure{Until: func() time.Time { return at }}), at},
+		"after the end":         {fence.With(t.Context(), ended), past},
+		"read-only in a tenure": {fence.ReadOnly(fence.With(t.Context(), &fence.Tenure{})), past},
+	} {
+		if got := fence.Until(tt.ctx); !got.Equal(tt.want) {
+			t.Errorf("%s: %v; want %v", name, got, tt.want)
+		}
+	}
+}
