@@ -87,6 +87,9 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), path)
 	}
+	if problems := errorsIn(w); len(names) == 0 && len(problems) > 0 {
+		return fmt.Errorf("the files have errors; the kinds of definitions with errors have no schema:\n%s", strings.Join(problems, "\n"))
+	}
 	return nil
 }
 

@@ -74,4 +74,10 @@ func TestSchema(t *testing.T) {
 			}
 		}
 	})
+	t.Run("files with errors", func(t *testing.T) {
+		code, out, errs := call(t.Context(), append([]string{"schema", "--output-dir", filepath.Join(t.TempDir(), "schemas"), "-f", invalid}, vpc...)...)
+		if code != exitFailed || !strings.Contains(out, "vpc_v1alpha1.json") || strings.Contains(out, "web_v1alpha1.json") || !strings.Contains(errs, "have no schema:\n"+invalid+":") {
+			t.Errorf("exit code %d; it prints %s and %s", code, out, errs)
+		}
+	})
 }
