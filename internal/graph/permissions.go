@@ -62,19 +62,10 @@ type Served struct {
 	ClusterScoped bool
 }
 
-// RequiredPermissions returns the permissions that reconciling the instances of a
-// definition needs in all namespaces. served returns the resource that serves a kind. The
-// definition need not compile: invalid nodes need no permission.
-func RequiredPermissions(spec *v1alpha1.DefinitionSpec, served func(schema.GroupVersionKind) (resource string, ok bool)) Permissions {
-	return RequiredPermissionsIn(spec, Scope{}, func(gvk schema.GroupVersionKind) (Served, bool) {
-		resource, ok := served(gvk)
-		return Served{Resource: resource}, ok
-	})
-}
-
-// RequiredPermissionsIn is RequiredPermissions for a scope. A namespace that a template or a
+// RequiredPermissions returns the permissions that reconciling the instances of a definition needs in a scope. served says
+// how a kind is served. The definition need not compile: invalid nodes need no permission. A namespace that a template or a
 // reference computes is unknown: there the permissions come on top.
-func RequiredPermissionsIn(spec *v1alpha1.DefinitionSpec, scope Scope, served func(schema.GroupVersionKind) (Served, bool)) Permissions {
+func RequiredPermissions(spec *v1alpha1.DefinitionSpec, scope Scope, served func(schema.GroupVersionKind) (Served, bool)) Permissions {
 	if spec.Schema == nil {
 		return Permissions{}
 	}

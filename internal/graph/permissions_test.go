@@ -27,8 +27,8 @@ resources:
 `), &spec); err != nil {
 		t.Fatal(err)
 	}
-	got := graph.RequiredPermissions(&spec, func(gvk schema.GroupVersionKind) (string, bool) {
-		return strings.ToLower(gvk.Kind) + "s", gvk.Kind != "Unheard"
+	got := graph.RequiredPermissions(&spec, graph.Scope{}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+		return graph.Served{Resource: strings.ToLower(gvk.Kind) + "s"}, gvk.Kind != "Unheard"
 	})
 	want := []string{
 		"create, delete, get, list, patch and watch configmaps", "list and watch events", "list and watch namespaces",
@@ -104,7 +104,7 @@ func TestRequiredPermissionsOfADefinitionInANamespace(t *testing.T) {
 				t.Fatal(err)
 			}
 			spec.Schema.Scope = v1alpha1.ResourceScope(tc.scope)
-			got := graph.RequiredPermissionsIn(&spec, graph.Scope{Namespace: "team", Instances: tc.instances}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+			got := graph.RequiredPermissions(&spec, graph.Scope{Namespace: "team", Instances: tc.instances}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 				return graph.Served{Resource: strings.ToLower(gvk.Kind) + "s", ClusterScoped: strings.HasPrefix(gvk.Kind, "Cluster")}, true
 			})
 			if diff := cmp.Diff(tc.want, rbac.Describe(got.Instances)); diff != "" {

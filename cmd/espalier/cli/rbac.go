@@ -239,7 +239,7 @@ func checkDefinition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGra
 func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string, kinds *follow.Kinds) (graph.Permissions, error) {
 	var failed error
 	scope := graph.Scope{Namespace: d.Namespace, Instances: instances}
-	permissions := graph.RequiredPermissionsIn(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+	permissions := graph.RequiredPermissions(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 		if own := d.Spec.Schema.InstanceKind(); gvk == own {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
 			return graph.Served{Resource: resource}, true

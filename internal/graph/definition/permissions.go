@@ -129,7 +129,7 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 		if account.Cluster == nil {
 			return
 		}
-		needs := graph.RequiredPermissionsIn(spec, graph.Scope{Namespace: v.Key.Namespace}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+		needs := graph.RequiredPermissions(spec, graph.Scope{Namespace: v.Key.Namespace}, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 			served, err := r.Kinds.Resolve(ctx, gvk)
 			return graph.Served{Resource: served.GVR.Resource, ClusterScoped: !served.Namespaced}, err == nil
 		})

@@ -221,7 +221,7 @@ func (a *administrator) graph(o *unstructured.Unstructured) (permissions []rbac.
 		return nil, true
 	}
 	scope := graph.Scope{Namespace: d.Namespace}
-	needs := graph.RequiredPermissionsIn(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
+	needs := graph.RequiredPermissions(&d.Spec, scope, func(gvk schema.GroupVersionKind) (graph.Served, bool) {
 		if gvk == d.Spec.Schema.InstanceKind() {
 			resource, _, _ := strings.Cut(kind.NameOf(d.Spec.Schema), ".")
 			return graph.Served{Resource: resource}, true
