@@ -167,6 +167,9 @@ func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
 	maps.DeleteFunc(m.history.Inspections, func(child types.UID, _ plan.Inspection) bool { return !there[child] })
 }
 
+// unusualWait is how long a resource waits before that is logged as a warning: external resources take seconds.
+const unusualWait = 30 * time.Second
+
 // logWaits logs each wait when it is found and at each further attempt, and remembers when it
 // began.
 func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
@@ -177,7 +180,11 @@ func (m *memory) logWaits(log logr.Logger, waits []plan.Wait, now time.Time) {
 		logged[w.Key()] = attempts
 		m.waitingSince[w.Key()] = w.Since
 		if m.loggedAttempts[w.Key()] != attempts {
-			log.Info("warning: a resource waits", "node", w.Node, "reason", w.Reason, "on", w.On, "since", w.Since.UTC().Format(time.RFC3339), "attempts", attempts)
+			text := "a resource waits"
+			if now.Sub(w.Since) >= unusualWait {
+				text = "warning: a resource still waits"
+			}
+			log.Info(text, "node", w.Node, "reason", w.Reason, "on", w.On, "since", w.Since.UTC().Format(time.RFC3339), "attempts", attempts)
 		}
 	}
 	m.loggedAttempts = logged

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -52,12 +53,44 @@ func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
 	if format == LogJSON {
 		handler = slog.NewJSONHandler(to, options)
 	}
-	log := logr.FromSlogHandler(handler)
+	log := logr.FromSlogHandler(levels{handler})
 	setLibraryLoggers.Do(func() {
 		klog.SetLogger(log)
 		ctrl.SetLogger(log)
 	})
 	return log
+}
+
+// warning begins messages with the level of warnings, which logr does not have.
+const warning = "warning: "
+
+// levels gives warnings their level. It drops the error of a lease that the process released itself when it was told to
+// stop, which controller-runtime logs each time.
+type levels struct{ slog.Handler }
+
+func (l levels) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "error received after stop sequence was engaged" && leaseReleased(r) {
+		return nil
+	}
+	if text, is := strings.CutPrefix(r.Message, warning); is && r.Level == slog.LevelInfo {
+		warned := slog.NewRecord(r.Time, slog.LevelWarn, text, r.PC)
+		r.Attrs(func(a slog.Attr) bool { warned.AddAttrs(a); return true })
+		r = warned
+	}
+	return l.Handler.Handle(ctx, r)
+}
+
+func (l levels) WithAttrs(attrs []slog.Attr) slog.Handler { return levels{l.Handler.WithAttrs(attrs)} }
+
+func (l levels) WithGroup(name string) slog.Handler { return levels{l.Handler.WithGroup(name)} }
+
+func leaseReleased(r slog.Record) (released bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		err, is := a.Value.Any().(error)
+		released = released || is && err.Error() == "leader election lost"
+		return !released
+	})
+	return released
 }
 
 // maxLogged bounds one value of a log line, in bytes.

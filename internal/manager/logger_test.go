@@ -47,3 +47,33 @@ func TestLogLinesAreTextOrJSON(t *testing.T) {
 		t.Errorf("JSON is %v", got)
 	}
 }
+
+func TestWarningsHaveTheirLevel(t *testing.T) {
+	var out bytes.Buffer
+	log := NewLogger(&out, LogText, 0).WithName("permissions").WithValues("kind", "Vpc")
+	log.Info("warning: a permission is missing", "verb", "list")
+	log.Error(errors.New("warning: none"), "warning: of an error")
+	for _, want := range []string{
+		`level=WARN msg="a permission is missing" kind=Vpc logger=permissions verb=list`,
+		`level=ERROR msg="warning: of an error" kind=Vpc logger=permissions err="warning: none"`,
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no line has %s: %s", want, out.String())
+		}
+	}
+}
+
+// TestTheReleaseOfALeaseIsNoError logs what controller-runtime does when a leader is told to stop, and another error of the
+// same moment.
+func TestTheReleaseOfALeaseIsNoError(t *testing.T) {
+	var out bytes.Buffer
+	log := NewLogger(&out, LogText, 0)
+	log.Error(errors.New("leader election lost"), "error received after stop sequence was engaged")
+	if out.Len() > 0 {
+		t.Errorf("it logs %s", out.String())
+	}
+	log.Error(errors.New("a controller failed"), "error received after stop sequence was engaged")
+	if !strings.Contains(out.String(), "a controller failed") {
+		t.Errorf("it logs %q", out.String())
+	}
+}
