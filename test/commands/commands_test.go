@@ -6,15 +6,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// TestDocumentedCommands runs what pages and help texts document, and what needs a cluster. All run in one control plane,
-// which is started as the README says.
+// TestDocumentedCommands runs what pages and help texts document, and what needs a cluster. All but those of
+// docs/promises.md run in one control plane, which is started as the README says.
 func TestDocumentedCommands(t *testing.T) {
 	testkit.NeedsServer(t)
 	s := newShell(t)
+	t.Run("Promises", func(t *testing.T) { promises(t, s) })
+	const start = "bin/espalier up --data-dir ~/espalier --sandbox"
 	readme := page(t, "README.md")
 	readme.shows(t, start)
-	running := s.startUp(t, start)
-	t.Run("Promises", func(t *testing.T) { promises(t, s, running) })
+	s.startUp(t, start)
 	t.Run("Use", func(t *testing.T) { using(t, s) })
 	t.Run("Compositions", func(t *testing.T) { compositions(t, s) })
 	t.Run("Checks", func(t *testing.T) { checks(t, s) })

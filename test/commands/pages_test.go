@@ -13,6 +13,7 @@ import (
 func using(t *testing.T, s *shell) {
 	p, tree, deletion := page(t, "README.md"), s.help(t, "tree"), page(t, "docs/deletion.md")
 	s.run(t, p, "kubectl apply -f examples/eks-with-vpc/1-vpc.yaml", done)
+	s.run(t, p, "kubectl wait --for=condition=Ready rgd/vpc", done)
 	s.run(t, p, "kubectl get rgd", done, "vpc v1alpha1 Vpc Active True")
 	s.run(t, p, "kubectl apply -f - <<EOF\napiVersion: kro.run/v1alpha1\nkind: Vpc\nmetadata: {name: main, namespace: default}\nEOF", done, "vpc.kro.run/main created")
 	s.run(t, p, "espalier tree vpc main", done, "KIND NAMESPACE NAME READY REASON AGE WAITS FOR", "Vpc default main")

@@ -5,11 +5,12 @@ import (
 	"testing"
 )
 
-const start = "bin/espalier up --data-dir ~/espalier --sandbox"
-
-// promises runs the commands of docs/promises.md in their order.
-func promises(t *testing.T, s *shell, running *command) {
+// promises runs the commands of docs/promises.md in their order, in a control plane of their own.
+func promises(t *testing.T, s *shell) {
+	const start = "bin/espalier up --data-dir ~/espalier-promises --sandbox"
 	p := page(t, "docs/promises.md")
+	p.shows(t, start)
+	running := s.startUp(t, start)
 
 	// Nested status is live.
 	s.run(t, p, "kubectl apply -f examples/eks-with-vpc/3-eksclusterwithvpc.yaml", done)
@@ -19,8 +20,9 @@ func promises(t *testing.T, s *shell, running *command) {
 	s.run(t, p, "espalier tree eksclusterwithvpc/demo", done, "EksClusterWithVpc default demo False WaitingForKind", `(vpc) - WaitingForKind`, `no matches for kind "Vpc" in version "kro.run/v1alpha1"`)
 	s.run(t, s.help(t, "why"), "espalier why eksclusterwithvpc demo", notReady, `no matches for kind "Vpc" in version "kro.run/v1alpha1"`, "What to do:")
 	s.run(t, p, "kubectl apply -f examples/eks-with-vpc/1-vpc.yaml -f examples/eks-with-vpc/2-ekscluster.yaml", done)
+	s.run(t, p, "kubectl wait --for=condition=Ready rgd/vpc rgd/ekscluster", done)
 	// The tree names the fields that are missing, unless all have come already and the cluster is there.
-	s.do(t, "kubectl wait --for=condition=Ready rgd/vpc --timeout=60s && kubectl wait --for=create vpc/demo --timeout=60s")
+	s.do(t, "kubectl wait --for=create vpc/demo --timeout=60s")
 	if out := s.run(t, p, "espalier tree eksclusterwithvpc/demo", done, "Vpc default demo"); !contains(out, "EksCluster default demo") && !strings.Contains(out, "vpc.status.privateSubnet1ID") {
 		t.Errorf("the tree does not name the missing field:\n%s", out)
 	}
@@ -77,10 +79,12 @@ func promises(t *testing.T, s *shell, running *command) {
 	p.shows(t, "pkill -9 -f 'espalier up'")
 	running.kill()
 	p.shows(t, start)
-	s.startUp(t, start)
+	running = s.startUp(t, start)
 	s.run(t, p, "kubectl wait --for=condition=Ready bucket/crash --timeout=60s", done)
 	s.run(t, p, "kubectl get bindings.espalier.dev", done, "Bound")
 
 	s.run(t, s.help(t, "delete"), "espalier delete eksclusterwithvpc demo --watch", done, "demo")
 	s.run(t, page(t, "README.md"), "kubectl get networks,subnets", done, "No resources found")
+	running.interrupt()
+	running.wait(t, done)
 }
