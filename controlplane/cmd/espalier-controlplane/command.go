@@ -23,7 +23,8 @@ func command() *cobra.Command {
 		Short: "Serve a Kubernetes API on the loopback interface",
 		Long: `Serve a Kubernetes API on the loopback interface.
 
-Once the API is ready, one line is printed: "ready https://127.0.0.1:PORT". The process then
+Once the API is ready, one line is printed: "ready https://127.0.0.1:PORT". Before it, there is a
+line if another control plane uses the data directory and this one waits for its end. The process
 serves until SIGINT or SIGTERM, and exits with 0. All its data is in the data directory;
 started again on the same directory, it serves the same objects on the same port.`,
 		Args:          cobra.NoArgs,
@@ -35,6 +36,7 @@ started again on the same directory, it serves the same objects on the same port
 			if parentWatch {
 				ctx = untilClosed(ctx, cmd.InOrStdin())
 			}
+			options.Waiting = func(message string) { fmt.Fprintln(cmd.OutOrStdout(), message) }
 			return plane.Run(ctx, options, func(url string) {
 				fmt.Fprintln(cmd.OutOrStdout(), "ready", url)
 			})

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,11 +25,13 @@ type home struct {
 // A control plane whose parent was killed has the lock until it has stopped, so the next one waits for that.
 const (
 	lockPatience = 15 * time.Second
+	lockNotice   = time.Second
 	lockInterval = 50 * time.Millisecond
 )
 
-// openHome creates the directory if it does not exist, and fails if another process keeps it locked.
-func openHome(ctx context.Context, dir string) (*home, error) {
+// openHome creates the directory if it does not exist, and fails if another process keeps it locked. It calls waiting with a
+// message if it waits for that process for longer than lockNotice.
+func openHome(ctx context.Context, dir string, waiting func(message string)) (*home, error) {
 	if dir == "" {
 		return nil, errors.New("a data directory is required")
 	}
@@ -47,17 +51,29 @@ func openHome(ctx context.Context, dir string) (*home, error) {
 		return nil, err
 	}
 	// The kernel drops the lock with the process, so no stale one is ever left.
-	if err := acquire(ctx, lock); err != nil {
+	notify := func() {
+		waiting(fmt.Sprintf("waiting for the control plane that uses %s to end%s", dir, lockedBy(lock)))
+	}
+	if err := acquire(ctx, lock, notify); err != nil {
+		defer lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another control plane uses this data directory%s; stop it, or choose another with --data-dir", lockedBy(lock))
+		}
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if err := writeProcess(lock); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("another control plane runs on %s (%w)", dir, err)
+		return nil, err
 	}
 	return &home{dir: dir, lock: lock}, nil
 }
 
-// acquire locks a file, and waits while another process has locked it.
-func acquire(ctx context.Context, file *os.File) error {
+// acquire locks a file, and waits while another process has locked it. It calls notify once if that takes longer than lockNotice.
+func acquire(ctx context.Context, file *os.File, notify func()) error {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
+	notice := time.NewTimer(lockNotice)
+	defer notice.Stop()
 	again := time.NewTicker(lockInterval)
 	defer again.Stop()
 	for {
@@ -67,10 +83,32 @@ func acquire(ctx context.Context, file *os.File) error {
 		}
 		select {
 		case <-again.C:
+		case <-notice.C:
+			notify()
 		case <-ctx.Done():
 			return err
 		}
 	}
+}
+
+// writeProcess writes the ID of this process to the lock, for the messages of those that find it locked.
+func writeProcess(lock *os.File) error {
+	if err := lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err := lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+// lockedBy names the process that has locked a file, or nothing if the file does not say.
+func lockedBy(lock *os.File) string {
+	raw := make([]byte, 20)
+	n, _ := lock.ReadAt(raw, 0) // a short file ends with io.EOF
+	id, err := strconv.Atoi(strings.TrimSpace(string(raw[:n])))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (process %d)", id)
 }
 
 func (h *home) file(name string) string {
@@ -107,5 +145,5 @@ func (h *home) close() {
 	if h.temp != "" {
 		_ = os.RemoveAll(h.temp) // an empty directory in the system's own temporary one
 	}
-	_ = h.lock.Close() // nothing was written to it
+	_ = h.lock.Close() // what was written to it concerns this process only
 }

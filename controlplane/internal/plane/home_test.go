@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,8 +16,15 @@ func TestOneProcessPerDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	synctest.Test(t, func(t *testing.T) {
 		first := mustOpen(t, dir)
-		if _, err := openHome(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "another control plane") {
-			t.Fatalf("a second one opened it: %v", err)
+		began, messages := time.Now(), map[string]time.Duration{}
+		_, err := openHome(t.Context(), dir, func(message string) { messages[message] = time.Since(began) })
+		want := fmt.Sprintf("another control plane uses this data directory (process %d); stop it, or choose another with --data-dir", os.Getpid())
+		if err == nil || err.Error() != want {
+			t.Fatalf("a second one: %v, not %s", err, want)
+		}
+		notice := fmt.Sprintf("waiting for the control plane that uses %s to end (process %d)", dir, os.Getpid())
+		if at, found := messages[notice]; !found || len(messages) != 1 || at != lockNotice {
+			t.Errorf("messages %v, not %q after %s", messages, notice, lockNotice)
 		}
 		first.close()
 		mustOpen(t, dir).close()
@@ -33,6 +41,36 @@ func TestTheNextProcessWaitsForTheEndOfTheFormer(t *testing.T) {
 	})
 }
 
+// The usual end takes a few milliseconds, which is not worth a message.
+func TestAShortWaitForTheFormerProcessIsNotReported(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		former := mustOpen(t, dir)
+		time.AfterFunc(lockNotice/2, former.close)
+		next, err := openHome(t.Context(), dir, func(message string) { t.Error(message) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.close()
+	})
+}
+
+// A control plane of an earlier version has written nothing to its lock.
+func TestALockWithoutAProcessIsReportedWithoutIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		former := mustOpen(t, dir)
+		defer former.close()
+		if err := former.lock.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		const want = "another control plane uses this data directory; stop it, or choose another with --data-dir"
+		if _, err := openHome(t.Context(), dir, func(string) {}); err == nil || err.Error() != want {
+			t.Errorf("%v, not %s", err, want)
+		}
+	})
+}
+
 func TestWaitingForTheFormerProcessCanBeInterrupted(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +79,7 @@ func TestWaitingForTheFormerProcessCanBeInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if _, err := openHome(ctx, dir); err == nil || time.Since(began) != time.Second {
+		if _, err := openHome(ctx, dir, func(string) {}); err == nil || time.Since(began) != time.Second {
 			t.Errorf("ends after %s with %v", time.Since(began), err)
 		}
 	})
@@ -108,7 +146,7 @@ func leftOver(t *testing.T) string {
 
 func mustOpen(t *testing.T, dir string) *home {
 	t.Helper()
-	h, err := openHome(t.Context(), dir)
+	h, err := openHome(t.Context(), dir, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ type Options struct {
 	LogFile string
 	// Port on 127.0.0.1. Zero is the port of the previous start if it is free, and otherwise any.
 	Port int
+	// Waiting is called with a message if another process uses DataDir, and Run waits for its end. Nil drops it.
+	Waiting func(message string)
 	// Fsync makes every write durable before the response.
 	Fsync bool
 }
@@ -28,7 +30,11 @@ type Options struct {
 // served and its first namespaces exist. Only one process may use a data directory, and a
 // process may call Run once: after an error, what it has started runs until the process ends.
 func Run(ctx context.Context, o Options, ready func(url string)) error {
-	home, err := openHome(ctx, o.DataDir)
+	waiting := o.Waiting
+	if waiting == nil {
+		waiting = func(string) {}
+	}
+	home, err := openHome(ctx, o.DataDir, waiting)
 	if err != nil {
 		return err
 	}

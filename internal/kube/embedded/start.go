@@ -30,8 +30,8 @@ type Options struct {
 	Port int
 	// NoFsync acknowledges writes before they are durable. For tests.
 	NoFsync bool
-	// Log receives the child's standard error; its own log is a file in DataDir. Nil
-	// discards it.
+	// Log receives what the child says about a wait before it is ready, and then its standard error. If it does not become
+	// ready, the error of Start has that instead. Its own log is a file in DataDir. Nil discards all.
 	Log io.Writer
 }
 
@@ -61,7 +61,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	c := &ControlPlane{kubeconfig: o.kubeconfig(), clientCA: filepath.Join(o.DataDir, "pki", "ca.crt"), cmd: cmd, stdin: stdin, done: make(chan struct{})}
 	ready := make(chan bool, 1)
 	go func() {
-		ready <- readReady(stdout)
+		ready <- readReady(stdout, tail)
 		_, _ = io.Copy(io.Discard, stdout) // no further output is expected
 		c.err = cmd.Wait()
 		close(c.done)
@@ -73,6 +73,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 			<-c.done
 			return nil, o.failure(errExited, tail)
 		}
+		tail.release()
 	case <-ctx.Done():
 		_ = c.kill() // it has no data yet that would need a clean stop
 		return nil, o.failure(context.Cause(ctx), tail)
@@ -118,16 +119,29 @@ func (o Options) kubeconfig() string {
 // reason to its standard error; for a slow one, only its log says what it waits for.
 func (o Options) failure(err error, stderr *tail) error {
 	detail := stderr.String()
+	if reason, found := strings.CutPrefix(detail, program+": "); found && errors.Is(err, errExited) && !strings.Contains(reason, "\n") {
+		return fmt.Errorf("control plane in %s: %s", o.DataDir, reason)
+	}
 	if detail == "" || !errors.Is(err, errExited) {
 		detail += "\n" + lastLines(filepath.Join(o.DataDir, "controlplane.log"))
 	}
 	return fmt.Errorf("control plane in %s: %w\n%s", o.DataDir, err, strings.TrimSpace(detail))
 }
 
-// readReady reports whether the child printed that it is ready before it closed its output.
-func readReady(stdout io.Reader) bool {
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	return err == nil && strings.HasPrefix(line, "ready ")
+// readReady reports whether the child printed that it is ready before it closed its output. What it prints before that is
+// about what it waits for.
+func readReady(stdout io.Reader, log *tail) bool {
+	lines := bufio.NewReader(stdout)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if strings.HasPrefix(line, "ready ") {
+			return true
+		}
+		log.notify(line)
+	}
 }
 
 // loadConfig reads a configuration without client-side throttling: the API server has

@@ -11,25 +11,45 @@ import (
 // led to it.
 const tailBytes = 4 << 10
 
-// tail forwards what is written to it, and keeps the end.
+// tail keeps the end of what is written to it. After release it forwards that and all that follows: before, it may be part of
+// an error, which is reported once.
 type tail struct {
 	next io.Writer // nil discards
 
-	mu  sync.Mutex
-	end []byte
+	mu       sync.Mutex
+	released bool
+	end      []byte
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
 	if extra := len(t.end) - tailBytes; extra > 0 {
 		t.end = append(t.end[:0], t.end[extra:]...)
 	}
-	t.mu.Unlock()
-	if t.next == nil {
+	if t.next == nil || !t.released {
 		return len(p), nil
 	}
 	return t.next.Write(p)
+}
+
+func (t *tail) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.released = true
+	if t.next != nil && len(t.end) > 0 {
+		_, _ = t.next.Write(t.end) // messages for people; nothing depends on them
+	}
+}
+
+// notify forwards a message at once.
+func (t *tail) notify(message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next != nil {
+		_, _ = io.WriteString(t.next, message) // as in release
+	}
 }
 
 func (t *tail) String() string {
