@@ -150,7 +150,8 @@ func opening(t *testing.T, s *shell) {
 // installing runs the commands of the page about installations that need no pods.
 func installing(t *testing.T, s *shell) {
 	p := page(t, "docs/install.md")
-	const plugin = `ln -s "$(command -v espalier)" ~/bin/kubectl-espalier
+	const plugin = `mkdir -p ~/bin    # must be in the PATH
+ln -s "$(command -v espalier)" ~/bin/kubectl-espalier
 printf '#!/bin/sh\nexec kubectl-espalier __complete "$@"\n' > ~/bin/kubectl_complete-espalier
 chmod +x ~/bin/kubectl_complete-espalier
 kubectl espalier tree deployments`

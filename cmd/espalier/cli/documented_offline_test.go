@@ -75,7 +75,7 @@ var outcomes = map[string]outcome{
 	"lsp --kinds ~/crds":                                  {input: lspSession, says: []string{`"completionProvider":`, `"id":2`}},
 	"rbac --controllers --serviceaccount espalier-system:espalier-controllers": {says: []string{"kind: ClusterRoleBinding\n", "name: espalier-controllers\n  namespace: espalier-system\n"}},
 	"render -f composition/ -f store.yaml --function function-mine=./mine":     {says: []string{"# Store default/photos\n", "function-mine | started\n", "region: us\n", "engine: small\n"}},
-	"render -f examples/tested/webapp.yaml -f shop.yaml":                       {says: []string{"# WebApp default/shop\n", "# ingress: left out: includeWhen is false: schema.spec.public\n", "- image: nginx\n"}},
+	"render -f examples/tested/webapp.yaml -f examples/tested/shop.yaml":       {says: []string{"# WebApp default/shop\n", "# ingress: left out: includeWhen is false: schema.spec.public\n", "- image: nginx\n"}},
 	"render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json":        {says: []string{`"available": 1`, `"kind": "Deployment"`}},
 	"render -f webapp.yaml -f shop.yaml":                                       {says: []string{"# WebApp default/shop\n", "# cache: left out", "kind: Deployment\n", "kind: Service\n"}},
 	"schema -f platform/ --output-dir schemas": {
