@@ -54,6 +54,7 @@ func TestThePageShowsAnInstanceAsItHappens(t *testing.T) {
 		return "!!document.querySelector(`g[data-id=\"" + node + "\"].node." + tone + "`)"
 	}
 	b.await(t, state("/web/", "progress")+" && document.querySelector('g[data-id=\"/web/\"]').textContent.includes('waits for subnet.status.id')")
+	b.await(t, "/ [0-9]+ of [0-9]+ resources are not ready \\([0-9]+ exists?\\)/.test(document.querySelector('.summary').textContent)")
 	b.picture(t, "unready")
 
 	s.SetSubnet(t, "subnet-1")
@@ -82,6 +83,13 @@ func TestThePageShowsAnInstanceAsItHappens(t *testing.T) {
 	b.picture(t, "blocked")
 	s.Patch(t, configMap, s.NS, "web", `{"metadata":{"finalizers":null}}`)
 	b.await(t, "document.body.innerText.includes('It is gone.')")
+
+	b.goTo(t, "#/object?"+url.Values{"group": {s.Group}, "kind": {"Shop"}, "namespace": {s.NS}, "name": {"never"}}.Encode())
+	b.await(t, "document.querySelector('main').innerText.includes('There is no such object.')")
+	if links := evaluate[int](t, b, "document.querySelectorAll('main a[href=\"#/\"]').length"); links != 2 {
+		t.Errorf("%d links lead to the definitions, not that above and that below the message", links)
+	}
+	b.picture(t, "missing")
 
 	if text := evaluate[string](t, b, "document.documentElement.outerHTML"); strings.Contains(text, "hunter2") {
 		t.Error("the page has the data of a Secret")

@@ -40,8 +40,10 @@ type instanceHead struct {
 	Created *time.Time   `json:"created,omitempty"`
 	Deleted *time.Time   `json:"deleted,omitempty"`
 	Removal *progress    `json:"removal,omitempty"`
-	Objects int          `json:"objects"`
-	Unready int          `json:"unready"`
+	// Objects are those of Resources that exist, and Unready those that are not ready; what does not exist may be among these.
+	Resources int `json:"resources"`
+	Objects   int `json:"objects"`
+	Unready   int `json:"unready"`
 	// Definition is the definition of a graph's instance.
 	Definition *report.Object `json:"definition,omitempty"`
 	// Omitted counts nodes that are not drawn, Unreadable says what the viewer may not read.
@@ -230,7 +232,7 @@ func (b *builder) head(top observe.Node) instanceHead {
 	e := observe.Explain(top, b.now)
 	out := instanceHead{
 		Object: objectOf(top), Ready: top.Ready, Tone: toneOf(top, b.now), Reason: top.Reason, Cause: e.Cause, Advice: adviceOf(e.Advice), Created: top.Created, Deleted: top.Deleted,
-		Objects: top.Count(), Unready: unreadyIn(top), Omitted: b.omitted, Unreadable: b.state.Unreadable,
+		Resources: resourcesIn(top), Objects: top.Count(), Unready: unreadyIn(top), Omitted: b.omitted, Unreadable: b.state.Unreadable,
 	}
 	for _, l := range e.Chain {
 		name := l.Node
@@ -254,9 +256,25 @@ func (b *builder) head(top observe.Node) instanceHead {
 	return out
 }
 
+// resourcesIn counts the objects that can be read, and what is not ready, whether it exists or not.
+func resourcesIn(n observe.Node) int {
+	count := 0
+	if n.Exists && !n.Unseen || isUnready(n) {
+		count = 1
+	}
+	for _, child := range n.Children {
+		count += resourcesIn(child)
+	}
+	return count
+}
+
+func isUnready(n observe.Node) bool {
+	return n.Ready == observe.False || n.Ready == observe.Unknown || !n.Exists && !n.Skipped && (len(n.Waits) > 0 || n.Problem != nil)
+}
+
 func unreadyIn(n observe.Node) int {
 	count := 0
-	if n.Ready == observe.False || n.Ready == observe.Unknown || !n.Exists && !n.Skipped && (len(n.Waits) > 0 || n.Problem != nil) {
+	if isUnready(n) {
 		count = 1
 	}
 	for _, child := range n.Children {

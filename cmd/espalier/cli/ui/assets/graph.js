@@ -169,15 +169,15 @@ export function object(main, query) {
       const h = s.head;
       if (h.gone) {
         const known = said !== "";
-        head.replaceChildren(el("p", { class: "summary" }, known ? "It is gone." : "There is no such object."));
-        announce(known ? "It is gone." : "There is no such object.");
+        head.replaceChildren(known ? el("p", { class: "summary" }, "It is gone.") : problem("There is no such object."), el("p", {}, el("a", { href: "#/" }, "All definitions and their instances")));
+        if (known) announce("It is gone.");
         picture.element.hidden = panel.hidden = true;
         more.replaceChildren();
         return;
       }
       if (change.head) {
         head.replaceChildren(
-          el("p", { class: "summary" }, badge(h.tone, h.deleted ? "deleting" : h.ready === "True" ? "ready" : h.ready === "-" ? "exists" : "not ready"), ` ${h.objects} objects, ${h.unready} not ready`, h.created ? [" · created ", age(h.created), " ago"] : ""),
+          el("p", { class: "summary" }, badge(h.tone, h.deleted ? "deleting" : h.ready === "True" ? "ready" : h.ready === "-" ? "exists" : "not ready"), " " + resources(h), h.created ? [" · created ", age(h.created), " ago"] : ""),
           h.removal ? el("p", {}, el("progress", { max: Math.max(h.removal.total, 1), value: h.removal.removed, "aria-label": "Objects removed" }), ` ${h.removal.removed} of ${h.removal.total} removed` + (h.removal.blocked ? `, ${h.removal.blocked} blocked` : "")) : "",
           h.ready === "True" && !h.deleted ? "" : el("p", { class: "cause-main" }, h.cause), h.ready === "True" && !h.deleted ? "" : advice(h.advice) || "");
         if (h.definition) crumbs.replaceChildren(el("a", { href: "#/" }, "Definitions"), " › ", el("a", { href: href("definition", refOf(h.definition)) }, (h.definition.namespace ? h.definition.namespace + "/" : "") + h.definition.name));
@@ -195,9 +195,14 @@ export function object(main, query) {
   return () => stream.close();
 }
 
+function resources(h) {
+  if (!h.unready) return h.resources === 1 ? "1 resource" : h.resources + " resources";
+  return `${h.unready} of ${h.resources} resources ${h.unready === 1 ? "is" : "are"} not ready` + (h.objects < h.resources ? ` (${h.objects} exist${h.objects === 1 ? "s" : ""})` : "");
+}
+
 function chain(h) {
   if (!h.chain || h.chain.length < 2) return "";
-  return el("section", { class: "box" }, el("h2", {}, "The way to the cause"), el("ol", { class: "chain" }, h.chain.map((l) => el("li", {}, el("strong", {}, l.name), l.reason ? " " + l.reason : "", l.message ? ": " + l.message : "", l.since ? [" (", age(l.since), ")"] : ""))));
+  return el("section", { class: "box" }, el("h2", {}, "Chain to the cause"), el("ol", { class: "chain" }, h.chain.map((l) => el("li", {}, el("strong", {}, l.name), l.reason ? " " + l.reason : "", l.message ? ": " + l.message : "", l.since ? [" (", age(l.since), ")"] : ""))));
 }
 
 function others(h) {

@@ -55,6 +55,16 @@ function rolloutText(r) {
   return `revision ${r.revision}: ${r.phase}, wave ${r.wave} of ${r.waves}, ${r.updated} of ${r.total} updated, ${r.ready} ready`;
 }
 
+function needAction(count) {
+  return count + (count === 1 ? " needs action" : " need action");
+}
+
+// unreadyText names the first number only if it is another one than the second: the column says what it counts.
+function unreadyText(unready, action) {
+  if (!action) return String(unready);
+  return (unready === action ? "" : unready + ", ") + needAction(action);
+}
+
 export function overview(main) {
   const summary = el("p", { class: "summary" }, "Reading…");
   const problems = el("div");
@@ -63,7 +73,7 @@ export function overview(main) {
       el("span", { class: "minor" }, d.kinds.map((k) => k.kind).join(", ") + " · " + d.object.kind)),
     el("td", {}, badge(d.tone, d.ready === "True" ? "ready" : d.ready === "False" ? "not ready" : "unknown"), d.cause ? el("span", { class: "cause" }, d.cause) : null),
     el("td", { class: "number" }, d.counts ? String(d.counts.total) : el("span", { title: "not counted" }, "–")),
-    el("td", {}, d.counts && d.counts.unready ? badge(d.counts.action ? "bad" : "progress", d.counts.unready + (d.counts.action ? ` (${d.counts.action} need action)` : "")) : null,
+    el("td", {}, d.counts && d.counts.unready ? badge(d.counts.action ? "bad" : "progress", unreadyText(d.counts.unready, d.counts.action)) : null,
       d.counts && d.counts.deleting ? el("span", { class: "minor" }, d.counts.deleting + " being deleted") : null),
     el("td", {}, d.revision ? String(d.revision) : "", d.rollout && d.rollout.phase !== "Complete" ? el("span", { class: "minor" }, rolloutText(d.rollout), bar(d.rollout.updated, d.rollout.total, "Instances updated")) : null),
     el("td", {}, age(d.created))));
@@ -197,7 +207,7 @@ class Instances {
     this.matching = h.matching;
     this.window.offset = h.offset;
     const filtered = h.matching !== h.total ? `, ${h.matching} match` : "";
-    const text = `${h.total} in all, ${h.unready} not ready` + (h.action ? `, ${h.action} need action` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + filtered;
+    const text = `${h.total} in all, ${h.unready} not ready` + (h.action ? `, ${needAction(h.action)}` : "") + (h.deleting ? `, ${h.deleting} being deleted` : "") + filtered;
     if (change.head && this.summary.textContent !== text) {
       setText(this.summary, text);
       announce(text);
