@@ -48,7 +48,7 @@ func using(t *testing.T, s *shell) {
 
 	s.do(t, "kubectl apply -f - <<EOF\napiVersion: kro.run/v1alpha1\nkind: Vpc\nmetadata: {name: main, namespace: default}\nEOF\nkubectl wait --for=condition=Ready vpc/main --timeout=60s")
 	s.run(t, p, "espalier delete vpc main --watch", done, "Vpc default/main is gone")
-	s.run(t, page(t, "README.md"), "espalier watches", done, "KIND SELECTION STATE REASON SUBSCRIBERS OBJECTS EVENTS AGE WHY", "Subnet.sandbox.espalier.dev/v1alpha1")
+	s.run(t, page(t, "docs/reference/commands.md"), "espalier watches", done, "KIND SELECTION STATE REASON SUBSCRIBERS OBJECTS EVENTS AGE WHY", "Subnet.sandbox.espalier.dev/v1alpha1")
 	s.run(t, s.help(t, "watches"), "espalier watches", done, "watches of")
 }
 

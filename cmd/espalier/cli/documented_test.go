@@ -117,6 +117,21 @@ func TestDocumentedCommandsAreAccepted(t *testing.T) {
 	}
 }
 
+// TestTheReferenceHasEveryCommand looks for each command of the program in the table of the reference.
+func TestTheReferenceHasEveryCommand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/reference/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range newRoot().Commands() {
+		if row := "\n| `espalier " + cmd.Name(); !cmd.Hidden && cmd.Name() != "completion" && cmd.Name() != "help" &&
+			!strings.Contains(string(page), row+" ") && !strings.Contains(string(page), row+"`") {
+			t.Errorf("docs/reference/commands.md has no row for espalier %s", cmd.Name())
+		}
+	}
+}
+
 // parsed finds the command of arguments and parses its flags, without running it.
 func parsed(args []string) (*cobra.Command, error) {
 	cmd, rest, err := newRoot().Find(args)
