@@ -8,7 +8,7 @@ import (
 )
 
 // Text formats findings as a table, and below it what to do about each that is not ok. With a width other than 0, the last column of the
-// table is truncated to fit; the messages below are complete, and wrapped.
+// table is truncated to fit, and wrapped for what is ok: the messages below are complete, and wrapped.
 func Text(all []Finding, width int) string {
 	table := [][]string{{"SEVERITY", "CHECK", "OBJECT", "FINDING"}}
 	for _, f := range all {
@@ -32,6 +32,10 @@ func Text(all []Finding, width int) string {
 		line := ""
 		for i, cell := range row[:3] {
 			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
+		}
+		if row[0] == string(OK) {
+			diag.WrapHanging(&b, line, strings.Fields(row[3]), width)
+			continue
 		}
 		line += row[3]
 		if width > 0 {
