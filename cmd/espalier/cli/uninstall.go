@@ -29,8 +29,8 @@ func newUninstall() *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Say what stays when Espalier is uninstalled; with --yes, uninstall it",
-		Long: "Prints what lives on without the controllers: definitions, instances and what they\n" +
+		Short: "List what remains when Espalier is uninstalled; with --yes, uninstall it",
+		Long: "Lists what remains without the controllers: definitions, instances and what they\n" +
 			"consist of, and external resources. With --yes it then removes, in this order, the\n" +
 			"webhook for deletions, the controllers, the conversion webhooks, and everything else\n" +
 			"that 'espalier install' or the chart has created.\n\n" +
@@ -89,7 +89,7 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	return err
 }
 
-// remainingText says what lives on, for a terminal of the given width; a width of 0 means no limit.
+// remainingText lists what remains, for a terminal of the given width; a width of 0 means no limit.
 func remainingText(remaining uninstall.Remaining, width int) string {
 	text := ""
 	if len(remaining.Kinds) > 0 {

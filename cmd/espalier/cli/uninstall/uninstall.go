@@ -44,7 +44,7 @@ func New(config *rest.Config, namespace string) (*Cluster, error) {
 	return &Cluster{client: client, namespace: namespace}, nil
 }
 
-// Remaining is what lives on without the controllers.
+// Remaining is what remains without the controllers.
 type Remaining struct {
 	Namespace string
 	// Kinds are the kinds of definitions, instances and records that have objects.
@@ -85,7 +85,7 @@ func (r Remaining) Finalizers() (n int) {
 	return n
 }
 
-// Remaining finds what lives on. It fails if the installation is in another namespace.
+// Remaining finds what remains. It fails if the installation is in another namespace.
 func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 	out := Remaining{Namespace: c.namespace}
 	if err := c.verifyNamespace(ctx); err != nil {
