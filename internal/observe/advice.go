@@ -26,7 +26,12 @@ func advice(h report.BlockedObject) []string {
 		}
 		var out []string
 		for _, f := range h.Finalizers {
-			out = append(out, finalizerAdvice(f))
+			if f.Name != report.ExternalFinalizer {
+				out = append(out, finalizerAdvice(f))
+			}
+		}
+		if h.HasExternalResource() && len(out) > 0 {
+			out[len(out)-1] += "; the provider waits for that"
 		}
 		return out
 	case report.DeniedByWebhook:
@@ -69,7 +74,11 @@ func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 	default:
 		name = b.Object.Kind + "/" + b.Object.Name
 	}
-	return fmt.Sprintf("to finish the deletion without it and leave it behind: %s %s=%s", kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
+	left := "it"
+	if b.RootCause().HasExternalResource() {
+		left = "it and the external resource"
+	}
+	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
 }
 
 func kubectlAnnotate(o report.Object) string {

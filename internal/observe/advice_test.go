@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -30,5 +32,37 @@ func TestAdviceHasAnEffect(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The provider of a managed resource waits for the finalizers of other controllers.
+func TestAdviceForAManagedResource(t *testing.T) {
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	subnet := report.Object{APIVersion: "ec2.example.org/v1", Kind: "Subnet", Name: "a"}
+	provider := report.Finalizer{Name: report.ExternalFinalizer, Managers: []string{"espalier"}}
+	foreign := report.Finalizer{Name: "example.com/hold", Managers: []string{"kubectl-patch"}}
+	const force = "to finish the deletion without it and leave it and the external resource behind: kubectl annotate vpc.a main -n prod espalier.dev/force-delete=subnet"
+	cases := map[string]struct {
+		blocked report.BlockedObject
+		want    []string
+	}{
+		"The manager of another finalizer must remove it": {
+			report.BlockedObject{Reason: report.HeldByFinalizer, Finalizers: []report.Finalizer{provider, foreign}},
+			[]string{"kubectl-patch set finalizer example.com/hold and must remove it; the provider waits for that", force},
+		},
+		"The provider alone must delete the external resource": {
+			report.BlockedObject{Reason: report.ExternalDeletion},
+			[]string{"the provider must delete the external resource; see its status: espalier tree subnet.ec2.example.org a", force},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.blocked.Object, tc.blocked.Since = subnet, report.At(at)
+			n := observe.Node{APIVersion: "a/v1", Kind: "Vpc", Namespace: "prod", Name: "main", Exists: true, Instance: true, Deleted: &at}
+			n.Deletion = &report.Deletion{StartedAt: report.At(at), Blocked: 1, Blockers: []report.Blocker{{Node: "subnet", BlockedObject: tc.blocked}}}
+			if diff := cmp.Diff(tc.want, observe.FindBlockers(n).Blockers[0].Advice); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -36,7 +36,7 @@ func using(t *testing.T, s *shell) {
 	deleted := s.start(t, s.help(t, "delete"), "espalier delete vpcs.kro.run main -n prod --watch --timeout 5m -o json")
 	short := s.start(t, deletion, "espalier delete vpc main --watch")
 	s.do(t, "kubectl wait --for=jsonpath='{.status.deletion.blocked}'=1 -n prod vpc/main --timeout=60s; kubectl wait --for=jsonpath='{.status.deletion.removed}'=1 vpc/main --timeout=60s")
-	s.run(t, s.help(t, "blockers"), "espalier blockers vpcs.kro.run main -n prod", blocked, "Vpc prod/main is being deleted", "Subnet prod/main-private-1 ExternalDeletion", "example.com/hold")
+	s.run(t, s.help(t, "blockers"), "espalier blockers vpcs.kro.run main -n prod", blocked, "Vpc prod/main is being deleted", "Subnet prod/main-private-1 Finalizer", "example.com/hold")
 	s.run(t, deletion, "espalier blockers vpc main", blocked, "Subnet default/main-private-1", "espalier.dev/force-delete=privateSubnet1")
 	s.run(t, s.help(t, "blockers"), "espalier blockers vpc main -o json | jq '.blockers[].object'", blocked, `"name": "main-private-1"`)
 	s.run(t, deletion, "kubectl get vpc", done, "REMOVED", "1/3")

@@ -33,10 +33,6 @@ const (
 	acceptedDelay = 10 * time.Second
 )
 
-// externalFinalizer is added to managed resources by the runtimes of their providers, and
-// removed when the external resource is gone.
-const externalFinalizer = "finalizer.managedresource.crossplane.io"
-
 // decideDeletion decides about a child whose turn it is: whether to request its deletion, which
 // blocker to report, if any, and after how long to decide again; 0 for on the next event.
 func (r Remaining) decideDeletion(c target) (request bool, blocker *report.Blocker, retryAfter time.Duration) {
@@ -123,7 +119,10 @@ func (r Remaining) findBlocker(c target) (blocker *report.Blocker, delay time.Du
 	case isKeptByUsageFinalizer(c):
 		blocker, _ = r.finalizerBlocker(c)
 		return blocker, instanceDelay // its controller reports first
-	case slices.Contains(c.GetFinalizers(), externalFinalizer):
+	case slices.Contains(c.GetFinalizers(), report.ExternalFinalizer):
+		if len(c.GetFinalizers()) > 1 {
+			return r.finalizerBlocker(c) // providers wait for the other finalizers
+		}
 		blocker = r.newBlocker(c, report.ExternalDeletion, externalDeletionMessage(c.Unstructured), since)
 		blocker.InProgress = !reportsFailure(c.Unstructured)
 		return blocker, actionableDelay
@@ -174,7 +173,7 @@ func (r Remaining) finalizerBlocker(c target) (blocker *report.Blocker, delay ti
 	blocker.Finalizers = finalizers
 	blocker.BlockedObject = blocker.Truncated()
 	ofOthers := func(name string) bool {
-		return name != metav1.FinalizerDeleteDependents && name != metav1.FinalizerOrphanDependents
+		return name != metav1.FinalizerDeleteDependents && name != metav1.FinalizerOrphanDependents && name != report.ExternalFinalizer
 	}
 	if !slices.ContainsFunc(c.GetFinalizers(), ofOthers) {
 		return blocker, collectorDelay
@@ -182,20 +181,27 @@ func (r Remaining) finalizerBlocker(c target) (blocker *report.Blocker, delay ti
 	return blocker, actionableDelay
 }
 
-// describeFinalizers names finalizers and the managers that added them.
+// describeFinalizers names finalizers and the managers that added them. The finalizer of a
+// provider, which is removed last, is named as what it stands for.
 func describeFinalizers(finalizers []report.Finalizer) string {
-	texts := make([]string, len(finalizers))
-	for i, f := range finalizers {
-		texts[i] = f.Name
-		if len(f.Managers) > 0 {
-			texts[i] += ", added by " + strings.Join(f.Managers, " and ")
+	var texts []string
+	external := ""
+	for _, f := range finalizers {
+		if f.Name == report.ExternalFinalizer {
+			external = "; the external resource still exists"
+			continue
 		}
+		text := f.Name
+		if len(f.Managers) > 0 {
+			text += ", added by " + strings.Join(f.Managers, " and ")
+		}
+		texts = append(texts, text)
 	}
 	noun := "finalizer"
 	if len(texts) > 1 {
 		noun = "finalizers"
 	}
-	return "held by " + noun + " " + strings.Join(texts, "; ")
+	return "held by " + noun + " " + strings.Join(texts, "; ") + external
 }
 
 // reportsFailure says whether the conditions of a managed resource report a failure, or that its

@@ -231,6 +231,20 @@ func TestTeardown(t *testing.T) {
 			})}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: ExternalDeletion: the external resource still exists: ReconcileError: DependencyViolation"}, progress: "0/1", wave: "1/1",
 		},
+		"A managed resource with a finalizer of another controller is held by that": {
+			reason: "its provider waits until the other finalizers are removed",
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("finalizer.managedresource.crossplane.io", "x/y"), func(o *unstructured.Unstructured) {
+				o.Object["status"] = map[string]any{"conditions": []any{
+					map[string]any{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "the other finalizers"},
+				}}
+			})}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: long, Finalizers: []report.Finalizer{{Name: "finalizer.managedresource.crossplane.io", Managers: []string{"espalier"}}, {Name: "x/y", Managers: []string{"kubectl-patch"}}}}, "uid-a")},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y, added by kubectl-patch; the external resource still exists"}, progress: "0/1", wave: "1/1",
+		},
+		"A managed resource that only the garbage collector holds is reported later": {
+			reason:   "it removes its finalizers by itself",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("finalizer.managedresource.crossplane.io", "foregroundDeletion"))}, History: trials(plan.DeletionAttempts{FirstSeen: now.Add(-time.Second)}, "uid-a")},
+			progress: "0/1", wave: "1/1", retry: 4 * time.Second,
+		},
 		"An external deletion without a problem is in progress, and reported last": {
 			reason: "no user has to act",
 			remains: plan.Remaining{Children: []*unstructured.Unstructured{

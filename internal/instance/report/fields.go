@@ -6,6 +6,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,6 +158,16 @@ type BlockedObject struct {
 type Finalizer struct {
 	Name     string   `json:"name"`
 	Managers []string `json:"managers,omitempty"`
+}
+
+// ExternalFinalizer is added to managed resources by the runtimes of their providers, and
+// removed when the external resource is gone.
+const ExternalFinalizer = "finalizer.managedresource.crossplane.io"
+
+// HasExternalResource says whether the object is a managed resource with an external resource
+// that its provider has not deleted.
+func (h BlockedObject) HasExternalResource() bool {
+	return h.Reason == ExternalDeletion || slices.ContainsFunc(h.Finalizers, func(f Finalizer) bool { return f.Name == ExternalFinalizer })
 }
 
 // Object identifies an object in a version of its kind.
