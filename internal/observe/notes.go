@@ -21,12 +21,12 @@ func Notes(rows []Row, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	return notes(fullCells(rows, width), Cells(rows, width), width, func(i int) string {
-		name := strings.TrimSpace(rows[i].Kind + " " + rows[i].displayName())
+	return notes(fullCells(rows, width), Cells(rows, width), width, func(i int) (name, list string) {
+		name = strings.TrimSpace(rows[i].Kind + " " + rows[i].displayName())
 		if rows[i].Reason != "" {
 			name += ": " + rows[i].Reason
 		}
-		return name
+		return name, rows[i].list
 	})
 }
 
@@ -35,13 +35,14 @@ func BlockerNotes(blockers []BlockedObject, now time.Time, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	return notes(blockerTable(blockers, now), BlockerCells(blockers, now, width), width, func(i int) string {
-		return Printable(blockers[i].Object.String() + ": " + string(blockers[i].Reason))
+	return notes(blockerTable(blockers, now), BlockerCells(blockers, now, width), width, func(i int) (name, list string) {
+		return Printable(blockers[i].Object.String() + ": " + string(blockers[i].Reason)), ""
 	})
 }
 
-// notes compares a table with what is left of it at the given width. Name is that of the line with an index, without the header.
-func notes(full, table [][]string, width int, name func(int) string) (out []string) {
+// notes compares a table with what is left of it at the given width. Row returns the name of the line with an index, without the
+// header, and its text if that has lines.
+func notes(full, table [][]string, width int, row func(int) (name, list string)) (out []string) {
 	for i, cells := range table[1:] {
 		last := len(cells) - 1
 		text := strings.Join(strings.Fields(full[i+1][last]), " ")
@@ -49,8 +50,19 @@ func notes(full, table [][]string, width int, name func(int) string) (out []stri
 		for j, cell := range full[i+1][:last] {
 			isWhole = isWhole && strings.TrimRight(cells[j], " ") == strings.TrimRight(cell, " ")
 		}
-		if !isWhole {
-			out = append(append(out, wrapName(name(i), width)...), Wrap(text, "  ", width)...)
+		if isWhole {
+			continue
+		}
+		name, list := row(i)
+		title, items, isList := strings.Cut(list, "\n")
+		if !isList {
+			title = text
+		}
+		out = append(append(out, wrapName(name, width)...), Wrap(title, "  ", width)...)
+		for line := range strings.Lines(items) {
+			wrapped := Wrap(Printable(line), "      ", width)
+			wrapped[0] = strings.TrimPrefix(wrapped[0], "  ")
+			out = append(out, wrapped...)
 		}
 	}
 	return out

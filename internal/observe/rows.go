@@ -33,6 +33,8 @@ type Row struct {
 
 	// parent names the object above, for rows without a name.
 	parent string
+	// list has the problems of a definition that does not compile one a line, if there are several.
+	list string
 	// timelessDetail is Detail without ages.
 	timelessDetail string
 	// goneText is the text of a change that removes the row.
@@ -86,6 +88,9 @@ func row(n Node, key, branch string, now time.Time) Row {
 		Ready: Ready(diag.Printable(string(n.Ready))), Reason: Printable(n.Reason),
 		Exists: n.Exists, Removing: n.Deleted != nil || n.Removal != nil, goneText: goneText(n),
 	}
+	if problems := n.problems(); len(problems) > 1 {
+		r.list = listOf(problems)
+	}
 	r.NeedsAction = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.RootCause().InProgress && !hasBlockersBelow(n))
 	text, timeless := detail(n, now)
 	r.Detail, r.timelessDetail = Printable(text), Printable(timeless)
@@ -118,6 +123,8 @@ func detail(n Node, now time.Time) (text, timeless string) {
 	case len(n.Waits) > 0:
 		timeless = waitTargets(n.Waits)
 		return timeless + waitTime(n.Waits[0], now), timeless
+	case n.Deleted == nil && n.isInvalid() && len(n.problems()) > 0:
+		text = rowOf(n.problems())
 	case n.Deleted == nil && !isExplainedBelow(n):
 		text = n.Message
 		if n.Instance && !plan.Reason(n.Reason).IsError() {

@@ -44,6 +44,9 @@ func (c cause) sentence(now time.Time) string {
 		return text
 	}
 	text := c.name() + " is not ready"
+	if problems := n.problems(); len(problems) > 0 {
+		return fmt.Sprintf("%s: %s: %s", text, n.Reason, listOf(problems))
+	}
 	for _, part := range []string{n.Reason, n.Message} {
 		if part != "" {
 			text += ": " + part
@@ -100,6 +103,9 @@ func (c cause) advice() []string {
 		}
 	default:
 	}
+	if n.isInvalid() {
+		return []string{"correct these fields and apply the definition again", "to see file, line and column: espalier validate -f FILE"}
+	}
 	if n.Exists && n.Name != "" && len(n.Waits) == 0 && n.Problem == nil {
 		return []string{"see its events: kubectl describe " + arguments(n.object())}
 	}
@@ -155,9 +161,13 @@ type explanationText struct {
 	width int
 }
 
-// paragraph writes a text, wrapped; its further lines are indented more.
+// paragraph writes a text, wrapped; its further lines are indented more. Of a list of problems, each begins on a line.
 func (t *explanationText) paragraph(indent, text string) {
-	diag.Wrap(&t.b, indent, indent+"  ", strings.Fields(Printable(text)), t.width)
+	first, problems, _ := strings.Cut(text, "\n")
+	diag.Wrap(&t.b, indent, indent+"  ", strings.Fields(Printable(first)), t.width)
+	for line := range strings.Lines(problems) {
+		diag.Wrap(&t.b, indent+"  ", indent+"    ", strings.Fields(Printable(line)), t.width)
+	}
 }
 
 func (t *explanationText) advice(title, bullet string, all []string) {
