@@ -66,3 +66,28 @@ func TestAdviceForAManagedResource(t *testing.T) {
 		})
 	}
 }
+
+// What the API server rejects is corrected in the source of the instance, or in the instance.
+func TestAdviceForWhatIsRejected(t *testing.T) {
+	const instance = "if what the instance sets is wrong: kubectl edit shop.a main -n prod"
+	cases := map[string]struct {
+		labels, spec string
+		want         []string
+	}{
+		"An instance of a definition":    {"kro.run/resource-graph-definition-name: shop", "", []string{"if the definition is wrong: kubectl edit resourcegraphdefinition.kro.run shop", instance}},
+		"An instance of a ResourceGroup": {"kro.run/resource-graph-definition-name: shop, kro.run/resource-graph-definition-namespace: team", "", []string{"if the definition is wrong: kubectl edit resourcegroup.kro.run shop -n team", instance}},
+		"A composite":                    {"", "crossplane: {compositionRef: {name: shops}}", []string{"if the composition is wrong: kubectl edit composition.apiextensions.crossplane.io shops", instance}},
+		"A composite of version 1":       {"", "compositionRef: {name: shops}", []string{"if the composition is wrong: kubectl edit composition.apiextensions.crossplane.io shops", instance}},
+		"An instance without either":     {"", "", []string{"correct the instance or its definition: kubectl edit shop.a main -n prod"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := state(t, `{apiVersion: a/v1, kind: Shop, metadata: {name: main, namespace: prod, labels: {applyset.kubernetes.io/id: top, `+tc.labels+`}}, spec: {`+tc.spec+`},
+status: {conditions: [{type: Ready, status: "False", reason: Rejected}], problems: [{node: web, reason: Rejected, message: "no ports", since: "2026-08-01T12:00:00Z"}]}}`)
+			now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+			if diff := cmp.Diff(tc.want, observe.Explain(observe.Build(s, now), now).Advice); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

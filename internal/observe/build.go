@@ -94,6 +94,7 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Deletion = report.ReadDeletion(o)
 	}
 	if n.Instance {
+		n.definition = sourceOf(o)
 		n.Pruning = report.ReadPruning(o)
 		n.forceDeleteDenied = !inventory.DefaultsOf(o).Overrides.AllowsForceDelete()
 	}

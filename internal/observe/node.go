@@ -80,6 +80,8 @@ type Node struct {
 	// externalContest is the condition that says that updates of the external resource are changed back.
 	externalContest *v1alpha1.Condition
 
+	// definition is the definition or the composition of an instance, as far as the instance names it.
+	definition report.Object
 	// id is Node or, for an item of a collection, the node's id with the item's index or key.
 	id string
 	// orphaned is true if the object outlives its instance.

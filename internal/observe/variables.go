@@ -6,6 +6,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 // DefinitionOf returns the name of the definition of an instance's kind: without a namespace
@@ -15,6 +16,24 @@ func DefinitionOf(instance *unstructured.Unstructured) (types.NamespacedName, bo
 	labels := instance.GetLabels()
 	name := types.NamespacedName{Namespace: labels[v1alpha1.DefinitionNSLabel], Name: labels[v1alpha1.DefinitionNameLabel]}
 	return name, name.Name != "" && inventory.SetOf(instance) != ""
+}
+
+// sourceOf returns the object that an author edits to change what an instance consists of: its definition or its composition; empty if
+// the instance does not name it.
+func sourceOf(instance *unstructured.Unstructured) report.Object {
+	if name, ok := DefinitionOf(instance); ok {
+		kind := v1alpha1.ResourceGraphDefinitionKind
+		if name.Namespace != "" {
+			kind = v1alpha1.ResourceGroupKind
+		}
+		return report.Object{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Namespace: name.Namespace, Name: name.Name}
+	}
+	for _, path := range [][]string{{"spec", "crossplane", "compositionRef", "name"}, {"spec", "compositionRef", "name"}} {
+		if name, _, _ := unstructured.NestedString(instance.Object, path...); name != "" {
+			return report.Object{APIVersion: "apiextensions.crossplane.io/v1", Kind: "Composition", Name: name}
+		}
+	}
+	return report.Object{}
 }
 
 // variables returns the ids of the nodes that are values, which only the definition says.

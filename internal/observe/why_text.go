@@ -78,13 +78,13 @@ func (c cause) advice() []string {
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
 	}
-	instance := c.parent.object()
+	instance := c.parent
 	if n.Instance || c.parent.Kind == "" {
-		instance = n.object()
+		instance = n
 	}
 	switch reason {
 	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
-		return []string{"correct the instance or its definition: kubectl edit " + arguments(instance)}
+		return correctionAdvice(instance)
 	case plan.Forbidden:
 		return []string{"grant the missing permission; 'espalier rbac' prints the roles that a definition needs"}
 	case plan.NotOwned:
@@ -110,6 +110,26 @@ func (c cause) advice() []string {
 		return []string{"see its events: kubectl describe " + arguments(n.object())}
 	}
 	return nil
+}
+
+// correctionAdvice is what to do about a child that the API server rejects, or that cannot be computed: the fault is in the definition,
+// or in what the instance sets.
+func correctionAdvice(instance Node) []string {
+	edit := "kubectl edit " + arguments(instance.object())
+	if instance.definition.Name == "" {
+		return []string{"correct the instance or its definition: " + edit}
+	}
+	return []string{
+		fmt.Sprintf("if the %s is wrong: kubectl edit %s", nounOf(instance.definition), arguments(instance.definition)),
+		"if what the instance sets is wrong: " + edit,
+	}
+}
+
+func nounOf(definition report.Object) string {
+	if definition.Kind == "Composition" {
+		return "composition"
+	}
+	return "definition"
 }
 
 // Text is the explanation for people. With a width other than 0, texts are wrapped and the chain is truncated; commands are
