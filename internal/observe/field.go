@@ -36,6 +36,9 @@ type FieldExplanation struct {
 	Reads []FieldValue `json:"reads,omitempty"`
 	// Pipeline is what is known of a field in the composition dialect.
 	Pipeline *FieldPipeline `json:"pipeline,omitempty"`
+
+	// isInstance is true for an instance of a definition.
+	isInstance bool
 }
 
 // FieldValue is a field of an object with its value.
@@ -66,7 +69,7 @@ type FieldManager struct {
 // ExplainField explains a field of an object. The state is the tree of the instance that the object belongs to or, for a field of the
 // status of an instance, that of the object itself; its root is nil if the object is neither. Compiled is the definition of that instance; nil if there is none, or it is of another dialect.
 func ExplainField(o *unstructured.Unstructured, field object.Path, w ClusterState, compiled *graph.Graph) FieldExplanation {
-	e := FieldExplanation{FieldValue: fieldValue(o, field.Segments())}
+	e := FieldExplanation{FieldValue: fieldValue(o, field.Segments()), isInstance: inventory.SetOf(o) != ""}
 	if w.Root == nil {
 		return e
 	}
@@ -172,6 +175,9 @@ func (e FieldExplanation) Text(now time.Time, width int) string {
 	switch {
 	case e.Pipeline != nil:
 		t.pipeline(e)
+		return b.String()
+	case e.Instance == nil && e.isInstance && e.Field.Segments()[0] == "spec":
+		line("", "%s is an instance: users set its spec.", e.Object)
 		return b.String()
 	case e.Instance == nil:
 		line("", "%s belongs to no instance.", e.Object)

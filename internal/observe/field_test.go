@@ -165,6 +165,12 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 			}
 		})
 	}
+	t.Run("the spec of an instance", func(t *testing.T) {
+		e := observe.ExplainField(objects["App"], "spec.nope", observe.ClusterState{}, nil)
+		if text := e.Text(now, 0); !strings.HasSuffix(text, "App prod/shop is an instance: users set its spec.\n") {
+			t.Error(text)
+		}
+	})
 	t.Run("an object of no instance", func(t *testing.T) {
 		e := observe.ExplainField(objects["Secret"], "type", observe.ClusterState{}, nil)
 		if text := e.Text(now, 0); !strings.HasSuffix(text, "Secret prod/login belongs to no instance.\n") {

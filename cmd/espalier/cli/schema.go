@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
@@ -158,14 +160,20 @@ func (f *schemaFlags) inCluster(name string) (out foundSchema, err error) {
 	if err != nil {
 		return out, err
 	}
+	out.kind.GroupVersionKind = target.Mapping.GroupVersionKind
+	out.schema, err = servedSchema(config, out.kind.GroupVersionKind)
+	return out, err
+}
+
+// servedSchema reads the schema of a kind from a cluster.
+func servedSchema(config *rest.Config, gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	out.kind.GroupVersionKind = target.Mapping.GroupVersionKind
-	out.schema, err = (&resolver.ClientDiscoveryResolver{Discovery: server}).ResolveSchema(out.kind.GroupVersionKind)
+	found, err := (&resolver.ClientDiscoveryResolver{Discovery: server}).ResolveSchema(gvk)
 	if err != nil {
-		return out, fmt.Errorf("read the schema of %s: %w", out.kind.Kind, err)
+		return nil, fmt.Errorf("read the schema of %s: %w", gvk.Kind, err)
 	}
-	return out, nil
+	return found, nil
 }

@@ -128,6 +128,9 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	if err != nil {
 		return err
 	}
+	if err := flags.checkField(o, path); err != nil {
+		return err
+	}
 	files, err := readFiles(cmd, flags.files)
 	if err != nil {
 		return err
@@ -156,6 +159,23 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 		explained.File = place(explained.Place)
 	}
 	return flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), explained.Text(time.Now(), width))
+}
+
+// checkField returns an error if the object does not have a field, and objects of its kind cannot have it. Where the schema cannot be
+// read, every field passes.
+func (f *whyFlags) checkField(o *unstructured.Unstructured, field object.Path) error {
+	if observe.HasField(o, field) {
+		return nil
+	}
+	config, err := f.cluster.config()
+	if err != nil {
+		return err
+	}
+	schema, err := servedSchema(config, o.GroupVersionKind())
+	if err != nil {
+		return nil //nolint:nilerr // without a schema, the field may exist
+	}
+	return observe.CheckField(o.GetKind(), schema, field)
 }
 
 // treeOfInstance reads the tree of the instance that an object belongs to; without a root if it belongs to none.

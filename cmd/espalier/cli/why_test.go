@@ -87,6 +87,8 @@ func TestWhyExplainsFields(t *testing.T) {
 		"a field of an object of no instance": {[]string{"cm", "plain", "metadata.name"}, exitDone, "belongs to no instance"},
 		"as KIND/NAME":                        {[]string{"cm/plain", "metadata.name"}, exitDone, `metadata.name of ConfigMap ` + l.namespace + `/plain is "plain"`},
 		"as JSON":                             {[]string{"cm/plain", "metadata.name", "-o", "json"}, exitDone, `"value": "plain"`},
+		"a field that the kind does not have": {[]string{"cm/plain", "metadata.nme"}, exitFailed, `there is no field metadata.nme in ConfigMap; did you mean "metadata.name"?`},
+		"a field that is not set":             {[]string{"cm/plain", "data.nme"}, exitDone, "is not set"},
 		"no path":                             {[]string{"cm/plain", "metadata..name"}, exitUsage, "is not the path of a field"},
 		"an object that does not exist":       {[]string{"cm/nobody", "data"}, exitFailed, "/nobody not found"},
 		"files without a field":               {[]string{"cm/plain", "-f", "."}, exitUsage, "why KIND NAME FIELD"},
