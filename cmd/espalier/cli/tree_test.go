@@ -108,6 +108,7 @@ func TestTreeErrors(t *testing.T) {
 		says string
 	}{
 		"an object that does not exist": {[]string{"tree", "cm", "nobody", "-n", namespace}, 1, "ConfigMap " + namespace + "/nobody not found"},
+		"a kind with a typing error":    {[]string{"tree", "confgmap", "x"}, 1, `no matches for kind "confgmap"; did you mean "configmap"?`},
 		"an unknown kind":               {[]string{"tree", "unicorn", "x"}, 1, `no matches for kind "unicorn"`},
 		"no kind":                       {[]string{"tree"}, 2, "a kind and a name"},
 		"no name after the slash":       {[]string{"tree", "cm/"}, 2, "KIND/NAME"},

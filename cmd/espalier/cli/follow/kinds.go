@@ -6,11 +6,14 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // Kinds maps kinds, plurals, singulars and short names to resources. It caches discovery.
@@ -63,6 +66,10 @@ func IsNoMatch(err error) bool { return meta.IsNoMatchError(err) }
 func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
 	mapping, err := k.mappingFor(kind)
 	if meta.IsNoMatchError(err) {
+		lists, _ := k.discovery.ServerPreferredResources() // as far as it got
+		if nearest := nearestKind(kind, lists); nearest != "" {
+			return Target{}, fmt.Errorf("no matches for kind %q; did you mean %q?", kind, nearest)
+		}
 		return Target{}, fmt.Errorf("no matches for kind %q", kind)
 	}
 	if err != nil {
@@ -95,4 +102,28 @@ func (k *Kinds) mappingFor(kind string) (*meta.RESTMapping, error) {
 		}
 	}
 	return k.mapper.RESTMapping(groupKind)
+}
+
+// nearestKind returns the served kind, or its plural, that is most similar to what a user wrote; empty if none is. It has a group if that
+// was written.
+func nearestKind(written string, lists []*metav1.APIResourceList) string {
+	var known []string
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			if strings.Contains(r.Name, "/") {
+				continue
+			}
+			for _, name := range []string{strings.ToLower(r.Kind), r.Name} {
+				if strings.Contains(written, ".") && gv.Group != "" {
+					name += "." + gv.Group
+				}
+				known = append(known, name)
+			}
+		}
+	}
+	return diag.Nearest(strings.ToLower(written), known)
 }
