@@ -24,9 +24,10 @@ type Reading struct {
 type Kind struct {
 	Group string `json:"group"` // empty for the core group
 	Kind  string `json:"kind"`
-	// Instances counts the objects, and Ready those that are ready.
-	Instances int `json:"instances"`
-	Ready     int `json:"ready"`
+	// Instances counts the objects, Ready those that are ready, and Unreported those whose status does not say it.
+	Instances  int `json:"instances"`
+	Ready      int `json:"ready"`
+	Unreported int `json:"unreported,omitempty"`
 	// Waiting counts the objects that wait to be reconciled, Active those that are being reconciled, and Retries those whose
 	// last reconcile failed.
 	Waiting int `json:"waiting"`

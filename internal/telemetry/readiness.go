@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,10 +68,19 @@ func (r readiness) Collect(out chan<- prometheus.Metric) {
 // IsReady says whether the condition that sums up an object is true.
 func IsReady(o *unstructured.Unstructured) bool { return readyStatus(o) == metav1.ConditionTrue }
 
+// summaries are the conditions that sum up an object; the first one counts.
+var summaries = []string{"Ready", "Established", "Healthy"}
+
+// ReportsReadiness says whether an object has a condition that sums it up.
+func ReportsReadiness(o *unstructured.Unstructured) bool {
+	set := condition.Read(o)
+	return slices.ContainsFunc(summaries, func(kind string) bool { _, has := set.Get(kind); return has })
+}
+
 // readyStatus is the status of the condition that sums up an object; Unknown if it has none.
 func readyStatus(o *unstructured.Unstructured) metav1.ConditionStatus {
 	set := condition.Read(o)
-	for _, kind := range []string{"Ready", "Established", "Healthy"} {
+	for _, kind := range summaries {
 		c, ok := set.Get(kind)
 		if ok && (c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse) {
 			return c.Status

@@ -27,6 +27,8 @@ func (k *Cluster) Profile(now time.Time) profile.Reading {
 				kind.Instances++
 				if telemetry.IsReady(o) {
 					kind.Ready++
+				} else if !telemetry.ReportsReadiness(o) {
+					kind.Unreported++
 				}
 			}
 		}

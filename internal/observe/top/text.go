@@ -34,8 +34,8 @@ func (t Table) Text(width int) string {
 		title string
 		cells [][]string
 	}{
-		{"The slowest expressions, in the compositions that were measured, one of eight:", t.expressionCells(width)},
-		{"The slowest functions:", t.functionCells()},
+		{"Slowest expressions (one of eight reconciles is measured):", t.expressionCells(width)},
+		{"Slowest functions:", t.functionCells()},
 	} {
 		if len(section.cells) > 1 {
 			b.WriteString("\n" + section.title + "\n\n")
@@ -84,6 +84,9 @@ func (t Table) kindLine(k Kind, narrow bool) []string {
 		reconciles, requests = rate(k.ReconcilesPerSecond), rate(k.RequestsPerSecond)
 	}
 	ready := fmt.Sprintf("%d/%d", k.Ready, k.Instances)
+	if k.Instances > 0 && k.Unreported == k.Instances {
+		ready = string(observe.NotReported)
+	}
 	if narrow {
 		return []string{k.Kind, ready, reconciles, Count(k.Failed), requests, Duration(k.Seconds), Duration(k.P99Seconds), strconv.Itoa(k.Waiting)}
 	}

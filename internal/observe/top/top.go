@@ -28,10 +28,12 @@ type Table struct {
 
 // Kind is a line of a Table. Instances, Ready, Waiting, Active, Retries and OldestSeconds are as of the end of the period.
 type Kind struct {
-	Group               string  `json:"group"`
-	Kind                string  `json:"kind"`
-	Instances           int     `json:"instances"`
-	Ready               int     `json:"ready"`
+	Group     string `json:"group"`
+	Kind      string `json:"kind"`
+	Instances int    `json:"instances"`
+	Ready     int    `json:"ready"`
+	// Unreported counts the instances whose status does not say whether they are ready.
+	Unreported          int     `json:"unreported,omitempty"`
 	Reconciles          uint64  `json:"reconciles"`
 	ReconcilesPerSecond float64 `json:"reconcilesPerSecond"`
 	Failed              uint64  `json:"failed"`
@@ -136,7 +138,7 @@ func (t *Table) add(k profile.Kind) {
 	}
 	reconciles := k.Reconciles.Count()
 	t.Kinds = append(t.Kinds, Kind{
-		Group: k.Group, Kind: k.Kind, Instances: k.Instances, Ready: k.Ready,
+		Group: k.Group, Kind: k.Kind, Instances: k.Instances, Ready: k.Ready, Unreported: k.Unreported,
 		Reconciles: reconciles, ReconcilesPerSecond: perSecond(reconciles), Failed: k.Failed, Requests: k.Requests, RequestsPerSecond: perSecond(k.Requests),
 		Latency: latency(k.Reconciles), Waiting: k.Waiting, Active: k.Active, Retries: k.Retries, OldestSeconds: k.OldestSeconds,
 	})
