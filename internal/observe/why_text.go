@@ -141,7 +141,7 @@ func (e Explanation) Text(now time.Time, width int) string {
 	t.advice("\nWhat to do:\n", "  - ", e.Advice)
 	for i, o := range e.Others {
 		if i == 0 {
-			t.b.WriteString("\nBesides:\n")
+			t.b.WriteString("\nOther problems:\n")
 		}
 		t.paragraph("  ", o.Cause)
 		t.advice("", "    - ", o.Advice)

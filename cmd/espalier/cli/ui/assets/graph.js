@@ -207,5 +207,5 @@ function chain(h) {
 
 function others(h) {
   if (!h.others) return "";
-  return el("section", { class: "box" }, el("h2", {}, "Besides"), el("ul", {}, h.others.map((o) => el("li", {}, o.cause, advice(o.advice)))));
+  return el("section", { class: "box" }, el("h2", {}, "Other problems"), el("ul", {}, h.others.map((o) => el("li", {}, o.cause, advice(o.advice)))));
 }
