@@ -124,6 +124,28 @@ func TestPlansAreReadable(t *testing.T) {
 	golden.Compare(t, "testdata/plan.yaml", golden.YAML(t, p))
 }
 
+// TestEveryErrorOfADefinitionIsListed is about a definition with more errors than a message of another problem has room for.
+func TestEveryErrorOfADefinitionIsListed(t *testing.T) {
+	var all []string
+	for i := range 6 {
+		all = append(all, fmt.Sprintf("spec.resources[%d].template.metadata.name: in \"schema.spec.nam\" at 13: undefined field 'nam' in schema.spec; did you mean \"name\"?", i))
+	}
+	definition := parse(t, "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: other}}")
+	definition.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "GraphAccepted", "status": "False", "reason": "InvalidResourceGraph", "message": "failed to build resourcegraphdefinition: " + strings.Join(all, "\n"),
+	}}}
+	p := New(Input{Objects: []Object{{After: definition, Reconciled: true}}})
+	golden.Compare(t, "testdata/invalid.txt", p.Text(80))
+	golden.Compare(t, "testdata/invalid.md", p.Markdown())
+	for format, text := range map[string]string{"text": p.Text(0), "YAML": p.Problems[0].Message} {
+		for _, want := range all {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
+			}
+		}
+	}
+}
+
 func TestValuesOfSecretsAreHiddenInEveryFormat(t *testing.T) {
 	p := New(example(t))
 	raw, err := json.Marshal(p)

@@ -3,9 +3,12 @@ package preview
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -22,6 +25,8 @@ type Problem struct {
 	Remedy  string `json:"remedy,omitempty"`
 	// Known says that the problem existed before.
 	Known bool `json:"known,omitempty"`
+	// Invalid says that the object is a definition with errors, each of which is a line of the message. It would not be served.
+	Invalid bool `json:"invalid,omitempty"`
 
 	node string
 }
@@ -51,7 +56,11 @@ func ProblemsOf(before, after *unstructured.Unstructured) []Problem {
 			_, _, same := problemOf(before)
 			known = same == by
 		}
-		out = append(out, one(reason, message, remedies[by], known))
+		found := one(reason, message, remedies[by], known)
+		if invalidReasons[by] == reason {
+			found.Message, found.Invalid = definitionErrors(message), by != v1.TypeValidPipeline
+		}
+		out = append(out, found)
 	}
 	return out
 }
@@ -67,6 +76,22 @@ func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
 		}
 	}
 	return "", "", ""
+}
+
+// invalidReasons are the reasons of False conditions that list the errors of a definition or composition, by condition type.
+var invalidReasons = map[string]string{
+	v1.TypeEstablished: "InvalidDefinition", v1.TypeOffered: "InvalidDefinition", v1alpha1.DefinitionGraphAccepted: "InvalidResourceGraph",
+	v1.TypeValidPipeline: "InvalidPipeline",
+}
+
+// definitionErrors are the errors that a condition lists, one a line, all of them: whoever reviews a definition needs each. The message of
+// a condition is bounded.
+func definitionErrors(message string) string {
+	lines := strings.Split(strings.TrimPrefix(message, "failed to build resourcegraphdefinition: "), "\n")
+	for i := range lines {
+		lines[i] = diag.Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 // remedies are by condition type.

@@ -37,7 +37,7 @@ func (p Plan) Text(width int) string {
 	if len(p.Problems) > 0 {
 		b.WriteString("Problems:\n")
 		for _, one := range p.Problems {
-			diag.WrapHanging(&b, "  ! ", strings.Fields(one.String()), width)
+			one.write(&b, width)
 			if one.Remedy != "" {
 				diag.WrapHanging(&b, "    to do: ", strings.Fields(one.Remedy), width)
 			}
@@ -53,13 +53,31 @@ func (p Plan) Text(width int) string {
 	return b.String()
 }
 
-// String returns the problem in one line.
-func (p Problem) String() string {
+// String returns the problem as text: in one line, unless its message has several.
+func (p Problem) String() string { return p.title() + ": " + p.Message }
+
+func (p Problem) title() string {
 	if p.Object == "" {
-		return p.Reason + ": " + p.Message
+		return p.Reason
 	}
-	return p.Object + ": " + p.Reason + ": " + p.Message
+	return p.Object + ": " + p.Reason
 }
+
+// write writes the problem; of a message of several lines, each is an item of a list.
+func (p Problem) write(b *strings.Builder, width int) {
+	lines := p.MessageLines()
+	if len(lines) == 1 {
+		diag.WrapHanging(b, "  ! ", strings.Fields(p.String()), width)
+		return
+	}
+	diag.WrapHanging(b, "  ! ", strings.Fields(p.title()+":"), width)
+	for _, line := range lines {
+		diag.WrapHanging(b, "    - ", strings.Fields(line), width)
+	}
+}
+
+// MessageLines are the lines of the message.
+func (p Problem) MessageLines() []string { return strings.Split(p.Message, "\n") }
 
 // sentences summarize the plan.
 func (p Plan) sentences() []string {
@@ -94,8 +112,24 @@ func (p Plan) sentences() []string {
 		text += fmt.Sprintf("; %s", counted(s.Problems, "problem"))
 	}
 	out = append(out, text+". Nothing was written.")
+	if invalid := p.invalidNames(); len(invalid) == 1 {
+		out = append(out, invalid[0]+" has errors and would not be served.")
+	} else if len(invalid) > 1 {
+		out = append(out, fmt.Sprintf("%d definitions have errors and would not be served: %s.", len(invalid), strings.Join(invalid, ", ")))
+	}
 	if s.Waiting > 0 {
 		out = append(out, "What nodes that wait would do can be planned once the others are ready.")
+	}
+	return out
+}
+
+// invalidNames are the definitions with errors.
+func (p Plan) invalidNames() []string {
+	var out []string
+	for _, one := range p.Problems {
+		if one.Invalid && !slices.Contains(out, one.Object) {
+			out = append(out, one.Object)
+		}
 	}
 	return out
 }
@@ -222,7 +256,15 @@ func (p Plan) Markdown() string {
 	if len(p.Problems) > 0 {
 		b.WriteString("\n**Problems**\n\n")
 		for _, one := range p.Problems {
-			b.WriteString("- " + escape(one.String()) + "\n")
+			lines := one.MessageLines()
+			if len(lines) == 1 {
+				b.WriteString("- " + escape(one.String()) + "\n")
+				continue
+			}
+			b.WriteString("- " + escape(one.title()+":") + "\n")
+			for _, line := range lines {
+				b.WriteString("  - " + escape(line) + "\n")
+			}
 		}
 	}
 	if len(p.Objects)+len(p.Instances) > 0 {

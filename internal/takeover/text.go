@@ -183,7 +183,15 @@ func writeRefusals(b *strings.Builder, title string, all []Refusal, known bool, 
 		if name == "" {
 			name = "the cluster"
 		}
-		diag.WrapHanging(b, "  ", strings.Fields(fmt.Sprintf("%s: %s: %s", name, r.Reason, r.Message)), width)
+		title := fmt.Sprintf("%s: %s:", name, r.Reason)
+		if lines := r.MessageLines(); len(lines) == 1 {
+			diag.WrapHanging(b, "  ", strings.Fields(title+" "+r.Message), width)
+		} else {
+			diag.WrapHanging(b, "  ", strings.Fields(title), width)
+			for _, line := range lines {
+				diag.WrapHanging(b, "    - ", strings.Fields(line), width)
+			}
+		}
 		if r.Remedy != "" {
 			diag.WrapHanging(b, "    remedy: ", strings.Fields(r.Remedy), width)
 		}

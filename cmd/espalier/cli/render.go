@@ -121,7 +121,7 @@ func problemsError(problems []preview.Problem) error {
 	}
 	lines := []string{counted(len(problems), "problem", "problems") + ":"}
 	for _, p := range problems {
-		lines = append(lines, "  "+p.String())
+		lines = append(lines, "  "+strings.ReplaceAll(p.String(), "\n", "\n    "))
 	}
 	return errors.New(strings.Join(lines, "\n"))
 }
