@@ -146,6 +146,28 @@ func TestEveryErrorOfADefinitionIsListed(t *testing.T) {
 	}
 }
 
+func TestADefinitionThatIsInvalidAlreadyHasItsOtherErrorsListed(t *testing.T) {
+	invalid := func(message string) *unstructured.Unstructured {
+		o := parse(t, "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: other, uid: a}}")
+		o.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "GraphAccepted", "status": "False", "reason": "InvalidResourceGraph", "message": message}}}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		before, after string
+		want          int
+	}{
+		"the same errors": {"spec.a: is required", "spec.a: is required", 0},
+		"another error":   {"spec.a: is required", "spec.b: is required", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := New(Input{Objects: []Object{{Before: invalid(tc.before), After: invalid(tc.after), Reconciled: true}}})
+			if len(p.Problems) != tc.want || p.Summary.Problems != tc.want {
+				t.Errorf("got %v, want %d", p.Problems, tc.want)
+			}
+		})
+	}
+}
+
 func TestValuesOfSecretsAreHiddenInEveryFormat(t *testing.T) {
 	p := New(example(t))
 	raw, err := json.Marshal(p)

@@ -118,7 +118,7 @@ func (b *builder) problems() []Problem {
 			continue
 		}
 		for _, p := range ProblemsOf(o.Before, o.After) {
-			if !p.Known && !(p.Reason == string(plan.NotReady) && b.writes(object.KeyOf(o.After), p.node)) {
+			if p.Known = p.Known && !hasOtherErrors(o.Before, p); !p.Known && !(p.Reason == string(plan.NotReady) && b.writes(object.KeyOf(o.After), p.node)) {
 				out = append(out, p)
 			}
 		}
@@ -127,6 +127,12 @@ func (b *builder) problems() []Problem {
 		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(out)
+}
+
+// hasOtherErrors says whether the errors of an invalid definition differ from those that it has already.
+func hasOtherErrors(before *unstructured.Unstructured, now Problem) bool {
+	_, message, _ := problemOf(before)
+	return now.Invalid && definitionErrors(message) != now.Message
 }
 
 // writes says whether an object of a node of an instance is in the plan.
