@@ -91,7 +91,10 @@ type Child struct {
 
 // Unread is something that could not be read.
 type Unread struct {
+	// What is a noun in the plural.
 	What, Why string
+	// Checks are those that need it.
+	Checks []string
 	// Forbidden says that the caller lacks the permission.
 	Forbidden bool
 }
@@ -103,13 +106,15 @@ type Severity string
 const (
 	Problem Severity = "problem"
 	Warning Severity = "warning"
+	// Unknown says that something could not be checked.
+	Unknown Severity = "unknown"
 	OK      Severity = "ok"
 )
 
-func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, OK}, s) }
+func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, Unknown, OK}, s) }
 
 // Checks, in the order of a report.
-var Checks = []string{"versions", "controllers", "rights", "crds", "webhooks", "certificates", "deletions", "orphans", "contested", "unread"}
+var Checks = []string{"versions", "controllers", "rights", "crds", "webhooks", "certificates", "deletions", "orphans", "contested", unreadCheck}
 
 // Object names an object.
 type Object struct {
@@ -145,7 +150,8 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Examine returns the findings, the worst first; a check without a problem has one that says so.
+// Examine returns the findings, the worst first; a check that finds nothing has one that says so, or that it could not
+// read everything.
 func Examine(s State) []Finding {
 	e := &examination{State: s}
 	for _, check := range []func(*examination){
@@ -189,12 +195,24 @@ func (e *examination) add(severity Severity, check string, o *Object, remedy, fo
 	e.found = append(e.found, Finding{Severity: severity, Check: check, Object: o, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// fine adds that a check has found nothing, if so.
+// fine adds that a check has found nothing, if so; without all that the check needs, that is unknown.
 func (e *examination) fine(check, format string, args ...any) {
-	if len(e.Unread) > 0 && check != "versions" {
-		format += ", as far as could be read"
-	}
-	if !slices.ContainsFunc(e.found, func(f Finding) bool { return f.Check == check }) {
+	switch {
+	case slices.ContainsFunc(e.found, func(f Finding) bool { return f.Check == check }):
+	case e.lacks(check):
+		e.add(Unknown, check, nil, seeUnread, "not checked completely; see %q", unreadCheck)
+	default:
 		e.add(OK, check, nil, "", format, args...)
 	}
+}
+
+// unreadCheck is the check that lists what could not be read, and seeUnread the remedy of checks that need it.
+const (
+	unreadCheck = "unread"
+	seeUnread   = "do what the findings of the check unread say"
+)
+
+// lacks says whether something that a check needs could not be read.
+func (e *examination) lacks(check string) bool {
+	return slices.ContainsFunc(e.Unread, func(u Unread) bool { return slices.Contains(u.Checks, check) })
 }

@@ -142,9 +142,9 @@ func (e *examination) unread() {
 	for _, u := range e.Unread {
 		remedy := "see whether the API server is healthy: kubectl get --raw '/readyz?verbose'"
 		if u.Forbidden {
-			remedy = "run espalier doctor as a user who may read it"
+			remedy = "run espalier doctor as a user who may read them"
 		}
-		e.add(Warning, "unread", nil, remedy, "%s could not be read, and was not checked: %s", u.What, u.Why)
+		e.add(Unknown, unreadCheck, nil, remedy, "%s could not be read and were not checked: %s", u.What, u.Why)
 	}
 }
 

@@ -52,7 +52,7 @@ func (e *examination) controllers() {
 			running++
 		}
 	}
-	if running == 0 && len(e.Controllers)+len(e.Leases) == 0 {
+	if running == 0 && len(e.Controllers)+len(e.Leases) == 0 && !e.lacks("controllers") {
 		e.add(Warning, "controllers", nil, "espalier install --image IMAGE | kubectl apply --server-side -f -, or espalier run", "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
 	}
 	e.fine("controllers", "they run")
@@ -74,7 +74,7 @@ func (e *examination) rights() {
 		e.add(Problem, "rights", &Object{Kind: "ServiceAccount", Namespace: r.Namespace, Name: r.Name},
 			"espalier rbac --controllers "+rbac.SubjectFlag(account)+" | kubectl apply -f -", "the controllers lack: %s", strings.Join(lacks, "; "))
 	}
-	if len(e.Rights) > 0 {
+	if len(e.Rights) > 0 || e.lacks("rights") {
 		e.fine("rights", "the controllers have all permissions that they need in every cluster")
 	}
 }
@@ -161,7 +161,7 @@ func (e *examination) certificates() {
 			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with --webhook-certificates, renew that one", "its certificate expires at %s", until.UTC().Format(time.RFC3339))
 		}
 	}
-	if len(e.Webhooks) > 0 {
+	if len(e.Webhooks) > 0 || e.lacks("certificates") {
 		e.fine("certificates", "all are valid for more than %d days", expiresSoon/(24*time.Hour))
 	}
 }

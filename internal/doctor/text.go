@@ -7,11 +7,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// Text formats findings as a table, and below it what to do about each that is not ok. With a width other than 0, the last column of the
-// table is truncated to fit, and wrapped for what is ok: the messages below are complete, and wrapped.
+// Text formats findings as a table, and below it what to do about each problem, each warning and what could not be read.
+// With a width other than 0, the last column of the table is truncated to fit where the message is below, complete and
+// wrapped, and wrapped otherwise.
 func Text(all []Finding, width int) string {
 	table := [][]string{{"SEVERITY", "CHECK", "OBJECT", "FINDING"}}
-	for _, f := range all {
+	complete := map[int]bool{} // rows of the table without a message below
+	for i, f := range all {
+		complete[i+1] = !needsText(f)
 		name := nameOf(f.Object)
 		if name == "" {
 			name = "-"
@@ -28,12 +31,12 @@ func Text(all []Finding, width int) string {
 		}
 	}
 	var b strings.Builder
-	for _, row := range table {
+	for r, row := range table {
 		line := ""
 		for i, cell := range row[:3] {
 			line += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
 		}
-		if row[0] == string(OK) {
+		if complete[r] {
 			diag.WrapHanging(&b, line, strings.Fields(row[3]), width)
 			continue
 		}
@@ -44,7 +47,7 @@ func Text(all []Finding, width int) string {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	for _, f := range all {
-		if f.Severity == OK {
+		if !needsText(f) {
 			continue
 		}
 		title := nameOf(f.Object)
@@ -76,4 +79,9 @@ func truncate(text string, width int) string {
 		return text
 	}
 	return string([]rune(text)[:max(width-1, 0)]) + "…"
+}
+
+// needsText reports whether a finding has a text below the table. Of others the table says it all.
+func needsText(f Finding) bool {
+	return f.Severity != OK && (f.Severity != Unknown || f.Check == unreadCheck)
 }

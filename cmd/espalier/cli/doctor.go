@@ -29,10 +29,10 @@ func newDoctor() *cobra.Command {
 			"CustomResourceDefinitions; webhooks and their certificates; deletions that do not end; kinds without a\n" +
 			"definition and objects without their instance; and fields that somebody else keeps changing. Below the table,\n" +
 			"each finding has what can be done about it.\n\n" +
-			"It reads with the rights of the caller and changes nothing. What the caller may not read is a finding, too.\n" +
-			"Of Secrets, it reads names and labels only.\n\n" +
-			"Exit codes: 0 if there are no problems; 5 if there are some, or, with --strict, warnings; 1 after a failure;\n" +
-			"2 for invalid arguments.",
+			"It reads with the rights of the caller and changes nothing. A check that needs what could not be read\n" +
+			"has the severity unknown. Of Secrets, it reads names and labels only.\n\n" +
+			"Exit codes: 0 if no problems were found; 5 if some were, or, with --strict, warnings or what is unknown; 1 after\n" +
+			"a failure; 2 for invalid arguments.",
 		Example: "  espalier doctor\n" +
 			"  espalier doctor -o json | jq '.[] | select(.severity == \"problem\")'\n" +
 			"  espalier doctor --serviceaccount espalier-system:espalier --strict",
@@ -42,7 +42,7 @@ func newDoctor() *cobra.Command {
 	flags.where.add(cmd)
 	flags.output.add(cmd)
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account of the controllers, as NAMESPACE:NAME; by default that of their Deployments")
-	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
+	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings and on what could not be checked as well")
 	cmd.Flags().DurationVar(&flags.stuckAfter, "stuck-after", 5*time.Minute, "how long a deletion may take")
 	return cmd
 }
@@ -70,7 +70,7 @@ func examine(cmd *cobra.Command, flags doctorFlags) error {
 	if err := flags.output.printText(cmd.OutOrStdout(), found, doctor.Text(found, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
-	if worst := doctor.Worst(found); worst == doctor.Problem || flags.strict && worst == doctor.Warning {
+	if worst := doctor.Worst(found); worst == doctor.Problem || flags.strict && worst != doctor.OK {
 		return &codedError{code: exitNotReady}
 	}
 	return nil

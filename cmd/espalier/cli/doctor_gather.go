@@ -50,6 +50,8 @@ type installation struct {
 	typed    kubernetes.Interface
 	mapper   meta.RESTMapper
 	state    doctor.State
+	// checks are those that need what is being read.
+	checks []string
 	// programs are the flags of the controllers that were found, by the service account.
 	programs map[rbacv1.Subject]programFlags
 }
@@ -74,13 +76,21 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 	for _, account := range accounts {
 		i.programs[account] = programFlags{elect: true, policies: true}
 	}
-	i.readControllers(ctx, len(accounts) == 0)
-	i.readLeases(ctx)
-	i.readRights(ctx)
-	i.readInstalls(ctx)
-	i.readCRDs(ctx)
-	i.readWebhooks(ctx)
-	i.readObjects(ctx)
+	for _, stage := range []struct {
+		read   func(context.Context)
+		checks []string
+	}{
+		{func(ctx context.Context) { i.readControllers(ctx, len(accounts) == 0) }, []string{"versions", "controllers", "rights"}},
+		{i.readLeases, []string{"controllers"}},
+		{i.readRights, []string{"rights"}},
+		{i.readInstalls, []string{"crds"}},
+		{i.readCRDs, []string{"crds", "webhooks", "certificates", "deletions", "orphans", "contested"}},
+		{i.readWebhooks, []string{"webhooks", "certificates"}},
+		{i.readObjects, []string{"deletions", "orphans", "contested"}},
+	} {
+		i.checks = stage.checks
+		stage.read(ctx)
+	}
 	return i.state, nil
 }
 
@@ -89,7 +99,7 @@ func (i *installation) read(what string, err error) bool {
 	if err == nil {
 		return true
 	}
-	i.state.Unread = append(i.state.Unread, doctor.Unread{What: what, Why: err.Error(), Forbidden: apierrors.IsForbidden(err)})
+	i.state.Unread = append(i.state.Unread, doctor.Unread{What: what, Why: err.Error(), Checks: i.checks, Forbidden: apierrors.IsForbidden(err)})
 	return false
 }
 
@@ -203,7 +213,7 @@ func (i *installation) readInstalls(ctx context.Context) {
 func (i *installation) readCRDs(ctx context.Context) {
 	for _, o := range i.list(ctx, "CustomResourceDefinitions", crd.Kind.GroupVersion().WithResource("customresourcedefinitions")) {
 		c := &apiextensionsv1.CustomResourceDefinition{}
-		if i.read("CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)) && isServedHere(c) {
+		if i.read("fields of CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)) && isServedHere(c) {
 			i.state.CRDs = append(i.state.CRDs, c)
 		}
 	}
@@ -220,7 +230,7 @@ func isServedHere(c *apiextensionsv1.CustomResourceDefinition) bool {
 func (i *installation) readWebhooks(ctx context.Context) {
 	for _, name := range []string{webhook.ConfigurationName, webhook.ForeignName} {
 		configuration, err := i.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) || !i.read("ValidatingWebhookConfiguration "+name, err) {
+		if apierrors.IsNotFound(err) || !i.read("webhooks of ValidatingWebhookConfiguration "+name, err) {
 			continue
 		}
 		for _, w := range configuration.Webhooks {
@@ -313,12 +323,12 @@ func (i *installation) addChild(o *unstructured.Unstructured) {
 // readChildren reads the objects of a kind that say that they are part of an instance: their metadata, and of managed resources all of it.
 func (i *installation) readChildren(ctx context.Context, gvk schema.GroupVersionKind) {
 	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) || !i.read("kind "+gvk.String(), err) {
+	if meta.IsNoMatchError(err) || !i.read("objects of kind "+gvk.Kind, err) {
 		return
 	}
 	options := metav1.ListOptions{LabelSelector: v1alpha1.ApplySetPartOfLabel, Limit: examinedPage}
 	if strings.HasSuffix(gvk.Group, ".espalier.dev") {
-		for _, o := range i.listWith(ctx, gvk.Kind, mapping.Resource, options) {
+		for _, o := range i.listWith(ctx, "objects of kind "+gvk.Kind, mapping.Resource, options) {
 			i.addChild(o)
 		}
 		return
@@ -330,7 +340,7 @@ func (i *installation) readChildren(ctx context.Context, gvk schema.GroupVersion
 		}
 		for _, o := range list.Items {
 			raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o)
-			if !i.read(gvk.Kind+" "+o.Name, err) {
+			if !i.read("fields of "+gvk.Kind+" "+o.Name, err) {
 				continue
 			}
 			child := &unstructured.Unstructured{Object: raw}
@@ -342,11 +352,11 @@ func (i *installation) readChildren(ctx context.Context, gvk schema.GroupVersion
 			return
 		}
 	}
-	i.tooMany(gvk.Kind)
+	i.tooMany("objects of kind " + gvk.Kind)
 }
 
 func (i *installation) tooMany(what string) {
-	i.state.Unread = append(i.state.Unread, doctor.Unread{What: "more than " + fmt.Sprint(maxExamined) + " objects of " + what, Why: "there are too many"})
+	i.state.Unread = append(i.state.Unread, doctor.Unread{What: fmt.Sprintf("%s after the first %d", what, maxExamined), Why: "there are too many", Checks: i.checks})
 }
 
 // list lists all objects of a resource; none if it is not served.
