@@ -1,6 +1,6 @@
 // Package doctor decides from the state of an installation what is wrong with it, and what to do about each problem: versions,
-// permissions, CustomResourceDefinitions, webhooks, certificates, deletions that do not end, objects without an owner, and fields that
-// somebody else keeps changing.
+// permissions, CustomResourceDefinitions, webhooks, certificates, definitions that are not served, deletions that do not end, objects
+// without an owner, and fields that somebody else keeps changing.
 //
 // Begin with Examine, from a State that a caller has read.
 //
@@ -40,6 +40,8 @@ type State struct {
 	// say that they are part of an instance.
 	Definitions, Instances []*unstructured.Unstructured
 	Children               []Child
+	// Revisions are CompositionRevisions.
+	Revisions []*unstructured.Unstructured
 	// InstanceKinds are the kinds of which all instances were read.
 	InstanceKinds []schema.GroupKind
 	// Unread is what could not be read.
@@ -114,7 +116,7 @@ const (
 func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, Unknown, OK}, s) }
 
 // Checks, in the order of a report.
-var Checks = []string{"versions", "controllers", "rights", "crds", "webhooks", "certificates", "deletions", "orphans", "contested", unreadCheck}
+var Checks = []string{"versions", "controllers", "rights", "crds", "webhooks", "certificates", "definitions", "deletions", "orphans", "contested", unreadCheck}
 
 // Object names an object.
 type Object struct {
@@ -156,7 +158,7 @@ func Examine(s State) []Finding {
 	e := &examination{State: s}
 	for _, check := range []func(*examination){
 		(*examination).versions, (*examination).controllers, (*examination).rights, (*examination).crds, (*examination).webhooks,
-		(*examination).certificates, (*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
+		(*examination).certificates, (*examination).definitions, (*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
 	} {
 		check(e)
 	}

@@ -26,9 +26,9 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check an installation, and say what to do about each problem",
 		Long: "Checks the installation in a cluster: versions; whether the controllers run, and their permissions;\n" +
-			"CustomResourceDefinitions; webhooks and their certificates; deletions that do not end; kinds without a\n" +
-			"definition and objects without their instance; and fields that somebody else keeps changing. Below the table,\n" +
-			"each finding has what can be done about it.\n\n" +
+			"CustomResourceDefinitions; webhooks and their certificates; definitions and compositions that are not served;\n" +
+			"deletions that do not end; kinds without a definition and objects without their instance; and fields that\n" +
+			"somebody else keeps changing. Below the table, each finding has what can be done about it.\n\n" +
 			"It reads with the rights of the caller and changes nothing. A check that needs what could not be read\n" +
 			"has the severity unknown. Of Secrets, it reads names and labels only.\n\n" +
 			"Exit codes: 0 if no problems were found; 5 if some were, or, with --strict, warnings or what is unknown; 1 after\n" +

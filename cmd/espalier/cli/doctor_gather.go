@@ -86,7 +86,8 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 		{i.readInstalls, []string{"crds"}},
 		{i.readCRDs, []string{"crds", "webhooks", "certificates", "deletions", "orphans", "contested"}},
 		{i.readWebhooks, []string{"webhooks", "certificates"}},
-		{i.readObjects, []string{"deletions", "orphans", "contested"}},
+		{i.readRevisions, []string{"definitions"}},
+		{i.readObjects, []string{"definitions", "deletions", "orphans", "contested"}},
 	} {
 		i.checks = stage.checks
 		stage.read(ctx)
@@ -274,6 +275,12 @@ func (i *installation) addresses(ctx context.Context, namespace, name string) (s
 	return service, ready
 }
 
+// readRevisions reads CompositionRevisions.
+func (i *installation) readRevisions(ctx context.Context) {
+	const plural = "compositionrevisions"
+	i.state.Revisions = i.list(ctx, plural, schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: plural})
+}
+
 // readObjects reads definitions, the objects of the kinds that they serve, and what these consist of.
 func (i *installation) readObjects(ctx context.Context) {
 	children := map[schema.GroupVersionKind]bool{}
@@ -288,6 +295,7 @@ func (i *installation) readObjects(ctx context.Context) {
 		}
 	}
 	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions", schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
+	i.checks = []string{"deletions", "orphans", "contested"}
 	for _, c := range i.state.CRDs {
 		version := servedVersion(c)
 		before := len(i.state.Unread)

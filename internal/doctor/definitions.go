@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
+)
+
+// servingConditions are the conditions without which a definition or composition is not served, the cause before what follows from it.
+var servingConditions = []string{
+	v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1.TypeEstablished, v1.TypeOffered,
+	v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady, v1.TypeValidPipeline,
+}
+
+// definitions finds definitions and compositions that are not served as they are, and permissions that their instances lack.
+func (e *examination) definitions() {
+	for _, d := range e.Definitions {
+		e.served(d, explainCommand(objectOf(d)))
+	}
+	for _, r := range newestRevisions(e.Revisions) {
+		remedy := "correct the Composition " + r.GetLabels()[v1.CompositionNameLabel] + ", or serve its functions: kubectl describe compositionrevision " + r.GetName()
+		e.served(r, remedy)
+	}
+	e.fine("definitions", "all are accepted and served; for an instance: espalier tree KIND/NAME")
+}
+
+// served checks the conditions of a definition or revision. That it is being deleted is another check.
+func (e *examination) served(d *unstructured.Unstructured, remedy string) {
+	if d.GetDeletionTimestamp() != nil {
+		return
+	}
+	one, all := objectOf(d), condition.Read(d)
+	add := func(kind string) bool {
+		c, ok := all.Get(kind)
+		if !ok || c.Status != condition.False {
+			return false
+		}
+		e.add(Problem, "definitions", &one, remedy, "%s is False: %s", kind, strings.TrimSuffix(c.Reason+": "+firstLine(c.Message), ": "))
+		return true
+	}
+	for _, kind := range servingConditions {
+		if add(kind) {
+			break
+		}
+	}
+	add(v1alpha1.DefinitionPermissionsGranted)
+}
+
+// maxReason limits what a finding quotes of a condition, in bytes.
+const maxReason = 300
+
+// firstLine is the first line of a message, and how many others it has.
+func firstLine(message string) string {
+	first, rest, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	first = diag.TruncateMiddle(first, maxReason)
+	if rest == "" {
+		return first
+	}
+	return fmt.Sprintf("%s (and %d more)", first, strings.Count(rest, "\n")+1)
+}
+
+// newestRevisions are the newest revision of each composition, in the order of their list: older ones are not corrected any more.
+func newestRevisions(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+	newest := map[string]int64{}
+	for _, r := range all {
+		name := r.GetLabels()[v1.CompositionNameLabel]
+		newest[name] = max(newest[name], revisionNumber(r))
+	}
+	var out []*unstructured.Unstructured
+	for _, r := range all {
+		if revisionNumber(r) == newest[r.GetLabels()[v1.CompositionNameLabel]] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func revisionNumber(r *unstructured.Unstructured) int64 {
+	number, _, _ := unstructured.NestedInt64(r.Object, "spec", "revision")
+	return number
+}
+
+// shortNames are those of definitions.
+var shortNames = map[string]string{v1alpha1.ResourceGraphDefinitionKind: "rgd", "CompositeResourceDefinition": "xrd"}
+
+// explainCommand is the command that explains why a definition is not served.
+func explainCommand(o Object) string {
+	kind := shortNames[o.Kind]
+	if kind == "" {
+		kind = kindArgument(o)
+	}
+	return fmt.Sprintf("espalier why %s/%s", kind, o.Name) + inNamespace(o.Namespace)
+}
