@@ -47,11 +47,15 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 	if err := simulation.RefuseHeld(ctx, client); err != nil {
 		return out, err
 	}
+	columns, err := servesMoreColumns(ctx, client)
+	if err != nil {
+		return out, err
+	}
 	overlay := dryrun.New()
 	failures := &simulation.Failures{}
 	c, err := NewControllers(Options{
 		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
+		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: columns || o.AdditionalPrinterColumns,
 	})
 	if err != nil {
 		return out, err

@@ -46,6 +46,9 @@ func (p Plan) sentences() []string {
 	}
 	counts := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d not taken over or in need of attention.",
 		s.Objects, s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
+	if p.isComplete() {
+		return []string{counts, "All of them are Espalier's already: nothing needs a takeover.", p.writtenText()}
+	}
 	made := "Nothing would be created, deleted or recreated."
 	if s.Created+s.Deleted+s.Recreated > 0 {
 		made = fmt.Sprintf("Objects would be created, deleted or recreated: %d, see above.", s.Created+s.Deleted+s.Recreated)
@@ -54,6 +57,12 @@ func (p Plan) sentences() []string {
 		made += fmt.Sprintf(" Espalier's own CustomResourceDefinitions would be installed: %d.", s.Installed)
 	}
 	return []string{counts, made, p.writtenText()}
+}
+
+// isComplete says whether there are objects, and nothing of them is left to take over.
+func (p Plan) isComplete() bool {
+	s := p.Summary
+	return s.Objects > 0 && s.Unchanged == s.Objects && s.Installed+s.Refused == 0 && !p.Unsettled
 }
 
 func (p Plan) writtenText() string {

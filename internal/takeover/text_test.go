@@ -54,6 +54,19 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+func TestAPlanSaysThatNothingIsLeftToTakeOver(t *testing.T) {
+	const want = "All of them are Espalier's already: nothing needs a takeover.\nNothing was written.\n"
+	unchanged := observed(t)[3:4]
+	if text := takeover.New(unchanged, nil).Text(80); !strings.HasSuffix(text, want) {
+		t.Errorf("got %s", text)
+	}
+	for name, plan := range map[string]takeover.Plan{"nothing is there": {}, "something changes": takeover.New(observed(t)[1:4], nil), "something fails": takeover.New(unchanged, map[object.Key]string{{Kind: "Function"}: "refused"})} {
+		if text := plan.Text(80); strings.HasSuffix(text, want) {
+			t.Errorf("%s, and the plan is\n%s", name, text)
+		}
+	}
+}
+
 func TestPlanTextBreaksNoNames(t *testing.T) {
 	owners := []string{"App first", "App second", "App third", "App fourth", "App fifth"}
 	changed := takeover.Object{Action: takeover.Changed, Differences: []takeover.Difference{{Aspect: takeover.Owners, Added: owners}}}
