@@ -38,7 +38,9 @@ func newUninstall() *cobra.Command {
 			"policies: somebody may write definitions that a later installation finds. Objects that\n" +
 			"have finalizers of the controllers cannot be deleted any more. Delete what you do not\n" +
 			"need before, or give --release-finalizers: objects can then be deleted, and what they\n" +
-			"consist of, children and external resources, stays.",
+			"consist of, children and external resources, stays.\n\n" +
+			"Exit codes: 0 if everything was printed, or with --yes removed; 1 after a failure; 2 for\n" +
+			"invalid arguments.",
 		Example: "  espalier uninstall\n" +
 			"  espalier uninstall --yes\n" +
 			"  espalier uninstall --yes --release-finalizers",
@@ -73,7 +75,8 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	}
 	fmt.Fprint(out, remainingText(remaining, widthOf(out)))
 	if !flags.yes {
-		return &codedError{code: exitBlocked, message: "nothing was changed; --yes uninstalls"}
+		fmt.Fprintln(prose(out), "Nothing was changed; --yes uninstalls.")
+		return nil
 	}
 	stopping, cancel := context.WithTimeout(ctx, flags.timeout)
 	defer cancel()

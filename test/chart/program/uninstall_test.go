@@ -52,12 +52,12 @@ rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, patch, wat
 	r.Await(t, hooks, "", "usages.espalier.dev", suite.IsPresent)
 
 	code, out := r.call(t, "uninstall", "--namespace", r.NS)
-	for _, want := range []string{"These objects stay:", "Blog." + r.Group, "ResourceGraphDefinition.kro.run", "--release-finalizers", "nothing was changed"} {
+	for _, want := range []string{"These objects stay:", "Blog." + r.Group, "ResourceGraphDefinition.kro.run", "--release-finalizers", "Nothing was changed; --yes uninstalls."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if code != 3 || t.Failed() {
+	if code != 0 || t.Failed() {
 		t.Fatalf("exit code %d: %s", code, out)
 	}
 	r.Await(t, hooks, "", "usages.espalier.dev", suite.IsPresent)
