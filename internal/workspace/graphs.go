@@ -65,7 +65,9 @@ func (w *Workspace) readGraphs() []*pendingGraph {
 }
 
 func (w *Workspace) compileGraph(p *pendingGraph) {
-	g, problems := graph.Compile(p.spec, w.lookUp(p.uses), graph.WithSecretOutputs(w.options.SecretOutputs))
+	kinds := w.lookUp(p.uses)
+	w.warnOfMissingKinds(p, kinds)
+	g, problems := graph.Compile(p.spec, kinds, graph.WithSecretOutputs(w.options.SecretOutputs))
 	problems.Add(p.problems...)
 	w.add(p.document, Error, "", problems.Sorted())
 	if g == nil || len(problems) > 0 {
@@ -76,15 +78,15 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 		return
 	}
 	w.add(p.document, Warning, "", g.SecretOutputs)
-	w.warnOfMissingKinds(p, g)
 	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
 	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})}
 	w.graphs = append(w.graphs, one)
 	w.addCRD(one.CRD)
 }
 
-// warnOfMissingKinds says where kinds are used whose schema is unknown.
-func (w *Workspace) warnOfMissingKinds(p *pendingGraph, g *graph.Graph) {
+// warnOfMissingKinds says where kinds are used whose schema is unknown. That needs no graph, so that an invalid definition has these warnings
+// together with its errors.
+func (w *Workspace) warnOfMissingKinds(p *pendingGraph, kinds graph.Kinds) {
 	resources, _ := p.document.Object.Object["spec"].(map[string]any)["resources"].([]any)
 	for i, r := range resources {
 		resource, _ := r.(map[string]any)
@@ -92,7 +94,8 @@ func (w *Workspace) warnOfMissingKinds(p *pendingGraph, g *graph.Graph) {
 			document, _ := resource[field].(map[string]any)
 			apiVersion, _ := document["apiVersion"].(string)
 			name, _ := document["kind"].(string)
-			if gvk := schema.FromAPIVersionAndKind(apiVersion, name); slices.Contains(g.Missing, gvk) {
+			gvk := schema.FromAPIVersionAndKind(apiVersion, name)
+			if _, known := kinds[gvk]; !known && gvk != p.kind && slices.Contains(p.uses, gvk) {
 				w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field(field, "kind"),
 					"%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
 			}

@@ -73,6 +73,12 @@ func TestValidate(t *testing.T) {
 			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is not known here, so that its fields are not checked; add its CustomResourceDefinition\n",
 			"0 errors and 1 warning in 1 file",
 		},
+		"an unknown kind and an error": {
+			map[string]string{"a.yaml": strings.ReplaceAll(foreignDefinition, "schema.spec.size", "schema.spec.sise")}, []string{"-f", "a.yaml"}, exitFailed,
+			"a.yaml:10:13: warning: spec.resources[0].template.kind: Thing of example.com/v1 is not known here, so that its fields are not checked; add its CustomResourceDefinition\n" +
+				"a.yaml:12:35: error: spec.resources[0].template.spec.size: undefined field 'sise'",
+			"1 error and 1 warning in 1 file",
+		},
 		"an unknown kind, strictly": {map[string]string{"a.yaml": foreignDefinition}, []string{"-f", "a.yaml", "--strict"}, exitFailed, "a.yaml:10:13: warning", "0 errors and 1 warning in 1 file"},
 		"a kind of --kinds": {
 			map[string]string{"a.yaml": foreignDefinition, "crds/thing.yaml": thingCRD}, []string{"-f", "a.yaml", "--kinds", "crds"}, exitFailed,
