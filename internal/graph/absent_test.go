@@ -28,9 +28,9 @@ spec:
 	kinds[schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deploymnet"}] = object.KindInfo{NeverServed: true, Siblings: []string{"DaemonSet", "Deployment"}}
 	kinds[schema.GroupVersionKind{Version: "v1", Kind: "Frobnicator"}] = object.KindInfo{NeverServed: true, Siblings: []string{"ConfigMap"}}
 	g, problems := graph.Compile(&d.Spec, kinds)
-	const want = `spec.resources[0].template.kind: the API server has no kind "Deploymnet" in apps/v1; did you mean "Deployment"?
+	const want = `spec.resources[0].template.kind: no matches for kind "Deploymnet" in version "apps/v1"; did you mean "Deployment"?
 spec.resources[0].template.spec.anything: in "schema.spec.sise" at 13: undefined field 'sise' in schema.spec; did you mean "size"?
-spec.resources[1].externalRef.kind: the API server has no kind "Frobnicator" in v1`
+spec.resources[1].externalRef.kind: no matches for kind "Frobnicator" in version "v1"`
 	if diff := cmp.Diff(want, problems.Err().Error()); g != nil || diff != "" {
 		t.Errorf("got %v (-want +got):\n%s", g, diff)
 	}

@@ -180,7 +180,7 @@ func resolveKinds(c *compilation) {
 func (c *compilation) reportAbsentKind(d *draft) {
 	c.problems.Add(diag.Diagnostic{
 		Path:    d.documentPath().Field("kind"),
-		Problem: fmt.Sprintf("the API server has no kind %q in %s", d.Kind.Kind, d.Kind.GroupVersion()),
+		Problem: fmt.Sprintf("no matches for kind %q in version %q", d.Kind.Kind, d.Kind.GroupVersion()),
 		Nearest: diag.Nearest(d.Kind.Kind, d.kind.Siblings),
 	})
 }

@@ -27,7 +27,7 @@ func (w *Workspace) checkObjects() {
 		kind, known := w.Lookup(gvk)
 		switch {
 		case kind.NeverServed:
-			w.add(d, Error, "", diag.List{{Path: "kind", Problem: fmt.Sprintf("there is no kind %q in %s", gvk.Kind, gvk.GroupVersion()), Nearest: diag.Nearest(gvk.Kind, kind.Siblings)}})
+			w.add(d, Error, "", diag.List{{Path: "kind", Problem: fmt.Sprintf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), Nearest: diag.Nearest(gvk.Kind, kind.Siblings)}})
 		case !known:
 			w.addf(d, Warning, "kind", "%s of %s is not known here, so that the object is not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
 		case kind.Schema != nil:

@@ -104,8 +104,8 @@ spec:
 	}
 	s.Apply(t, text("ConfgMap", "batch/v1, kind: CronJbo"))
 	s.Await(t, suite.RGD, "", s.Name("typo"), suite.All(suite.HasField("Inactive", "status", "state"), suite.HasCondition("GraphAccepted", "False", "InvalidResourceGraph",
-		`spec.resources[0].template.kind: the API server has no kind "ConfgMap" in v1; did you mean "ConfigMap"?`,
-		`spec.resources[1].externalRef.kind: the API server has no kind "CronJbo" in batch/v1; did you mean "CronJob"?`)))
+		`spec.resources[0].template.kind: no matches for kind "ConfgMap" in version "v1"; did you mean "ConfigMap"?`,
+		`spec.resources[1].externalRef.kind: no matches for kind "CronJbo" in version "batch/v1"; did you mean "CronJob"?`)))
 
 	t.Log("a version of a group that CustomResourceDefinitions serve may get kinds at any time")
 	s.Apply(t, text("ConfigMap", "kro.run/v1alpha1, kind: ResourceGraphDefinitoin"))
