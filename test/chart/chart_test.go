@@ -487,6 +487,11 @@ func TestNotesAskTheLeader(t *testing.T) {
 			t.Errorf("%s does not take the pod of the leader from the lease", name)
 		}
 	}
+	for _, name := range []string{"NOTES.txt", "operations.md"} {
+		if !strings.Contains(texts[name], "exec POD -- /espalier watches") {
+			t.Errorf("%s does not say which pods answer with controllers.sharding, where the holder of the lease is no pod", name)
+		}
+	}
 	if !strings.Contains(texts["NOTES.txt"], "espalier uninstall --yes") {
 		t.Error("NOTES.txt does not say how to uninstall")
 	}
