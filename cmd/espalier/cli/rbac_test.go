@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,33 @@ func TestRolesOfTheControllers(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	golden.Compare(t, "testdata/rbac-controllers.yaml", out.String())
+}
+
+// TestShardingControllersListLeases prints what the chart grants with controllers.sharding: each replica has a Lease of its
+// own, which the others read, and delete when it expires.
+func TestShardingControllersListLeases(t *testing.T) {
+	var out, errs bytes.Buffer
+	arguments := []string{"rbac", "--controllers", "--serviceaccount", "espalier-system:espalier", "--sharding"}
+	if code := Main(t.Context(), arguments, &out, &errs); code != exitDone || errs.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, errs.String())
+	}
+	var verbs []string
+	for document := range strings.SplitSeq(out.String(), "---\n") {
+		var role rbacv1.Role
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.Resources, "leases") && len(rule.ResourceNames) == 0 {
+				verbs = append(verbs, rule.Verbs...)
+			}
+		}
+	}
+	for _, verb := range []string{"create", "delete", "list", "watch"} {
+		if !slices.Contains(verbs, verb) {
+			t.Errorf("the role may not %s leases: %v", verb, verbs)
+		}
+	}
 }
 
 func TestRBACArguments(t *testing.T) {
