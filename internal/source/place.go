@@ -129,6 +129,7 @@ func (d *Document) rangeOf(n *yaml.Node) Range {
 	line = strings.TrimRight(line, "\r")
 	length := utf8.RuneCountInString(line)
 	switch {
+	case line == "": // YAML ends lines at more characters than a newline: a value may be in a line of its own
 	case n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 	case n.Kind == yaml.ScalarNode && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
 		if i := strings.IndexByte(line[min(1, len(line)):], line[0]); i >= 0 {

@@ -135,6 +135,7 @@ func TestProblemsHaveTheirPlace(t *testing.T) {
 		"a key twice":     {"a: 1\nb: {c: 1,\n  c: 2}\n", `3:3: the key "c" is already in line 2`, 1},
 		"no object":       {"a: 1\n---\n- x\n", "3:1: a document must be an object with apiVersion and kind", 1},
 		"an open bracket": {"a: [1\nb: 2\n", "1:1: did not find expected ',' or ']'", 0},
+		"a key twice, after a line that ends without a newline": {"\"a\": 1\r\"a\": 2\n\n", `2:1: the key "a" is already in line 1`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			documents, problems := source.Parse(test.text)
