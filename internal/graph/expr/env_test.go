@@ -84,6 +84,24 @@ func TestAResultIsLimited(t *testing.T) {
 	}
 }
 
+func TestCallsThatNothingInterruptsAreBounded(t *testing.T) {
+	env, large := testEnv(t), "[1]"
+	for range 40 {
+		large = "cel.bind(a, " + large + ", [a, a])"
+	}
+	for _, source := range []string{"x == y", "x != y", "x in [y]", "[y].indexOf(x) == 0", "[x, y].distinct() == []", "x.flatten(50) == []", `"%s".format([x]) == ""`} {
+		t.Run(source, func(t *testing.T) {
+			p, problems := env.Compile("cel.bind(x, "+large+", cel.bind(y, "+large+", "+source+"))", "x")
+			if problems != nil {
+				t.Fatal(problems)
+			}
+			if v, err := p.Eval(nil); err == nil {
+				t.Errorf("want an error, got %v, %v", v, err)
+			}
+		})
+	}
+}
+
 func TestARecursiveSchemaEnds(t *testing.T) {
 	node := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{
 		"name": *spec.StringProperty(),

@@ -3,6 +3,7 @@ package expr
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -10,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	k8slibrary "k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/library"
 )
 
 // A cel.Program keeps what it was planned with: a table of all functions, of 13 KiB, which the planned expression
@@ -31,7 +34,8 @@ func plan(planner *cel.Env, checked *ast.AST, limit uint64) (interpreter.Interpr
 		}
 		return i, nil
 	})
-	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), find)
+	bound := cel.CustomDecoratorV2(boundComparison)
+	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), bound, find)
 	_, err := planner.PlanProgram(ast.NewCheckedAST(ast.NewAST(call, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap()), options...)
 	if err == nil && planned == nil {
 		err = errors.New("the expression has no plan")
@@ -44,7 +48,24 @@ func costOptions(limit uint64) []cel.ProgramOption {
 	if limit == 0 {
 		return nil
 	}
-	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(&k8slibrary.CostEstimator{})}
+	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(&costEstimator{})}
+}
+
+// costEstimator is that of Kubernetes, which visits all values of some arguments, however many there are.
+type costEstimator struct{ k8slibrary.CostEstimator }
+
+// CallCost implements interpreter.ActualCostEstimator.
+func (e *costEstimator) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	switch function {
+	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes":
+		for _, arg := range args {
+			if library.CheckSize(arg) != nil {
+				tooMuch := uint64(math.MaxUint32)
+				return &tooMuch
+			}
+		}
+	}
+	return e.CostEstimator.CallCost(function, overload, args, result)
 }
 
 var evaluators struct {
@@ -60,15 +81,15 @@ func evaluatorWith(limit uint64) (cel.Program, error) {
 	if known := evaluators.byLimit[limit]; known != nil {
 		return known, nil
 	}
-	library, err := base()
+	declared, err := base()
 	if err != nil {
 		return nil, fmt.Errorf("the expression library: %w", err)
 	}
-	checked, issues := library.Compile("null")
+	checked, issues := declared.Compile("null")
 	if issues.Err() != nil {
 		return nil, issues.Err()
 	}
-	made, err := library.Program(checked, append(costOptions(limit), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	made, err := declared.Program(checked, append(costOptions(limit), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		return delegate{i.ID()}, nil
 	}))...)
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 )
 
 // All returns the options that declare every function of this package. They must follow the
-// options of CEL's libraries of strings and encoders, of which they replace some functions.
+// options of CEL's libraries of strings, lists and encoders and of Kubernetes' quantities, of which they replace some
+// functions.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
-	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(), omitFunction(), simpleSchemaFunctions()} {
+	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(), argumentsLimited(), omitFunction(), simpleSchemaFunctions()} {
 		all = append(all, group...)
 	}
 	return all

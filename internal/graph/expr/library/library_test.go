@@ -6,10 +6,11 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/ext"
+	k8slibrary "k8s.io/apiserver/pkg/cel/library"
 )
 
 func TestFunctions(t *testing.T) {
-	env, err := cel.NewEnv(append([]cel.EnvOption{ext.Strings(), ext.Encoders()}, All()...)...)
+	env, err := cel.NewEnv(append([]cel.EnvOption{ext.Strings(), ext.Lists(), ext.Encoders(), k8slibrary.Lists(), k8slibrary.Quantity()}, All()...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +42,11 @@ func TestFunctions(t *testing.T) {
 		"text is joined":                                   `["a", "b"].join() + ["a", "b"].join("-") == "aba-b"`,
 		"SimpleSchema becomes a schema":                    `simpleschema.toOpenAPI({"kind": "Widget", "spec": {"replicas": "integer | default=1 minimum=0", "name": "string | required=true"}}) == {"type": "object", "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "spec": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "replicas": {"type": "integer", "default": 1, "minimum": 0}}}}}`,
 		"types serve spec and status":                      `simpleschema.toOpenAPI({"spec": {"a": "Port"}, "status": {"ports": "[]Port"}, "types": {"Port": {"number": "integer"}}}).properties.status.properties.ports.items.properties.number.type == "integer"`,
+		"a text is found at its first place":               `"äbäb".indexOf("b") == 1 && "äbäb".indexOf("b", 2) == 3 && "äb".indexOf("c") == -1 && "ab".indexOf("", 5) == 2 && "ab".indexOf("b", 2) == -1`,
+		"a text is found at its last place":                `"äbäb".lastIndexOf("b") == 3 && "äbäb".lastIndexOf("b", 2) == 1 && "äb".lastIndexOf("äbc") == -1 && "ab".lastIndexOf("") == 2 && "".lastIndexOf("a") == -1 && "ab".lastIndexOf("b", 0) == -1 && "ab".lastIndexOf("ab", 1) == 0`,
+		"a quantity with an exponent is one":               `isQuantity("1e3") && isQuantity("1E-009") && quantity("1e3") == quantity("1k")`,
+		"an exponent without bounds makes no quantity":     `!isQuantity("1e-99999999") && !isQuantity("1E+0099999999")`,
+		"a list in a list is found":                        `[[1], [2]].indexOf([2]) == 1 && [[1], [1]].distinct() == [[1]] && [[1], [2]].flatten() == [1, 2] && [1, [2]].flatten(2) == [1, 2]`,
 		"an item is removed":                               `lists.removeAtIndex([1, 2, 3], 2) == [1, 2]`,
 	}
 	for name, source := range cases {
@@ -51,6 +57,9 @@ func TestFunctions(t *testing.T) {
 		})
 	}
 	failures := map[string]string{
+		"a quantity with a large exponent":         `quantity("1e99999999").add(quantity("1")) == quantity("0")`,
+		"a search before the text":                 `"a".indexOf("a", -1) == 0`,
+		"items that are too many to compare":       `lists.range(100000).distinct().size() > 0`,
 		"an index behind the list":                 `lists.setAtIndex([1], 1, 2)`,
 		"a negative index":                         `lists.removeAtIndex([1], -1)`,
 		"an index beyond appending":                `lists.insertAtIndex([1], 2, 2)`,

@@ -1,0 +1,70 @@
+package expr
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/library"
+)
+
+// boundComparison makes ==, != and in refuse lists and maps with too many values. A short expression makes a list that
+// contains another one twice, and so on: nothing interrupts CEL while it compares such a list.
+func boundComparison(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, is := i.(interpreter.InterpretableCall)
+	if !is {
+		return i, nil
+	}
+	switch call.Function() {
+	case operators.Equals, operators.NotEquals, operators.In:
+		args := call.Args()
+		return bounded{InterpretableCall: call, left: args[0], right: args[1]}, nil
+	}
+	return i, nil
+}
+
+// bounded is ==, != or in, with the results that CEL's own have.
+type bounded struct {
+	interpreter.InterpretableCall
+	left, right interpreter.InterpretableV2
+}
+
+// Eval implements interpreter.Interpretable.
+func (c bounded) Eval(vars cel.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
+
+// Exec implements interpreter.InterpretableV2.
+func (c bounded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	left, right := c.left.Exec(frame), c.right.Exec(frame)
+	if types.IsUnknownOrError(left) {
+		return left
+	}
+	if types.IsUnknownOrError(right) {
+		return right
+	}
+	if hasParts(left) && hasParts(right) {
+		if err := library.CheckSize(left); err != nil {
+			return types.WrapErr(err)
+		}
+	}
+	switch c.Function() {
+	case operators.Equals:
+		return types.Equal(left, right)
+	case operators.NotEquals:
+		return types.Bool(types.Equal(left, right) != types.True)
+	}
+	if container, is := right.(traits.Container); is {
+		return container.Contains(left)
+	}
+	return types.ValOrErr(right, "no such overload")
+}
+
+func hasParts(v ref.Val) bool {
+	switch v.(type) {
+	case traits.Lister, traits.Mapper:
+		return true
+	}
+	return false
+}
