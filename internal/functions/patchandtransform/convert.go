@@ -2,8 +2,10 @@ package patchandtransform
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	gomath "math"
+	"regexp"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -76,6 +78,10 @@ func (c *convert) unsupported(from string) error {
 	return fmt.Errorf("conversion from %s to %s is not supported with format %s", from, c.ToType, c.format())
 }
 
+// largeExponent finds an exponent of four digits or more: the integers of such a quantity have as many digits, which
+// takes hours or all memory.
+var largeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3}`)
+
 type conversion struct{ from, to, format string }
 
 // parseConversions are the conversions of strings, which can fail.
@@ -84,6 +90,9 @@ var parseConversions = map[conversion]func(string) (any, error){
 	{"string", "bool", plain}:    func(v string) (any, error) { return strconv.ParseBool(v) },
 	{"string", "float64", plain}: func(v string) (any, error) { return strconv.ParseFloat(v, 64) },
 	{"string", "float64", "quantity"}: func(v string) (any, error) {
+		if largeExponent.MatchString(v) {
+			return nil, errors.New("the exponent of a quantity must be between -999 and 999")
+		}
 		q, err := resource.ParseQuantity(v)
 		return q.AsApproximateFloat64(), err
 	},

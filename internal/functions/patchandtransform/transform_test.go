@@ -115,6 +115,10 @@ func TestTransforms(t *testing.T) {
 		"A whole number is one already where a quantity becomes a float": {"{type: convert, convert: {toType: float64, format: quantity}}", int64(3), float64(3), ""},
 		"A whole number is one already where JSON becomes a float":       {"{type: convert, convert: {toType: float64, format: json}}", int64(3), float64(3), ""},
 		"A fraction is one already where a quantity becomes a float":     {"{type: convert, convert: {toType: float64, format: quantity}}", 1.5, 1.5, ""},
+		"A quantity with a large exponent is refused": {
+			"{type: convert, convert: {toType: float64, format: quantity}}", "1e-99999999", nil,
+			"transform at index 0 returned error: convert transform could not resolve: the exponent of a quantity must be between -999 and 999",
+		},
 		"A whole number is no quantity that becomes an integer": {
 			"{type: convert, convert: {toType: int64, format: quantity}}", int64(3), nil,
 			"transform at index 0 returned error: convert transform could not resolve: conversion from number to int64 is not supported with format quantity",
