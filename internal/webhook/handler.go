@@ -117,14 +117,19 @@ func (h Handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) *a
 	case len(uses) == 0:
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
-	message := object.KeyOf(o).String() + " is " + usage.Message(uses)
+	isReplayed := slices.ContainsFunc(uses, func(u usage.Usage) bool { return u.Replay })
+	text := usage.Refusal(uses)
+	if isReplayed && h.Authenticated {
+		text = usage.Message(uses)
+	}
+	message := object.KeyOf(o).String() + " is " + text
 	switch {
 	case r.DryRun != nil && *r.DryRun:
 	case h.Authenticated:
 		if err := h.Usages.RecordDeletionAttempt(ctx, o, Attempt{Policy: propagationPolicy(r), User: r.UserInfo}, uses); err != nil { // the deletion is denied anyway
 			h.Log.Error(err, "cannot record the attempt to delete an object", "object", object.KeyOf(o).String())
 		}
-	case slices.ContainsFunc(uses, func(u usage.Usage) bool { return u.Replay }):
+	case isReplayed:
 		message += notReplayed
 	}
 	return deny(http.StatusConflict, inUse, message)

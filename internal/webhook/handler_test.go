@@ -66,7 +66,11 @@ func TestHandlerAnswers(t *testing.T) {
 	}{
 		"What is in use stays": {
 			reason: "somebody uses it", body: review(asked), uses: told{uses: ledger}, status: 200, code: 409,
-			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); it is deleted once the usage is gone", tried: []string{"used Background alice"},
+			says: "ConfigMap prod/used is in use: the ledger (Usage prod/u); delete it again once the usage is gone", tried: []string{"used Background alice"},
+		},
+		"What is replayed need not be repeated": {
+			reason: "the usage replays it", body: review(asked), uses: told{uses: []usage.Usage{{Key: ledger[0].Key, Replay: true}}}, status: 200, code: 409,
+			says: "in use (Usage prod/u); it is deleted once the usage is gone", tried: []string{"used Background alice"},
 		},
 		"How it was to go is noted": {
 			reason: "that is how it goes later", body: review(asked + `,"options":{"propagationPolicy":"Foreground"}`), uses: told{uses: ledger}, status: 200, code: 409,

@@ -206,7 +206,13 @@ func (u Usage) String() string {
 }
 
 // Message says why an object is kept. It describes one of the usages and counts the others.
-func Message(uses []Usage) string {
+func Message(uses []Usage) string { return message(uses, "it is deleted once ") }
+
+// Refusal is Message for a deletion that is refused, and neither pending nor replayed later.
+func Refusal(uses []Usage) string { return message(uses, "delete it again once ") }
+
+// message ends with what happens, or what to do, once the object is no longer in use.
+func message(uses []Usage, then string) string {
 	if len(uses) == 0 {
 		return ""
 	}
@@ -215,10 +221,11 @@ func Message(uses []Usage) string {
 	if n := len(uses) - 1; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}
+	text += "; " + then
 	if first.By != nil {
-		return text + "; it is deleted once that or the usage is gone"
+		return text + "that or the usage is gone"
 	}
-	return text + "; it is deleted once the usage is gone"
+	return text + "the usage is gone"
 }
 
 // compare sorts usages for messages: those that need an action of a user first, which have a

@@ -81,4 +81,8 @@ func TestMessageDescribesTheMostUrgentUsage(t *testing.T) {
 	if got := usage.Message([]usage.Usage{going, u, alone}); got != want {
 		t.Errorf("got %q", got)
 	}
+	want = "in use: the ledger (Usage prod/z) and 2 more; delete it again once the usage is gone"
+	if got := usage.Refusal([]usage.Usage{going, u, alone}); got != want {
+		t.Errorf("got %q", got)
+	}
 }
