@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // AdviceOn lists what a person can do about an object that is not gone.
@@ -41,6 +42,9 @@ func advice(h report.BlockedObject) []string {
 	case report.Forbidden:
 		return []string{"grant the controllers the missing permission"}
 	case report.Protected:
+		if strings.HasPrefix(h.Message, "in use") {
+			return []string{"to allow its deletion, delete the usage that the message names, or the object that uses it"}
+		}
 		return []string{fmt.Sprintf("to allow its deletion: %s %s-", kubectlAnnotate(h.Object), v1alpha1.ProtectAnnotation)}
 	case report.ExternalDeletion:
 		return []string{"the provider must delete the external resource; see its status: " + espalierCommand("tree", h.Object)}
@@ -79,6 +83,11 @@ func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 		left = "it and the external resource"
 	}
 	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
+}
+
+// resumeAdvice is the command that ends the pause of an object.
+func resumeAdvice(n Node) string {
+	return fmt.Sprintf("to resume it: %s %s-", kubectlAnnotate(n.object()), resource.PausedAnnotation)
 }
 
 func kubectlAnnotate(o report.Object) string {

@@ -82,8 +82,12 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	} else if problem != "" {
 		n.Message = problem
 	}
-	if synced, ok := condition.Read(o).Get(health.Synced); ok && synced.Reason == resource.Contested {
-		n.externalContest = &synced
+	if synced, ok := condition.Read(o).Get(health.Synced); ok {
+		if synced.Reason == resource.Contested {
+			n.externalContest = &synced
+		}
+		_, annotated := o.GetAnnotations()[resource.PausedAnnotation]
+		n.paused = annotated && synced.Reason == resource.ReconcilePaused
 	}
 	if n.Ready == NotReported && parentReady {
 		n.Ready = True

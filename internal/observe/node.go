@@ -84,6 +84,8 @@ type Node struct {
 	definition report.Object
 	// id is Node or, for an item of a collection, the node's id with the item's index or key.
 	id string
+	// paused is true for an object that an annotation pauses.
+	paused bool
 	// orphaned is true if the object outlives its instance.
 	orphaned bool
 	// forceDeleteDenied is true for an instance whose definition denies that objects are left

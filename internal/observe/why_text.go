@@ -36,6 +36,8 @@ func (c cause) sentence(now time.Time) string {
 		return fmt.Sprintf("%s waits for %s", c.name(), waitTargets(n.Waits))
 	case n.Removal != nil && n.Deleted == nil:
 		return notGone(n.Removal.BlockedObject)
+	case n.Deleted != nil && n.paused && n.Deletion == nil:
+		return c.name() + " is paused: nothing is deleted until it is resumed"
 	case n.Deleted != nil:
 		text := c.name() + " is being deleted, and nothing is known to block that"
 		if progress := n.Deletion; progress != nil {
@@ -77,6 +79,8 @@ func (c cause) advice() []string {
 		return advice(n.Removal.RootCause())
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
+	case n.paused && n.Problem == nil && len(n.Waits) == 0:
+		return []string{resumeAdvice(n)}
 	}
 	instance := c.parent
 	if n.Instance || c.parent.Kind == "" {
