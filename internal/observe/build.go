@@ -88,6 +88,10 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		}
 		_, annotated := o.GetAnnotations()[resource.PausedAnnotation]
 		n.paused = annotated && synced.Reason == resource.ReconcilePaused
+		n.composeFailed = n.Instance && synced.Status == condition.False && strings.HasPrefix(synced.Message, "cannot compose resources: ")
+		if n.composeFailed && n.Ready == False {
+			n.Message = health.SyncProblem(o) // the message of Ready is of the resources that were composed before
+		}
 	}
 	if n.Ready == NotReported && parentReady {
 		n.Ready = True

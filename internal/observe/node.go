@@ -86,6 +86,8 @@ type Node struct {
 	id string
 	// paused is true for an object that an annotation pauses.
 	paused bool
+	// composeFailed is true for a composite whose pipeline fails: what its status says of composed resources is older.
+	composeFailed bool
 	// orphaned is true if the object outlives its instance.
 	orphaned bool
 	// forceDeleteDenied is true for an instance whose definition denies that objects are left

@@ -125,7 +125,7 @@ func detail(n Node, now time.Time) (text, timeless string) {
 		return timeless + waitTime(n.Waits[0], now), timeless
 	case n.Deleted == nil && n.isInvalid() && len(n.problems()) > 0:
 		text = rowOf(n.problems())
-	case n.Deleted == nil && !isExplainedBelow(n):
+	case n.Deleted == nil && (n.composeFailed || !isExplainedBelow(n)):
 		text = n.Message
 		if n.Instance && !plan.Reason(n.Reason).IsError() {
 			return text, "" // it contains times and attempts, and what rows below will say in a moment

@@ -188,7 +188,10 @@ func (x *explainer) visit(n Node, above []Link) {
 // hasOwnProblem reports whether a node is not ready for a reason that no node below it has: the pipeline of a composite has
 // failed, for example, or a definition is invalid.
 func (x explainer) hasOwnProblem(n Node) bool {
-	if n.Deleted != nil || n.Ready != False {
+	switch {
+	case n.Deleted == nil && n.composeFailed && n.Ready != True:
+		return true
+	case n.Deleted != nil || n.Ready != False:
 		return false
 	}
 	isRepeated := slices.ContainsFunc(n.Children, func(child Node) bool { return child.Reason == n.Reason && x.isHindered(child) })
@@ -307,7 +310,7 @@ func compareCauses(a, b cause) int {
 func (c cause) rank() int {
 	reason := plan.Reason(c.reason())
 	switch {
-	case c.blocker != nil && !c.blocker.InProgress, reason.IsError():
+	case c.blocker != nil && !c.blocker.InProgress, reason.IsError(), c.node.composeFailed:
 		return 0
 	case len(c.node.Waits) > 0 && c.node.Problem == nil:
 		return 2

@@ -86,6 +86,9 @@ func (c cause) advice() []string {
 	if n.Instance || c.parent.Kind == "" {
 		instance = n
 	}
+	if n.composeFailed && strings.Contains(n.Message, "the function failed: ") { // and not: it cannot be called
+		return correctionAdvice(n)
+	}
 	switch reason {
 	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
 		return correctionAdvice(instance)
