@@ -20,8 +20,8 @@ var (
 // addCompositeKinds checks CompositeResourceDefinitions, and adds their kinds.
 func (w *Workspace) addCompositeKinds() {
 	for _, d := range w.Documents(compositeDefinitionKind) {
-		x := &v1.CompositeResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, x); err != nil {
+		x, err := xrd.Read(d.Object)
+		if err != nil {
 			w.addf(d, Error, "spec", "cannot be decoded: %v", err)
 			continue
 		}
