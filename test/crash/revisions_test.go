@@ -3,6 +3,9 @@ package crash
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -175,6 +178,80 @@ func TestACrashIssuesNoRevisionTwice(t *testing.T) {
 		stop()
 	}
 	testkit.Report(t, "sweep: %d crash points in the life of a definition with revisions", points)
+}
+
+// refusedStatus refuses the status writes of definitions while it is on, and then sends to refused.
+type refusedStatus struct {
+	on      atomic.Bool
+	refused chan struct{}
+}
+
+func (s *refusedStatus) wrap(config *rest.Config) *rest.Config {
+	wrapped := rest.CopyConfig(config)
+	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{s, next} })
+	return wrapped
+}
+
+type refusing struct {
+	*refusedStatus
+	next http.RoundTripper
+}
+
+func (s refusing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.on.Load() && testkit.IsWrite(r) && strings.Contains(r.URL.Path, "/resourcegraphdefinitions/") && strings.HasSuffix(r.URL.Path, "/status") {
+		select {
+		case s.refused <- struct{}{}:
+		default:
+		}
+		return nil, errors.New("refused by the test")
+	}
+	return s.next.RoundTrip(r)
+}
+
+// TestARevisionThatIsNotRecordedComposesNothing refuses the status write that would record the revision of a
+// changed definition, and changes the definition again, to a revision that cannot serve. An instance that had been
+// composed by the second would be reverted to the first.
+func TestARevisionThatIsNotRecordedComposesNothing(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	composed := func(edition string) {
+		t.Helper()
+		w.Await(t, suite.ConfigMap, ns, "a", func(o *unstructured.Unstructured) error {
+			if is, _, _ := unstructured.NestedString(content(o), "data", "edition"); is != edition {
+				return fmt.Errorf("the ConfigMap is of edition %q", is)
+			}
+			return nil
+		})
+	}
+	status := &refusedStatus{refused: make(chan struct{}, 1)}
+	defer steps.Run(t, status.wrap(config))()
+	w.Apply(t, boxDefinition(group, "one", ""))
+	w.AwaitReady(t, suite.RGD, "", group)
+	w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: a, namespace: %s}\n", group, ns))
+	w.AwaitReady(t, box, ns, "a")
+
+	status.on.Store(true)
+	w.Apply(t, boxDefinition(group, "two", ""))
+	<-status.refused
+	w.Delete(t, suite.ConfigMap, ns, "a")
+	composed("one")
+	w.Apply(t, strings.Replace(boxDefinition(group, "three", ""), "spec: {a: string}", "spec: {b: string}", 1))
+	status.on.Store(false)
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if serving, _, _ := unstructured.NestedInt64(content(o), "status", "servingRevision"); serving != 1 {
+			return fmt.Errorf("revision %d serves", serving)
+		}
+		if reason := testkit.ConditionReason(o, "KindReady"); reason != "BreakingChange" {
+			return errors.New("KindReady is " + reason)
+		}
+		return nil
+	})
+	w.Delete(t, suite.ConfigMap, ns, "a")
+	composed("one")
+	w.Apply(t, boxDefinition(group, "four", ""))
+	composed("four")
 }
 
 // exerciseRevisions creates and changes a definition, and checks its revisions.

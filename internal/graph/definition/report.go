@@ -48,7 +48,7 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 		return out
 	}
 	r.recordTransitions(v)
-	r.continueRollout(v)
+	r.followStatus(ctx, v)
 	if err != nil {
 		return reconcile.Fail(err)
 	}

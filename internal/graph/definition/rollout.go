@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -102,11 +103,18 @@ func (r *Dialect) recordTransitions(v *session) {
 	}
 }
 
-// continueRollout enqueues the definition if instances are to be composed by other revisions now.
-func (r *Dialect) continueRollout(v *session) {
-	if v.rollout.proceeding && composesOtherwise(v.rollout.step.Now, v.rollout.step.Next) || composesOtherwise(revision.StateOf(v.status), v.rollout.step.Next) {
-		r.EnqueueDefinition(v.Key) // to compose by the new state, and to delete revisions that are unused now
+// followStatus composes the instances by the state that has just been written, and then enqueues the definition to
+// delete the revisions that are unused now.
+func (r *Dialect) followStatus(ctx context.Context, v *session) {
+	step := &v.rollout.step
+	switch {
+	case v.rollout.proceeding && composesOtherwise(step.Now, step.Next):
+		step.Now = step.Next
+		r.setComposers(v, r.assembleComposers(ctx, v, v.rollout.served, v.rollout.graphs), r.fallbackAccount(v))
+	case !composesOtherwise(revision.StateOf(v.status), step.Next):
+		return
 	}
+	r.EnqueueDefinition(v.Key)
 }
 
 // composesOtherwise says whether two states compose some instance by different revisions.

@@ -36,6 +36,7 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	}
 	r.ensureController(v, kind)
 	graphs := map[int64]*graph.Graph{}
+	v.rollout.served, v.rollout.graphs = current, graphs
 	if v.choice.candidate.compilation != nil && v.readiness.Ready {
 		graphs[v.choice.candidate.number] = v.choice.candidate.last.graph
 		r.stepRollout(ctx, v)
@@ -145,7 +146,7 @@ func countInterval(members int) time.Duration {
 // dropRevision removes a revision without a graph from the rollout state: the serving revision replaces
 // the one that is being rolled out, or the requested one replaces the serving one.
 func (r *Dialect) dropRevision(v *session, number int64, problem string) {
-	if v.choice.obstacle.reason == "" {
+	if v.choice.obstacle.reason == "" && slices.Contains(v.rollout.step.Next.Revisions(), number) {
 		v.choice.obstacle = obstacle{revisionInvalid, problem}
 	}
 	now := &v.rollout.step.Now

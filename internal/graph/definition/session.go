@@ -9,6 +9,7 @@ import (
 	"errors"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -162,6 +163,9 @@ type rollout struct {
 	step revision.Step
 	// proceeding says that the step leads toward the target.
 	proceeding bool
+	// served is the CustomResourceDefinition of the kind, and graphs are those of the revisions of the step.
+	served *apiextensionsv1.CustomResourceDefinition
+	graphs map[int64]*graph.Graph
 }
 
 // Managers are the field managers of what is written to definitions.

@@ -104,6 +104,36 @@ func (f *fleet) have(number int64) (n int) {
 
 var two = revision.Target{Number: 2, Reason: revision.Latest}
 
+// TestInstancesAreComposedByTheWrittenState moves any state toward any target: until the next state is
+// written, which may fail, the written one composes the instances.
+func TestInstancesAreComposedByTheWrittenState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var waves []v1alpha1.Wave
+		if rapid.Bool().Draw(t, "waves") {
+			waves = []v1alpha1.Wave{pausing(percent(50), time.Hour)}
+		}
+		w, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: waves}})
+		if err := problems.Err(); err != nil {
+			t.Fatal(err)
+		}
+		number := rapid.Int64Range(1, 3)
+		members := func() []revision.Member {
+			return []revision.Member{{Name: "a", Labels: labels.Set{}}, {Name: "b", Labels: labels.Set{}}}
+		}
+		written := revision.State{Serving: number.Draw(t, "serving")}
+		for range 5 {
+			target := revision.Target{Number: number.Draw(t, "target"), Reason: rapid.SampledFrom([]revision.Reason{revision.Latest, revision.RolledBack}).Draw(t, "reason")}
+			step := written.StepTo(target, w, members, noon)
+			if diff := cmp.Diff(written, step.Now); diff != "" {
+				t.Fatalf("instances are composed otherwise than written: %s", diff)
+			}
+			if rapid.Bool().Draw(t, "is written") {
+				written = step.Next
+			}
+		}
+	})
+}
+
 func TestARolloutGoesWaveByWave(t *testing.T) {
 	f := newFleet(t, 10, v1alpha1.Rollout{Waves: []v1alpha1.Wave{labelled("canary"), pausing(percent(30), time.Hour), percent(50)}})
 	f.members[7].Labels = labels.Set{"canary": "yes"}

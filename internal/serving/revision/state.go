@@ -54,29 +54,30 @@ const Served = "RevisionServed"
 
 // Step is the result of one decision.
 type Step struct {
-	// Now is the state by which instances are composed until the next decision, and Next the one
-	// to write. They differ during a rollout: the instances that it reaches are composed by it
-	// once Next is written, so that a crash reverts none.
+	// Now is the state by which instances are composed until Next is written, and Next the one to
+	// write. Nothing is composed by a revision before the written state says so: neither a crash nor
+	// a refused write reverts an instance. Only the first revision of all does not wait.
 	Now, Next   State
 	Transitions []Transition
 	// RequeueAfter is after how long to decide again without an event; 0 for never.
 	RequeueAfter time.Duration
 }
 
-// StepTo moves the state one step toward a target that can serve. All instances are composed by
-// the target at once if there are no waves, if nothing has served before, by a rollback, and if
+// StepTo moves the state one step toward a target that can serve. The next state composes all instances by
+// the target if there are no waves, if nothing has served before, by a rollback, and if
 // a rollout is replaced by the revision that served before it.
 func (s State) StepTo(t Target, w Waves, members func() []Member, now time.Time) Step {
 	if s.Serving == 0 || t.Number == s.Serving || !w.Any() || t.Reason == RolledBack {
 		return s.switchAll(t)
 	}
-	out := Step{Now: State{Serving: s.Serving}, Next: State{Serving: s.Serving}}
-	if s.Rolling() == t.Number {
-		out.Now.Rollout = s.Rollout
-	} else if n := s.Rolling(); n != 0 {
+	out := Step{Now: s, Next: State{Serving: s.Serving}}
+	var current *v1alpha1.RolloutStatus
+	if n := s.Rolling(); n == t.Number {
+		current = s.Rollout
+	} else if n != 0 {
 		out.Transitions = append(out.Transitions, endedTransition(n, t))
 	}
-	rollout, transitions, requeueAfter := w.Advance(out.Now.Rollout, t.Number, members(), now)
+	rollout, transitions, requeueAfter := w.Advance(current, t.Number, members(), now)
 	out.Next.Rollout, out.RequeueAfter = rollout, requeueAfter
 	out.Transitions = append(out.Transitions, transitions...)
 	if rollout.Phase == v1alpha1.RolloutComplete {
@@ -97,7 +98,11 @@ func (s State) switchAll(t Target) Step {
 	if s.Serving != 0 && s.Serving != t.Number {
 		transitions = append(transitions, Transition{Reason: Served, Message: fmt.Sprintf("instances are composed by revision %d (%s), no longer by %d", t.Number, t.Reason, s.Serving)})
 	}
-	return Step{Now: next, Next: next, Transitions: transitions}
+	now := s
+	if s.Serving == 0 {
+		now = next
+	}
+	return Step{Now: now, Next: next, Transitions: transitions}
 }
 
 func endedTransition(n int64, t Target) Transition {
