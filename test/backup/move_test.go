@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -39,7 +44,45 @@ func managers(o *unstructured.Unstructured) []string {
 	return slices.Compact(out)
 }
 
-// TestARolloutContinuesInAnotherCluster exports a definition while half of its instances are updated.
+// lateRevisions delays what the watch of GraphRevisions delivers, from the time that it is on until a revision is
+// read or created by name.
+type lateRevisions struct {
+	next http.RoundTripper
+	on   atomic.Bool
+	seen chan struct{}
+	once sync.Once
+}
+
+func (l *lateRevisions) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.RoundTrip(r)
+	of, isRevision := strings.CutPrefix(r.URL.Path, "/apis/internal.kro.run/v1alpha1/graphrevisions")
+	switch {
+	case !isRevision || err != nil:
+	case r.URL.Query().Has("watch"):
+		answer.Body = lateBody{answer.Body, l}
+	case l.on.Load() && (of != "" || r.Method == http.MethodPost):
+		l.end()
+	}
+	return answer, err
+}
+
+func (l *lateRevisions) end() { l.once.Do(func() { close(l.seen) }) }
+
+type lateBody struct {
+	io.ReadCloser
+	late *lateRevisions
+}
+
+func (b lateBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if b.late.on.Load() {
+		<-b.late.seen
+	}
+	return n, err
+}
+
+// TestARolloutContinuesInAnotherCluster exports a definition while half of its instances are updated. The controllers
+// of the other cluster observe the definition before its revisions.
 func TestARolloutContinuesInAnotherCluster(t *testing.T) {
 	const edition = `
 apiVersion: kro.run/v1alpha1
@@ -76,8 +119,15 @@ spec:
 	raw := from.export(t, archive.Selection{Definitions: []string{definition}})
 
 	to := newPlane(t, testkit.AnotherServer(t)).withNames(from.ns, from.group)
-	stop = to.run(t, nil)
+	late, behind := &lateRevisions{seen: make(chan struct{})}, to
+	behind.config = rest.CopyConfig(to.config)
+	behind.config.Wrap(func(next http.RoundTripper) http.RoundTripper { late.next = next; return late })
+	stop = behind.run(t, nil)
 	defer func() { stop() }()
+	to.apply(t, strings.NewReplacer("WORD", "other", "$ID-box", "$ID-other", "Box", "Other").Replace(edition))
+	to.AwaitReady(t, suite.RGD, "", from.expand("$ID-other")) // all revisions have been read
+	late.on.Store(true)
+	defer late.end()
 	if err := to.importer(t, to.config, raw, "x").Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

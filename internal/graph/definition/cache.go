@@ -16,6 +16,8 @@ import (
 // reconcile without changes is cheap: each deleted instance reconciles its definition.
 type revisionCache struct {
 	read map[types.UID]*cachedRevision
+	// absent is the number of the revision that was issued last, if it no longer exists.
+	absent int64
 	// uid and generation are those of the definition that own is the hash of.
 	uid        types.UID
 	generation int64

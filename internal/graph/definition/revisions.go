@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/serving"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -79,7 +80,29 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 	revision.Sort(v.history.revisions)
 	v.memory.cache.retain(read)
 	v.resume()
-	return reconcile.Result{}
+	return r.confirmIssued(ctx, v, read)
+}
+
+// confirmIssued ends the reconcile if the revision that was issued last exists and the cache has not observed it: the
+// watch of revisions can be behind that of definitions, of which one may be restored with its revisions. A revision
+// with another number would be issued for the same content.
+func (r *Dialect) confirmIssued(ctx context.Context, v *session, read []*rev.GraphRevision) reconcile.Result {
+	last := v.status.LastIssuedRevision
+	if last == 0 || last == v.memory.cache.absent || slices.ContainsFunc(read, func(one *rev.GraphRevision) bool { return one.Spec.Revision >= last }) {
+		return reconcile.Result{}
+	}
+	live, err := r.Cluster.Get(ctx, RevisionKind, "", revision.Name(v.owner, last))
+	switch {
+	case apierrors.IsNotFound(err):
+		v.memory.cache.absent = last
+		return reconcile.Result{}
+	case err != nil:
+		return reconcile.Fail(kube.Redacted(err))
+	}
+	if one, err := decodeRevision(live); err != nil || !revision.BelongsTo(one, v.owner) {
+		return reconcile.Result{}
+	}
+	return reconcile.Conflict()
 }
 
 // revisions writes the revisions of definitions.
