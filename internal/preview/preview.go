@@ -156,6 +156,9 @@ func New(in Input) Plan {
 		i := b.instances[key]
 		slices.SortStableFunc(i.Objects, b.compare)
 		i.Waits = waitsOf(in.Decisions[key])
+		if i.Action == Keep && len(i.Objects) == 0 && len(i.Waits) == 0 {
+			continue // only its status would change
+		}
 		p.Instances = append(p.Instances, *i)
 	}
 	p.Problems = b.problems()

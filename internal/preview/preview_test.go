@@ -253,3 +253,20 @@ func TestObjectsOfALayerHaveOneOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestAnInstanceOfWhichOnlyTheStatusChangesIsLeftOut: the controllers may write it while the plan is made.
+func TestAnInstanceOfWhichOnlyTheStatusChangesIsLeftOut(t *testing.T) {
+	w := &world{t: t}
+	const shop = "apiVersion: kro.run/v1alpha1\nkind: App\nmetadata: {name: shop, namespace: prod, uid: shop}\n"
+	w.add(shop, shop+"status: {state: ACTIVE}\n")
+	w.Objects[0].Reconciled = true
+	key := object.Key{Group: "kro.run", Kind: "App", Namespace: "prod", Name: "shop"}
+	w.decide(key)
+	if p := New(w.Input); len(p.Instances) != 0 || p.Summary != (Summary{}) {
+		t.Errorf("the plan is %s", p.Text(80))
+	}
+	w.decide(key, plan.Step{Node: "config", Action: plan.Defer, Waits: []plan.Wait{{Node: "config", On: "config"}}})
+	if p := New(w.Input); len(p.Instances) != 1 {
+		t.Errorf("the plan does not say what waits: %s", p.Text(80))
+	}
+}
