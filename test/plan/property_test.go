@@ -227,6 +227,7 @@ func planAgainst(t *testing.T, s suite.Suite, revision string, objects []*unstru
 
 func tryPlan(t *testing.T, s suite.Suite, revision string, objects []*unstructured.Unstructured) (preview.Plan, error) {
 	t.Helper()
+	s.AwaitControllers(t) // they change the cluster while they start
 	applied := make([]simulation.Applied, len(objects))
 	for i, o := range objects {
 		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}

@@ -5,6 +5,7 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,6 +42,8 @@ var shared struct {
 	prepare func(*testing.T, *testkit.Cluster)
 	stop    func()
 	err     error
+	// awaitStarted waits until the controllers run.
+	awaitStarted func(context.Context) error
 	// installed is how the controllers connect if they run as an installation; nil otherwise.
 	installed *rest.Config
 }
@@ -84,6 +87,14 @@ func NewSerial(t *testing.T) Suite {
 		}
 	})
 	return s
+}
+
+// AwaitControllers waits until the controllers run: other tests need not, since their controllers catch up.
+func (s Suite) AwaitControllers(t *testing.T) {
+	t.Helper()
+	if err := shared.awaitStarted(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start runs the controllers. Where the options have a configuration, the controllers use
@@ -130,13 +141,13 @@ func start(t *testing.T, config *rest.Config) {
 		go administrator.run(ctx)
 	}
 	if n, err := strconv.Atoi(os.Getenv(ReplicasVariable)); err == nil {
-		stop, err := share(ctx, config, options, n)
+		stop, awaitStarted, err := share(ctx, config, options, n)
 		if err != nil {
 			cancel()
 			shared.err = err
 			return
 		}
-		shared.stop = func() { stop(); cancel() }
+		shared.stop, shared.awaitStarted = func() { stop(); cancel() }, awaitStarted
 		return
 	}
 	c, err := launch(options)
@@ -145,20 +156,21 @@ func start(t *testing.T, config *rest.Config) {
 		shared.err = err
 		return
 	}
-	shared.stop = func() { _ = c.Stop(); cancel() }
+	shared.stop, shared.awaitStarted = func() { _ = c.Stop(); cancel() }, c.WaitStarted
 }
 
 // ReplicasVariable names the variable with a number of replicas that share the work, instead of one that does all.
 const ReplicasVariable = "ESPALIER_TEST_REPLICAS"
 
 // share runs replicas.
-func share(ctx context.Context, config *rest.Config, options server.Options, n int) (stop func(), err error) {
+func share(ctx context.Context, config *rest.Config, options server.Options, n int) (stop func(), awaitStarted func(context.Context) error, err error) {
 	client, err := coordination.NewForConfig(config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var all sync.WaitGroup
 	var stops []func() error
+	var waits []func(context.Context) error
 	for range n {
 		m := membership.New(membership.Config{Leases: client.Leases(metav1.NamespaceSystem), Group: manager.LeaseName("espalier"), Duration: 15 * time.Second, Log: options.Log.WithName("replicas")})
 		options.Replicas, options.LeaderUntil, options.Leader = m, fence.Until, fence.Holder
@@ -168,16 +180,25 @@ func share(ctx context.Context, config *rest.Config, options server.Options, n i
 		c, err := launch(options)
 		if err != nil {
 			leave()
-			return nil, err
+			return nil, nil, err
 		}
+		waits = append(waits, c.WaitStarted)
 		stops = append(stops, func() error { defer leave(); return c.Stop() })
 	}
-	return func() {
+	stop = func() {
 		for _, stop := range stops {
 			_ = stop()
 		}
 		all.Wait()
-	}, nil
+	}
+	awaitStarted = func(ctx context.Context) error {
+		var errs []error
+		for _, wait := range waits {
+			errs = append(errs, wait(ctx))
+		}
+		return errors.Join(errs...)
+	}
+	return stop, awaitStarted, nil
 }
 
 // dump logs the status of the test's definitions, and their instances.
