@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -103,7 +102,7 @@ func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *role
 	case generatesPassword(m, state.Attributes["LOGIN"]):
 		step := nextPasswordStep(parseStored(data), p.PasswordRotation, sess.servers.options.Now(), newPassword, serverHas)
 		obs.password(step, state.Name, "the connection secret "+m.Spec.WriteConnectionSecretToRef.Name)
-		connection["password"], connection[keyToken], connection[keyAt] = step.Store.Password, step.Store.Token, step.Store.At.UTC().Format(time.RFC3339)
+		connection["password"], connection[keyToken], connection[keyAt] = step.Store.Password, step.Store.Token, formatTime(step.Store.At)
 		if step.Store.Next != "" {
 			connection[keyNext] = step.Store.Next
 		}
@@ -127,6 +126,9 @@ func (obs *observation) password(step passwordStep, role, from string) {
 		}
 	case step.Set:
 		obs.update.Password, obs.update.PasswordFrom = role, from
+		if !step.Store.At.IsZero() {
+			obs.update.PasswordSetAt = formatTime(step.Store.At)
+		}
 		obs.diff = append(obs.diff, "the password differs from that of "+from)
 		if step.Store.Next == "" {
 			obs.notReady = "the password is not set yet"

@@ -30,6 +30,8 @@ func parseStored(data map[string]string) storedPassword {
 	return storedPassword{Password: data["password"], Next: data[keyNext], Token: data[keyToken], At: at}
 }
 
+func formatTime(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
 // latest returns the password that the server should have.
 func (p storedPassword) latest() string {
 	if p.Next != "" {

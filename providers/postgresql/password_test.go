@@ -116,3 +116,16 @@ func TestARotationSurvivesACrashAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestARotationIsAnotherRequest: the runtime takes the same update, made again, for one that was changed back.
+func TestARotationIsAnotherRequest(t *testing.T) {
+	requestAt := func(at time.Time) string {
+		obs := &observation{}
+		obs.password(passwordStep{Store: storedPassword{Password: "a", Next: "b", At: at}, Set: true}, "app", "the Secret login")
+		return string(obs.update.encode())
+	}
+	first, again, next := requestAt(noon), requestAt(noon), requestAt(noon.Add(time.Hour))
+	if first != again || first == next {
+		t.Errorf("the requests are %s, %s when it is repeated, and %s an hour later", first, again, next)
+	}
+}

@@ -22,6 +22,9 @@ type request struct {
 	// with it. The password itself is read from the Secret when the call is made.
 	Password     string `json:"password,omitempty"`
 	PasswordFrom string `json:"passwordFrom,omitempty"`
+	// PasswordSetAt is when a generated password was generated: the next rotation is another
+	// request, and not the same one again because the password was changed back.
+	PasswordSetAt string `json:"passwordSetAt,omitempty"`
 }
 
 func (r request) encode() external.Request {
