@@ -189,11 +189,13 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 	if limit := revision.HistoryLimit(v.source.spec); known {
 		surplus = revision.Prunable(v.history.revisions, limit, used)
 	}
-	for _, one := range v.history.revisions {
-		o, there := r.Hub.GetCached(RevisionKind, "", one.Name)
-		if !there || o.GetUID() != one.UID {
+	all, _ := r.revisions().List(v.lease, v.Key) // as they are after the writes of this reconcile; each change enqueues the definition
+	for _, o := range all {
+		i := slices.IndexFunc(v.history.revisions, func(one *rev.GraphRevision) bool { return one.UID == o.GetUID() })
+		if i < 0 {
 			continue
 		}
+		one := v.history.revisions[i]
 		var err error
 		switch {
 		case one.DeletionTimestamp != nil && known && !used[one.Spec.Revision]:
