@@ -36,6 +36,7 @@ func (r *Remote) dial(e Endpoint) (*grpc.ClientConn, error) {
 		// Pings detect a machine that is gone, so that calls don't wait for their timeout.
 		// Servers tolerate that few pings within the time of a call.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithUnaryInterceptor(boundValues),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(r.options.MaxBytes), grpc.MaxCallSendMsgSize(r.options.MaxBytes)),
 	)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/testkit/rpc"
@@ -204,5 +206,22 @@ func TestAFunctionThatIsNotThereFailsAtOnce(t *testing.T) {
 	_, err = runner.Run(t.Context(), "f", &request{})
 	if call, ok := err.(*pipeline.CallError); !ok || call.Code != "Unavailable" {
 		t.Errorf("want it unavailable, got %v", err)
+	}
+}
+
+// TestValuesOfAResponseAreBounded has a function respond with few bytes that would take much memory.
+func TestValuesOfAResponseAreBounded(t *testing.T) {
+	many := make([]*structpb.Value, 1_000_001)
+	for i := range many {
+		many[i] = &structpb.Value{}
+	}
+	large := func(context.Context, *request) (*response, error) {
+		return &response{Context: &structpb.Struct{Fields: map[string]*structpb.Value{"list": structpb.NewListValue(&structpb.ListValue{Values: many})}}}, nil
+	}
+	places := &atlas{at: map[string]pipeline.Endpoint{"f": {Target: rpc.Serve(t, large, function.Insecure()), Insecure: true}}}
+	runner, _ := remote(t, pipeline.RemoteOptions{Endpoints: places})
+	got, err := runner.Run(t.Context(), "f", &request{})
+	if !errors.As(err, new(*pipeline.ResponseError)) || !strings.Contains(err.Error(), "has more than 1000000 values") {
+		t.Errorf("want the response refused, got %d bytes, %v", proto.Size(got), err)
 	}
 }
