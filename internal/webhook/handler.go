@@ -17,7 +17,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -84,13 +86,30 @@ func recoverPanic(w http.ResponseWriter, log logr.Logger) {
 	}
 }
 
+// admissionReview has what is needed of an AdmissionReview. The rest, and the data of an object, is not decoded:
+// its values would take many times the memory of their bytes.
+type admissionReview struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Request *admissionRequest `json:"request"`
+}
+
+type admissionRequest struct {
+	UID       types.UID             `json:"uid"`
+	Operation admissionv1.Operation `json:"operation"`
+	DryRun    bool                  `json:"dryRun"`
+	OldObject json.RawMessage       `json:"oldObject"`
+	Options   json.RawMessage       `json:"options"`
+	UserInfo  json.RawMessage       `json:"userInfo"`
+}
+
 // read reads what was sent.
-func read(body io.Reader) (*admissionv1.AdmissionReview, error) {
+func read(body io.Reader) (*admissionReview, error) {
 	raw, err := io.ReadAll(body)
 	if err != nil {
 		return nil, err
 	}
-	var review admissionv1.AdmissionReview
+	var review admissionReview
 	if err := json.Unmarshal(raw, &review); err != nil {
 		return nil, errors.New("the body is not an AdmissionReview")
 	}
@@ -100,13 +119,42 @@ func read(body io.Reader) (*admissionv1.AdmissionReview, error) {
 	return &review, nil
 }
 
+// object returns the object to be deleted with what Usages needs of it; nil if it is none.
+func (r *admissionRequest) object() *unstructured.Unstructured {
+	var decoded struct {
+		metav1.TypeMeta `json:",inline"`
+
+		Metadata struct {
+			Name        string    `json:"name"`
+			Namespace   string    `json:"namespace"`
+			UID         types.UID `json:"uid"`
+			Annotations struct {
+				Attempt string `json:"usage.crossplane.io/deletion-attempt-with-policy"` // v1beta1.DeletionAttemptAnnotation
+			} `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(r.OldObject, &decoded); err != nil || decoded.Kind == "" || decoded.Metadata.Name == "" {
+		return nil
+	}
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(decoded.APIVersion)
+	o.SetKind(decoded.Kind)
+	o.SetNamespace(decoded.Metadata.Namespace)
+	o.SetName(decoded.Metadata.Name)
+	o.SetUID(decoded.Metadata.UID)
+	if attempt := decoded.Metadata.Annotations.Attempt; attempt != "" {
+		o.SetAnnotations(map[string]string{v1beta1.DeletionAttemptAnnotation: attempt})
+	}
+	return o
+}
+
 // answer decides on an admission request.
-func (h Handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+func (h Handler) answer(ctx context.Context, r *admissionRequest) *admissionv1.AdmissionResponse {
 	if r.Operation != admissionv1.Delete {
 		return &admissionv1.AdmissionResponse{Allowed: true} // not in the webhook's rules
 	}
-	o := &unstructured.Unstructured{}
-	if err := json.Unmarshal(r.OldObject.Raw, &o.Object); err != nil || o.GetKind() == "" || o.GetName() == "" {
+	o := r.object()
+	if o == nil {
 		return deny(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the request has no oldObject with kind and name")
 	}
 	uses, err := h.Usages.UsesOf(ctx, o)
@@ -124,15 +172,24 @@ func (h Handler) answer(ctx context.Context, r *admissionv1.AdmissionRequest) *a
 	}
 	message := object.KeyOf(o).String() + " is " + text
 	switch {
-	case r.DryRun != nil && *r.DryRun:
+	case r.DryRun:
 	case h.Authenticated:
-		if err := h.Usages.RecordDeletionAttempt(ctx, o, Attempt{Policy: propagationPolicy(r), User: r.UserInfo}, uses); err != nil { // the deletion is denied anyway
+		if err := h.record(ctx, o, r, uses); err != nil { // the deletion is denied anyway
 			h.Log.Error(err, "cannot record the attempt to delete an object", "object", object.KeyOf(o).String())
 		}
 	case isReplayed:
 		message += notReplayed
 	}
 	return deny(http.StatusConflict, inUse, message)
+}
+
+// record records the attempt to delete an object in use.
+func (h Handler) record(ctx context.Context, o *unstructured.Unstructured, r *admissionRequest, uses []usage.Usage) error {
+	attempt := Attempt{Policy: r.propagationPolicy()}
+	if err := json.Unmarshal(r.UserInfo, &attempt.User); err != nil {
+		return fmt.Errorf("decode the userInfo of the request: %w", err)
+	}
+	return h.Usages.RecordDeletionAttempt(ctx, o, attempt, uses)
 }
 
 // notReplayed says why a usage's replayDeletion has no effect.
@@ -147,10 +204,12 @@ func deny(code int32, reason metav1.StatusReason, message string) *admissionv1.A
 }
 
 // propagationPolicy is what was asked for of those that depend on the object.
-func propagationPolicy(r *admissionv1.AdmissionRequest) metav1.DeletionPropagation {
-	var options metav1.DeleteOptions
-	if json.Unmarshal(r.Options.Raw, &options) == nil && options.PropagationPolicy != nil {
-		return *options.PropagationPolicy
+func (r *admissionRequest) propagationPolicy() metav1.DeletionPropagation {
+	var options struct {
+		PropagationPolicy metav1.DeletionPropagation `json:"propagationPolicy"`
+	}
+	if json.Unmarshal(r.Options, &options) == nil && options.PropagationPolicy != "" {
+		return options.PropagationPolicy
 	}
 	return metav1.DeletePropagationBackground
 }

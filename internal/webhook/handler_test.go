@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -148,4 +150,43 @@ func FuzzHandler(f *testing.F) {
 			t.Errorf("it answers %d", w.Code)
 		}
 	})
+}
+
+func TestAnObjectHasWhatIsRecordedOfIt(t *testing.T) {
+	want := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+		"name": "used", "namespace": "prod", "uid": "u-1", "annotations": map[string]any{v1beta1.DeletionAttemptAnnotation: "Foreground"},
+	}}}
+	raw, err := want.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &admissionRequest{OldObject: raw}
+	if diff := cmp.Diff(want, r.object()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsNotNeededTakesNoMemory sends reviews whose values would take many times their bytes.
+func TestWhatIsNotNeededTakesNoMemory(t *testing.T) {
+	empty := func(item string) string { return "[" + strings.Repeat(item+",", maxObject/len(item+",")) + item + "]" }
+	for name, body := range map[string]string{
+		"a large object":        review(`"operation":"DELETE","oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"used"},"x":` + empty("{}") + `}`),
+		"large metadata":        review(`"operation":"DELETE","oldObject":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"used","managedFields":` + empty("{}") + `}}`),
+		"a user in many groups": review(`"operation":"DELETE","userInfo":{"groups":` + empty(`""`) + `},` + old),
+		"large options":         review(`"operation":"DELETE","options":{"dryRun":` + empty(`""`) + `},` + old),
+	} {
+		t.Run(name, func(t *testing.T) {
+			uses := &told{uses: []usage.Usage{{Key: object.Key{Kind: "Usage", Name: "u"}}}}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w := post(Handler{Usages: uses, Log: logr.Discard()}, Path, body)
+			runtime.ReadMemStats(&after)
+			if grown := int64(after.TotalAlloc - before.TotalAlloc); grown > 9*int64(len(body)) {
+				t.Errorf("%d bytes are allocated for a body of %d", grown, len(body))
+			}
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "is in use") {
+				t.Errorf("it answers %d: %s", w.Code, w.Body)
+			}
+		})
+	}
 }
