@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,6 +45,13 @@ type Conversions struct {
 	Converters Converters
 	Metrics    *telemetry.Conversions
 	Log        logr.Logger
+
+	decoding *semaphore.Weighted
+}
+
+// NewConversions returns the webhook.
+func NewConversions(converters Converters, metrics *telemetry.Conversions, log logr.Logger) Conversions {
+	return Conversions{Converters: converters, Metrics: metrics, Log: log, decoding: semaphore.NewWeighted(maxDecoding)}
 }
 
 // ServeHTTP answers a ConversionReview with one.
@@ -156,7 +164,7 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 	if !converter.HasVersion(version) {
 		version = "unknown" // keeps the cardinality of the metric bounded
 	}
-	out, err := convertAll(ctx, converter, wanted, r.Objects)
+	out, err := c.convertAll(ctx, converter, wanted, r.Objects)
 	c.Metrics.Observe(converter.Kind(), version, len(out), err != nil, time.Since(began))
 	if err != nil {
 		c.Log.Info("cannot convert an object", "CustomResourceDefinition", name, "error", diag.Truncate(err.Error(), maxFailure))
@@ -165,28 +173,48 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 	return &apiextensionsv1.ConversionResponse{ConvertedObjects: out, Result: metav1.Status{Status: metav1.StatusSuccess}}
 }
 
-func convertAll(ctx context.Context, converter *conversion.Converter, wanted schema.GroupVersion, objects []runtime.RawExtension) ([]runtime.RawExtension, error) {
+func (c Conversions) convertAll(ctx context.Context, converter *conversion.Converter, wanted schema.GroupVersion, objects []runtime.RawExtension) ([]runtime.RawExtension, error) {
 	if wanted.Group != converter.Kind().Group {
 		return nil, fmt.Errorf("the kind is in the group %s, not %s", converter.Kind().Group, wanted.Group)
 	}
 	out := make([]runtime.RawExtension, len(objects))
 	for i := range objects {
-		if ctx.Err() != nil {
+		raw, err := c.convert(ctx, converter, wanted.Version, i, objects[i].Raw)
+		if errors.Is(err, errLate) {
 			return nil, fmt.Errorf("%d of %d objects were converted within the timeout of the request; list fewer at a time", i, len(objects))
 		}
-		var o map[string]any
-		if err := utiljson.Unmarshal(objects[i].Raw, &o); err != nil || o == nil {
-			return nil, fmt.Errorf("objects[%d] is not an object", i)
-		}
-		converted, err := converter.Convert(o, wanted.Version)
 		if err != nil {
 			return nil, err
 		}
-		raw, err := json.Marshal(converted)
-		if err != nil {
-			return nil, fmt.Errorf("encode objects[%d]: %w", i, err)
-		}
 		out[i] = runtime.RawExtension{Raw: raw}
+	}
+	return out, nil
+}
+
+var errLate = errors.New("the timeout of the request has passed")
+
+// convert converts the object with an index, once few enough others are decoded. It returns errLate if the
+// context ends before.
+func (c Conversions) convert(ctx context.Context, converter *conversion.Converter, version string, index int, raw []byte) ([]byte, error) {
+	size := int64(len(raw))
+	if size > maxDecoding {
+		return nil, fmt.Errorf("objects[%d] has %d bytes, more than %d", index, size, maxDecoding)
+	}
+	if ctx.Err() != nil || c.decoding.Acquire(ctx, size) != nil {
+		return nil, errLate
+	}
+	defer c.decoding.Release(size)
+	var o map[string]any
+	if err := utiljson.Unmarshal(raw, &o); err != nil || o == nil {
+		return nil, fmt.Errorf("objects[%d] is not an object", index)
+	}
+	converted, err := converter.Convert(o, version)
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.Marshal(converted)
+	if err != nil {
+		return nil, fmt.Errorf("encode objects[%d]: %w", index, err)
 	}
 	return out, nil
 }

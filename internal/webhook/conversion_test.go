@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -146,7 +147,7 @@ func TestConversionsAreAnswered(t *testing.T) {
 				tc.method = http.MethodPost
 			}
 			w := httptest.NewRecorder()
-			Conversions{Converters: converters, Log: logr.Discard()}.ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body)))
+			NewConversions(converters, nil, logr.Discard()).ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body)))
 			if w.Code != tc.status {
 				t.Fatalf("%s: it answers %d %s", tc.reason, w.Code, w.Body)
 			}
@@ -217,4 +218,35 @@ func TestAConverterIsCompiledOncePerChange(t *testing.T) {
 	if len(c.kinds) != 0 {
 		t.Errorf("it still knows %v", c.kinds)
 	}
+}
+
+// TestDecodedObjectsAreBounded sends objects whose values take many times their bytes.
+func TestDecodedObjectsAreBounded(t *testing.T) {
+	kind := apps(t, "count")
+	path := install.ConversionPath + kind.Name + "/" + install.ConversionDigest(kind)
+	with := func(size int) string {
+		text := `{"apiVersion":"kro.run/v1alpha1","kind":"App","metadata":{"name":"a","namespace":"prod"},"spec":{"count":"3"},"x":[{}`
+		return text + strings.Repeat(",{}", (size-len(text))/len(",{}")) + "]}"
+	}
+	converters := NewConverterCache(&library{kinds: map[string]*apiextensionsv1.CustomResourceDefinition{kind.Name: kind}})
+	if w := post(NewConversions(converters, nil, logr.Discard()), path, conversionOf("kro.run/v1", with(maxDecoding+100))); !strings.Contains(w.Body.String(), "objects[0] has 4194") {
+		t.Errorf("a larger object: %.300s", w.Body)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := NewConversions(converters, nil, logr.Discard())
+		if !c.decoding.TryAcquire(maxDecoding) { // as other requests do
+			t.Fatal("something is decoded")
+		}
+		h := newLimiter("conversion", maxConversionRequest, conversionLimit, nil, c)
+		if w := post(h, path, conversionOf("kro.run/v1", with(1000))); !strings.Contains(w.Body.String(), "0 of 1 objects were converted within the timeout") {
+			t.Errorf("while others are decoded: %s", w.Body)
+		}
+		c.decoding.Release(maxDecoding)
+		if w := post(h, path, conversionOf("kro.run/v1", with(1000))); !strings.Contains(w.Body.String(), "convertedObjects") {
+			t.Errorf("afterwards: %s", w.Body)
+		}
+		if !c.decoding.TryAcquire(maxDecoding) {
+			t.Error("an object that is no longer decoded still counts")
+		}
+	})
 }

@@ -21,6 +21,7 @@ const (
 	maxRequest            = 2*maxObject + maxEnvelope // bytes of an admission review
 	maxConversionRequest  = 16 << 20                  // bytes of a conversion review
 	maxConversionObjects  = 20_000                    // objects of a conversion review
+	maxDecoding           = maxObject + maxEnvelope   // bytes of the objects that are converted at the same time, and so of one: decoded, they take many times as much
 	admissionLimit        = 5 * time.Second           // for an admission review
 	conversionLimit       = 8 * time.Second           // for a conversion review
 	maxConcurrentBytes    = 64 << 20                  // of the bodies of concurrent requests of one webhook

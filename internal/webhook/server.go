@@ -152,7 +152,7 @@ func (s *Server) handler(clients *clientAuthorities) http.Handler {
 	}
 	mux.Handle(Path, admission)
 	if s.Converters != nil {
-		conversions := Conversions{Converters: s.Converters, Metrics: telemetry.NewConversions(), Log: log}
+		conversions := NewConversions(s.Converters, telemetry.NewConversions(), log)
 		mux.Handle(install.ConversionPath, newLimiter("conversion", maxConversionRequest, conversionLimit, metrics, conversions))
 	}
 	return mux
