@@ -166,6 +166,8 @@ func (r reader) server(spec v1alpha1.ProviderConfigSpec) (server, error) {
 	switch {
 	case s.Host == "":
 		return server{}, errors.New(`there is no host: set spec.host, or the key "endpoint" of the credentials' Secret`)
+	case !hostPattern.MatchString(s.Host) && spec.Host == "": // it may be a URI with a password
+		return server{}, errors.New(`the key "endpoint" of the credentials' Secret is not a host name, an address or the directory of a socket`)
 	case !hostPattern.MatchString(s.Host):
 		return server{}, fmt.Errorf("the host %q is not a host name, an address or the directory of a socket", s.Host)
 	case s.User == "":

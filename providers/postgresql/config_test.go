@@ -88,6 +88,10 @@ func TestReadServer(t *testing.T) {
 			objects: fakeObjects{"ProviderConfig team/mine": spec(map[string]any{"credentials": ref("")}), "Secret team/login": secretData("username", "admin", "endpoint", "a:1/../other")},
 			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, wantErr: "is not a host name, an address or the directory of a socket",
 		},
+		"a URI in the Secret is not repeated, since it may have the password": {
+			objects: fakeObjects{"ProviderConfig team/mine": spec(map[string]any{"credentials": ref("")}), "Secret team/login": secretData("username", "admin", "endpoint", "postgresql://admin:hunter2@db.example")},
+			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, wantErr: `the key "endpoint" of the credentials' Secret is not a host name, an address or the directory of a socket`,
+		},
 		"a list of hosts is rejected": {
 			objects: fakeObjects{"ProviderConfig team/mine": spec(map[string]any{"host": "a,b", "credentials": ref("")}), "Secret team/login": login},
 			ref:     &resource.ProviderConfigReference{Kind: "ProviderConfig", Name: "mine"}, wantErr: "is not a host name, an address or the directory of a socket",
@@ -116,6 +120,9 @@ func TestReadServer(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, _, err := Options{}.readServer(tc.objects, role("team"), tc.ref)
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error has the password: %v", err)
+			}
 			switch {
 			case tc.isNotSynced && !errors.Is(err, errNotSynced):
 				t.Errorf("want the error of Get, got %v", err)
