@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
@@ -71,7 +72,7 @@ type collector struct {
 }
 
 func (c *collector) note(what string, err error) {
-	c.record.Notes = append(c.record.Notes, what+": "+err.Error())
+	c.record.Notes = append(c.record.Notes, diag.Printable(what+": "+err.Error())) // the text may be that of an extension API server
 }
 
 func (c *collector) recordKinds(groups []*metav1.APIResourceList) {

@@ -3,6 +3,7 @@ package gather
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,14 @@ func TestARecordHasWhatExplainsAClusterAndNoSecrets(t *testing.T) {
 	raw, err := json.Marshal(again)
 	if err != nil || strings.Contains(string(raw), "hunter2") || strings.Contains(string(raw), "aHVudGVyMg") || !strings.Contains(string(raw), `"kept":"x"`) {
 		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+func TestANoteIsALineWithoutControlCharacters(t *testing.T) {
+	c := &collector{}
+	c.note("list things", errors.New("no\x1b[2J\nnote: nothing is wrong"))
+	if diff := cmp.Diff([]string{`list things: no\x1b[2J note: nothing is wrong`}, c.record.Notes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
