@@ -3,11 +3,8 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -79,24 +76,16 @@ func export(cmd *cobra.Command, flags exportFlags) error {
 	return nil
 }
 
-// writeExport writes to a temporary file and renames it, so that an existing file stays
-// unchanged if the export fails.
+// writeExport writes to a file, or to the standard output.
 func writeExport(ctx context.Context, stdout io.Writer, output string, e *backup.Export) (header archive.Header, err error) {
 	if output == "-" {
 		return e.Run(ctx, stdout)
 	}
-	file, err := os.CreateTemp(filepath.Dir(output), ".espalier-export-") // of mode 0600
-	if err != nil {
-		return header, err
-	}
-	header, err = e.Run(ctx, file)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(file.Name(), output)
-	}
-	if err != nil {
-		return header, errors.Join(err, os.Remove(file.Name()))
-	}
-	return header, nil
+	err = replaceFile(output, func(w io.Writer) (err error) {
+		header, err = e.Run(ctx, w)
+		return err
+	})
+	return header, err
 }
 
 // randomID is a random unique id.

@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +43,7 @@ func newGather() *cobra.Command {
 	return cmd
 }
 
-func (f *gatherFlags) run(cmd *cobra.Command) (err error) {
+func (f *gatherFlags) run(cmd *cobra.Command) error {
 	config, err := f.where.config()
 	if err != nil {
 		return err
@@ -61,15 +59,8 @@ func (f *gatherFlags) run(cmd *cobra.Command) (err error) {
 	if f.output == "-" {
 		return record.Write(cmd.OutOrStdout(), time.Now())
 	}
-	file, err := os.CreateTemp(filepath.Dir(f.output), ".espalier-gather-") // of mode 0600
-	if err != nil {
+	if err := replaceFile(f.output, func(w io.Writer) error { return record.Write(w, time.Now()) }); err != nil {
 		return err
-	}
-	if err = errors.Join(record.Write(file, time.Now()), file.Close()); err == nil {
-		err = os.Rename(file.Name(), f.output)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
 	}
 	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s to %s\n", counted(len(record.Objects), "object", "objects"), f.output)
 	return nil
