@@ -96,7 +96,7 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	now := time.Now()
 	explained := shown.explainTree(cmd.Context(), state, now)
 	if explained.Revision, err = shown.explainRevision(cmd.Context(), state); err != nil {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say which revision composes it: %v\n", err)
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say which revision composes it: %s\n", observe.Printable(err.Error()))
 	}
 	text := explained.Text(now, widthOf(cmd.OutOrStdout()))
 	if flags.output == tableOutput {
@@ -138,7 +138,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	width := widthOf(cmd.OutOrStdout())
 	explained, isComposed, err := shown.explainComposedField(cmd.Context(), o, path, files)
 	if err != nil {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say whether a composition sets it: %v\n", err)
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: cannot say whether a composition sets it: %s\n", observe.Printable(err.Error()))
 	}
 	if isComposed {
 		return flags.output.printText(cmd.OutOrStdout(), json.RawMessage(explained.JSON()), explained.Text(time.Now(), width))

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -99,5 +101,22 @@ func TestWhyPrintsARecord(t *testing.T) {
 				t.Errorf("exit code %d: %s%s", code, out, errs)
 			}
 		})
+	}
+}
+
+// TestARecordControlsNoTerminal reads a record that no API server would have accepted.
+func TestARecordControlsNoTerminal(t *testing.T) {
+	raw, err := os.ReadFile("testdata/why/record.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(t.TempDir(), "record.yaml")
+	text := strings.ReplaceAll(string(raw), "resource-graph-definition-name: box}", `resource-graph-definition-name: "box\e[2J"}`)
+	if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := call(t.Context(), "why", "box", "one", "-n", "default", "--from", record)
+	if !strings.Contains(errs, `its definition box\x1b[2J cannot be read`) || strings.Contains(out+errs, "\x1b") {
+		t.Errorf("%q\n%q", out, errs)
 	}
 }
