@@ -3,10 +3,10 @@ package pipeline
 import (
 	"container/list"
 	"context"
+	"math"
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
@@ -47,7 +47,7 @@ type cacheEntry struct {
 	bytes    int
 }
 
-// NewCache makes a cache of at most that many bytes in front of a runner. revision returns
+// NewCache makes a cache of at most about that many bytes of memory in front of a runner. revision returns
 // the current revision of a function: the responses of one revision are not used for
 // another.
 func NewCache(next Runner, revision func(name string) string, bytes int, now func() time.Time) *Cache {
@@ -129,10 +129,14 @@ func (c *Cache) call(ctx context.Context, key cacheKey, request *fnv1.RunFunctio
 		defer recoverPanic(&f.err)
 		f.response, f.err = c.next.Run(ctx, key.function, request)
 	}()
+	size := math.MaxInt // not stored
+	if f.err == nil && isCacheable(f.response) {
+		size = memoryOf(f.response)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.err == nil {
-		c.store(key, f.response)
+	if size <= c.maxBytes {
+		c.store(key, f.response, size+len(key.function)+len(key.revision)+len(key.tag))
 	}
 	if c.inflight[key] == f {
 		delete(c.inflight, key)
@@ -154,19 +158,16 @@ func (c *Cache) release(key cacheKey, f *inflightCall) {
 	}
 }
 
-func (c *Cache) store(key cacheKey, response *fnv1.RunFunctionResponse) {
+func isCacheable(response *fnv1.RunFunctionResponse) bool {
 	ttl := response.GetMeta().GetTtl()
-	if !ttl.IsValid() || ttl.AsDuration() <= 0 || fatal(response) != nil {
-		return
-	}
-	size := proto.Size(response) + len(key.function) + len(key.revision) + len(key.tag)
-	if size > c.maxBytes {
-		return
-	}
+	return ttl.IsValid() && ttl.AsDuration() > 0 && fatal(response) == nil
+}
+
+func (c *Cache) store(key cacheKey, response *fnv1.RunFunctionResponse, size int) {
 	if old := c.entries[key]; old != nil {
 		c.evict(old)
 	}
-	c.entries[key] = c.order.PushFront(&cacheEntry{key: key, response: response, expires: c.now().Add(ttl.AsDuration()), bytes: size})
+	c.entries[key] = c.order.PushFront(&cacheEntry{key: key, response: response, expires: c.now().Add(response.GetMeta().GetTtl().AsDuration()), bytes: size})
 	for c.bytes += size; c.bytes > c.maxBytes; {
 		c.evict(c.order.Back())
 	}

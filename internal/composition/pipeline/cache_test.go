@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
@@ -156,9 +157,9 @@ func TestACallWithoutWaitersIsCanceled(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	big := func(_ context.Context, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-		size := 400
+		size := 4000
 		if request.GetMeta().GetTag() == "huge" {
-			size = 2000
+			size = 20_000
 		}
 		return &fnv1.RunFunctionResponse{
 			Meta:    &fnv1.ResponseMeta{Ttl: durationpb.New(time.Minute)},
@@ -166,18 +167,40 @@ func TestCacheIsBounded(t *testing.T) {
 		}, nil
 	}
 	next := &counted{run: big}
-	cache := pipeline.NewCache(next, func(string) string { return "" }, 1000, time.Now)
+	cache := pipeline.NewCache(next, func(string) string { return "" }, 10_000, time.Now)
 	for _, tag := range []string{"a", "b", "a", "c", "huge", "a", "c", "b"} {
 		if _, err := cache.Run(t.Context(), "f", tagged(tag)); err != nil {
 			t.Fatal(err)
 		}
-		if stats := cache.Stats(); stats.Bytes > 1000 {
-			t.Errorf("want at most 1000 bytes, got %+v", stats)
+		if stats := cache.Stats(); stats.Bytes > 10_000 {
+			t.Errorf("want at most 10,000 bytes, got %+v", stats)
 		}
 	}
 	// a, b, c and huge once; b again, since c took its place: it was used less lately than a.
 	if stats := cache.Stats(); next.calls != 5 || stats.Hits != 3 || stats.Entries != 2 {
 		t.Errorf("want the least used to go: %d calls, %+v", next.calls, stats)
+	}
+}
+
+func TestCacheCountsTheMemoryOfValues(t *testing.T) {
+	many := make([]*structpb.Value, 2000)
+	for i := range many {
+		many[i] = &structpb.Value{}
+	}
+	next := &counted{run: func(context.Context, *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		return &fnv1.RunFunctionResponse{
+			Meta:    &fnv1.ResponseMeta{Ttl: durationpb.New(time.Minute)},
+			Context: &structpb.Struct{Fields: map[string]*structpb.Value{"list": structpb.NewListValue(&structpb.ListValue{Values: many})}},
+		}, nil
+	}}
+	for limit, entries := range map[int]int{100_000: 0, 300_000: 1} {
+		cache := pipeline.NewCache(next, func(string) string { return "" }, limit, time.Now)
+		if _, err := cache.Run(t.Context(), "f", tagged("tag")); err != nil {
+			t.Fatal(err)
+		}
+		if stats := cache.Stats(); stats.Entries != entries {
+			t.Errorf("a cache of %d bytes: %+v", limit, stats)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -16,6 +17,20 @@ import (
 // maxValues limits the values of a response. An empty value takes 2 bytes in a message and about 70 in
 // memory, so that the limit of bytes alone does not bound the memory for a response.
 const maxValues = 1_000_000
+
+// valueMemory is about how many bytes of memory a decoded value takes, without its text.
+const valueMemory = 100
+
+// memoryOf is about how many bytes of memory a decoded message takes; math.MaxInt if it is invalid.
+func memoryOf(message proto.Message) int {
+	raw, err := proto.Marshal(message)
+	if err != nil {
+		return math.MaxInt
+	}
+	left := math.MaxInt
+	countMessages(&left, raw, message.ProtoReflect().Descriptor(), protowire.DefaultRecursionLimit)
+	return len(raw) + valueMemory*(math.MaxInt-left)
+}
 
 // boundValues is a client interceptor: it returns a ResponseError for a response with more than maxValues
 // values, which is not decoded.
