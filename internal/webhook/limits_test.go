@@ -95,9 +95,11 @@ func TestConcurrentRequestsAreBounded(t *testing.T) {
 					}()
 				}
 				synctest.Wait()
+				mu.Lock() // waiting orders no write of a goroutine that a timer wakes after this
 				if serving != tc.served || codes[http.StatusTooManyRequests] != more {
 					t.Errorf("%s: %d are served, others are answered %v", tc.reason, serving, codes)
 				}
+				mu.Unlock()
 				if text, _ := texts.Load(http.StatusTooManyRequests); !strings.Contains(text.(string), "at most 64 requests with 64 MiB are served at the same time, and 256 more wait") {
 					t.Errorf("it says %s", text)
 				}
