@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -36,6 +37,7 @@ type PendingRequirement struct {
 // requirements, not only the first, so that all of them are read at the same time.
 func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirements, into *fnv1.RunFunctionRequest) ([]PendingRequirement, error) {
 	var waiting []PendingRequirement
+	size := 0
 	resources := func(of map[string]*fnv1.ResourceSelector) (map[string]*fnv1.Resources, error) {
 		found := make(map[string]*fnv1.Resources, len(of))
 		for _, key := range slices.Sorted(maps.Keys(of)) {
@@ -43,10 +45,13 @@ func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirement
 			if err != nil {
 				return nil, &FetchError{Key: key, Err: err}
 			}
+			if size += items.bytes; size > defaultSizeLimit {
+				return nil, &CallError{Code: "TooLarge", Message: fmt.Sprintf("with requirement %.80q, the request has more than %d bytes", key, defaultSizeLimit)}
+			}
 			if !known {
 				waiting = append(waiting, PendingRequirement{Step: step, Key: key, Resource: of[key]})
 			}
-			found[key] = items
+			found[key] = items.objects
 		}
 		return found, nil
 	}
@@ -73,26 +78,36 @@ func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirement
 
 var errNoFetcher = errors.New("required resources and schemas are not supported here")
 
+// fetchedResources are the objects that a selector matches, encoded. If they have more than defaultSizeLimit bytes, some
+// are omitted: no request can have them.
+type fetchedResources struct {
+	objects *fnv1.Resources
+	bytes   int
+}
+
 // resources reads the objects that a selector matches, once per run.
-func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (*fnv1.Resources, bool, error) {
+func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (found fetchedResources, known bool, err error) {
 	key := selectorKey('r', selector)
 	if found, ok := r.fetched[key]; ok {
-		return found.(*fnv1.Resources), true, nil
+		return found.(fetchedResources), true, nil
 	}
 	if r.Fetcher == nil {
-		return nil, false, errNoFetcher
+		return found, false, errNoFetcher
 	}
 	objects, known, err := r.Fetcher.Resources(ctx, selector)
 	if err != nil || !known {
-		return nil, false, err
+		return found, false, err
 	}
-	found := &fnv1.Resources{Items: make([]*fnv1.Resource, len(objects))}
-	for i, object := range objects {
+	found.objects = &fnv1.Resources{Items: make([]*fnv1.Resource, 0, len(objects))}
+	for _, object := range objects {
 		s, err := structs.ToStruct(object)
 		if err != nil {
-			return nil, false, err
+			return found, false, err
 		}
-		found.Items[i] = &fnv1.Resource{Resource: s}
+		found.objects.Items = append(found.objects.Items, &fnv1.Resource{Resource: s})
+		if found.bytes += proto.Size(s); found.bytes > defaultSizeLimit {
+			break
+		}
 	}
 	r.fetched[key] = found
 	return found, true, nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -210,6 +212,34 @@ func TestAllStepsSeeTheSame(t *testing.T) {
 	p.Fetcher = s
 	if out := p.Run(t.Context(), steps, world(t)); out.Failure != nil || s.reads != 1 {
 		t.Errorf("want one read, got %d, %v", s.reads, out.Failure)
+	}
+}
+
+// many is a Fetcher whose selectors match the same object many times.
+type many struct{ object map[string]any }
+
+func (m many) Resources(context.Context, *fnv1.ResourceSelector) ([]map[string]any, bool, error) {
+	return slices.Repeat([]map[string]any{m.object}, 10), true, nil
+}
+
+func (m many) Schema(context.Context, *fnv1.SchemaSelector) (map[string]any, bool, error) {
+	return nil, true, nil
+}
+
+// TestRequiredResourcesAreBounded requires more than a request can have, of one selector or of two.
+func TestRequiredResourcesAreBounded(t *testing.T) {
+	for size, names := range map[int][]string{2 << 20: {"a"}, 1 << 20: {"a", "b"}} {
+		calls := 0
+		p, steps := running(requiring(func(call int, _ *request) []string {
+			calls = call
+			return names
+		}))
+		p.Fetcher = many{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": strings.Repeat("x", size)}}
+		got := p.Run(t.Context(), steps, world(t))
+		var call *pipeline.CallError
+		if got.Failure == nil || !errors.As(got.Failure, &call) || call.Code != "TooLarge" || !strings.Contains(call.Message, fmt.Sprintf("%q", names[len(names)-1])) || calls != 1 {
+			t.Errorf("of %d bytes each: %d calls, %v", size, calls, got.Failure)
+		}
 	}
 }
 
