@@ -43,7 +43,7 @@ func newBlockers() *cobra.Command {
 
 func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error {
 	manager.SilenceLibraries() // log lines of the watches would garble the screen
-	shown, state, err := flags.readTree(cmd.Context(), kind, name)
+	shown, state, err := flags.readTree(cmd.Context(), cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}

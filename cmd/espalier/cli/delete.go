@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
@@ -84,8 +87,11 @@ func (f *deleteFlags) check() error {
 
 func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) error {
 	manager.SilenceLibraries() // log lines of the watches would garble the screen
-	target, err := flags.find(kind, name)
+	target, err := flags.find(io.Discard, kind, name)
 	if err != nil {
+		return err
+	}
+	if err := requireOneKind(kind, target.target); err != nil {
 		return err
 	}
 	target.printHolds(cmd.Context(), cmd.ErrOrStderr())
@@ -107,6 +113,17 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 	}
 	fmt.Fprint(cmd.OutOrStdout(), request.message(root, gone, time.Now(), widthOf(cmd.OutOrStdout())))
 	return nil
+}
+
+// requireOneKind returns an error if a kind may be another one too: a wrong guess would delete the wrong object. Kinds of the core group
+// are deleted, because nothing else names them.
+func requireOneKind(written string, target follow.Target) error {
+	group := target.Mapping.Resource.Group
+	if len(target.Alternatives) == 0 || group == "" {
+		return nil
+	}
+	all := append([]string{target.Mapping.Resource.Resource + "." + group}, target.Alternatives...)
+	return &usageError{fmt.Errorf("%s may be several kinds; name one: %s", written, strings.Join(all, ", "))}
 }
 
 // deletionRequest requests the deletion of one object, never of a later one of its name.

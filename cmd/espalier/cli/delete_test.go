@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/testkit"
 )
@@ -105,7 +109,7 @@ func TestDeleteDoesNotDeleteALaterObjectOfTheSameName(t *testing.T) {
 	}
 
 	flags := instanceFlags{cluster: clusterFlags{kubeconfig: l.file}, namespace: l.namespace}
-	target, err := flags.find("layers."+l.kind.Group, "top")
+	target, err := flags.find(io.Discard, "layers."+l.kind.Group, "top")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,4 +207,30 @@ func (w *watching) result(t *testing.T) (code int, stdout, stderr string) {
 		t.Fatal("the command does not end")
 	}
 	return code, w.out.text.String(), w.errs.String()
+}
+
+func TestDeleteRequiresOneKind(t *testing.T) {
+	target := func(group string, alternatives ...string) follow.Target {
+		gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: "services"}
+		return follow.Target{Mapping: &meta.RESTMapping{Resource: gvr}, Alternatives: alternatives}
+	}
+	cases := map[string]struct {
+		target follow.Target
+		want   string
+	}{
+		"one kind":                  {target("example.org"), ""},
+		"two kinds":                 {target("example.org", "service.serving.example.com"), "service may be several kinds; name one: services.example.org, service.serving.example.com"},
+		"the core group's is meant": {target("", "service.serving.example.com"), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if err := requireOneKind("service", tc.target); err != nil {
+				got = err.Error()
+			}
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
 }

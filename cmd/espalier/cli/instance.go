@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,8 +63,8 @@ type instance struct {
 	target follow.Target
 }
 
-// find resolves the kind. It does not check whether the instance exists.
-func (f *instanceFlags) find(kind, name string) (instance, error) {
+// find resolves the kind, and notes if it may be another one too. It does not check whether the instance exists.
+func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, error) {
 	config, err := f.cluster.config()
 	if err != nil {
 		return instance{}, err
@@ -78,12 +79,15 @@ func (f *instanceFlags) find(kind, name string) (instance, error) {
 		return instance{}, err
 	}
 	target, err := cluster.Kinds.Target(kind, namespace, name)
+	if len(target.Alternatives) > 0 {
+		fmt.Fprintf(prose(notes), "note: %s is taken for %s; it may also be %s\n", kind, target.Mapping.GroupVersionKind.GroupKind(), strings.Join(target.Alternatives, ", "))
+	}
 	return instance{cluster, target}, err
 }
 
 // readTree resolves the kind and reads the tree once.
-func (f *instanceFlags) readTree(ctx context.Context, kind, name string) (instance, observe.ClusterState, error) {
-	shown, err := f.find(kind, name)
+func (f *instanceFlags) readTree(ctx context.Context, notes io.Writer, kind, name string) (instance, observe.ClusterState, error) {
+	shown, err := f.find(notes, kind, name)
 	if err != nil {
 		return instance{}, observe.ClusterState{}, err
 	}

@@ -63,7 +63,7 @@ func newTree() *cobra.Command {
 
 func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	manager.SilenceLibraries() // log lines of the watches would garble the screen
-	shown, err := flags.find(kind, name)
+	shown, err := flags.find(cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}

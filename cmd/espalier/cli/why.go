@@ -86,7 +86,7 @@ func why(cmd *cobra.Command, flags whyFlags, args []string) error {
 	case len(flags.files) > 0:
 		return &usageError{errors.New("--filename is for a field: why KIND NAME FIELD")}
 	}
-	shown, state, err := flags.readTree(cmd.Context(), kind, name)
+	shown, state, err := flags.readTree(cmd.Context(), cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	if path.Segments() == nil {
 		return &usageError{fmt.Errorf("%q is not the path of a field, such as spec.containers[0].image", field)}
 	}
-	shown, err := flags.find(kind, name)
+	shown, err := flags.find(cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ func New(config *rest.Config) (*Cluster, error) {
 type Target struct {
 	Mapping         *meta.RESTMapping
 	Namespace, Name string
+	// Alternatives are what else the kind may stand for as the user wrote it, each with its group.
+	Alternatives []string
 	// InstancesIn is the namespace of the instances to include if the target is a
 	// cluster-scoped definition; empty for all namespaces.
 	InstancesIn string

@@ -78,7 +78,8 @@ func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespace = ""
 	}
-	return Target{Mapping: mapping, Namespace: namespace, Name: name}, nil
+	lists, _ := k.discovery.ServerPreferredResources() // as far as it got
+	return Target{Mapping: mapping, Namespace: namespace, Name: name, Alternatives: alternatives(kind, mapping.Resource.GroupResource(), lists)}, nil
 }
 
 func (k *Kinds) mappingFor(kind string) (*meta.RESTMapping, error) {
@@ -102,6 +103,32 @@ func (k *Kinds) mappingFor(kind string) (*meta.RESTMapping, error) {
 		}
 	}
 	return k.mapper.RESTMapping(groupKind)
+}
+
+// alternatives are the other resources that a name without a group may stand for, each as the name with its group, or as its plural with
+// its group where the name is a short one. Resources that cannot be watched, such as the metrics of pods, are none.
+func alternatives(written string, taken schema.GroupResource, lists []*metav1.APIResourceList) []string {
+	name := strings.ToLower(written)
+	var out []string
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil || gv.Group == "" { // nothing names the core group
+			continue
+		}
+		for _, r := range list.APIResources {
+			if gv.Group == taken.Group && r.Name == taken.Resource || !slices.Contains(r.Verbs, "watch") {
+				continue
+			}
+			switch {
+			case name == r.Name, name == r.SingularName, name == strings.ToLower(r.Kind):
+				out = append(out, name+"."+gv.Group)
+			case slices.Contains(r.ShortNames, name):
+				out = append(out, r.Name+"."+gv.Group)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // nearestKind returns the served kind, or its plural, that is most similar to what a user wrote; empty if none is. It has a group if that
