@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -89,7 +90,7 @@ func (e *examination) orphans() {
 		}
 		o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
 		e.add(Warning, "orphans", o, "apply the definition again; or delete the objects of the kind and then: kubectl delete crd "+c.Name,
-			"its definition %s is gone: its %d objects are not reconciled", strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/"), count)
+			"its definition %s is gone: %s not reconciled", strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/"), diag.Counted(count, "object is", "objects are"))
 	}
 	known := map[Object]bool{}
 	for _, i := range e.Instances {

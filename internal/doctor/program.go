@@ -10,6 +10,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
@@ -36,9 +37,9 @@ func (e *examination) controllers() {
 		case c.Wanted == 0:
 			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=2", c.Name, c.Namespace), "it has no replicas")
 		case c.Ready == 0:
-			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "none of its %d replicas is ready", c.Wanted)
+			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
 		case c.Ready < c.Wanted:
-			e.add(Warning, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of its %d replicas are ready", c.Ready, c.Wanted)
+			e.add(Warning, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
 		}
 		if c.Ready > 0 {
 			running++
@@ -135,7 +136,7 @@ func (e *examination) webhooks() {
 			e.add(severity, "webhooks", &o, "start the controllers, which set it", "it has no caBundle, so that the API server does not trust the webhook: %s", effect)
 		}
 	}
-	e.fine("webhooks", "%d are configured", len(e.Webhooks))
+	e.fine("webhooks", "%s", diag.Counted(len(e.Webhooks), "is configured", "are configured"))
 }
 
 func deleteCommand(o Object) string {

@@ -106,10 +106,10 @@ func (p Plan) sentences() []string {
 	}
 	text := fmt.Sprintf("Plan: %s", strings.Join(parts, ", "))
 	if s.Instances > 0 {
-		text += fmt.Sprintf("; %s", counted(s.Instances, "instance"))
+		text += fmt.Sprintf("; %s", diag.Counted(s.Instances, "instance", "instances"))
 	}
 	if s.Problems > 0 {
-		text += fmt.Sprintf("; %s", counted(s.Problems, "problem"))
+		text += fmt.Sprintf("; %s", diag.Counted(s.Problems, "problem", "problems"))
 	}
 	out = append(out, text+". Nothing was written.")
 	if invalid := p.invalidNames(); len(invalid) == 1 {
@@ -132,13 +132,6 @@ func (p Plan) invalidNames() []string {
 		}
 	}
 	return out
-}
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // group is an instance, and others of its kind that change in the same way.
@@ -221,7 +214,7 @@ func writeObject(b *strings.Builder, indent string, o ObjectChange, width int) {
 		diag.WrapHanging(b, indent+"    ", strings.Fields(f.String()), width)
 	}
 	if more := len(o.Fields) - maxFieldLines; more > 0 {
-		diag.WrapHanging(b, indent+"    ", []string{fmt.Sprintf("and %s", counted(more, "more field"))}, width)
+		diag.WrapHanging(b, indent+"    ", []string{fmt.Sprintf("and %s", diag.Counted(more, "more field", "more fields"))}, width)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/convert"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
 )
@@ -171,7 +172,7 @@ func isOfDefinition(o *unstructured.Unstructured, d *v1.CompositeResourceDefinit
 func lossText(from convertible, result convert.Result) string {
 	var b strings.Builder
 	if n := len(result.OfDefinition) + len(result.OfComposition); n > 0 {
-		fmt.Fprintf(&b, "%s no equivalent:\n", counted(n, "thing has", "things have"))
+		fmt.Fprintf(&b, "%s no equivalent:\n", diag.Counted(n, "thing has", "things have"))
 	}
 	for _, l := range result.OfDefinition {
 		fmt.Fprintf(&b, "  CompositeResourceDefinition %s: %s\n", from.definition.Name, l.String())
@@ -192,7 +193,7 @@ func (f *convertFlags) compare(cmd *cobra.Command, from convertible, others []si
 	if err != nil {
 		return "", err
 	}
-	summary := fmt.Sprintf("%s with seed %d", counted(found.Instances, "instance", "instances"), f.seed)
+	summary := fmt.Sprintf("%s with seed %d", diag.Counted(found.Instances, "instance", "instances"), f.seed)
 	if found.Refused > 0 {
 		summary += fmt.Sprintf(", of which %d are refused", found.Refused)
 	}
@@ -209,7 +210,7 @@ func (f *convertFlags) compare(cmd *cobra.Command, from convertible, others []si
 		return "", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s in %s:\n", counted(len(found.Differences), "difference", "differences"), summary)
+	fmt.Fprintf(&b, "%s in %s:\n", diag.Counted(len(found.Differences), "difference", "differences"), summary)
 	for _, d := range found.Differences[:min(len(found.Differences), maxDifferences)] {
 		fmt.Fprintf(&b, "  %s of %s:\n    composition: %s\n    graph:       %s\n", d.What, d.Instance, orNone(d.Composition), orNone(d.Graph))
 	}

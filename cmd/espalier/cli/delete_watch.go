@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -115,7 +116,7 @@ func (c *deletionWatch) result(to io.Writer, title string, limit time.Duration, 
 		found := observe.FindBlockers(observe.Build(c.last.cluster, now))
 		fmt.Fprint(to, "\n"+found.Text(now, widthOf(to)))
 		if len(found.Blockers) > 0 {
-			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, counted(len(found.Blockers), "object is", "objects are")+" blocking it")}
+			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, diag.Counted(len(found.Blockers), "object is", "objects are")+" blocking it")}
 		}
 		return &codedError{exitUnfinished, fmt.Sprintf("%s is not gone within %s, and no blockers are known", title, limit)}
 	case err == nil || errors.Is(err, context.Canceled):

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/backup/gather"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/recorded"
 )
 
@@ -62,7 +63,7 @@ func (f *gatherFlags) run(cmd *cobra.Command) error {
 	if err := replaceFile(f.output, func(w io.Writer) error { return record.Write(w, time.Now()) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s to %s\n", counted(len(record.Objects), "object", "objects"), f.output)
+	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s to %s\n", diag.Counted(len(record.Objects), "object", "objects"), f.output)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/preview"
@@ -119,7 +120,7 @@ func problemsError(problems []preview.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	lines := []string{counted(len(problems), "problem", "problems") + ":"}
+	lines := []string{diag.Counted(len(problems), "problem", "problems") + ":"}
 	for _, p := range problems {
 		lines = append(lines, "  "+strings.ReplaceAll(p.String(), "\n", "\n    "))
 	}

@@ -151,9 +151,9 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "# %s\n%s---\n", strings.ReplaceAll(finding.Problem.String(), "\n", "\n# "), raw)
 	}
-	summary := fmt.Sprintf("%s with seed %d; the kinds' rules refuse %d of them", counted(found.Instances, "instance", "instances"), f.seed, found.Refused)
+	summary := fmt.Sprintf("%s with seed %d; the kinds' rules refuse %d of them", diag.Counted(found.Instances, "instance", "instances"), f.seed, found.Refused)
 	if len(found.Findings) > 0 {
-		return fmt.Errorf("%s in %s", counted(len(found.Findings), "problem", "problems"), summary)
+		return fmt.Errorf("%s in %s", diag.Counted(len(found.Findings), "problem", "problems"), summary)
 	}
 	fmt.Fprintln(prose(cmd.ErrOrStderr()), "no problems in "+summary)
 	return nil
@@ -264,7 +264,7 @@ func testsText(tests []*definitionTest, width int) string {
 	}
 	for _, t := range tests {
 		if len(t.report.Failures) == 0 {
-			line("ok    ", "%s: %s (%s)", t.path, t.report.Name, counted(t.steps, "step", "steps"))
+			line("ok    ", "%s: %s (%s)", t.path, t.report.Name, diag.Counted(t.steps, "step", "steps"))
 			continue
 		}
 		line("FAIL  ", "%s: %s", t.path, t.report.Name)
@@ -301,7 +301,7 @@ func (f *testFlags) print(to io.Writer, tests []*definitionTest) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %s failed", failed, counted(len(tests), "test", "tests"))
+		return fmt.Errorf("%d of %s failed", failed, diag.Counted(len(tests), "test", "tests"))
 	}
 	return nil
 }

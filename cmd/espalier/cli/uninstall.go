@@ -87,7 +87,7 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 		return nil
 	}
 	released, unreadable, err := cluster.Release(ctx)
-	fmt.Fprintf(out, "finalizers of %d objects removed\n", released)
+	fmt.Fprintf(out, "finalizers of %s removed\n", diag.Counted(released, "object", "objects"))
 	fmt.Fprint(prose(out), unreadableText(unreadable))
 	return err
 }
@@ -104,15 +104,15 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 	}
 	var b strings.Builder
 	b.WriteString(unreadableText(remaining.Unreadable))
-	fmt.Fprintf(&b, "%d CustomResourceDefinitions stay, and so do the children of instances.\n", remaining.CRDs)
+	fmt.Fprintf(&b, "%s, and so do the children of instances.\n", diag.Counted(remaining.CRDs, "CustomResourceDefinition stays", "CustomResourceDefinitions stay"))
 	if n := remaining.Count("Binding.espalier.dev"); n > 0 {
-		fmt.Fprintf(&b, "%d external resources stay. Keep their Bindings: without them a later installation has to find them again.\n", n)
+		fmt.Fprintf(&b, "%s. Keep the Bindings: without them a later installation has to find external resources again.\n", diag.Counted(n, "external resource stays", "external resources stay"))
 	}
 	if n := remaining.Finalizers(); n > 0 {
-		fmt.Fprintf(&b, "%d objects have finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n", n)
+		fmt.Fprintf(&b, "%s finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n", diag.Counted(n, "object has", "objects have"))
 	}
 	if remaining.Conversions > 0 {
-		fmt.Fprintf(&b, "%d kinds have several versions, which are not converted any more: write their objects in the stored version only.\n", remaining.Conversions)
+		fmt.Fprintf(&b, "%s several versions, which are not converted any more: write objects in the stored version only.\n", diag.Counted(remaining.Conversions, "kind has", "kinds have"))
 	}
 	if remaining.Helm != "" {
 		fmt.Fprintf(&b, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)
@@ -125,7 +125,7 @@ func unreadableText(errs []string) string {
 	if len(errs) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("The objects of %d kinds cannot be read, and may have finalizers of the controllers:\n", len(errs))
+	text := fmt.Sprintf("The objects of %s cannot be read, and may have finalizers of the controllers:\n", diag.Counted(len(errs), "kind", "kinds"))
 	for _, err := range errs {
 		text += "  " + err + "\n"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/workspace"
@@ -75,7 +76,7 @@ func validate(cmd *cobra.Command, flags validateFlags) error {
 			warned++
 		}
 	}
-	summary := fmt.Sprintf("%s and %s in %s", counted(failed, "error", "errors"), counted(warned, "warning", "warnings"), counted(len(files), "file", "files"))
+	summary := fmt.Sprintf("%s and %s in %s", diag.Counted(failed, "error", "errors"), diag.Counted(warned, "warning", "warnings"), diag.Counted(len(files), "file", "files"))
 	if failed > 0 || flags.strict && warned > 0 {
 		return errors.New(summary)
 	}

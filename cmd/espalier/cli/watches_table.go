@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -77,16 +78,9 @@ func watchesSummary(all []introspect.Watch) string {
 			unavailable++
 		}
 	}
-	text := fmt.Sprintf("%s of %s, %s", counted(len(all), "watch", "watches"), counted(len(kinds), "kind", "kinds"), counted(objects, "object", "objects"))
+	text := fmt.Sprintf("%s of %s, %s", diag.Counted(len(all), "watch", "watches"), diag.Counted(len(kinds), "kind", "kinds"), diag.Counted(objects, "object", "objects"))
 	if unavailable > 0 {
 		text += fmt.Sprintf("; %d unavailable", unavailable)
 	}
 	return text
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
