@@ -76,7 +76,7 @@ func compositions(t *testing.T, s *shell) {
 		`spec.region is "eu" (Store default/shop)`, `map: "eu-west-1" string: "aws/eu-west-1" sets "aws/eu-west-1"`)
 	s.run(t, s.help(t, "why"), "espalier why bucket logs spec.forProvider.region -f composition.yaml", done, `spec.forProvider.region of Bucket default/logs is "north"`, "Composition archives", "composition.yaml:49:17")
 
-	s.run(t, p, "espalier run --check", done, "Unchanged resourcegraphdefinitions.kro.run", "The controllers would start. Nothing was changed.")
+	s.run(t, p, "espalier run --check", done, "Unchanged resourcegraphdefinitions.kro.run", "Nothing prevents the installation of these CustomResourceDefinitions.")
 }
 
 // gitops runs the commands of docs/gitops.md.

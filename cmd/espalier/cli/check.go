@@ -13,7 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// checkRun prints what the controllers would install. It fails if they would not start.
+// checkRun prints which CustomResourceDefinitions the controllers would install. It fails if something prevents that, because they would
+// not start then.
 func checkRun(cmd *cobra.Command, options server.ManagerOptions) error {
 	found, err := server.Check(cmd.Context(), options)
 	if err != nil {
@@ -39,7 +40,7 @@ func checkText(found server.Findings, width int) string {
 		text += "note: " + note + ".\n"
 	}
 	if found.Refused == nil {
-		text += "The controllers would start. Nothing was changed.\n"
+		text += "Nothing prevents the installation of these CustomResourceDefinitions. Permissions, ports and certificates were not checked. Nothing was changed.\n"
 	}
 	return observe.WrapTable(table, width) + diag.WrapLines(text, width)
 }

@@ -87,7 +87,7 @@ func runInACluster(t *testing.T, h home) {
 		t.Fatal(err)
 	}
 	env := "KUBECONFIG=" + plane.Kubeconfig()
-	if code, out := h.run(t, "run --check", "", env); code != exitDone || !strings.Contains(out, "The controllers would start. Nothing was changed.\n") {
+	if code, out := h.run(t, "run --check", "", env); code != exitDone || !strings.Contains(out, "Nothing prevents the installation of these CustomResourceDefinitions. ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	const anyPort = " --metrics-bind-address 127.0.0.1:0 --health-probe-bind-address 127.0.0.1:0"

@@ -226,7 +226,7 @@ func newRun() *cobra.Command {
 	hook.add(cmd)
 	page.add(cmd)
 	cluster.add(cmd)
-	cmd.Flags().BoolVar(&check, "check", false, "print what would be installed and what prevents the controllers from starting; change nothing")
+	cmd.Flags().BoolVar(&check, "check", false, "print which CustomResourceDefinitions would be installed, and what prevents that; change nothing")
 	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
 	cmd.Flags().BoolVar(&sharding, "sharding", false, "share the work among all processes instead of electing a leader; all of them must have this flag")
 	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader, or keeps its share of the work, after its last renewal of its lease")
