@@ -199,13 +199,19 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 	if err := c.verifyNamespace(ctx); err != nil {
 		return err
 	}
+	stopped := "the controllers are stopped"
+	if runs, err := c.runsControllers(ctx); err != nil {
+		return err
+	} else if !runs {
+		stopped = fmt.Sprintf("no controllers run in namespace %s; stop those that run outside of the cluster, such as by 'espalier up'", c.namespace)
+	}
 	steps := []struct {
 		what string
 		do   func(context.Context) error
 	}{
 		{"new instances get no finalizers from the API server", c.removeInitialMetadata},
 		{"the webhook for deletions is removed", c.removeWebhook},
-		{"the controllers are stopped", c.stop},
+		{stopped, c.stop},
 		{"the webhook for deletions stays removed", c.removeWebhook},
 		{"the conversion webhooks are removed", c.endConversions},
 		{"services, roles and service accounts are removed", c.removeObjects},
@@ -281,6 +287,20 @@ func (c *Cluster) removeWebhook(ctx context.Context) error {
 		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", webhook.ConfigurationName, err)
 	}
 	return nil
+}
+
+// runsControllers reports whether the installation has Deployments or pods. The controllers may run outside of the cluster instead.
+func (c *Cluster) runsControllers(ctx context.Context) (bool, error) {
+	for _, resource := range []schema.GroupVersionResource{deployments, pods} {
+		list, err := c.client.Resource(resource).Namespace(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if ignoreAbsent(err) != nil {
+			return false, fmt.Errorf("list %s: %w", resource.Resource, err)
+		}
+		if err == nil && len(list.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // stop deletes the Deployments, and waits until their pods have ended.

@@ -115,6 +115,25 @@ func TestAnotherNamespaceIsRefusedBeforeAnythingIsRemoved(t *testing.T) {
 	}
 }
 
+func TestStoppingIsReportedOnlyOfControllersInTheCluster(t *testing.T) {
+	withoutDeployment := installed[strings.Index(installed, "---"):]
+	for name, tc := range map[string]struct{ text, want string }{
+		"A Deployment runs them": {installed, "the controllers are stopped"},
+		"They run elsewhere":     {withoutDeployment, "no controllers run in namespace ours; stop those that run outside of the cluster, such as by 'espalier up'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, _ := newFake(t, "ours", strings.TrimPrefix(tc.text, "---"))
+			var steps []string
+			if err := cluster.Remove(t.Context(), func(step string) { steps = append(steps, step) }); err != nil {
+				t.Fatal(err)
+			}
+			if steps[2] != tc.want {
+				t.Errorf("got %q, want %q", steps[2], tc.want)
+			}
+		})
+	}
+}
+
 func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	cluster, client := newFake(t, "ours", installed)
 	if err := cluster.Remove(t.Context(), func(string) {}); err != nil {
