@@ -51,16 +51,19 @@ func (c Compositions) Snapshot(gk schema.GroupKind) (s xrd.Snapshot, isClaim, fo
 type compositionRevision struct {
 	xrd.Snapshot
 	composite xrd.Instance
+	// claim is the composite's claim; nil if it has none, or if it is not known.
+	claim *unstructured.Unstructured
 	// selects is the object that selects: the claim, which sets these fields on its composite, or the composite.
 	selects report.Object
 	layout  xrd.Layout
 	Revision
 }
 
-// ExplainCompositionRevision says which revision of which composition composes a composite, and why.
-func ExplainCompositionRevision(composite *unstructured.Unstructured, s xrd.Snapshot) *Revision {
+// ExplainCompositionRevision says which revision of which composition composes a composite, and why. The claim is nil if the composite has
+// none, or if it has not been read.
+func ExplainCompositionRevision(composite, claim *unstructured.Unstructured, s xrd.Snapshot) *Revision {
 	layout := xrd.LayoutOf(s.Definition.ScopeOrDefault())
-	r := compositionRevision{Snapshot: s, composite: xrd.NewInstance(composite, layout), selects: report.ObjectOf(composite), layout: layout}
+	r := compositionRevision{Snapshot: s, claim: claim, composite: xrd.NewInstance(composite, layout), selects: report.ObjectOf(composite), layout: layout}
 	if claim, claimed := r.composite.ClaimRef(); claimed {
 		r.selects, r.layout = report.Object{APIVersion: claim.APIVersion, Kind: claim.Kind, Namespace: claim.Namespace, Name: claim.Name}, xrd.ClaimLayout()
 	}
@@ -103,9 +106,15 @@ func (r *compositionRevision) explainComposition(c xrd.CompositionChoice) {
 		}
 		r.because(text)
 	default:
-		r.because(fmt.Sprintf("composition %s: %s of %s names it%s", c.Name, ref, r.selects, r.writersOf(r.composite.Layout().CompositionRef)))
-		if match, selects := r.composite.CompositionSelector(); selects {
+		r.because(fmt.Sprintf("composition %s: %s of %s names it%s", c.Name, ref, r.selects, r.writersOf(r.layout.CompositionRef)))
+		byDefault := r.Definition.Spec.DefaultCompositionRef
+		switch match, selects := r.composite.CompositionSelector(); {
+		case selects:
 			r.because(fmt.Sprintf("the selector %s applies only while the reference is not set", labels.FormatLabels(match)))
+		case byDefault != nil && byDefault.Name == c.Name:
+			r.because(fmt.Sprintf("it is the default (spec.defaultCompositionRef) of %s", r.definition()))
+		case byDefault != nil:
+			r.because(fmt.Sprintf("the default %s (spec.defaultCompositionRef of %s) applies only while the reference is not set", byDefault.Name, r.definition()))
 		}
 	}
 	if others := r.others(c.Name); len(others) > 0 && c.SelectedBy != xrd.Enforced {
@@ -127,17 +136,21 @@ func (r *compositionRevision) others(than string) (names []string) {
 	return names[:min(len(names), maxOthers)]
 }
 
-// writersOf says which managers wrote a field of the composite.
+// writersOf says which managers wrote a field of the object that selects.
 func (r *compositionRevision) writersOf(field xrd.FieldPath) string {
+	written := r.composite.Object()
 	if _, claimed := r.composite.ClaimRef(); claimed {
-		return "" // the claim has been written by others
+		written = r.claim
+	}
+	if written == nil {
+		return ""
 	}
 	path := make([]any, len(field))
 	for i, name := range field {
 		path[i] = name
 	}
 	var names []string
-	for _, m := range managersAt(r.composite.Object(), path) {
+	for _, m := range managersAt(written, path) {
 		name := m.Name
 		if name == v1alpha1.InstanceManager {
 			name = "the controllers, which chose it once"

@@ -3,6 +3,7 @@ package observe_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,11 +43,15 @@ func TestRevisionsAreExplained(t *testing.T) {
 			if name, isGraph := observe.DefinitionOf(o); isGraph {
 				r = observe.ExplainGraphRevision(o, definitions[name.Name], revisions)
 			} else {
-				snapshot, _, found := all.Snapshot(o.GroupVersionKind().GroupKind())
+				snapshot, isClaim, found := all.Snapshot(o.GroupVersionKind().GroupKind())
 				if !found {
 					t.Fatalf("no definition of %s", o.GetKind())
 				}
-				r = observe.ExplainCompositionRevision(o, snapshot)
+				composite, claim := o, (*unstructured.Unstructured)(nil)
+				if isClaim {
+					composite, claim = named(t, instances, o.GetName()+"-composite"), o
+				}
+				r = observe.ExplainCompositionRevision(composite, claim, snapshot)
 			}
 			for _, width := range []int{80, 120} {
 				e := observe.Explanation{Cause: o.GetKind() + " " + o.GetName() + " is ready", Revision: r}
@@ -61,6 +66,15 @@ func TestRevisionsAreExplained(t *testing.T) {
 			}
 		}
 	})
+}
+
+func named(t *testing.T, all []*unstructured.Unstructured, name string) *unstructured.Unstructured {
+	t.Helper()
+	i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
+	if i < 0 {
+		t.Fatalf("there is no %s", name)
+	}
+	return all[i]
 }
 
 // objects reads a stream of objects.

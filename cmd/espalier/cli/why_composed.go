@@ -45,12 +45,13 @@ func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unst
 	if err != nil {
 		return explained, false, err
 	}
-	c := observe.ComposedField{Composite: of, Children: state.Children[inventory.SetOf(of)], Revision: observe.ExplainCompositionRevision(of, snapshot)}
+	c := observe.ComposedField{Composite: of, Children: state.Children[inventory.SetOf(of)]}
 	if key, _, claimed := inventory.ClaimedBy(of); claimed {
 		if c.Claim, err = i.get(ctx, key); err != nil {
 			c.Problems = append(c.Problems, "the claim cannot be read: "+err.Error())
 		}
 	}
+	c.Revision = observe.ExplainCompositionRevision(of, c.Claim, snapshot)
 	i.runPipeline(ctx, snapshot, &c)
 	explained = observe.ExplainComposedField(o, path, c)
 	place, note := placeInComposition(snapshot, c.Revision, files)

@@ -43,7 +43,11 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 	if !found {
 		return nil, nil
 	}
-	return observe.ExplainCompositionRevision(composite, snapshot), nil
+	var claim *unstructured.Unstructured
+	if composite != state.Root {
+		claim = state.Root
+	}
+	return observe.ExplainCompositionRevision(composite, claim, snapshot), nil
 }
 
 // compositeOf reads the composite of a claim, which a composite is itself, and the objects that its composition follows from. It is nil
