@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +147,20 @@ func TestRefusedRequests(t *testing.T) {
 				t.Errorf("got %s, want %d", got.Status, c.want)
 			}
 		})
+	}
+}
+
+// TestCausesKeepTheirLines: the cause of a definition that does not compile lists its problems, one a line.
+func TestCausesKeepTheirLines(t *testing.T) {
+	s := newSite(t, newFake())
+	style, err := io.ReadAll(s.do(t, s.request(t, http.MethodGet, "style.css", "")).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range []string{".cause", ".cause-main", ".chain li"} {
+		if !regexp.MustCompile(`(?m)^([^{]*, )?` + regexp.QuoteMeta(class) + `(, [^{]*)? \{[^}]*white-space: pre-line`).Match(style) {
+			t.Errorf("%s folds lines", class)
+		}
 	}
 }
 
