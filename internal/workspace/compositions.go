@@ -71,7 +71,7 @@ func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.
 				continue
 			}
 		}
-		problems, notes := checkInput(step.FunctionRef.Name, input, composite, w.Lookup)
+		problems, notes := checkInput(step.FunctionRef.Name, input, i == 0, composite, w.Lookup)
 		w.add(d, Error, at, problems)
 		w.add(d, Warning, at, notes)
 	}

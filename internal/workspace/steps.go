@@ -14,13 +14,12 @@ import (
 // checkInput lists the problems of the input of a built-in function, with paths in the input, before
 // the function runs: those because of which it fails, and notes on what may have no effect. lookUp returns what is known of kinds. Inputs
 // of other functions have no problems.
-func checkInput(function string, input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
+func checkInput(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
 	switch function {
 	case graph.Name, graph.PackageName:
 		return graph.Check(input, composite, lookUp)
 	case patchandtransform.Name, patchandtransform.PackageName:
-		_, problems, notes = patchandtransform.Decode(input)
-		return problems, notes
+		return patchandtransform.Check(input, isFirstStep)
 	case autoready.Name, autoready.PackageName:
 		return autoready.Check(input)
 	case environment.Name, environment.PackageName:

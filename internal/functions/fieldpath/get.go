@@ -58,7 +58,7 @@ const maxExpanded = 10_000
 // expand returns the existing paths that a path with wildcards matches, in a stable order.
 // If there are none, the error is a NotFoundError.
 func expand(from any, path Path) ([]Path, error) {
-	wild := slices.IndexFunc(path, func(s Segment) bool { return !s.IsIndex && s.Field == wildcard })
+	wild := slices.IndexFunc(path, Segment.IsWildcard)
 	if wild < 0 {
 		if _, err := get(from, path); err != nil {
 			return nil, err

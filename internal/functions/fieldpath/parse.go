@@ -32,6 +32,9 @@ type Segment struct {
 // wildcard matches all fields or items.
 const wildcard = "*"
 
+// IsWildcard says whether the segment matches all fields or items.
+func (s Segment) IsWildcard() bool { return !s.IsIndex && s.Field == wildcard }
+
 // Path is the path of a field in an object. The empty path is the object itself.
 type Path []Segment
 

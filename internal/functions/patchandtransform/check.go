@@ -17,8 +17,8 @@ const maxPatches = 4096
 type validator struct {
 	in       *Input
 	problems *diag.List
-	// notes are about mistakes that may have no effect.
-	notes *diag.List
+	// failures are about parts that fail when they are used.
+	failures *diag.List
 }
 
 func (c validator) input() {
@@ -62,8 +62,8 @@ var environmentPatchTypes = []patchType{
 func (c validator) template(at object.Path, t *template, sets map[string]int) {
 	c.required(at.Field("name"), t.Name)
 	if t.Base != nil {
-		// A patch, or a function after this one, may supply the apiVersion.
-		c.required(at.Field("base", "kind"), stringOf(t.Base["kind"]))
+		// A patch may supply the apiVersion.
+		c.baseField(at.Field("base", "kind"), t.Base["kind"])
 	}
 	if metadata, ok := t.Base["metadata"]; ok {
 		if _, ok := metadata.(map[string]any); !ok {
@@ -113,7 +113,7 @@ func (c validator) patch(at object.Path, p *patch) {
 		c.required(at.Field("fromFieldPath"), p.FromFieldPath)
 	}
 	c.path(at.Field("fromFieldPath"), p.FromFieldPath)
-	c.path(at.Field("toFieldPath"), p.ToFieldPath)
+	c.targetPath(at.Field("toFieldPath"), p.ToFieldPath)
 	if from := p.Policy.FromFieldPath; from != "" {
 		oneOf(c, at.Field("policy", "fromFieldPath"), from, "Optional", "Required")
 	}
@@ -159,10 +159,21 @@ func (c validator) format(at object.Path, text string) {
 	}
 }
 
-// path adds a note about a path that cannot be parsed. Only the patch fails, when it runs.
+// path adds a failure if a path cannot be parsed. Only the patch fails, when it runs.
 func (c validator) path(at object.Path, path string) {
 	if _, err := fieldpath.Parse(path); err != nil {
-		c.notes.Addf(at, "%v", err)
+		c.failures.Addf(at, "%v", err)
+	}
+}
+
+// targetPath is path for a path that is written to.
+func (c validator) targetPath(at object.Path, path string) {
+	c.path(at, path)
+	segments, _ := fieldpath.Parse(path)
+	for _, s := range segments {
+		if s.IsIndex && s.Index > fieldpath.MaxIndex {
+			c.failures.Addf(at, "index %d is over the limit of %d", s.Index, fieldpath.MaxIndex)
+		}
 	}
 }
 
@@ -171,6 +182,15 @@ func (c validator) required(at object.Path, text string) {
 	if text == "" {
 		c.problems.Addf(at, "is not set")
 	}
+}
+
+// baseField adds a problem if the apiVersion or kind of a base is not set, or is no string.
+func (c validator) baseField(at object.Path, value any) {
+	if _, isString := value.(string); value != nil && !isString {
+		c.problems.Addf(at, "must be a string")
+		return
+	}
+	c.required(at, stringOf(value))
 }
 
 // oneOf validates an enum field.

@@ -125,14 +125,29 @@ type conditionMatch struct {
 // Notes are about parts that are ignored, or that only fail when they are used. The input
 // shares the bases of templates with the object.
 func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
+	in, problems, notes, failures := decode(object)
+	return in, problems, append(notes, failures...).Sorted()
+}
+
+// Check returns the problems of an input before it is used: those of Decode, and what fails when it is used. The first step of a pipeline
+// gets no resources of earlier ones. Notes are about parts that are ignored, or that other parts replace.
+func Check(object map[string]any, isFirstStep bool) (problems, notes diag.List) {
+	in, problems, notes, failures := decode(object)
+	problems = append(problems, failures...)
+	usage{in: in, isFirstStep: isFirstStep, problems: &problems, notes: &notes}.check()
+	return problems.Sorted(), notes.Sorted()
+}
+
+// decode decodes an input. Failures are about parts that fail when they are used.
+func decode(object map[string]any) (in *Input, problems, notes, failures diag.List) {
 	in = &Input{}
 	if len(object) == 0 {
 		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
-		return in, problems, nil
+		return in, problems, nil, nil
 	}
 	strict.Decode(object, in, "", &problems)
 	oneOf(validator{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
 	oneOf(validator{problems: &notes}, "kind", in.Kind, Kind)
-	validator{in: in, problems: &problems, notes: &notes}.input()
-	return in, problems.Sorted(), notes.Sorted()
+	validator{in: in, problems: &problems, failures: &failures}.input()
+	return in, problems.Sorted(), notes, failures
 }
