@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -63,6 +64,14 @@ func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, abov
 	return n
 }
 
+// withoutStatus is a message without the status that kstatus gives it.
+func withoutStatus(message string) string {
+	for _, s := range []status.Status{status.InProgressStatus, status.FailedStatus} {
+		message = strings.TrimPrefix(message, string(s)+": ")
+	}
+	return message
+}
+
 // describe returns a node from what an object's own fields say. Where these say nothing of
 // readiness, a ready parent implies a ready child: a parent is ready when all children are.
 func describe(o *unstructured.Unstructured, parentReady bool) Node {
@@ -77,7 +86,7 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Created = utc(at.Time)
 	}
 	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
-	if problem := health.SyncProblem(o); problem != "" && !strings.Contains(problem, n.Message) {
+	if problem := health.SyncProblem(o); problem != "" && !strings.Contains(problem, withoutStatus(n.Message)) {
 		n.Message += "; " + problem
 	} else if problem != "" {
 		n.Message = problem
