@@ -41,7 +41,8 @@ func newDelete() *cobra.Command {
 		Long: "Requests the deletion of an instance. Its children are deleted before it, in reverse\n" +
 			"order. With --watch, its tree is shown with the progress and the blockers, until it\n" +
 			"is gone; the deletion goes on if you stop watching. Only the object that exists now\n" +
-			"is deleted, never a later one of the same name.\n\n" + kindNames + "\n\n" +
+			"is deleted, never a later one of the same name.\n\n" + kindNames + "\n" +
+			"A KIND that several kinds match needs .GROUP.\n\n" +
 			"Exit codes:\n" +
 			"  0  it is gone; or, without --watch, its deletion was requested\n" +
 			"  1  it could not be requested or watched to the end, or the object does not exist\n" +
