@@ -91,7 +91,11 @@ func newProviderIn(to io.Writer, f providerFlags) error {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintln(to, filepath.Join(dir, path))
 	}
-	_, err = fmt.Fprintf(to, "\nNext:\n  cd %s\n  go mod tidy\n  go test ./...\nThen follow README.md in that directory.\n", dir)
+	next := "  cd " + dir + "\n"
+	if p.Replace == "" && strings.HasPrefix(p.Version, "v0.0.0") { // go mod tidy would look for it
+		next += "  go mod edit -replace github.com/espalier-dev/espalier=CHECKOUT   # this espalier is not a release\n"
+	}
+	_, err = fmt.Fprintf(to, "\nNext:\n%s  go mod tidy\n  go test ./...\nThen follow README.md in that directory.\n", next)
 	return err
 }
 

@@ -133,3 +133,20 @@ func TestProviderRunArguments(t *testing.T) {
 		})
 	}
 }
+
+func TestNewProviderNeedsACheckoutUntilThereIsARelease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		arguments []string
+		want      bool
+	}{
+		"without a checkout": {nil, true},
+		"with one":           {[]string{"--replace", filepath.Join("..", "..", "..")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := call(t.Context(), append([]string{"provider", "new", "things", "--dir", t.TempDir()}, tc.arguments...)...)
+			if code != exitDone || strings.Contains(out, "  go mod edit -replace github.com/espalier-dev/espalier=CHECKOUT ") != tc.want {
+				t.Errorf("exit code %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
