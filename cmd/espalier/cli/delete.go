@@ -117,7 +117,7 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 }
 
 // requireOneKind returns an error if a kind may be another one too: a wrong guess would delete the wrong object. Kinds of the core group
-// are deleted, because nothing else names them.
+// pass, because nothing else names them.
 func requireOneKind(written string, target follow.Target) error {
 	group := target.Mapping.Resource.Group
 	if len(target.Alternatives) == 0 || group == "" {

@@ -157,6 +157,9 @@ func (f *schemaFlags) inCluster(name string) (out foundSchema, err error) {
 		return out, err
 	}
 	target, err := cluster.Kinds.Target(name, "", "")
+	if err == nil {
+		err = requireOneKind(name, target)
+	}
 	if err != nil {
 		return out, err
 	}
