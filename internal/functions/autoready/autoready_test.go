@@ -179,3 +179,10 @@ func TestAChecksCostIsBounded(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestACheckWithARegularExpressionOfTooManyStepsFails(t *testing.T) {
+	object := map[string]any{"text": strings.Repeat("x", 1<<18)}
+	if _, err := evaluate(`object.text.matches("x{1,50}y")`, object); err == nil || !strings.Contains(err.Error(), "too many steps") {
+		t.Error(err)
+	}
+}

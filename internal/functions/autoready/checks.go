@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/functions/call"
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
+	"github.com/espalier-dev/espalier/internal/graph/expr/library"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 )
 
@@ -85,7 +86,7 @@ func evaluate(text string, object map[string]any) (bool, error) {
 	if issues.Err() != nil {
 		return false, issues.Err()
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost))
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.CustomDecoratorV2(library.BoundRegexps))
 	if err != nil {
 		return false, err
 	}

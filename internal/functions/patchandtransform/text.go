@@ -10,9 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/adler32"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/espalier-dev/espalier/internal/graph/expr/library"
 )
 
 type stringTransform struct {
@@ -127,9 +128,12 @@ func (c *capture) apply(value any) (any, error) {
 		if (len(text)+1)*len(*c.Replace) > maxText {
 			return nil, errTextTooLong
 		}
-		return re.ReplaceAllString(text, *c.Replace), nil
+		return re.ReplaceAll(text, *c.Replace)
 	}
-	groups := re.FindStringSubmatch(text)
+	groups, err := re.FindSubmatch(text)
+	if err != nil {
+		return nil, err
+	}
 	if c.Group >= int64(len(groups)) {
 		return nil, fmt.Errorf("regexp %q had no matches for group %d", c.Match, c.Group)
 	}
@@ -151,8 +155,8 @@ func (j *join) apply(value any) (any, error) {
 	return strings.Join(texts, j.Separator), nil
 }
 
-func compile(text string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(text)
+func compile(text string) (*library.Regexp, error) {
+	re, err := library.CompileRegexp(text)
 	if err != nil {
 		return nil, fmt.Errorf("cannot compile regexp: %w", err)
 	}

@@ -104,6 +104,9 @@ func TestTransforms(t *testing.T) {
 		"A suffix is trimmed":                                            {"{type: string, string: {type: TrimSuffix, trim: -a}}", "eu-a", "eu", ""},
 		"A regular expression takes the whole match":                     {"{type: string, string: {type: Regexp, regexp: {match: '[0-9]+'}}}", "a12b", "12", ""},
 		"A regular expression takes a group":                             {"{type: string, string: {type: Regexp, regexp: {match: '(a)([0-9]+)', group: 2}}}", "a12b", "12", ""},
+		"A regular expression of too many steps is an error":             {"{type: string, string: {type: Regexp, regexp: {match: '(x+x+)+y'}}}", strings.Repeat("x", 1<<20), nil, tooManySteps("string transform could not resolve")},
+		"A replacement of too many steps is an error":                    {"{type: string, string: {type: Regexp, regexp: {match: '(x+x+)+y', replace: ''}}}", strings.Repeat("x", 1<<20), nil, tooManySteps("string transform could not resolve")},
+		"A match of too many steps is an error":                          {"{type: match, match: {patterns: [{type: regexp, regexp: '(x+x+)+y'}]}}", strings.Repeat("x", 1<<20), nil, tooManySteps("match transform could not resolve: cannot match pattern at index 0")},
 		"A regular expression that misses is an error":                   {"{type: string, string: {type: Regexp, regexp: {match: x}}}", "a", nil, `transform at index 0 returned error: string transform could not resolve: regexp "x" had no matches for group 0`},
 		"A list is joined":                                               {"{type: string, string: {type: Join, join: {separator: ','}}}", []any{"a", int64(1), true}, "a,1,true", ""},
 		"Only a list is joined":                                          {"{type: string, string: {type: Join, join: {separator: ','}}}", "a", nil, "transform at index 0 returned error: string transform could not resolve: cannot join non-array values"},
@@ -207,4 +210,10 @@ func TestFormatsTellNoTypesOfOurs(t *testing.T) {
 			t.Errorf("%q of %v: %s, %v", text, values, out, err)
 		}
 	})
+}
+
+// tooManySteps is the error of the first of some transforms.
+func tooManySteps(context string) string {
+	return "transform at index 0 returned error: " + context + ": a regular expression of 10 instructions needs too many steps for a text of 1048576 bytes: " +
+		"shorten the text or the pattern; each counted repetition such as {1,100} counts as so many copies"
 }

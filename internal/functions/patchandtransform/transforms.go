@@ -168,7 +168,7 @@ func (p *pattern) matches(text string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return re.MatchString(text), nil
+	return re.Matches(text)
 }
 
 // toFloats returns a copy of a value in which all numbers are float64, as encoding/json

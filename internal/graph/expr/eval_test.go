@@ -2,9 +2,11 @@ package expr
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 func TestEvaluating(t *testing.T) {
@@ -235,4 +237,44 @@ func texts(refs []Ref) []string {
 		out = append(out, r.String())
 	}
 	return out
+}
+
+// TestRegularExpressionsAreBounded evaluates calls that no deadline would interrupt.
+func TestRegularExpressionsAreBounded(t *testing.T) {
+	env, err := NewEnv([]Declaration{{Name: "text", Schema: spec.StringProperty()}, {Name: "pattern", Schema: spec.StringProperty()}}, Limits{Cost: 1 << 62})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]any{"text": strings.Repeat("x", 1<<20), "pattern": "(x+x+)+y"}
+	for _, source := range []string{
+		`text.matches(pattern)`, `matches(text, pattern)`, `text.find(pattern) == ""`, `text.findAll(pattern) == []`, `text.findAll(pattern, 1) == []`,
+		`text.matches("(x+x+)+y")`, `matches(text, "(x+x+)+y")`, `text.find("(x+x+)+y") == ""`, `text.findAll("(x+x+)+y") == []`, `text.findAll("(x+x+)+y", 1) == []`,
+	} {
+		p, problems := env.Compile(source, "x")
+		if problems != nil {
+			t.Fatal(problems.Err())
+		}
+		if got, err := p.Eval(vars); err == nil || !strings.Contains(err.Error(), "too many steps") {
+			t.Errorf("%s: %v %v", source, got, err)
+		}
+	}
+}
+
+func TestACountedRepetitionCostsItsCopies(t *testing.T) {
+	env := testEnv(t)
+	cost := func(source string) uint64 {
+		t.Helper()
+		p, problems := env.Compile(source, "x")
+		if problems != nil {
+			t.Fatal(problems.Err())
+		}
+		budget := NewBudget(func() error { return nil }, MaxCost, 0, MaxSize)
+		if _, err := p.EvalWithin(budget, worldVars(t)); err != nil {
+			t.Fatal(err)
+		}
+		return budget.Cost()
+	}
+	if one, many := cost(`"a".matches("x")`), cost(`"a".matches("x{1000}")`); many < one+200 {
+		t.Error(one, many)
+	}
 }

@@ -34,8 +34,8 @@ func plan(planner *cel.Env, checked *ast.AST, limit uint64) (interpreter.Interpr
 		}
 		return i, nil
 	})
-	bound := cel.CustomDecoratorV2(boundComparison)
-	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), bound, find)
+	comparisons, regexps := cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(library.BoundRegexps)
+	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), comparisons, regexps, find)
 	_, err := planner.PlanProgram(ast.NewCheckedAST(ast.NewAST(call, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap()), options...)
 	if err == nil && planned == nil {
 		err = errors.New("the expression has no plan")
@@ -51,7 +51,8 @@ func costOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(&costEstimator{})}
 }
 
-// costEstimator is that of Kubernetes, which visits all values of some arguments, however many there are.
+// costEstimator is that of Kubernetes, which visits all values of some arguments, however many there are, and takes the
+// length of a pattern for the size of the regular expression.
 type costEstimator struct{ k8slibrary.CostEstimator }
 
 // CallCost implements interpreter.ActualCostEstimator.
@@ -64,6 +65,8 @@ func (e *costEstimator) CallCost(function, overload string, args []ref.Val, resu
 				return &tooMuch
 			}
 		}
+	case "matches", "find", "findAll":
+		return library.RegexpCost(args[0], args[1])
 	}
 	return e.CostEstimator.CallCost(function, overload, args, result)
 }
