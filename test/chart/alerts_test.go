@@ -103,6 +103,15 @@ func documented(t *testing.T) map[string][]string {
 	return out
 }
 
+// TestWithoutMetricsNothingReadsThem disables the metrics: alerts about missing ones would fire.
+func TestWithoutMetricsNothingReadsThem(t *testing.T) {
+	for _, o := range render(t, "metrics.enabled=false", "metrics.serviceMonitor.enabled=true", "metrics.alerts.enabled=true", "metrics.dashboard.enabled=true") {
+		if kind := o.GetKind(); kind == "ServiceMonitor" || kind == "PrometheusRule" || o.GetName() == "espalier-dashboard" {
+			t.Errorf("%s %s is rendered", kind, o.GetName())
+		}
+	}
+}
+
 // TestExpressionsUseExistingMetrics parses the expressions of alerts and panels, and looks up their
 // metrics and labels.
 func TestExpressionsUseExistingMetrics(t *testing.T) {
