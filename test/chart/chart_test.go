@@ -496,3 +496,21 @@ func TestNotesAskTheLeader(t *testing.T) {
 		t.Error("NOTES.txt does not say how to uninstall")
 	}
 }
+
+// TestPodsListenOnAllAddresses checks what the programs do not do by default: on loopback, neither the kubelet nor Prometheus reaches them.
+func TestPodsListenOnAllAddresses(t *testing.T) {
+	for _, o := range render(t, matrix["Everything"]...) {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			args, _, _ := unstructured.NestedStringSlice(c.(map[string]any), "args")
+			for _, want := range []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080"} {
+				if !slices.Contains(args, want) {
+					t.Errorf("Deployment %s has no %s", o.GetName(), want)
+				}
+			}
+		}
+	}
+}

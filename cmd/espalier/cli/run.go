@@ -57,8 +57,8 @@ type controllerDefaults struct {
 
 func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "address of /healthz and /readyz; 0 for none")
-	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "address of /metrics; 0 for none")
+	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
+	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "address of /metrics, such as :8080 in a pod; 0 for none")
 	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
 	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
@@ -221,7 +221,7 @@ func newRun() *cobra.Command {
 			return m.Run(cmd.Context())
 		},
 	}
-	flags.add(cmd, controllerDefaults{health: ":8081", metrics: ":8080"})
+	flags.add(cmd, controllerDefaults{health: "127.0.0.1:8081", metrics: "127.0.0.1:8080"})
 	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
 	hook.add(cmd)
 	page.add(cmd)
