@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,7 +30,8 @@ const unusedNamespace = "espalier-dev--nowhere"
 
 // permissions caches the rules that the client's user has.
 type permissions struct {
-	mu sync.Mutex
+	flights singleflight.Group // requests in flight
+	mu      sync.Mutex
 	// granted has the rules by namespace; those that apply in all namespaces have none.
 	granted  map[string]grantedRules
 	epoch    int64
@@ -39,10 +41,14 @@ type permissions struct {
 
 // grantedRules are the rules of a user in a namespace, or in all.
 type grantedRules struct {
-	fetchedAt time.Time
-	rules     []rbacv1.PolicyRule
-	digest    string
+	fetchedAt   time.Time
+	requestedAt time.Time // by a caller of MissingPermissions, at the latest
+	rules       []rbacv1.PolicyRule
+	digest      string
 }
+
+// rulesTTL is how long the rules of a namespace are read again although nobody requests them.
+const rulesTTL = time.Hour
 
 // OnPermissionsChange sets a function that is called, from any goroutine, whenever the API
 // server returns other rules than before. It must be set before the client is used.
@@ -124,29 +130,42 @@ const maxSingleReviews = 3
 // RefreshPermissions reads the rules again, if they were read before, and reports whether
 // they changed. Doubt says that a request was forbidden although no permission is known to
 // be missing: not every authorizer lists what it grants, so the epoch then grows in any
-// case and each permission is checked again.
+// case and each permission is checked again. The epoch also grows when rules are forgotten
+// that nobody has requested for a while: who still relies on them requests them again.
 func (c *Client) RefreshPermissions(ctx context.Context, doubt bool) (changed bool, err error) {
+	now := time.Now()
 	c.permissions.mu.Lock()
+	forgotten := c.permissions.forget(now)
 	namespaces, before := slices.Sorted(maps.Keys(c.permissions.granted)), c.permissions.epoch
 	c.permissions.mu.Unlock()
 	if len(namespaces) == 0 {
 		return false, nil
 	}
 	for _, namespace := range namespaces {
-		if _, err := c.grantedRules(ctx, namespace, time.Now()); err != nil {
-			return false, err
+		if _, err = c.readRules(ctx, namespace, now); err != nil {
+			break
 		}
 	}
 	c.permissions.mu.Lock()
 	changed = c.permissions.epoch != before
-	if doubt && !changed {
+	check := !changed && (forgotten || doubt && err == nil)
+	if check {
 		c.permissions.epoch++
 	}
 	c.permissions.mu.Unlock()
-	if doubt && !changed {
+	if check {
 		c.notifyPermissionsChange()
 	}
-	return changed, nil
+	return changed && err == nil, err
+}
+
+// forget removes the rules of namespaces that nobody has requested for a while, and reports whether there were any.
+func (p *permissions) forget(now time.Time) bool {
+	before := len(p.granted)
+	maps.DeleteFunc(p.granted, func(namespace string, rules grantedRules) bool {
+		return namespace != "" && now.Sub(rules.requestedAt) > rulesTTL
+	})
+	return len(p.granted) < before
 }
 
 func (c *Client) notifyPermissionsChange() {
@@ -155,25 +174,52 @@ func (c *Client) notifyPermissionsChange() {
 	}
 }
 
+// grantedRules returns the rules in a namespace that were read at since or later.
 func (c *Client) grantedRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
-	granted, changed, err := c.fetchGrantedRules(ctx, namespace, since)
-	if changed {
-		c.notifyPermissionsChange()
+	c.permissions.mu.Lock()
+	found, known := c.permissions.granted[namespace]
+	if known {
+		found.requestedAt = time.Now()
+		c.permissions.granted[namespace] = found
 	}
-	return granted, err
+	c.permissions.mu.Unlock()
+	if known && !found.fetchedAt.Before(since) {
+		return found.rules, nil
+	}
+	return c.readRules(ctx, namespace, since)
 }
 
-func (c *Client) fetchGrantedRules(ctx context.Context, namespace string, since time.Time) (granted []rbacv1.PolicyRule, changed bool, err error) {
-	c.permissions.mu.Lock() // held during the request: concurrent callers share its answer
-	defer c.permissions.mu.Unlock()
-	before, known := c.permissions.granted[namespace]
-	if known && !before.fetchedAt.Before(since) {
-		return before.rules, false, nil
+// readRules reads the rules in a namespace, with one request at a time. A request in flight that is older than since
+// does not suffice; the one after it does.
+func (c *Client) readRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
+	var found grantedRules
+	for range 2 {
+		var err error
+		found, err = doShared(ctx, &c.permissions.flights, "rules/"+namespace, func() (grantedRules, error) {
+			return c.fetchRules(context.WithoutCancel(ctx), namespace, since)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !found.fetchedAt.Before(since) {
+			break
+		}
+	}
+	return found.rules, nil
+}
+
+// fetchRules reads the rules in a namespace unless they were read at since or later.
+func (c *Client) fetchRules(ctx context.Context, namespace string, since time.Time) (grantedRules, error) {
+	c.permissions.mu.Lock()
+	known, ok := c.permissions.granted[namespace]
+	c.permissions.mu.Unlock()
+	if ok && !known.fetchedAt.Before(since) {
+		return known, nil
 	}
 	at := time.Now()
 	answer, err := c.createReview(ctx, rulesReviews, "SelfSubjectRulesReview", map[string]any{"namespace": cmp.Or(namespace, unusedNamespace)})
 	if err != nil {
-		return nil, false, err
+		return grantedRules{}, err
 	}
 	var review struct {
 		Status struct {
@@ -181,17 +227,31 @@ func (c *Client) fetchGrantedRules(ctx context.Context, namespace string, since 
 		} `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(answer.Object, &review); err != nil {
-		return nil, false, fmt.Errorf("decode SelfSubjectRulesReview: %w", err)
+		return grantedRules{}, fmt.Errorf("decode SelfSubjectRulesReview: %w", err)
 	}
-	fetched := grantedRules{fetchedAt: at, rules: review.Status.ResourceRules, digest: rbac.Digest(review.Status.ResourceRules)}
+	fetched := grantedRules{fetchedAt: at, requestedAt: at, rules: review.Status.ResourceRules, digest: rbac.Digest(review.Status.ResourceRules)}
+	if c.permissions.store(namespace, fetched) {
+		c.notifyPermissionsChange()
+	}
+	return fetched, nil
+}
+
+// store caches rules, and reports whether they have changed.
+func (p *permissions) store(namespace string, fetched grantedRules) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, known := p.granted[namespace]
+	if known {
+		fetched.requestedAt = before.requestedAt
+	}
 	if changed = known && fetched.digest != before.digest; changed {
-		c.permissions.epoch++
+		p.epoch++
 	}
-	if c.permissions.granted == nil {
-		c.permissions.granted = map[string]grantedRules{}
+	if p.granted == nil {
+		p.granted = map[string]grantedRules{}
 	}
-	c.permissions.granted[namespace] = fetched
-	return fetched.rules, changed, nil
+	p.granted[namespace] = fetched
+	return changed
 }
 
 // isAllowed checks one permission.
@@ -266,14 +326,24 @@ var selfReviews = schema.GroupVersionResource{Group: "authentication.k8s.io", Ve
 // it; empty until the API server returns it.
 func (c *Client) Username(ctx context.Context) string {
 	c.permissions.mu.Lock()
-	defer c.permissions.mu.Unlock()
-	if c.permissions.user != "" {
-		return c.permissions.user
+	known := c.permissions.user
+	c.permissions.mu.Unlock()
+	if known != "" {
+		return known
 	}
-	answer, err := c.createReview(ctx, selfReviews, "SelfSubjectReview", nil)
+	name, err := doShared(ctx, &c.permissions.flights, "user", func() (string, error) {
+		answer, err := c.createReview(context.WithoutCancel(ctx), selfReviews, "SelfSubjectReview", nil)
+		if err != nil {
+			return "", err
+		}
+		name, _, err := unstructured.NestedString(answer.Object, "status", "userInfo", "username")
+		return name, err
+	})
 	if err != nil {
 		return ""
 	}
-	c.permissions.user, _, _ = unstructured.NestedString(answer.Object, "status", "userInfo", "username")
-	return c.permissions.user
+	c.permissions.mu.Lock()
+	defer c.permissions.mu.Unlock()
+	c.permissions.user = name
+	return name
 }

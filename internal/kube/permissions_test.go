@@ -1,11 +1,16 @@
 package kube_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -110,4 +115,158 @@ func TestAnAuthorizerMayListNothing(t *testing.T) {
 	if changed, err := client.RefreshPermissions(t.Context(), false); err != nil || changed {
 		t.Errorf("the permissions changed: %v, error: %v", changed, err)
 	}
+}
+
+// reviews is a transport that answers reviews of rules, each once its namespace is released.
+type reviews struct {
+	mu       sync.Mutex
+	requests []string // namespaces
+	release  map[string]chan struct{}
+}
+
+func (r *reviews) RoundTrip(q *http.Request) (*http.Response, error) {
+	var review struct{ Spec struct{ Namespace string } }
+	if err := json.NewDecoder(q.Body).Decode(&review); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.requests = append(r.requests, review.Spec.Namespace)
+	release := r.release[review.Spec.Namespace]
+	r.mu.Unlock()
+	if release != nil {
+		<-release
+	}
+	rules := `[{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]`
+	if !strings.HasPrefix(review.Spec.Namespace, "team-") {
+		rules = "[]" // none in all namespaces
+	}
+	return &http.Response{
+		StatusCode: http.StatusCreated, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
+		Body: io.NopCloser(strings.NewReader(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "status": {"resourceRules": ` + rules + `}}`)),
+	}, nil
+}
+
+func (r *reviews) client() *kube.Client {
+	return kube.NewClient(dynamic.NewForConfigOrDie(&rest.Config{Host: "http://nowhere.invalid", Transport: r, QPS: -1}), resolved{})
+}
+
+// of counts the requests for a namespace.
+func (r *reviews) of(namespace string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, requested := range r.requests {
+		if requested == namespace {
+			n++
+		}
+	}
+	return n
+}
+
+// in are enough permissions in a namespace for a review of its rules.
+func in(namespace string) (out []rbac.Permission) {
+	for _, verb := range []string{"get", "list", "watch", "create"} {
+		out = append(out, rbac.Permission{Verb: verb, Resource: "configmaps", Namespace: namespace})
+	}
+	return out
+}
+
+func TestASlowReviewDelaysOnlyThoseOfItsNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		r := &reviews{release: map[string]chan struct{}{"team-a": slow}}
+		client := r.client()
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() {
+				if lacks, err := client.MissingPermissions(t.Context(), in("team-a"), time.Time{}); err != nil || len(lacks) > 0 {
+					t.Error(lacks, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if lacks, err := client.MissingPermissions(t.Context(), in("team-b"), time.Time{}); err != nil || len(lacks) > 0 {
+			t.Error(lacks, err)
+		}
+		client.PermissionsEpoch()
+		close(slow)
+		waiting.Wait()
+		if n := r.of("team-a"); n != 1 {
+			t.Errorf("%d requests for the slow namespace, want one for three callers", n)
+		}
+	})
+}
+
+func TestARequestInFlightIsTooOldForALaterReview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		r := &reviews{release: map[string]chan struct{}{"team-a": slow}}
+		client := r.client()
+		var waiting sync.WaitGroup
+		for range 2 {
+			waiting.Go(func() {
+				if _, err := client.MissingPermissions(t.Context(), in("team-a"), time.Now()); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			<-time.After(time.Second)
+		}
+		close(slow)
+		waiting.Wait()
+		if n := r.of("team-a"); n != 2 {
+			t.Errorf("%d requests, want a second one for what changed during the first one", n)
+		}
+	})
+}
+
+func TestACallerNeedNotWaitForASlowReview(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		defer close(slow)
+		client := (&reviews{release: map[string]chan struct{}{"team-a": slow}}).client()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := client.MissingPermissions(ctx, in("team-a"), time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNamespacesThatNobodyRequestsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reviews{}
+		client := r.client()
+		changes := 0
+		client.OnPermissionsChange(func() { changes++ })
+		request := func(namespace string) {
+			t.Helper()
+			if _, err := client.MissingPermissions(t.Context(), in(namespace), time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refresh := func() {
+			t.Helper()
+			if changed, err := client.RefreshPermissions(t.Context(), false); err != nil || changed {
+				t.Fatal(changed, err)
+			}
+		}
+		request("team-a")
+		request("team-b")
+		<-time.After(40 * time.Minute)
+		request("team-b")
+		refresh()
+		if changes > 0 {
+			t.Error("a change although all rules are the same")
+		}
+		<-time.After(40 * time.Minute)
+		epoch := client.PermissionsEpoch()
+		refresh()
+		refresh()
+		if a, b := r.of("team-a"), r.of("team-b"); a != 2 || b != 3 {
+			t.Errorf("%d and %d requests, want two and three", a, b)
+		}
+		if changes != 1 || client.PermissionsEpoch() != epoch+1 {
+			t.Error("who relies on the forgotten rules does not request them again")
+		}
+	})
 }
