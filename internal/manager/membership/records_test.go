@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,5 +94,68 @@ func TestACopyOfALeaseIsNoReplica(t *testing.T) {
 	}
 	if n := len(r.annotations("a", viewAnnotation)); n != 1 {
 		t.Errorf("a has read the annotation of %d others", n)
+	}
+}
+
+// TestPeers reads Leases, and the peers of a some time later. The Leases last for 15 seconds, and a tenth.
+func TestPeers(t *testing.T) {
+	both := shard.NewView("a", "b")
+	group := lease("replicas", "4", nil)
+	group.Name = "group"
+	cases := map[string]struct {
+		leases  []coordinationv1.Lease
+		version string
+		after   time.Duration
+		want    []shard.Peer
+		read    bool
+		next    time.Duration
+	}{
+		"nobody is there": {
+			version: "1",
+		},
+		"its own Lease and the group's are no peers": {
+			leases: []coordinationv1.Lease{lease("a", "5", both), group}, version: "5",
+			read: true,
+		},
+		"its own write is not read": {
+			leases: []coordinationv1.Lease{lease("a", "5", both), lease("b", "6", both)}, version: "7",
+			want: []shard.Peer{{Record: shard.Record{ID: "b", View: both}}}, next: 16500 * time.Millisecond,
+		},
+		"a version that is no number is never read": {
+			leases: []coordinationv1.Lease{lease("a", "5", both)}, version: "",
+		},
+		"a later write of another replica suffices": {
+			leases: []coordinationv1.Lease{lease("b", "8", both)}, version: "7",
+			want: []shard.Peer{{Record: shard.Record{ID: "b", View: both}}}, read: true, next: 16500 * time.Millisecond,
+		},
+		"a peer is about to expire": {
+			leases: []coordinationv1.Lease{lease("b", "8", both)}, version: "7", after: 16 * time.Second,
+			want: []shard.Peer{{Record: shard.Record{ID: "b", View: both}}}, read: true, next: 500 * time.Millisecond,
+		},
+		"a peer has expired": {
+			leases: []coordinationv1.Lease{lease("b", "8", both)}, version: "7", after: 16500 * time.Millisecond,
+			want: []shard.Peer{{Record: shard.Record{ID: "b", View: both}, Expired: true}}, read: true,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRecords(Config{Group: "group"}, func() {})
+				var all []any
+				for _, l := range c.leases {
+					all = append(all, &l)
+				}
+				r.read(all, nil)
+				<-time.After(c.after)
+				now := time.Now()
+				peers, read, next := r.peers("a", c.version, now)
+				if diff := cmp.Diff(c.want, peers); diff != "" || read != c.read {
+					t.Errorf("read is %t, peers: %s", read, diff)
+				}
+				if next.IsZero() != (c.next == 0) || c.next > 0 && next.Sub(now) != c.next {
+					t.Errorf("the next one expires at %s, want in %s", next, c.next)
+				}
+			})
+		})
 	}
 }
