@@ -274,7 +274,7 @@ func export(t *testing.T, e *Export) archive.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := archive.Decode(&out)
+	file, err := archive.Decode(&out, archive.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

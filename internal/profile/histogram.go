@@ -10,7 +10,7 @@ import (
 type Histogram struct {
 	// Sum is all durations together.
 	Sum time.Duration `json:"nanoseconds"`
-	// Buckets count the durations up to UpperBound of their index, and above that of the index before. Empty ones at the end
+	// Buckets count the durations up to the bound of their index, and above that of the index before. Empty ones at the end
 	// are left out.
 	Buckets []uint64 `json:"buckets"`
 }
@@ -29,14 +29,6 @@ var bounds = func() (all [buckets - 1]time.Duration) {
 	}
 	return all
 }()
-
-// UpperBound is the largest duration of a bucket.
-func UpperBound(bucket int) time.Duration {
-	if bucket >= len(bounds) {
-		return math.MaxInt64
-	}
-	return bounds[bucket]
-}
 
 // Observe counts a duration.
 func (h *Histogram) Observe(d time.Duration) {

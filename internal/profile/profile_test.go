@@ -53,17 +53,6 @@ func TestQuantilesOfFewDurations(t *testing.T) {
 	}
 }
 
-func TestBoundsGrow(t *testing.T) {
-	for i := 1; ; i++ {
-		if profile.UpperBound(i) <= profile.UpperBound(i-1) {
-			t.Fatalf("bound %d is %s, after %s", i, profile.UpperBound(i), profile.UpperBound(i-1))
-		}
-		if profile.UpperBound(i) == math.MaxInt64 {
-			break
-		}
-	}
-}
-
 var began, later = time.Unix(1000, 0).UTC(), time.Unix(1060, 0).UTC()
 
 func TestTheDifferenceOfReadings(t *testing.T) {

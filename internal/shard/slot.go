@@ -29,14 +29,6 @@ func SlotOf(namespace, name string) Slot {
 // Set is a set of slots. The zero value is empty. It is compared with ==.
 type Set [Slots / 64]uint64
 
-// AllSlots returns the set of all slots.
-func AllSlots() (s Set) {
-	for i := range s {
-		s[i] = ^uint64(0)
-	}
-	return s
-}
-
 // Has reports whether a slot is in the set.
 func (s Set) Has(slot Slot) bool { return s[slot/64]&(1<<(slot%64)) != 0 }
 

@@ -34,7 +34,7 @@ func TestSpread(t *testing.T) {
 	fmt.Fprintf(&out, "%8s  %21s  %25s  %19s\n", "", "slots of one replica", "instances of one replica", "instances that move")
 	fmt.Fprintf(&out, "%8s  %6s %6s %7s  %8s %8s %7s  %9s %9s\n", "replicas", "least", "most", "most/mean", "least", "most", "most/mean", "one joins", "one leaves")
 	moved := func(before, after *shard.Assignment) (n int) {
-		for slot := range shard.AllSlots().All() {
+		for slot := range shard.Slot(shard.Slots) {
 			if before.Owner(slot) != after.Owner(slot) {
 				n += instances[slot]
 			}

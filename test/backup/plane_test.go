@@ -201,7 +201,7 @@ func (p plane) export(t *testing.T, selection archive.Selection) []byte {
 // importer prepares an import over a connection.
 func (p plane) importer(t *testing.T, config *rest.Config, raw []byte, holder string) *backup.Import {
 	t.Helper()
-	file, err := archive.Decode(bytes.NewReader(raw))
+	file, err := archive.Decode(bytes.NewReader(raw), archive.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

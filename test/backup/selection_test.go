@@ -45,7 +45,7 @@ spec: {credentials: {source: Secret, secretRef: {name: credentials, namespace: $
 // "Binding Kind name".
 func (p plane) contents(t *testing.T, raw []byte) []string {
 	t.Helper()
-	f, err := archive.Decode(bytes.NewReader(raw))
+	f, err := archive.Decode(bytes.NewReader(raw), archive.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

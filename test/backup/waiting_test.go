@@ -51,7 +51,7 @@ func TestADefinitionWithAMissingKindIsImported(t *testing.T) {
 	p.Await(t, gadget, p.ns, "bird", suite.IsPresent)
 
 	raw := p.export(t, archive.Selection{Definitions: []string{definition}})
-	file, err := archive.Decode(bytes.NewReader(raw))
+	file, err := archive.Decode(bytes.NewReader(raw), archive.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func newArchive(t *testing.T, s suite.Suite, yaml string) archive.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := archive.Decode(bytes.NewReader(append(raw, body.Bytes()...)))
+	file, err := archive.Decode(bytes.NewReader(append(raw, body.Bytes()...)), archive.MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

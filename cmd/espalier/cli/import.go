@@ -119,14 +119,14 @@ func importError(err error) error {
 
 func readExport(stdin io.Reader, path string, maxBytes int64) (archive.File, error) {
 	if path == "-" {
-		return archive.DecodeBounded(stdin, maxBytes)
+		return archive.Decode(stdin, maxBytes)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return archive.File{}, err
 	}
 	defer file.Close()
-	out, err := archive.DecodeBounded(file, maxBytes)
+	out, err := archive.Decode(file, maxBytes)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -20,7 +20,7 @@ func decode(t *testing.T, documents ...string) File {
 	for _, d := range documents {
 		counts[CountName(object.KeyOf(parse(t, d)).GroupKind())]++
 	}
-	f, err := Decode(strings.NewReader(header(t, counts) + "---\n" + strings.Join(documents, "\n---\n")))
+	f, err := Decode(strings.NewReader(header(t, counts)+"---\n"+strings.Join(documents, "\n---\n")), MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,11 +278,11 @@ func TestAnArchiveIsBounded(t *testing.T) {
 		if name == "a large archive" {
 			limit = 1_000_000
 		}
-		if _, err := DecodeBounded(strings.NewReader(tc.text), limit); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Decode(strings.NewReader(tc.text), limit); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := DecodeBounded(strings.NewReader(top), int64(len(top))); err != nil {
+	if _, err := Decode(strings.NewReader(top), int64(len(top))); err != nil {
 		t.Errorf("an archive of exactly the limit: %v", err)
 	}
 }

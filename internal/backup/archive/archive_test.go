@@ -147,7 +147,7 @@ var counted = map[string]int{"Bucket.sandbox.espalier.dev": 1, "Binding.espalier
 
 func TestDecodeSortsIntoSections(t *testing.T) {
 	bindingFirst := "---\n" + strings.SplitAfter(bucketAndBinding, "---\n")[2] + "---\n" + strings.TrimSuffix(strings.SplitAfter(bucketAndBinding, "---\n")[1], "---\n")
-	f, err := Decode(strings.NewReader(header(t, counted) + bindingFirst))
+	f, err := Decode(strings.NewReader(header(t, counted)+bindingFirst), MaxBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestCheckReportsProblems(t *testing.T) {
 			[]string{"Bucket prod/a appears twice"}},
 	}
 	for name, tc := range cases {
-		f, err := Decode(strings.NewReader(tc.text))
+		f, err := Decode(strings.NewReader(tc.text), MaxBytes)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -188,7 +188,7 @@ func TestCheckReportsProblems(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"nothing": "", "something else": bucketAndBinding} {
-		if _, err := Decode(strings.NewReader(text)); !errors.Is(err, ErrNotAnExport) {
+		if _, err := Decode(strings.NewReader(text), MaxBytes); !errors.Is(err, ErrNotAnExport) {
 			t.Errorf("%s: Decode returned %v", name, err)
 		}
 	}
@@ -197,12 +197,12 @@ func TestCheckReportsProblems(t *testing.T) {
 		"a header of no type":   {strings.Replace(header(t, counted), "format: 2", "format: two", 1), "decode the header, the first document: "},
 		"a header of no format": {strings.Replace(header(t, counted), "format: 2\n", "", 1), "the header has no format"},
 	} {
-		if _, err := Decode(strings.NewReader(tc.text)); err == nil || errors.Is(err, ErrNotAnExport) || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Decode(strings.NewReader(tc.text), MaxBytes); err == nil || errors.Is(err, ErrNotAnExport) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: Decode returned %v", name, err)
 		}
 	}
 	later := strings.Replace(header(t, counted), "format: 2", "format: 3", 1)
-	if _, err := Decode(strings.NewReader(later)); err == nil || !strings.Contains(err.Error(), "has format 3") {
+	if _, err := Decode(strings.NewReader(later), MaxBytes); err == nil || !strings.Contains(err.Error(), "has format 3") {
 		t.Errorf("a later format: Decode returned %v", err)
 	}
 }

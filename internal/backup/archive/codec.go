@@ -50,12 +50,9 @@ func (f File) Objects() []*unstructured.Unstructured {
 // ErrNotAnExport is returned for a stream that does not begin with an export's header.
 var ErrNotAnExport = errors.New("not an export of Espalier: the first document must be of kind Export")
 
-// Decode reads an export of at most MaxBytes. It returns an error if the stream is no
+// Decode reads an export of at most so many bytes. It returns an error if the stream is no
 // valid export; Check finds problems of its content.
-func Decode(r io.Reader) (File, error) { return DecodeBounded(r, MaxBytes) }
-
-// DecodeBounded is Decode with another limit.
-func DecodeBounded(r io.Reader, maxBytes int64) (File, error) {
+func Decode(r io.Reader, maxBytes int64) (File, error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(&boundedReader{r, maxBytes, maxBytes}))
 	f := File{Sections: map[Section][]*unstructured.Unstructured{}}
 	first, err := documents.Read()

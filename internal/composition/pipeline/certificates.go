@@ -26,11 +26,6 @@ type Identity struct {
 // so that certificates can be rotated without a restart.
 type Certificates func() (Identity, error)
 
-// StaticCertificates returns the same identity for each connection.
-func StaticCertificates(identity Identity) Certificates {
-	return func() (Identity, error) { return identity, nil }
-}
-
 // CertificatesFromDirectory reads ca.crt, tls.crt and tls.key from a directory, as a
 // mounted Secret has them, for each connection.
 func CertificatesFromDirectory(path string) Certificates {

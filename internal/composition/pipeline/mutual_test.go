@@ -54,7 +54,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runner, _ := remote(t, pipeline.RemoteOptions{
 				Endpoints:    &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "yes", tc.function), ServerName: tc.serverName}}},
-				Certificates: pipeline.StaticCertificates(tc.client),
+				Certificates: func() (pipeline.Identity, error) { return tc.client, nil },
 			})
 			_, err := runner.Run(t.Context(), "f", &request{})
 			if tc.want == "" {

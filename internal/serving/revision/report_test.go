@@ -13,6 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
+// allSlots are those of a replica that is alone.
+var allSlots = shard.NewView("a").Assign().Of("a")
+
 // TestReportsSayWhatOneReplicaWouldKnow spreads instances over replicas. From their reports, the one that advances the
 // rollout counts the same as if it had reconciled all.
 func TestReportsSayWhatOneReplicaWouldKnow(t *testing.T) {
@@ -79,7 +82,7 @@ func TestAReportOnAnotherStateSaysNothing(t *testing.T) {
 		"no rollout":          {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, nil, Member{Namespace: "a", Name: "x"}},
 	} {
 		members := []Member{{Namespace: "a", Name: "x"}}
-		ReportOf(c.reported, counted, shard.AllSlots()).Complete(c.now, members)
+		ReportOf(c.reported, counted, allSlots).Complete(c.now, members)
 		if diff := cmp.Diff(c.want, members[0]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -89,7 +92,7 @@ func TestAReportOnAnotherStateSaysNothing(t *testing.T) {
 // TestInstancesCreatedAfterTheCountAreAwaited has one more instance than the report has counted.
 func TestInstancesCreatedAfterTheCountAreAwaited(t *testing.T) {
 	written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{{Below: hashSpace}}}
-	report := ReportOf(written, []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}, shard.AllSlots())
+	report := ReportOf(written, []Member{{Namespace: "a", Name: "x", Revision: 2, Ready: true}}, allSlots)
 	members := []Member{{Namespace: "a", Name: "x"}, {Namespace: "b", Name: "x"}}
 	report.Complete(written, members)
 	if unready := countMembers(written.DeepCopy(), members); len(unready) != 1 {
