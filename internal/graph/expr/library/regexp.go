@@ -5,6 +5,7 @@ import (
 	"io"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -17,6 +18,8 @@ const (
 	// maxFoldedRanges bounds the ranges of a pattern that ignores case, which go beyond ASCII: to parse one takes
 	// milliseconds.
 	maxFoldedRanges = 8
+	// maxUnicodeClasses bounds the classes such as \p{L}, of which one has hundreds of ranges.
+	maxUnicodeClasses = 256
 	// maxSteps bounds the steps of a call.
 	maxSteps = 8 << 20
 	// compileSteps is what compiling an instruction counts as.
@@ -29,6 +32,7 @@ var (
 	errPatternTooLong = fmt.Errorf("the pattern of a regular expression has more than %d bytes: shorten it", maxPattern)
 	errFoldedRanges   = fmt.Errorf("the pattern of a regular expression that ignores case has more than %d ranges of characters beyond ASCII: "+
 		`use classes such as \p{L} instead`, maxFoldedRanges)
+	errUnicodeClasses = fmt.Errorf(`the pattern of a regular expression has more than %d classes such as \p{L}: use fewer of them`, maxUnicodeClasses)
 )
 
 var (
@@ -71,6 +75,9 @@ func parse(pattern string) (*syntax.Regexp, error) {
 	}
 	if ignoresCase.MatchString(pattern) && len(widerRange.FindAllStringIndex(pattern, maxFoldedRanges+1)) > maxFoldedRanges {
 		return nil, errFoldedRanges
+	}
+	if strings.Count(pattern, `\p`)+strings.Count(pattern, `\P`) > maxUnicodeClasses {
+		return nil, errUnicodeClasses
 	}
 	return syntax.Parse(pattern, syntax.Perl)
 }

@@ -27,6 +27,7 @@ func TestRegexpsThatNeedLongAreRefused(t *testing.T) {
 		"copies of copies":                         {pattern: `((x{1,10}){1,10}){1,10}y`, text: strings.Repeat("x", 1<<14), refused: true},
 		"copies that are too many to compile":      {pattern: strings.Repeat("x{1000}", 1000), refused: true},
 		"a pattern that is too long":               {pattern: strings.Repeat("x", maxPattern+1), refused: true},
+		"classes of letters":                       {pattern: "[" + strings.Repeat(`\p{L}`, maxUnicodeClasses+1) + "]", refused: true},
 		"ranges that ignore case":                  {pattern: "(?s)(?i:[" + strings.Repeat(`B-\x{1e920}`, maxFoldedRanges+1) + "])", refused: true},
 	}
 	for name, c := range cases {
