@@ -3,11 +3,15 @@ package crash
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -252,6 +256,81 @@ func TestARevisionThatIsNotRecordedComposesNothing(t *testing.T) {
 	composed("one")
 	w.Apply(t, boxDefinition(group, "four", ""))
 	composed("four")
+}
+
+// lateWatches delays what the watches of definitions and of their revisions deliver while they are held.
+type lateWatches struct {
+	definitions, revisions hold
+	next                   http.RoundTripper
+}
+
+// hold is what holds a watch, from the time that it is on until it ends.
+type hold struct {
+	on    atomic.Bool
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (h *hold) end() { h.once.Do(func() { close(h.ended) }) }
+
+func (l *lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.RoundTrip(r)
+	if err != nil {
+		return answer, err
+	}
+	switch path, isWatch := r.URL.Path, r.URL.Query().Has("watch"); {
+	case isWatch && strings.HasSuffix(path, "/resourcegraphdefinitions"):
+		answer.Body = lateBody{answer.Body, &l.definitions}
+	case isWatch && strings.HasSuffix(path, "/graphrevisions"):
+		answer.Body = lateBody{answer.Body, &l.revisions}
+	case l.revisions.on.Load() && testkit.IsWrite(r) && strings.Contains(path, "/graphrevisions/"):
+		l.revisions.end()
+	}
+	return answer, err
+}
+
+type lateBody struct {
+	io.ReadCloser
+	hold *hold
+}
+
+func (b lateBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if b.hold.on.Load() {
+		<-b.hold.ended
+	}
+	return n, err
+}
+
+// TestRevisionsOfADefinitionThatOrphansStay lets the controllers observe the deletion of a definition when the garbage
+// collector has already removed the finalizer that requests to orphan, and the revisions later still.
+func TestRevisionsOfADefinitionThatOrphansStay(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	late, group := &lateWatches{definitions: hold{ended: make(chan struct{})}, revisions: hold{ended: make(chan struct{})}}, testkit.Group(t)
+	delayed := rest.CopyConfig(config)
+	delayed.Wrap(func(next http.RoundTripper) http.RoundTripper { late.next = next; return late })
+	defer steps.Run(t, delayed)()
+	defer late.revisions.end()
+	defer late.definitions.end()
+	w.Apply(t, boxDefinition(group, "one", ""))
+	w.AwaitReady(t, suite.RGD, "", group)
+	w.AwaitReady(t, definition.RevisionKind, "", group+"-r00001")
+
+	late.definitions.on.Store(true)
+	late.revisions.on.Store(true)
+	w.DeleteWith(t, suite.RGD, "", group, metav1.DeletePropagationOrphan)
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents) {
+			return errors.New("the garbage collector has not been here")
+		}
+		return nil
+	})
+	late.definitions.end()
+	w.AwaitGone(t, suite.RGD, "", group)
+	if o := w.Get(t, definition.RevisionKind, "", group+"-r00001"); o == nil || o.GetDeletionTimestamp() != nil {
+		t.Error("the revision is deleted")
+	}
 }
 
 // exerciseRevisions creates and changes a definition, and checks its revisions.

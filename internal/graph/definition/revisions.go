@@ -212,11 +212,13 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 	return nil
 }
 
-// deleteRevision deletes an unused revision. It removes the finalizer first: the deletion
-// has nothing to wait for.
+// deleteRevision deletes an unused revision, and removes the finalizer: the deletion has nothing to wait for. A revision
+// that has changed stays: the garbage collector may have orphaned it, since the definition's deletion asked for that.
 func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
-	if err := r.Cluster.Delete(ctx, o); err != nil {
-		return fmt.Errorf("delete GraphRevision %s: %w", o.GetName(), err)
+	if o.GetDeletionTimestamp() == nil {
+		if err := r.Cluster.DeleteIfUnchanged(ctx, o); err != nil {
+			return fmt.Errorf("delete GraphRevision %s: %w", o.GetName(), err)
+		}
 	}
 	return r.releaseRevision(ctx, v, o)
 }
@@ -258,7 +260,8 @@ func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool)
 		return reconcile.Done()
 	}
 	_, controls := revision.OwnerReference(v.owner)
-	orphan = orphan || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	requested, _ := r.Hub.WasOrphaned(v.GroupVersionKind(), v.Unstructured)
+	orphan = orphan || requested || slices.Contains(v.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	last := v.status.LastIssuedRevision
 	for _, o := range all {
 		one := &rev.GraphRevision{}
