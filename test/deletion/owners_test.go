@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
@@ -17,7 +18,9 @@ import (
 // dependents before the owner, whether they have blockOwnerDeletion or not; from a dependent with
 // another owner it only removes the reference.
 func TestForegroundDeletionByTheGarbageCollector(t *testing.T) {
-	s := newSuite(t)
+	t.Parallel()
+	config := testkit.AnotherServer(t) // whose garbage collector has nothing else to do
+	s := suite.Suite{Cluster: testkit.NewCluster(t, config), Config: config, NS: testkit.Namespace(t, config)}
 	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: anchor}}")
 	s.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: $NS, name: owner, finalizers: [example.com/guard]}}")
 	ref := func(name, more string) string {
