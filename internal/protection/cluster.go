@@ -48,6 +48,8 @@ type Kinds interface {
 // Cache holds the usages, and records the answers to writes; *watch.Hub implements it.
 type Cache interface {
 	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
+	// Refresh reads a watched object from the API server, and stores it.
+	Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error)
 	Forget(s watch.Subscriber)
 	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 	writer.Caches

@@ -2,6 +2,7 @@ package protection
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -99,7 +100,8 @@ func (r *Reconciler) gatherUser(ctx context.Context, s *reconcileState, f *lifec
 }
 
 // gatherRefused reads the record of a refused deletion of the used object, once, when the last
-// usage of the object ends.
+// usage of the object ends. If a deletion is recorded, it reads the object again: the event of the
+// usage may come before that of the annotation, and a replay that was cancelled deletes nothing.
 func (r *Reconciler) gatherRefused(ctx context.Context, s *reconcileState, f *lifecycle.Facts) error {
 	isLast := f.LastUsage || f.Of.Object == nil && f.Of.Unreadable == ""
 	if !f.Use.Deleting || f.IsOutsideNamespace() || f.Use.Of.Name == "" || !isLast || f.WaitsForUser() {
@@ -111,6 +113,12 @@ func (r *Reconciler) gatherRefused(ctx context.Context, s *reconcileState, f *li
 			return err
 		}
 		f.Refused = s.refused.facts()
+		if of := f.Of.Object; of != nil && f.Refused != nil && f.Use.Replay {
+			if _, err = r.Cache.Refresh(ctx, of.GroupVersionKind(), of.GetNamespace(), of.GetName()); err != nil {
+				return fmt.Errorf("read the used object: %w", err)
+			}
+			f.Of = r.find(ctx, s, f.Use.Of.Ref)
+		}
 		if f.Requested() {
 			if s.mayDelete, err = r.Refusals.MayDelete(ctx, s.refused, f.Of.Object); err != nil {
 				return err

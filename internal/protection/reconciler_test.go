@@ -248,6 +248,32 @@ spec:
 			ready:   "gone",
 			events:  []string{"Normal ReplayDeletion: replayed the deletion that user alice requested while the object was in use: ConfigMap prod/used"},
 		},
+		"A refused deletion is replayed though the cache does not show it": {
+			reason:  "the event of the usage's deletion may come before that of the annotation",
+			objects: []string{used, usageForReason},
+			given: func(w *world) {
+				w.Change(usageKey, deleted(v1beta1.Finalizer))
+				w.behind = w.Object(usedKey)
+				w.Change(usedKey, refusedDeletion)
+			},
+			refused: "alice",
+			writes:  []string{mark, "delete ConfigMap prod/used", forget, claim},
+			ready:   "gone",
+			events:  []string{"Normal ReplayDeletion: replayed the deletion that user alice requested while the object was in use: ConfigMap prod/used"},
+		},
+		"A refused deletion that was cancelled is not replayed though the cache shows it": {
+			reason:  "the annotation was removed a moment ago",
+			objects: []string{used, usageForReason},
+			given: func(w *world) {
+				w.Change(usageKey, deleted(v1beta1.Finalizer))
+				w.Change(usedKey, refusedDeletion)
+				w.behind = w.Object(usedKey)
+				w.Change(usedKey, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+			},
+			refused: "alice",
+			writes:  []string{mark, forget, claim},
+			ready:   "gone",
+		},
 		"A refused deletion isn't replayed": {
 			reason:  "nobody has asked for that; its trace goes with the mark",
 			objects: []string{used, usageByUser},

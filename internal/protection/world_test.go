@@ -64,6 +64,28 @@ type world struct {
 	revoked map[string]bool
 	// removeUsed removes the used object after its refused deletion is recorded.
 	removeUsed bool
+	// behind is the used object as the caches have it until it is read from the API server; nil if they are
+	// not behind.
+	behind *unstructured.Unstructured
+}
+
+// Refresh brings the caches up to date.
+func (w *world) Refresh(context.Context, schema.GroupVersionKind, string, string) (found bool, err error) {
+	w.behind = nil
+	return w.Object(usedKey) != nil, nil
+}
+
+// lease reads from caches that may be behind.
+type lease struct {
+	*fakekube.Lease
+	world *world
+}
+
+func (l lease) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State) {
+	if o := l.world.behind; o != nil && kind == o.GroupVersionKind() && name == o.GetName() {
+		return o, watch.State{Phase: watch.Synced}
+	}
+	return l.Lease.Object(kind, namespace, name)
 }
 
 // refusals answers the reviews of access itself.
@@ -94,7 +116,7 @@ func newWorld(t *testing.T, objects ...string) *world {
 	index := NewIndex(w, w, func(key object.Key) { w.enqueued = append(w.enqueued, key) })
 	w.r = &Reconciler{
 		Kind: usageKind, Index: index, Writer: client, Deleter: client, Refusals: RefusedDeletions{Cluster: refusals{client, w}}, Kinds: w, Cache: w, Events: w,
-		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) },
+		Watch: func(s watch.Subscriber) Lease { return lease{w.Begin(s), w} },
 		Now:   func() time.Time { return time.Unix(1000, 0) },
 	}
 	index.Watch(usageKind)

@@ -28,8 +28,8 @@ func (h *Hub) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*u
 	return a.store.get(objectName{namespace, name})
 }
 
-// Refresh reads an object of a kind that has a KindWatch from the API server, and stores it in the caches. Found
-// says whether it exists. A cache may lag behind what another replica wrote before it gave the object up.
+// Refresh reads a watched object from the API server, and stores it in the caches. Found says whether it exists. A
+// cache may lag behind what another replica wrote before it gave the object up, or behind the watch of another kind.
 func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error) {
 	resource, err := h.env.Resolve(ctx, gvk)
 	if err != nil {
