@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	catalog "github.com/espalier-dev/espalier/internal/functions/packages"
@@ -74,9 +75,14 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 		w.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: function-client, namespace: default}, data: {ca.crt: %s, tls.crt: %s, tls.key: %s}}",
 			encoded(client.CA), encoded(client.Certificate), encoded(client.Key)))
 	}
-	secret(identity(t, ours))
 	w.SetStatus(t, catalog.RevisionKind, "", "f-1", map[string]any{"endpoint": "dns:///" + rpc.Serve(t, answering("packaged"), serving(t, identity(t, ours))), "capabilities": []any{"composition"}})
+	w.expectAnswer(t, "f", "there is no Secret default/function-client")
+	told = w.changes("f")
+	secret(identity(t, ours))
 	w.expectAnswer(t, "f", "packaged")
+	if w.changes("f") <= told {
+		t.Error("nobody was told that there are certificates")
+	}
 	told = w.changes("f")
 	before := w.counter.Snapshot()
 	for range 50 { // an equal request is answered from memory, and any without a request to the API server
@@ -107,6 +113,8 @@ func TestAFunctionMovesThroughItsLife(t *testing.T) {
 	w.Delete(t, catalog.RevisionKind, "", "f-2")
 	w.Delete(t, catalog.FunctionKind, "", "f")
 	w.expectAnswer(t, "f", `there is no function "f"`)
+
+	w.Delete(t, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "default", "function-client")
 }
 
 // TestBuiltInFunctionsYieldToPackages serves a package of a built-in function's name; one that is

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/credentials"
@@ -80,6 +81,24 @@ func TestCertificatesAreExchangedUnderWay(t *testing.T) {
 	write(t, directory, identity(t, next, next))
 	places.set("f", pipeline.Endpoint{Target: served(t, "next", identity(t, next, next))})
 	want(t, runner, "next")
+}
+
+// TestAConnectionThatFailedIsNotWaitedFor exchanges the certificates after a call has failed.
+func TestAConnectionThatFailedIsNotWaitedFor(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	var client atomic.Pointer[pipeline.Identity]
+	use := func(i pipeline.Identity) { client.Store(&i) }
+	use(identity(t, theirs, ours))
+	runner, r := remote(t, pipeline.RemoteOptions{
+		Endpoints:    &atlas{at: map[string]pipeline.Endpoint{"f": {Target: served(t, "yes", identity(t, ours, ours))}}},
+		Certificates: func() (pipeline.Identity, error) { return *client.Load(), nil },
+	})
+	if _, err := runner.Run(t.Context(), "f", &request{}); err == nil {
+		t.Fatal("a client of another authority is answered")
+	}
+	use(identity(t, ours, ours))
+	r.Reconnect("f", "never called")
+	want(t, runner, "yes")
 }
 
 func TestInterceptableEndpointsAreRefused(t *testing.T) {

@@ -105,6 +105,18 @@ func (r *Remote) Close() {
 	}
 }
 
+// Reconnect closes the connections to functions once their last calls have returned. The next call connects
+// with the current certificates, and does not wait until a connection that failed is tried again.
+func (r *Remote) Reconnect(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if r.connections[name] != nil {
+			r.closeWhenIdle(name)
+		}
+	}
+}
+
 // Connections is the number of connections that are kept.
 func (r *Remote) Connections() int {
 	r.mu.Lock()

@@ -3,6 +3,9 @@ package packages
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,10 +29,54 @@ func (c *Registry) certificates() pipeline.Certificates {
 func (c *Registry) watchSecret() {
 	s := c.options.CertificatesSecret
 	subscriber := watch.Subscriber{Key: object.Key{Kind: secretKind.Kind, Namespace: s.Namespace, Name: s.Name}}
-	lease := c.hub.Begin(subscriber)
+	changed, closed := make(chan struct{}, 1), make(chan struct{})
+	lease := c.hub.BeginFunc(subscriber, func(watch.Cause) {
+		select {
+		case changed <- struct{}{}:
+		default: // it is about to be read
+		}
+	})
 	lease.Watch(watch.Object(secretKind, s.Namespace, s.Name))
 	lease.Commit()
-	c.stopFuncs = append(c.stopFuncs, func() { c.hub.Forget(subscriber) })
+	var update sync.WaitGroup
+	update.Go(func() {
+		for {
+			c.updateIdentity()
+			select {
+			case <-changed:
+			case <-closed:
+				return
+			}
+		}
+	})
+	c.stopFuncs = append(c.stopFuncs, func() {
+		c.hub.Forget(subscriber)
+		close(closed)
+		update.Wait()
+	})
+}
+
+// updateIdentity reconnects to the functions of packages after the certificates have changed, or can be read now, and
+// notifies the subscribers: calls that have failed may succeed.
+func (c *Registry) updateIdentity() {
+	read, err := c.secretIdentity()
+	now := object.Digest([]string{string(read.CA), string(read.Certificate), string(read.Key), fmt.Sprint(err)})
+	c.mu.Lock()
+	if c.identity == now {
+		c.mu.Unlock()
+		return
+	}
+	c.identity = now
+	var called []string
+	for name, r := range c.routes {
+		if r.Backend == BackendPackage {
+			called = append(called, name)
+		}
+	}
+	subscribers := slices.Collect(maps.Keys(c.subscribers))
+	c.mu.Unlock()
+	c.remote.Reconnect(called...)
+	notifyAll(subscribers, called)
 }
 
 // secretIdentity reads the Secret from the cache, for each TLS handshake.

@@ -89,6 +89,7 @@ type Registry struct {
 	revisions   map[string]revision
 	routes      map[string]Route
 	subscribers map[*subscriber]struct{}
+	identity    string // the digest of the certificates in the Secret
 }
 
 var _ pipeline.Runner = (*Registry)(nil)

@@ -162,15 +162,20 @@ func (c *Registry) updateRoutes(names ...string) (notify func()) {
 			}
 		}
 	}
-	listeners := slices.Collect(maps.Keys(c.subscribers))
+	subscribers := slices.Collect(maps.Keys(c.subscribers))
 	return func() {
 		for _, key := range affected {
 			c.enqueue(key)
 		}
-		for _, name := range changed {
-			for _, l := range listeners {
-				l.notify(name)
-			}
+		notifyAll(subscribers, changed)
+	}
+}
+
+// notifyAll notifies subscribers of functions. The caller does not hold the lock.
+func notifyAll(subscribers []*subscriber, functions []string) {
+	for _, name := range functions {
+		for _, l := range subscribers {
+			l.notify(name)
 		}
 	}
 }

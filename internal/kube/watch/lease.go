@@ -43,16 +43,22 @@ func (l *Lease) waiter() waiter { return waiter{l.hub, l.sub.listener.subscriber
 
 // Begin opens a lease without limits, for what controllers read for themselves. The caller ends
 // it by Commit or Discard.
-func (h *Hub) Begin(s Subscriber) *Lease { return h.begin(s, false) }
+func (h *Hub) Begin(s Subscriber) *Lease { return h.begin(s, false, h.env.Enqueue) }
+
+// BeginFunc is Begin for a subscriber without a controller. Its events call wake, from several goroutines; it must
+// not block. If the subscriber has targets or an open lease, it is woken as it was before.
+func (h *Hub) BeginFunc(s Subscriber, wake func(Cause)) *Lease {
+	return h.begin(s, false, func(_ Subscriber, c Cause) { wake(c) })
+}
 
 // BeginWithinQuota is Begin for an instance: Config.Quota counts its targets, and may refuse them.
-func (h *Hub) BeginWithinQuota(s Subscriber) *Lease { return h.begin(s, true) }
+func (h *Hub) BeginWithinQuota(s Subscriber) *Lease { return h.begin(s, true, h.env.Enqueue) }
 
-func (h *Hub) begin(s Subscriber, limited bool) *Lease {
+func (h *Hub) begin(s Subscriber, limited bool, enqueue func(Subscriber, Cause)) *Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sub := ensure(&h.subs, s, func() *subscription {
-		return &subscription{listener: &listener{s, h.env.Enqueue}}
+		return &subscription{listener: &listener{s, enqueue}}
 	})
 	sub.leases++
 	return &Lease{hub: h, sub: sub, limited: limited, wanted: targetSet{}}
