@@ -20,6 +20,8 @@ type RevisionChoice struct {
 	Revision *v1.CompositionRevision
 	// Problem is why there is no revision; "" if there is one.
 	Problem Problem
+	// Enforced is the enforced composition that an incompatible revision is not of.
+	Enforced string
 }
 
 // String is a message about the choice.
@@ -28,6 +30,9 @@ func (c RevisionChoice) String() string {
 	case Missing:
 		return fmt.Sprintf("revision %s, to which compositionUpdatePolicy: Manual pins the instance, does not exist", c.Name)
 	case Incompatible:
+		if c.Enforced != "" {
+			return fmt.Sprintf("revision %s is of another composition than %s, which the definition enforces; name one of its revisions in compositionRevisionRef", c.Name, c.Enforced)
+		}
 		return fmt.Sprintf("revision %s is for another kind", c.Name)
 	case NoRevision:
 		return "the composition has no revision yet"
@@ -40,8 +45,8 @@ func (c RevisionChoice) String() string {
 }
 
 // SelectRevision selects the revision of a composition for an instance. An instance with the
-// policy Manual is pinned to the revision that it references; if it references none yet, it
-// gets the newest of all. Otherwise it is the newest revision that the instance's selector
+// policy Manual is pinned to the revision that it references, of any composition unless the
+// definition enforces one; if it references none yet, it gets the newest of all. Otherwise it is the newest revision that the instance's selector
 // matches, or the definition's default selector. The result doesn't depend on the order of
 // the revisions.
 func SelectRevision(revisions []*v1.CompositionRevision, composition string, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
@@ -84,6 +89,8 @@ func pinnedRevision(revisions []*v1.CompositionRevision, name string, d *v1.Comp
 		out.Problem = Missing
 	case !revisionIsForKind(revisions[at], d):
 		out.Problem = Incompatible
+	case d.Spec.EnforcedCompositionRef != nil && revisions[at].Labels[v1.CompositionNameLabel] != d.Spec.EnforcedCompositionRef.Name:
+		out.Problem, out.Enforced = Incompatible, d.Spec.EnforcedCompositionRef.Name
 	default:
 		out.Revision = revisions[at]
 	}

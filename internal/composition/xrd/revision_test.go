@@ -44,6 +44,9 @@ func TestRevision(t *testing.T) {
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "channel", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"fast"}}},
 		}
 	}
+	enforced := func(d *v1.CompositeResourceDefinition) {
+		d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "small"}
+	}
 	senseless := func(d *v1.CompositeResourceDefinition) {
 		d.Spec.DefaultCompositionRevisionSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
 	}
@@ -52,20 +55,22 @@ func TestRevision(t *testing.T) {
 		change   func(*v1.CompositeResourceDefinition)
 		want     string
 	}{
-		"The newest is followed":                               {instance(), nil, "revision small-3 (Latest)"},
-		"The newest is followed from an older one":             {instance(at("small-1")), nil, "revision small-3 (Latest)"},
-		"The newest of a channel is followed":                  {instance(onChannel("stable")), nil, "revision small-2 (Latest)"},
-		"The definition's channel is followed":                 {instance(), onStable, "revision small-2 (Latest)"},
-		"One's own channel is followed rather":                 {instance(onChannel("fast")), onStable, "revision small-3 (Latest)"},
-		"A channel may be empty":                               {instance(onChannel("beta")), nil, "no revision of the composition matches the selector"},
-		"A definition may select senselessly":                  {instance(), senseless, "the definition's spec.defaultCompositionRevisionSelector is invalid"},
-		"Who is manual stays":                                  {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)"},
-		"Who is manual stays though the definition selects":    {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)"},
-		"Who is manual may name a revision of another's":       {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)"},
-		"Who is manual can't stay with what is gone":           {instance(manual, at("small-7")), nil, "revision small-7, to which compositionUpdatePolicy: Manual pins the instance, does not exist"},
-		"Who is manual can't stay with another kind's":         {instance(manual, at("small-4")), nil, "revision small-4 is for another kind"},
-		"Who is manual starts with the newest":                 {instance(manual), nil, "revision small-3 (Latest)"},
-		"Who is manual starts with the newest, channel or not": {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)"},
+		"The newest is followed":                                {instance(), nil, "revision small-3 (Latest)"},
+		"The newest is followed from an older one":              {instance(at("small-1")), nil, "revision small-3 (Latest)"},
+		"The newest of a channel is followed":                   {instance(onChannel("stable")), nil, "revision small-2 (Latest)"},
+		"The definition's channel is followed":                  {instance(), onStable, "revision small-2 (Latest)"},
+		"One's own channel is followed rather":                  {instance(onChannel("fast")), onStable, "revision small-3 (Latest)"},
+		"A channel may be empty":                                {instance(onChannel("beta")), nil, "no revision of the composition matches the selector"},
+		"A definition may select senselessly":                   {instance(), senseless, "the definition's spec.defaultCompositionRevisionSelector is invalid"},
+		"Who is manual stays":                                   {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)"},
+		"Who is manual stays though the definition selects":     {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)"},
+		"Who is manual may name a revision of another's":        {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)"},
+		"Who is manual may name a revision of what is enforced": {instance(manual, at("small-1")), enforced, "revision small-1 (Referenced)"},
+		"Who is manual can't leave what is enforced":            {instance(manual, at("large-9")), enforced, "revision large-9 is of another composition than small, which the definition enforces; name one of its revisions in compositionRevisionRef"},
+		"Who is manual can't stay with what is gone":            {instance(manual, at("small-7")), nil, "revision small-7, to which compositionUpdatePolicy: Manual pins the instance, does not exist"},
+		"Who is manual can't stay with another kind's":          {instance(manual, at("small-4")), nil, "revision small-4 is for another kind"},
+		"Who is manual starts with the newest":                  {instance(manual), nil, "revision small-3 (Latest)"},
+		"Who is manual starts with the newest, channel or not":  {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
