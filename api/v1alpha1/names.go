@@ -130,6 +130,9 @@ const (
 	// over. Its value is ClaimableTrue or, on a composite, the claim as namespace/name.
 	ClaimableAnnotation = "espalier.dev/claimable"
 	ClaimableTrue       = "true"
+	// AdoptAnnotation is on a resource in a composition. With the value AdoptIfUnowned it takes
+	// over an existing object of its name that has no owner.
+	AdoptAnnotation = "espalier.dev/adopt"
 	// OwnerReferencesAnnotation, with the value OwnerReferencesNone, removes the owner
 	// references from the children of one instance.
 	OwnerReferencesAnnotation = "espalier.dev/owner-references"

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -40,7 +41,7 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 	o = o.DeepCopy()
 	at := inventory.PlaceOf(o)
 	node := plan.Node{
-		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: o.GroupVersionKind().GroupKind() != crdKind,
+		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: adoptsUnowned(o),
 		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
 	}
 	node.Sensitive, node.SecretFields = s.secrets.areIn(o.Object)
@@ -79,9 +80,13 @@ func (s *compositeState) cycleProblem(name string, o *unstructured.Unstructured)
 	return ""
 }
 
-// crdKind is the kind of CustomResourceDefinitions. A composite does not take over one that exists:
-// it would be deleted with the composite, and all its objects with it.
-var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+// adoptsUnowned says whether a composed resource takes over an existing object without owner: its
+// composition says so. Otherwise a tenant could have a composite change and delete what was not
+// composed, where a field of the composite or of its claim gives the name. No composite takes over a
+// CustomResourceDefinition: it would be deleted with the composite, and all its objects with it.
+func adoptsUnowned(o *unstructured.Unstructured) bool {
+	return o.GetAnnotations()[v1alpha1.AdoptAnnotation] == string(v1alpha1.AdoptIfUnowned) && o.GroupVersionKind().GroupKind() != plan.CRDKind
+}
 
 // maxLayers bounds the layer that a function may set for the order of deletion.
 const maxLayers = 1000

@@ -58,6 +58,29 @@ func TestNamesFollowFromNames(t *testing.T) {
 	}
 }
 
+// TestAnExistingObjectIsAdoptedOnlyByPermission is of existing objects that have no owner.
+func TestAnExistingObjectIsAdoptedOnlyByPermission(t *testing.T) {
+	const annotated = "metadata: {name: chosen, annotations: {espalier.dev/adopt: %s}}}"
+	cases := map[string]struct {
+		wants  string
+		adopts bool
+	}{
+		"not by itself":                           {wants: "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen}}"},
+		"if the composition says so":              {wants: "{apiVersion: v1, kind: ConfigMap, " + fmt.Sprintf(annotated, "IfUnowned"), adopts: true},
+		"not by the value for external resources": {wants: "{apiVersion: v1, kind: ConfigMap, " + fmt.Sprintf(annotated, "IfUnmarked")},
+		"never a CustomResourceDefinition":        {wants: "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, " + fmt.Sprintf(annotated, "IfUnowned")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := begin("", "x")
+			f.wants("db", tc.wants, yes)
+			if got := f.node(t).AdoptUnowned; got != tc.adopts {
+				t.Errorf("adopts: %t, want %t", got, tc.adopts)
+			}
+		})
+	}
+}
+
 func TestGenerateNameIsSet(t *testing.T) {
 	const (
 		named    = "{apiVersion: v1, kind: ConfigMap, metadata: {name: chosen}}"

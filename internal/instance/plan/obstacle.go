@@ -14,6 +14,9 @@ import (
 // NamespaceKind is the kind of namespaces.
 var NamespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
+// CRDKind is the kind of CustomResourceDefinitions.
+var CRDKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
 // Obstacle keeps a node's object from being created: a foreign object that has its name, or a
 // namespace that is missing or terminating. It is watched by name, so that the node continues
 // once it is gone.
@@ -92,6 +95,8 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
 	case owner.Definition.Dialect == object.GraphDialect:
 		how = "To adopt it, set adopt: IfUnowned on the resource"
+	case h.GroupVersionKind().GroupKind() != CRDKind:
+		how = fmt.Sprintf("To adopt it, set the annotation %s: %s on the resource in the composition", v1alpha1.AdoptAnnotation, v1alpha1.AdoptIfUnowned)
 	}
 	if _, _, known := inventory.InstanceOf(h.Unstructured); !known && h.Writers != "" {
 		described += " (written by " + h.Writers + ")"

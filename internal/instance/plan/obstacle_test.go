@@ -68,6 +68,7 @@ func TestNameConflictProblem(t *testing.T) {
 	deployment := func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: &yes}})
 	}
+	definition := func(o *unstructured.Unstructured) { o.SetGroupVersionKind(plan.CRDKind.WithVersion("v1")) }
 	other := owner
 	other.Name = "other"
 	others := func(o *unstructured.Unstructured) { other.Mark(o, inventory.Place{Node: "x"}) }
@@ -107,8 +108,11 @@ func TestNameConflictProblem(t *testing.T) {
 		"A node that may adopt needs no policy in the message": {
 			plan.NameHolder{Unstructured: someone()}, object.GraphDialect, true, plan.NotOwned, "not changed. It is adopted with the next reconcile",
 		},
-		"Compositions have no such policy": {
-			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
+		"The resource of a composition has an annotation instead": {
+			plan.NameHolder{Unstructured: someone()}, object.CompositeDialect, false, plan.NotOwned, "not changed. To adopt it, set the annotation espalier.dev/adopt: IfUnowned on the resource in the composition",
+		},
+		"A CustomResourceDefinition can't be adopted by a composite": {
+			plan.NameHolder{Unstructured: someone(definition)}, object.CompositeDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
 		},
 		"An invalid signature can be removed from a composed resource": {
 			plan.NameHolder{Unstructured: someone(labelled, invalid)}, object.CompositeDialect, false, plan.NotOwned,
