@@ -78,11 +78,17 @@ func describeStatus(answer metav1.Status) string {
 	return "without a reason"
 }
 
+// RedactedTexter is an error that is not of a request to the API server, with a text without values of objects.
+type RedactedTexter interface{ RedactedText() string }
+
 // describeNoAnswer says why there is no answer. It leaves out the URL, which contains the
 // object's name.
 func describeNoAnswer(err error) string {
 	var transport *url.Error
+	var redacted RedactedTexter
 	switch {
+	case errors.As(err, &redacted):
+		return redacted.RedactedText()
 	case IsNoKindMatch(err):
 		return err.Error()
 	case errors.As(err, &transport):

@@ -107,6 +107,10 @@ func TestRedactedFields(t *testing.T) {
 	}
 }
 
+type failedCall struct{ error }
+
+func (failedCall) RedactedText() string { return "the call failed" }
+
 func TestRedactedMessage(t *testing.T) {
 	const secret = "hunter2"
 	cases := map[string]struct {
@@ -130,6 +134,7 @@ func TestRedactedMessage(t *testing.T) {
 		},
 		"No answer in time": {"the text may quote the object", fmt.Errorf("%s: %w", secret, context.DeadlineExceeded), "the API server does not answer in time"},
 		"No kind":           {"the text does not quote the object", &kube.NoKindMatchError{Kind: gizmo}, (&kube.NoKindMatchError{Kind: gizmo}).Error()},
+		"Another failure":   {"it has a text to show", fmt.Errorf("%s: %w", secret, failedCall{errors.New(secret)}), "the call failed"},
 		"No request":        {"the text may quote the object", errors.New(secret), "the request failed before the API server answered"},
 	}
 	for name, tc := range cases {

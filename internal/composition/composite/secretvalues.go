@@ -210,3 +210,6 @@ type redactedError struct {
 
 func (e redactedError) Error() string { return e.text }
 func (e redactedError) Unwrap() error { return e.error }
+
+// RedactedText implements kube.RedactedTexter.
+func (e redactedError) RedactedText() string { return e.text }
