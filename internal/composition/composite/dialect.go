@@ -73,7 +73,7 @@ func (Dialect) Problem(set condition.Set) (reason, message string) {
 func (Dialect) State(v1alpha1.InstanceState) v1alpha1.InstanceState { return "" }
 
 // LiveConditions sets Synced and Ready, and the functions' conditions. While the desired
-// state is unknown, Ready keeps its status.
+// state is unknown, Ready keeps its status; if it is not True, its message is the current error.
 func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
 	set := MarkSynced(before, s, at)
 	current, ok := before.Get(v1.TypeReady)
@@ -86,7 +86,7 @@ func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan
 		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
 	case !ok && s.InventoryProblem.Reason != "":
 		set = at.Mark(set, UnreadyCondition(s.InventoryProblem.Message))
-	case !ok || current.Reason == v1.ReasonDeleting:
+	case !ok || current.Reason == v1.ReasonDeleting || current.Status != condition.True && desired.Problem.Reason.IsError():
 		set = at.Mark(set, UnreadyCondition(desired.Problem.Message))
 	}
 	return MarkProgress(markAuthorConditions(set, desired, at), desired, s, at)

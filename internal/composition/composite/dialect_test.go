@@ -69,6 +69,18 @@ func TestConditionsTellOfNow(t *testing.T) {
 			want:     []v1alpha1.Condition{said("Synced", "False", "ReconcileError", failed.Message), said("Ready", "False", "Creating", failed.Message)},
 			progress: "Stalled as Synced",
 		},
+		"the pipeline fails for another reason than before": {
+			reason: "what Ready said is no longer so",
+			before: condition.Set{said("Ready", "False", "Creating", "there is no function"), synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", failed.Message), said("Synced", "False", "ReconcileError", failed.Message)},
+			progress: "Stalled as Synced",
+		},
+		"nothing is known after a restart": {
+			reason: "it is as unready as it was, and reading is no reason for that",
+			before: condition.Set{said("Ready", "False", "Creating", "Unready resources: db: slowly"), synced}, desired: plan.Desired{Problem: reading}, summary: plan.Summary{Reason: plan.Syncing, Message: reading.Message},
+			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: db: slowly"), synced},
+			progress: "Reconciling as Ready",
+		},
 		"something could not be applied": {
 			reason: "that is no success, whatever comes of it later",
 			before: condition.Set{available, synced}, summary: plan.Summary{Reason: plan.NotReady, Message: "web: 1/3; db: no kind", Unready: "web: 1/3; db: no kind", Failed: "db: no kind"},
