@@ -65,6 +65,15 @@ func (r *Reconcile) Later() *Causes {
 	return &Causes{earlier: r.origin.span}
 }
 
+// Retried returns the causes of a retry of a reconcile with these causes: the same ones, or the reconcile itself if it has
+// none, so that the retry belongs to its trace.
+func (r *Reconcile) Retried(causes *Causes) *Causes {
+	if r == nil || causes.first() != nil {
+		return causes
+	}
+	return CausedBy(&Event{r.origin})
+}
+
 // And joins causes. Those beyond maxCauses are counted and dropped.
 func (c *Causes) And(others *Causes) *Causes {
 	switch {

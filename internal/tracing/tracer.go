@@ -129,8 +129,11 @@ func fail(span trace.Span, err error) {
 		return
 	}
 	reason := string(apierrors.ReasonForError(err))
+	var reasoned interface{ TraceReason() string }
 	switch {
 	case reason != "":
+	case errors.As(err, &reasoned):
+		reason = reasoned.TraceReason()
 	case errors.Is(err, context.DeadlineExceeded):
 		reason = "DeadlineExceeded"
 	case errors.Is(err, context.Canceled):

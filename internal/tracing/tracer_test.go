@@ -274,11 +274,36 @@ reconcile Vpc namespace=n name=x
 	}
 }
 
+// TestRetriesBelongToTheTrace of what failed, also if no change asked for it.
+func TestRetriesBelongToTheTrace(t *testing.T) {
+	w := newWorld()
+	_, first := w.StartReconcile(t.Context(), schema.GroupVersionKind{}, vpc, nil, 0)
+	causes := first.Retried(nil)
+	first.End(reconcile.Fail(errors.New("unavailable")))
+	_, second := w.StartReconcile(t.Context(), schema.GroupVersionKind{}, vpc, causes, 0)
+	if second.Retried(causes) != causes {
+		t.Error("want the same causes for another retry")
+	}
+	second.End(reconcile.Done())
+	w.want(t, `
+reconcile Vpc result=failed failed
+  reconcile Vpc result=done
+`, KeyResult)
+	if (*Reconcile)(nil).Retried(causes) != causes {
+		t.Error("want the same causes where nothing is traced")
+	}
+}
+
+type failedCall struct{ error }
+
+func (failedCall) TraceReason() string { return "Unavailable" }
+
 func TestErrorsHaveReasonsAndNoMessages(t *testing.T) {
 	for reason, err := range map[string]error{
 		"Invalid":          fmt.Errorf("apply: %w", apierrors.NewInvalid(schema.GroupKind{}, "hunter2", nil)),
 		"DeadlineExceeded": context.DeadlineExceeded,
 		"Canceled":         context.Canceled,
+		"Unavailable":      fmt.Errorf("hunter2: %w", failedCall{errors.New("hunter2")}),
 		"Error":            errors.New("hunter2"),
 	} {
 		w := newWorld()

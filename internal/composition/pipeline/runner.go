@@ -56,6 +56,9 @@ func (e *CallError) Error() string {
 
 func (e *CallError) Unwrap() error { return e.Err }
 
+// TraceReason is the reason of the error in traces.
+func (e *CallError) TraceReason() string { return e.Code }
+
 // PanicError is returned when a function in this process panics.
 type PanicError struct {
 	// Value is the value of the panic.

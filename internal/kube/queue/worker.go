@@ -59,6 +59,7 @@ func (e *Engine) reconcile(w work) {
 	if !c.isStopping() {
 		log.Error(out.Err, "reconcile failed; it is repeated with a growing delay")
 	}
+	w.request.causes = span.Retried(w.request.causes)
 	w.AddRateLimited(max(out.RequeueAfter, suggestedDelay(out.Err)))
 }
 
