@@ -19,7 +19,17 @@ func (s State) adopt() Step {
 		// Another owner's resource has the name, so the open creation had no effect.
 		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingReserved })
 	}
+	if s.isNamed() && conflict != s.Observed.AdoptionDenied && s.Observed.Mark == nil {
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Explicit = true })
+	}
 	return s.refuse(conflict)
+}
+
+// isNamed reports whether the annotation names the reserved key and nothing has recorded it: it was set after the key was
+// reserved, as the message of a conflict says.
+func (s State) isNamed() bool {
+	name := s.Resource.ExternalName
+	return !s.Binding.Explicit && name != "" && name == s.DesiredKeyAnnotation && s.DesiredKey == s.reservedKey()
 }
 
 // refuse ends the reconcile since the observed external resource does not belong to the
