@@ -131,6 +131,9 @@ func newBlockedObject(b report.Blocker, path []report.Object, releasable bool) B
 
 // blockedByOwnFinalizers is the root with foreign finalizers, which are in no status.
 func blockedByOwnFinalizers(top Node, finalizers []string) BlockedObject {
+	if external := top.externalDeletion; external != nil {
+		return BlockedObject{Path: []report.Object{}, BlockedObject: *external, Advice: advice(*external)}
+	}
 	hold := report.BlockedObject{Object: top.object(), Reason: report.HeldByFinalizer, Since: report.At(*top.Deleted)}
 	for _, f := range finalizers {
 		hold.Finalizers = append(hold.Finalizers, report.Finalizer{Name: f})

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,10 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Deleted, n.Finalizers = utc(at.Time), o.GetFinalizers()
 		n.Ready, n.Reason = False, string(report.Deleting)
 		n.Deletion = report.ReadDeletion(o)
+		if slices.Equal(n.Finalizers, []string{report.ExternalFinalizer}) {
+			message, inProgress := plan.ExternalDeletion(o)
+			n.externalDeletion = &report.BlockedObject{Object: n.object(), Reason: report.ExternalDeletion, Message: message, InProgress: inProgress, Since: report.At(*n.Deleted)}
+		}
 	}
 	if n.Instance {
 		n.definition = sourceOf(o)

@@ -77,6 +77,8 @@ type Node struct {
 	// come last.
 	Children []Node `json:"children,omitempty"`
 
+	// externalDeletion is set while only the provider's finalizer keeps a managed resource that is being deleted.
+	externalDeletion *report.BlockedObject
 	// externalContest is the condition that says that updates of the external resource are changed back.
 	externalContest *v1alpha1.Condition
 

@@ -123,8 +123,9 @@ func (r Remaining) findBlocker(c target) (blocker *report.Blocker, delay time.Du
 		if len(c.GetFinalizers()) > 1 {
 			return r.finalizerBlocker(c) // providers wait for the other finalizers
 		}
-		blocker = r.newBlocker(c, report.ExternalDeletion, externalDeletionMessage(c.Unstructured), since)
-		blocker.InProgress = !reportsFailure(c.Unstructured)
+		message, inProgress := ExternalDeletion(c.Unstructured)
+		blocker = r.newBlocker(c, report.ExternalDeletion, message, since)
+		blocker.InProgress = inProgress
 		return blocker, actionableDelay
 	}
 	return r.finalizerBlocker(c)
@@ -214,6 +215,12 @@ func reportsFailure(o *unstructured.Unstructured) bool {
 		}
 	}
 	return false
+}
+
+// ExternalDeletion is what a managed resource reports about the deletion of its external resource, and whether it is in
+// progress.
+func ExternalDeletion(o *unstructured.Unstructured) (message string, inProgress bool) {
+	return externalDeletionMessage(o), !reportsFailure(o)
 }
 
 // externalDeletionMessage is what a managed resource reports about the deletion of its external
