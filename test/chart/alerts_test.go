@@ -2,15 +2,19 @@ package chart
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/charts"
 )
 
 // libraryMetrics are metrics of the libraries that alerts and the dashboard use.
@@ -101,6 +105,43 @@ func documented(t *testing.T) map[string][]string {
 		}
 	}
 	return out
+}
+
+// TestTheAlertsAreARuleFile which Prometheus reads without its operator, and which has what the operator gets.
+func TestTheAlertsAreARuleFile(t *testing.T) {
+	text, err := fs.ReadFile(charts.Espalier(), "files/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read struct {
+		Groups []struct {
+			Name  string
+			Rules []alertRule
+		}
+	}
+	if err := yaml.UnmarshalStrict(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, group := range read.Groups {
+		for _, rule := range group.Rules {
+			want = append(want, rule.Alert)
+			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" {
+				t.Errorf("%s has no severity, or no summary", rule.Alert)
+			}
+		}
+	}
+	var got []string
+	for _, o := range render(t, "metrics.alerts.enabled=true") {
+		if o.GetKind() == "PrometheusRule" {
+			for _, rule := range rulesOf(t, o) {
+				got = append(got, rule.Alert)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		t.Errorf("the file and the chart differ: %s", diff)
+	}
 }
 
 // TestWithoutMetricsNothingReadsThem disables the metrics: alerts about missing ones would fire.
