@@ -219,7 +219,7 @@ func TestAPipelineOfAProgram(t *testing.T) {
 	runner, _ := started(t, "good", pipeline.ProcessOptions{})
 	p := &pipeline.Pipeline{Runner: pipeline.NewCache(runner, func(string) string { return "" }, 1<<20, time.Now)}
 	out := p.Run(t.Context(), []pipeline.Step{{Name: "one", Function: "f"}, {Name: "two", Function: "missing"}}, world(t))
-	if out.Failure == nil || out.Failure.Step != "two" || out.Failure.Error() != `step "two" (function missing): there is no function "missing"` {
+	if out.Failure == nil || out.Failure.Step != "two" || out.Failure.Error() != `step "two" (function missing): there is no function "missing": create the Function missing, or serve it with --function missing=./program` {
 		t.Errorf("want the second step to fail, got %v", out.Failure)
 	}
 }

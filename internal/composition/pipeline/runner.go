@@ -36,7 +36,7 @@ func (a FirstOf) Run(ctx context.Context, name string, request *fnv1.RunFunction
 type UnknownFunctionError struct{ Function string }
 
 func (e *UnknownFunctionError) Error() string {
-	return fmt.Sprintf("there is no function %q", e.Function)
+	return fmt.Sprintf("there is no function %q: create the Function %s, or serve it with --function %s=./program", e.Function, e.Function, e.Function)
 }
 
 // CallError is returned when a function cannot be called or doesn't respond. A later call

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,14 @@ func TestReportFunction(t *testing.T) {
 				t.Errorf("%s: %s counts as somebody else's word", name, c.Type)
 			}
 		}
+	}
+}
+
+// TestADevelopedFunctionIsReportedByItsAddress and not by the target of the gRPC library.
+func TestADevelopedFunctionIsReportedByItsAddress(t *testing.T) {
+	place := Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///127.0.0.1:9443", Insecure: true}}
+	if got := reportFunction(place, nil).conditions[0].Message; !strings.HasPrefix(got, "Development: calls go to 127.0.0.1:9443 without TLS") {
+		t.Error(got)
 	}
 }
 

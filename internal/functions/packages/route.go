@@ -30,6 +30,9 @@ const (
 	BackendNone Backend = "None"
 )
 
+// passthrough makes gRPC connect to an address without a resolver.
+const passthrough = "passthrough:///"
+
 // Route is the backend of a function.
 type Route struct {
 	Backend Backend
@@ -183,7 +186,7 @@ func (f routeInput) developmentRoute() Route {
 		return noRoute(DevelopmentNotAllowed, "the annotation %s names %s, which is not a port of the loopback interface, and calls of it are not encrypted. %s",
 			v1.DevelopmentTargetAnnotation, target, servingHelp(f.name))
 	}
-	return Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///" + address, Insecure: true}, Revision: f.object.uid + " " + address}
+	return Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: passthrough + address, Insecure: true}, Revision: f.object.uid + " " + address}
 }
 
 // loopbackAddress is the address of a target that is host:port, of a loopback address or localhost,
