@@ -41,6 +41,12 @@ func (s State) refuse(conflict string) Step {
 	return finish(resource.Conflict, conflict, s.recheckInterval())
 }
 
+// namesAnother reports whether the annotation names another key than the reserved one.
+func (s State) namesAnother() bool {
+	name := s.Resource.ExternalName
+	return name != "" && name == s.DesiredKeyAnnotation && s.DesiredKey.Name != "" && s.DesiredKey != s.reservedKey()
+}
+
 // Owner returns the managed resource that the external resource of a binding belongs to; nil
 // if it belongs to none: it is only shared, reserved and not bound yet, or left.
 func Owner(b binding.BindingSpec) *external.Owner {
@@ -82,6 +88,9 @@ func (s State) checkOwnership() (mark, conflict string) {
 		return b.Mark, ""
 	case b.Explicit, s.Resource.AdoptUnmarked:
 		return b.Mark, ""
+	case s.namesAnother():
+		return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. The annotation %s names %q, but %q is reserved for the object since its first reconcile. To manage another resource, create the object anew with the annotation",
+			s.observedRef(), resource.ExternalNameAnnotation, s.Resource.ExternalName, b.Key.Name)
 	}
 	return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. To adopt it, set the annotation %s to its identity, or %s to %s",
 		s.observedRef(), resource.ExternalNameAnnotation, resource.AdoptAnnotation, resource.AdoptIfUnmarked)

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"strings"
 	"testing"
 
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
@@ -45,6 +46,9 @@ func TestAnExternalNameAdoptsAfterAConflict(t *testing.T) {
 			step := operation.Next(s)
 			if step.Do != tc.want || step.Synced.Reason != tc.synced {
 				t.Fatalf("the next step is %s %+v", step.Do, step.Synced)
+			}
+			if name == "with another name" && !strings.Contains(step.Synced.Message, `names "b", but "a" is reserved`) {
+				t.Errorf("the message is %q", step.Synced.Message)
 			}
 			if step.Do != operation.UpdateBinding {
 				return
