@@ -27,7 +27,11 @@ func advice(h report.BlockedObject) []string {
 		}
 		var out []string
 		for _, f := range h.Finalizers {
-			if f.Name != report.ExternalFinalizer {
+			switch f.Name {
+			case report.ExternalFinalizer:
+			case resource.ConfigFinalizer:
+				out = append(out, "delete the managed resources that use it, or have them refer to another configuration; see them: kubectl describe "+arguments(h.Object))
+			default:
 				out = append(out, finalizerAdvice(f))
 			}
 		}

@@ -35,6 +35,16 @@ func TestAdviceHasAnEffect(t *testing.T) {
 	}
 }
 
+// A configuration is deleted after the managed resources that use it.
+func TestAdviceForAConfigurationInUse(t *testing.T) {
+	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	n := observe.Node{APIVersion: "postgresql.espalier.dev/v1alpha1", Kind: "ClusterProviderConfig", Name: "default", Exists: true, Deleted: &at, Finalizers: []string{"in-use.crossplane.io"}}
+	want := []string{"delete the managed resources that use it, or have them refer to another configuration; see them: kubectl describe clusterproviderconfig.postgresql.espalier.dev default"}
+	if diff := cmp.Diff(want, observe.FindBlockers(n).Blockers[0].Advice); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The provider of a managed resource waits for the finalizers of other controllers.
 func TestAdviceForAManagedResource(t *testing.T) {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
