@@ -181,8 +181,19 @@ func TestAChecksCostIsBounded(t *testing.T) {
 }
 
 func TestACheckWithARegularExpressionOfTooManyStepsFails(t *testing.T) {
-	object := map[string]any{"text": strings.Repeat("x", 1<<18)}
-	if _, err := evaluate(`object.text.matches("x{1,50}y")`, object); err == nil || !strings.Contains(err.Error(), "too many steps") {
+	object := map[string]any{"pattern": strings.Repeat("x{1000}", 70)}
+	if _, err := evaluate(`"x".matches(object.pattern)`, object); err == nil || !strings.Contains(err.Error(), "too many steps") {
 		t.Error(err)
+	}
+}
+
+func TestACountedRepetitionCostsItsCopies(t *testing.T) {
+	items := make([]any, 50)
+	for i := range items {
+		items[i] = strings.Repeat("x", 1000)
+	}
+	_, err := evaluate(`object.items.all(i, !i.matches("x{1000}y"))`, map[string]any{"items": items})
+	if err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
+		t.Errorf("got %v", err)
 	}
 }

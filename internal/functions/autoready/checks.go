@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -76,6 +77,17 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 // maxCost bounds the CEL cost of a check.
 const maxCost = 100_000
 
+// costs counts the copies that counted repetitions make of a pattern, instead of its characters.
+type costs struct{}
+
+// CallCost implements interpreter.ActualCostEstimator.
+func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	if function != "matches" {
+		return nil
+	}
+	return library.RegexpCost(args[0], args[1])
+}
+
 // evaluate evaluates an expression of an object.
 func evaluate(text string, object map[string]any) (bool, error) {
 	env, err := environment()
@@ -86,7 +98,7 @@ func evaluate(text string, object map[string]any) (bool, error) {
 	if issues.Err() != nil {
 		return false, issues.Err()
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.CustomDecoratorV2(library.BoundRegexps))
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.CostTracking(costs{}), cel.CustomDecoratorV2(library.BoundRegexps))
 	if err != nil {
 		return false, err
 	}
