@@ -173,7 +173,6 @@ func imageOf(o *options, b *built) (v1.Image, error) {
 		RootFS: v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User: user, Entrypoint: []string{"/" + program}, Cmd: []string{"run"}, WorkingDir: "/", Labels: o.annotations(),
-			ExposedPorts: map[string]struct{}{"8080/tcp": {}, "8081/tcp": {}},
 		},
 	})
 	if err != nil {
