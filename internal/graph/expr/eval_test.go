@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -276,5 +277,41 @@ func TestACountedRepetitionCostsItsCopies(t *testing.T) {
 	}
 	if one, many := cost(`"a".matches("x")`), cost(`"a".matches("x{1000}")`); many < one+200 {
 		t.Error(one, many)
+	}
+}
+
+func TestAFailedEvaluationIsNotRepeatedOnceTheBudgetHasEnded(t *testing.T) {
+	p, problems := testEnv(t).Compile(`1 / (size(schema.spec.name) * 0)`, "x")
+	if problems != nil {
+		t.Fatal(problems.Err())
+	}
+	ended, asked := errors.New("deadline exceeded"), 0
+	budget := NewBudget(func() error {
+		if asked++; asked > 1 {
+			return ended
+		}
+		return nil
+	}, MaxCost, 0, MaxSize)
+	meter := NewMeter(func() time.Duration { return 0 })
+	budget.Measure(meter)
+	if _, err := p.EvalWithin(budget, worldVars(t)); !errors.Is(err, ended) {
+		t.Errorf("got %v", err)
+	}
+	for _, spent := range meter.Take() {
+		if spent.Evaluations != 1 {
+			t.Errorf("evaluated %d times", spent.Evaluations)
+		}
+	}
+}
+
+func TestAFailedEvaluationIsNotRepeatedBeyondTheBudget(t *testing.T) {
+	p, problems := testEnv(t).Compile(`1 / (size(schema.spec.name) * 0)`, "x")
+	if problems != nil {
+		t.Fatal(problems.Err())
+	}
+	budget := NewBudget(func() error { return nil }, 1, 0, MaxSize)
+	var exceeded *BudgetExceeded
+	if _, err := p.EvalWithin(budget, worldVars(t)); !errors.As(err, &exceeded) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -115,6 +115,9 @@ func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.scope.limits.Cost}
 	}
 	for _, generous := range []bool{false, true} {
+		if ended := b.check(p); ended != nil {
+			return ended
+		}
 		track := &tracker{padLists: generous}
 		// The evaluation fails again; the tracker records what it reads.
 		_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track})
