@@ -59,8 +59,8 @@ func (r *Record) Write(w io.Writer, at time.Time) error {
 	return errors.Join(archive.Close(), compressed.Close())
 }
 
-// maxBytes bounds what is read of a record, in bytes after decompression.
-const maxBytes = 1 << 30
+// maxBytes bounds what is read of a record, in bytes after decompression: in memory, objects take several times as much.
+const maxBytes = 256 << 20
 
 // Read reads the objects of a record: an archive of Write, an export, or any YAML or JSON files, in a
 // directory, in a tar archive, or alone, compressed or not. Documents that are no objects are left out.
@@ -186,7 +186,7 @@ type boundedReader struct {
 func (b *boundedReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if *b.left -= int64(n); *b.left < 0 {
-		return n, fmt.Errorf("it has more than %d bytes", int64(maxBytes))
+		return n, fmt.Errorf("it has more than %d bytes of objects; gather fewer namespaces (--namespace), or read a directory of some of its files", int64(maxBytes))
 	}
 	return n, err
 }
