@@ -26,9 +26,13 @@ import (
 // composite's connection details comes last.
 func (s *compositeState) nodes(d *pipeline.Desired) []plan.Node {
 	refs := s.refsByResource(d)
+	secrets := newSecretIndex(s.secrets)
 	var nodes []plan.Node
 	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
-		nodes = append(nodes, s.node(name, d.Resources[name], refs[name]))
+		node := s.node(name, d.Resources[name], refs[name])
+		found, inKeys := secrets.areIn(d.Resources[name].Object)
+		node.Sensitive, node.SecretFields = node.Sensitive || found, inKeys
+		nodes = append(nodes, node)
 	}
 	if node, wanted := s.secretNode(d); wanted {
 		nodes = append(nodes, node)
@@ -43,9 +47,8 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 	node := plan.Node{
 		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: adoptsUnowned(o),
 		DependsOn: at.DependsOn, DeleteAfter: at.DeleteAfter, OnDelete: at.OnDelete,
+		Sensitive: o.GroupVersionKind().GroupKind() == secretKind.GroupKind(),
 	}
-	node.Sensitive, node.SecretFields = s.secrets.areIn(o.Object)
-	node.Sensitive = node.Sensitive || o.GroupVersionKind().GroupKind() == secretKind.GroupKind()
 	if at.Layer < maxLayers {
 		node.Layer = at.Layer
 	}

@@ -81,6 +81,7 @@ func withoutQuotes(text string) string { return text[1 : len(text)-1] }
 
 func (v *secretValues) addForm(text string) {
 	switch {
+	case len(text) < minSecretValue: // white space that a message collapses
 	case v.overflow || slices.Contains(v.values, text):
 	case len(v.values) == maxSecretValues:
 		v.overflow = true
@@ -170,36 +171,6 @@ func (v *secretValues) longestPart(has func(value string, n int) bool, limit int
 		}
 	}
 	return longest
-}
-
-// areIn says whether a value of an object, and whether a key of it, contains one of the values.
-func (v *secretValues) areIn(value any) (found, inKeys bool) {
-	if v.overflow {
-		return true, true
-	}
-	if len(v.values) == 0 {
-		return false, false
-	}
-	switch o := value.(type) {
-	case string:
-		return v.isIn(o), false
-	case []any:
-		for _, item := range o {
-			f, k := v.areIn(item)
-			found, inKeys = found || f, inKeys || k
-		}
-	case map[string]any:
-		for key, item := range o {
-			f, k := v.areIn(item)
-			inKey := v.isIn(key)
-			found, inKeys = found || f || inKey, inKeys || k || inKey
-		}
-	}
-	return found, inKeys
-}
-
-func (v *secretValues) isIn(text string) bool {
-	return len(text) >= minSecretValue && slices.ContainsFunc(v.values, func(value string) bool { return strings.Contains(text, value) })
 }
 
 // redactedError is an error with a text without secret values.

@@ -26,6 +26,7 @@ func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
 	})
 	v.addObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "Y2FuYXJ5ISE="}}})
 	v.addObject(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "cHVibGlj"}}})
+	v.add(map[string][]byte{"white space": []byte("\n\n\n\n\n\n\n\n")})
 	cases := map[string]struct {
 		text string
 		want string
@@ -38,17 +39,19 @@ func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
 		"a value that is too short":         {"port 5432", "port 5432"},
 		"the data of what is not a Secret":  {"public", "public"},
 		"a text without any of the values.": {"fine", "fine"},
+		"white space":                       {"it is fine", "it is fine"},
+		"after the same first bytes":        {"hunter hunter2! hunter2?", "hunter " + redactedValue + " hunter2?"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := v.redact(tc.text); got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
-			found, inKeys := v.areIn(map[string]any{"spec": []any{map[string]any{"a": tc.text, "n": int64(1)}}})
+			found, inKeys := newSecretIndex(v).areIn(map[string]any{"spec": []any{map[string]any{"a": tc.text, "n": int64(1)}}})
 			if found != strings.Contains(tc.want, redactedValue) || inKeys {
 				t.Errorf("in an object: %t, in its keys: %t", found, inKeys)
 			}
-			if _, inKeys := v.areIn(map[string]any{tc.text: "a"}); inKeys != found {
+			if _, inKeys := newSecretIndex(v).areIn(map[string]any{tc.text: "a"}); inKeys != found {
 				t.Errorf("as a key: %t", inKeys)
 			}
 		})
@@ -94,7 +97,7 @@ func TestMoreValuesThanAreSearchedForMakeAllTextsAndObjectsSecret(t *testing.T) 
 	if got := v.redact("fine"); got != redactedText {
 		t.Errorf("a text: %q", got)
 	}
-	if found, inKeys := v.areIn(map[string]any{"a": "b"}); !found || !inKeys {
+	if found, inKeys := newSecretIndex(v).areIn(map[string]any{"a": "b"}); !found || !inKeys {
 		t.Errorf("an object: %t, its keys: %t", found, inKeys)
 	}
 	var later secretValues
