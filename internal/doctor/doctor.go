@@ -28,6 +28,8 @@ type State struct {
 	Program, Server string
 	// Controllers are the Deployments of the controllers; there are none if they run elsewhere.
 	Controllers []Controller
+	// NoNodes says that the cluster has no nodes, as that of espalier up: nothing runs pods.
+	NoNodes bool
 	// Leases are the leases of controllers.
 	Leases []Lease
 	// Rights are the permissions of service accounts of the controllers.

@@ -54,7 +54,11 @@ func (e *examination) controllers() {
 		}
 	}
 	if running == 0 && len(e.Controllers)+len(e.Leases) == 0 && !e.lacks("controllers") {
-		e.add(Warning, "controllers", nil, "unless espalier up runs them: espalier install --image IMAGE | kubectl apply --server-side -f -, or espalier run", "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
+		start := "unless espalier up runs them: espalier install --image IMAGE | kubectl apply --server-side -f -, or espalier run"
+		if e.NoNodes {
+			start = "see that espalier up runs, or espalier run: the cluster has no nodes, so that no pods can run the controllers"
+		}
+		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
 	}
 	e.fine("controllers", "they run")
 }

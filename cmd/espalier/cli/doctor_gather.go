@@ -122,6 +122,11 @@ func (i *installation) readControllers(ctx context.Context, withAccounts bool) {
 			i.programs[rbac.ServiceAccount(d.Namespace, spec.ServiceAccountName)] = programOf(spec.Containers[0].Args)
 		}
 	}
+	if len(list.Items) == 0 {
+		// It only changes what to do, so who may not list nodes misses nothing.
+		nodes, err := i.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1})
+		i.state.NoNodes = err == nil && len(nodes.Items) == 0
+	}
 }
 
 // programOf reads the flags of run that change which permissions the controllers need.
