@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -113,11 +114,17 @@ func (c cause) advice() []string {
 	if n.isInvalid() {
 		return []string{"correct these fields and apply the definition again", "to see file, line and column: espalier validate -f FILE"}
 	}
+	if config := missingConfig.FindStringSubmatch(n.Message); config != nil {
+		return []string{fmt.Sprintf("create %s, or name another one in spec.providerConfigRef", config[1])}
+	}
 	if n.Exists && n.Name != "" && len(n.Waits) == 0 && n.Problem == nil {
 		return []string{"see its events: kubectl describe " + arguments(n.object())}
 	}
 	return nil
 }
+
+// missingConfig matches what providers say of a managed resource without its configuration, of which it has the kind and name.
+var missingConfig = regexp.MustCompile(`((?:Cluster)?ProviderConfig \S+) of spec\.providerConfigRef does not exist`)
 
 // correctionAdvice is what to do about a child that the API server rejects, or that cannot be computed: the fault is in the definition,
 // or in what the instance sets.
