@@ -42,7 +42,7 @@ func newDelete() *cobra.Command {
 			"order. With --watch, its tree is shown with the progress and the blockers, until it\n" +
 			"is gone; the deletion goes on if you stop watching. Only the object that exists now\n" +
 			"is deleted, never a later one of the same name.\n\n" + kindNames + "\n" +
-			"A KIND that several kinds match needs .GROUP.\n\n" +
+			"A KIND that several kinds match needs .GROUP, or .VERSION. of the core group.\n\n" +
 			"Exit codes:\n" +
 			"  0  it is gone; or, without --watch, its deletion was requested\n" +
 			"  1  it could not be requested or watched to the end, or the object does not exist\n" +
@@ -116,14 +116,17 @@ func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) er
 	return nil
 }
 
-// requireOneKind returns an error if a kind may be another one too: a wrong guess would delete the wrong object. Kinds of the core group
-// pass, because nothing else names them.
+// requireOneKind returns an error if a kind may be another one too: a wrong guess would delete the wrong object.
 func requireOneKind(written string, target follow.Target) error {
-	group := target.Mapping.Resource.Group
-	if len(target.Alternatives) == 0 || group == "" {
+	if len(target.Alternatives) == 0 {
 		return nil
 	}
-	all := append([]string{target.Mapping.Resource.Resource + "." + group}, target.Alternatives...)
+	taken := target.Mapping.Resource
+	exact := taken.Resource + "." + taken.Group
+	if taken.Group == "" {
+		exact = taken.Resource + "." + taken.Version + "." // the core group has no other name
+	}
+	all := append([]string{exact}, target.Alternatives...)
 	return &usageError{fmt.Errorf("%s may be several kinds; name one: %s", written, strings.Join(all, ", "))}
 }
 

@@ -218,9 +218,10 @@ func TestDeleteRequiresOneKind(t *testing.T) {
 		target follow.Target
 		want   string
 	}{
-		"one kind":                  {target("example.org"), ""},
-		"two kinds":                 {target("example.org", "service.serving.example.com"), "service may be several kinds; name one: services.example.org, service.serving.example.com"},
-		"the core group's is meant": {target("", "service.serving.example.com"), ""},
+		"one kind":              {target("example.org"), ""},
+		"one of the core group": {target(""), ""},
+		"two kinds":             {target("example.org", "service.serving.example.com"), "service may be several kinds; name one: services.example.org, service.serving.example.com"},
+		"one of them core":      {target("", "service.serving.example.com"), "service may be several kinds; name one: services.v1., service.serving.example.com"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
