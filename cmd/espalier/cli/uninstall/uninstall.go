@@ -203,7 +203,7 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 	if runs, err := c.runsControllers(ctx); err != nil {
 		return err
 	} else if !runs {
-		stopped = fmt.Sprintf("no controllers run in namespace %s; stop those that run outside of the cluster, such as by 'espalier up'", c.namespace)
+		stopped = fmt.Sprintf("no controllers run in namespace %s; stop those that run outside of the cluster, such as by 'espalier up': they write the webhook for deletions again", c.namespace)
 	}
 	steps := []struct {
 		what string
@@ -212,7 +212,6 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 		{"new instances get no finalizers from the API server", c.removeInitialMetadata},
 		{"the webhook for deletions is removed", c.removeWebhook},
 		{stopped, c.stop},
-		{"the webhook for deletions stays removed", c.removeWebhook},
 		{"the conversion webhooks are removed", c.endConversions},
 		{"services, roles and service accounts are removed", c.removeObjects},
 		{"the lease and the webhook's certificate are removed", c.removeRecords},
@@ -303,7 +302,7 @@ func (c *Cluster) runsControllers(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// stop deletes the Deployments, and waits until their pods have ended.
+// stop deletes the Deployments, waits until their pods have ended, and removes the webhook that they may have written again meanwhile.
 func (c *Cluster) stop(ctx context.Context) error {
 	if err := c.removeAll(ctx, deployments, inNamespace, metav1.DeletePropagationForeground); err != nil {
 		return err
@@ -314,7 +313,7 @@ func (c *Cluster) stop(ctx context.Context) error {
 			return fmt.Errorf("list the pods of the controllers: %w", err)
 		}
 		if len(list.Items) == 0 {
-			return nil
+			return c.removeWebhook(ctx)
 		}
 		select {
 		case <-ctx.Done():

@@ -119,7 +119,7 @@ func TestStoppingIsReportedOnlyOfControllersInTheCluster(t *testing.T) {
 	withoutDeployment := installed[strings.Index(installed, "---"):]
 	for name, tc := range map[string]struct{ text, want string }{
 		"A Deployment runs them": {installed, "the controllers are stopped"},
-		"They run elsewhere":     {withoutDeployment, "no controllers run in namespace ours; stop those that run outside of the cluster, such as by 'espalier up'"},
+		"They run elsewhere":     {withoutDeployment, "no controllers run in namespace ours; stop those that run outside of the cluster, such as by 'espalier up': they write the webhook for deletions again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, _ := newFake(t, "ours", strings.TrimPrefix(tc.text, "---"))
@@ -140,6 +140,10 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := writes(client)
+	const webhook = "delete validatingwebhookconfigurations usages.espalier.dev"
+	if stopped := slices.Index(got, "delete deployments ours/espalier"); !slices.Contains(got[:stopped], webhook) || !slices.Contains(got[stopped:], webhook) {
+		t.Error("the webhook is not removed before and after the controllers, which may have written it again")
+	}
 	for _, want := range []string{
 		"delete deployments ours/espalier", "delete serviceaccounts ours/espalier-controllers", "delete roles team/espalier-impersonate",
 		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
