@@ -59,6 +59,27 @@ func TestExport(t *testing.T) {
 			},
 			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which does not exist", notes[1]},
 		},
+		"with Secrets, one of which is a token": {
+			reason:  "an import elsewhere must not bring access to this cluster",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, e *Export) {
+				e.Secrets = true
+				c.Change(object.Key{Kind: "Secret", Namespace: "prod", Name: "creds"}, func(o *unstructured.Unstructured) { o.Object["type"] = "kubernetes.io/service-account-token" })
+			},
+			want: all, notes: []string{"ProviderConfig prod/default needs Secret prod/creds, which is not exported: its type or name gives access to this cluster", notes[1]},
+		},
+		"with Secrets, one of which is elsewhere": {
+			reason:  "whoever may write configurations in a namespace may not read the Secrets of others",
+			objects: []string{namespaces, crds, graphs},
+			given: func(c *fakekube.Cluster, e *Export) {
+				e.Secrets = true
+				config := object.Key{Group: "cloud.example.org", Kind: "ProviderConfig", Namespace: "prod", Name: "default"}
+				c.Change(config, func(o *unstructured.Unstructured) {
+					_ = unstructured.SetNestedField(o.Object, "dev", "spec", "credentials", "secretRef", "namespace")
+				})
+			},
+			want: all, notes: []string{"ProviderConfig prod/default refers to Secret dev/creds, which is not exported: it is outside the namespaces of the export, or of the object", notes[1]},
+		},
 		"a namespace": {
 			reason:  "its instances and managed resources, with their definitions",
 			objects: []string{namespaces, crds, graphs},
@@ -90,6 +111,23 @@ func TestExport(t *testing.T) {
 				"Composition shop reads metadata.uid, which changes with an import: objects that are named after it would be created again",
 				"FunctionRevision function-render-1 is not exported: it holds the address of a function in this cluster, and no controller creates it in another",
 				"Composition shop needs Secret prod/render, which is not exported", notes[0],
+			},
+		},
+		"a definition whose composition is gone": {
+			reason:  "its revisions need it",
+			objects: []string{namespaces, crds, graphs, compositions},
+			given: func(c *fakekube.Cluster, e *Export) {
+				e.Selection.Definitions = []string{"xshops.shop.example.org"}
+				c.Remove(object.Key{Group: compositionKind.Group, Kind: "Composition", Name: "shop"})
+			},
+			want: []string{
+				"namespaces: Namespace prod", "functions: EnvironmentConfig region, Function function-render",
+				"definitions: CompositeResourceDefinition xshops.shop.example.org", all[3], "instances: Shop prod/corner, XShop corner-x",
+			},
+			notes: []string{
+				"CompositionRevision shop-1 is not exported: Composition shop does not exist",
+				"FunctionRevision function-render-1 is not exported: it holds the address of a function in this cluster, and no controller creates it in another",
+				notes[0],
 			},
 		},
 		"a control plane of an older version": {
