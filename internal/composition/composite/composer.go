@@ -27,6 +27,8 @@ type Composer struct {
 	xrd.Snapshot
 	Runner pipeline.Runner
 	Now    func() time.Time
+	// Cluster reads the revision of a composite that the snapshot lacks; nil for none.
+	Cluster LiveReader
 	// Record is called with each step of the pipeline that has run, if it is not nil.
 	Record func(pipeline.Recorded)
 }
@@ -99,7 +101,10 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	if choice.Problem != "" {
 		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
 	}
-	chosen := xrd.SelectRevision(c.Revisions, choice.Name, s.xr, c.Definition)
+	chosen, err := s.selectRevision(ctx, choice.Name)
+	if err != nil {
+		return plan.Desired{}, err
+	}
 	switch chosen.Problem {
 	case "":
 	case xrd.NoRevision:

@@ -26,7 +26,7 @@ func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 		}
 	}
 	s.functions.Store(&calls)
-	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now})
+	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Cluster: s.Cluster})
 }
 
 // CallsFunction says whether a composition of the snapshot calls a function. It is false

@@ -1,0 +1,117 @@
+package composite
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
+)
+
+// revisions are those that the API server has.
+type revisions struct {
+	stored map[string]*v1.CompositionRevision
+	err    error
+	reads  int
+}
+
+func (r *revisions) Get(_ context.Context, _ schema.GroupVersionKind, _, name string) (*unstructured.Unstructured, error) {
+	r.reads++
+	if r.err != nil {
+		return nil, r.err
+	}
+	one := r.stored[name]
+	if one == nil {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "compositionrevisions"}, name)
+	}
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(one)
+	return &unstructured.Unstructured{Object: raw}, err
+}
+
+// A composite that another replica has just updated, or that was just restored, would lose what only its revision
+// composes.
+func TestACompositeIsNotRevertedByAnOldCache(t *testing.T) {
+	revision := func(name string, number int64, change func(*v1.CompositionRevision)) *v1.CompositionRevision {
+		one := composer(nil).Revisions[0].DeepCopy()
+		one.Name, one.Spec.Revision = name, number
+		if change != nil {
+			change(one)
+		}
+		return one
+	}
+	cases := map[string]struct {
+		reason       string
+		current      string
+		cached, live []*v1.CompositionRevision
+		err          error
+		want         string
+		reads        int
+	}{
+		"Its revision is the newest": {
+			"nothing is read", "apps-1", []*v1.CompositionRevision{revision("apps-1", 1, nil)}, nil, nil, "apps-1", 0,
+		},
+		"It has none yet": {
+			"nothing is read", "", []*v1.CompositionRevision{revision("apps-1", 1, nil)}, nil, nil, "apps-1", 0,
+		},
+		"It is updated": {
+			"nothing is read for each composite of a new revision", "apps-1",
+			[]*v1.CompositionRevision{revision("apps-1", 1, nil), revision("apps-2", 2, nil)}, nil, nil, "apps-2", 0,
+		},
+		"Its revision is not in the cache": {
+			"it exists and is newer", "apps-2",
+			[]*v1.CompositionRevision{revision("apps-1", 1, nil)}, []*v1.CompositionRevision{revision("apps-2", 2, nil)}, nil, "apps-2", 1,
+		},
+		"Its revision was deleted": {
+			"it gets the newest of the others", "apps-2", []*v1.CompositionRevision{revision("apps-1", 1, nil)}, nil, nil, "apps-1", 1,
+		},
+		"Its revision is of another composition": {
+			"the composite was moved", "other-9", []*v1.CompositionRevision{revision("apps-1", 1, nil)},
+			[]*v1.CompositionRevision{revision("other-9", 9, func(r *v1.CompositionRevision) { r.Labels[v1.CompositionNameLabel] = "other" })}, nil, "apps-1", 1,
+		},
+		"Its revision cannot be read": {
+			"nothing is composed until it can", "apps-2", []*v1.CompositionRevision{revision("apps-1", 1, nil)}, nil, errors.New("no route"), "error", 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := composer(&recorder{wants: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}})
+			live := &revisions{stored: map[string]*v1.CompositionRevision{}, err: tc.err}
+			for _, one := range tc.live {
+				live.stored[one.Name] = one
+			}
+			c.Cluster = live
+			xr := instanceOf()
+			at := xrd.NewInstance(xr, xrd.LayoutOf(v1.NamespacedScope))
+			if tc.current != "" {
+				at.SetRevisionName(tc.current)
+			}
+			c.Revisions = tc.cached
+			got := composeAt(t, c, xr)
+			if got != tc.want || live.reads != tc.reads {
+				t.Errorf("%s: composed by %s after %d reads; want %s after %d", tc.reason, got, live.reads, tc.want, tc.reads)
+			}
+		})
+	}
+}
+
+// composeAt composes a composite, writes its changed fields, and returns the revision.
+func composeAt(t *testing.T, c *Composer, xr *unstructured.Unstructured) string {
+	t.Helper()
+	desired, err := c.Compose(t.Context(), plan.Facts{Instance: xr}, &seat{})
+	if err != nil {
+		return "error"
+	}
+	for _, f := range desired.Fields {
+		if err := unstructured.SetNestedField(xr.Object, f.Value, f.Path...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return xrd.NewInstance(xr, xrd.LayoutOf(v1.NamespacedScope)).RevisionName()
+}
