@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -72,6 +73,27 @@ func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name 
 		return live, nil, nil // it belongs to this managed resource; the cache did not have it yet
 	}
 	return nil, reservedBy, err
+}
+
+// findBinding reads the binding that this managed resource would create; nil if there is none, or it is another's. The
+// cache may lack one that another replica has created, with an external resource that nothing else records.
+func (r *Reconciler) findBinding(ctx context.Context, s *reconcileState) (*unstructured.Unstructured, error) {
+	key := s.state.DesiredKey
+	name := execute.BindingName(&binding.BindingSpec{
+		Key:   binding.BindingKey{Scope: key.Scope, Type: key.Type, Name: key.Name},
+		Owner: s.state.Resource.Owner, Shared: !s.state.Resource.Policies.Exclusive(),
+	})
+	live, err := r.Bindings.Get(ctx, BindingKind, "", name)
+	if kube.IsObjectNotFound(err, name) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Binding %s: %w", name, err)
+	}
+	if spec, err := readSpec(live); err != nil || spec.Owner.UID != s.object.GetUID() {
+		return nil, err
+	}
+	return live, nil
 }
 
 // updateBinding replaces the binding. It fails if the binding was changed since it was read.

@@ -17,6 +17,15 @@ import (
 // execute carries out one step and adds its result to the state. It ends the reconcile if a
 // written object was changed meanwhile; the event of that change brings the next one.
 func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
+	if step.Do == operation.RemoveFinalizer && s.binding == nil && s.state.ReservedBy == nil {
+		found, err := r.findBinding(ctx, s)
+		if err != nil {
+			return r.report(ctx, s, operation.Failure(err))
+		}
+		if s.binding = found; found != nil {
+			return reconcile.Result{} // the next step is another
+		}
+	}
 	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: func() time.Time { return r.LeaderUntil(ctx) }, Now: r.Now}
 	err := execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
 	switch {

@@ -353,6 +353,18 @@ func TestReconcile(t *testing.T) {
 			writes: []string{"update Binding k-db", "call Delete db", "update Binding k-db", "update Binding k-db", "update Binding k-db", "patch Database prod/db"},
 			synced: "gone",
 		},
+		"It is deleted before it has an identity, and its Binding is not in the cache": {
+			reason: "another replica has called the external API",
+			given: func(_ *testing.T, w *world) {
+				w.Change(databaseKey, func(o *unstructured.Unstructured) {
+					deleted(o)
+					o.SetAnnotations(nil)
+				})
+				w.Uncached[bindingKey] = true
+			},
+			writes: []string{"update Binding k-db", "call Delete db", "update Binding k-db", "update Binding k-db", "update Binding k-db", "patch Database prod/db"},
+			synced: "gone",
+		},
 		"It is deleted, and its external resource stays": {
 			reason: "the policies orphan it",
 			given: func(_ *testing.T, w *world) {
