@@ -236,13 +236,8 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 		case ending.Stop:
 			e.Running.Stop()
 		case ending.DeleteCRD:
-			if err := r.deleteCRD(ctx, e.CRD); kube.IsStale(err) {
-				return false, reconcile.Conflict()
-			} else if err != nil {
-				return false, reconcile.Fail(err)
-			}
-			if !e.AwaitCRD {
-				return false, reconcile.Result{}
+			if out := r.deleteCRD(ctx, e); out.IsFinal() || !e.AwaitCRD {
+				return false, out
 			}
 			return false, s.ReportEnding(ctx, e, nil)
 		case ending.AwaitCRD:
@@ -305,11 +300,31 @@ func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, 
 	return out
 }
 
-// deleteCRD deletes a CustomResourceDefinition. One that was never served may be served in the
-// next moment and have uncounted instances: it is deleted only if it has not changed.
-func (r *Reconciler) deleteCRD(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
-	if crd.IsEstablished(c) {
-		return r.publisher().Delete(ctx, c)
+// deleteCRD deletes a CustomResourceDefinition, unless the API server has instances: a user may have created one that the
+// cache does not have yet, and it would be deleted with the kind. A kind that was never served may be served in the next
+// moment and have uncounted instances: it is deleted only if it has not changed.
+func (r *Reconciler) deleteCRD(ctx context.Context, e *Ending) reconcile.Result {
+	remove := r.publisher().DeleteUnchanged
+	if crd.IsEstablished(e.CRD) {
+		left, err := r.Cluster.List(ctx, e.Kind, "")
+		switch {
+		case kube.IsNoKindMatch(err) || kube.IsKindNotServed(err):
+		case err != nil:
+			return reconcile.Fail(err)
+		case len(left) > 0:
+			return reconcile.RequeueAfter(lateInstanceRetry)
+		}
+		remove = r.publisher().Delete
 	}
-	return r.publisher().DeleteUnchanged(ctx, c)
+	switch err := remove(ctx, e.CRD); {
+	case kube.IsStale(err):
+		return reconcile.Conflict()
+	case err != nil:
+		return reconcile.Fail(err)
+	}
+	return reconcile.Result{}
 }
+
+// lateInstanceRetry is when a definition is reconciled again whose instances are not in the cache, if their event does
+// not do that before.
+const lateInstanceRetry = time.Second

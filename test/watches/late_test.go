@@ -1,0 +1,107 @@
+package watches
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
+)
+
+// lateWatch holds back what the watches of a path deliver, from the time that it is on until a request ends that.
+type lateWatch struct {
+	path string
+	ends func(*http.Request) bool
+	next http.RoundTripper
+	on   atomic.Bool
+	over chan struct{}
+	once sync.Once
+}
+
+func (l *lateWatch) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.RoundTrip(r)
+	watches := r.URL.Query().Has("watch")
+	switch {
+	case err != nil:
+	case watches && strings.HasSuffix(r.URL.Path, l.path):
+		answer.Body = lateBody{answer.Body, l}
+	case !watches && l.on.Load() && l.ends(r):
+		l.end()
+	}
+	return answer, err
+}
+
+func (l *lateWatch) end() { l.once.Do(func() { close(l.over) }) }
+
+type lateBody struct {
+	io.ReadCloser
+	late *lateWatch
+}
+
+func (b lateBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	if b.late.on.Load() {
+		<-b.late.over
+	}
+	return n, err
+}
+
+// TestAnInstanceThatIsNotInTheCacheKeepsItsDefinition deletes a definition right after an instance was created, which
+// the watch of the instances has not delivered yet.
+func TestAnInstanceThatIsNotInTheCacheKeepsItsDefinition(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	crd := "boxes." + group
+	late := &lateWatch{path: "/apis/" + group + "/v1alpha1/boxes", over: make(chan struct{})}
+	late.ends = func(r *http.Request) bool {
+		return r.URL.Path == late.path || r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+crd)
+	}
+	defer late.end()
+	behind := rest.CopyConfig(config)
+	behind.Wrap(func(next http.RoundTripper) http.RoundTripper { late.next = next; return late })
+	run(t, behind)
+	w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %s}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Box, group: %[1]s}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}
+`, group))
+	instance := fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: a, namespace: %s}\n", group, ns)
+	w.Apply(t, instance)
+	w.AwaitReady(t, box, ns, "a") // the watch has delivered what exists
+	w.Delete(t, box, ns, "a")
+	w.AwaitGone(t, box, ns, "a")
+
+	late.on.Store(true)
+	w.Apply(t, instance)
+	created := w.Get(t, box, ns, "a")
+	w.Delete(t, suite.RGD, "", group)
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if o == nil || testkit.ConditionReason(o, "Ready") != "InstancesRemain" {
+			return errors.New("it does not wait for the instance")
+		}
+		return nil
+	})
+	if o := w.Get(t, box, ns, "a"); o == nil || o.GetUID() != created.GetUID() || o.GetDeletionTimestamp() != nil {
+		t.Fatalf("the instance was deleted with its definition: %v", o)
+	}
+	w.Delete(t, box, ns, "a")
+	w.AwaitGone(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.CRD, "", crd)
+}
