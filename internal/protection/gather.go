@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,6 +98,23 @@ func (r *Reconciler) gatherUser(ctx context.Context, s *reconcileState, f *lifec
 	case by.Selector != nil && !f.Use.Deleting:
 		f.BySelected = r.findSelected(ctx, s, *by)
 	}
+}
+
+// readUser reads the using object of a usage that is about to be deleted, since the caches lack that object: it may have
+// been created a moment ago, and another replica has claimed the usage for it.
+func (r *Reconciler) readUser(ctx context.Context, s *reconcileState, f lifecycle.Facts) error {
+	s.userRead = true
+	kind, namespace, _ := r.resolve(ctx, f.Use.By.Ref)
+	if by := f.By.Object; by != nil && by.GetUID() == f.Use.ByUID {
+		return nil // it contains the used object
+	}
+	if _, err := r.Kinds.Resolve(ctx, kind); err != nil {
+		return nil // the kind is gone
+	}
+	if _, err := r.Cache.Refresh(ctx, kind, namespace, f.Use.By.Name); err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("read the using object: %w", err)
+	}
+	return nil
 }
 
 // gatherRefused reads the record of a refused deletion of the used object, once, when the last

@@ -49,6 +49,8 @@ type reconcileState struct {
 	// there is none. mayDelete reports whether its user may delete the object.
 	refused                 *RefusedDeletion
 	foundRefused, mayDelete bool
+	// userRead says that the using object, which the caches lacked, was read from the API server.
+	userRead bool
 }
 
 // maxSteps bounds the steps of a reconcile. A new usage takes five.
@@ -73,6 +75,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		step := lifecycle.Next(facts)
 		if step.Do == lifecycle.Finish {
 			return r.report(ctx, s, step)
+		}
+		if step.Do == lifecycle.DeleteUsage && !s.userRead {
+			if err := r.readUser(ctx, s, facts); err != nil {
+				return reconcile.Fail(err)
+			}
+			continue
 		}
 		if out := r.execute(ctx, s, facts, step); out.IsFinal() {
 			return out

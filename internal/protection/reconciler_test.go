@@ -99,6 +99,19 @@ spec:
 			writes: []string{remove},
 			ready:  "gone",
 		},
+		"What uses it is not in the cache": {
+			reason:  "another replica has claimed the usage; the object stays protected",
+			objects: []string{used, user, usageByUser},
+			given: func(w *world) {
+				w.Change(usageKey, func(o *unstructured.Unstructured) {
+					o.SetAnnotations(map[string]string{v1beta1.UserAnnotation: "ConfigMap/user/user-1"})
+				})
+				w.Uncached[userKey] = true
+			},
+			writes: []string{claim, mark, status},
+			ready:  "True Available: ",
+			events: []string{"Normal UsageConfigured: the used object is protected from deletion"},
+		},
 		"Selectors are resolved to names": {
 			reason:  "once and for good: labels may change",
 			objects: []string{used, user, usageByUser},

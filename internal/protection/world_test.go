@@ -70,9 +70,11 @@ type world struct {
 }
 
 // Refresh brings the caches up to date.
-func (w *world) Refresh(context.Context, schema.GroupVersionKind, string, string) (found bool, err error) {
+func (w *world) Refresh(_ context.Context, kind schema.GroupVersionKind, namespace, name string) (found bool, err error) {
+	key := object.Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: name}
 	w.behind = nil
-	return w.Object(usedKey) != nil, nil
+	delete(w.Uncached, key)
+	return w.Object(key) != nil, nil
 }
 
 // lease reads from caches that may be behind.
