@@ -21,6 +21,7 @@ type Bindings interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Replace(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
+	DeleteIfUnchanged(ctx context.Context, o *unstructured.Unstructured) error
 }
 
 // Resources writes managed resources; *kube.Client does.

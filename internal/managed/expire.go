@@ -78,7 +78,8 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 }
 
 // deleteBindings deletes the bindings of a managed resource. The reservation of its assigned
-// identity goes first, since it is found by the other one.
+// identity goes first, since it is found by the other one, which stays if it has changed: the
+// cache may lack the operation that another replica has recorded in it.
 func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Discard()
@@ -91,7 +92,7 @@ func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstruc
 			return err
 		}
 	}
-	return e.Bindings.Delete(ctx, o)
+	return e.Bindings.DeleteIfUnchanged(ctx, o)
 }
 
 // expireReservation deletes the reservation of an identity once the managed resource and its

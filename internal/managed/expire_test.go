@@ -105,6 +105,20 @@ func TestABindingIsDeletedOnceNothingDependsOnIt(t *testing.T) {
 			},
 			writes: []string{"update Binding k-db"}, after: 10 * time.Second,
 		},
+		"another replica has changed the Binding that is to be deleted": {
+			reason: "it may record an operation by now",
+			given: func(w *world) {
+				w.Remove(databaseKey)
+				w.Change(bindingKey, phase(binding.BindingReserved))
+				w.Before = func(request string) error {
+					if strings.HasPrefix(request, "delete ") {
+						w.Change(bindingKey, phase(binding.BindingCreating))
+					}
+					return nil
+				}
+			},
+			writes: []string{"delete Binding k-db"}, after: 10 * time.Second,
+		},
 		"the managed resource is of another program": {
 			reason: "that program handles its Bindings",
 			given: func(w *world) {

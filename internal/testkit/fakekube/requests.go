@@ -212,7 +212,11 @@ func (r requests) Delete(_ context.Context, name string, options metav1.DeleteOp
 	verb, dryRun := dryRun("delete", options.DryRun)
 	_, err := r.do(verb, name, func(live *obj) (*obj, error) {
 		if p := options.Preconditions; p != nil && p.UID != nil {
-			if err := r.precondition(live, *p.UID, ""); err != nil {
+			revision := ""
+			if p.ResourceVersion != nil {
+				revision = *p.ResourceVersion
+			}
+			if err := r.precondition(live, *p.UID, revision); err != nil {
 				return nil, err
 			}
 		}
