@@ -291,7 +291,7 @@ func areSiblings(a, b *unstructured.Unstructured) bool {
 // isUserGone reports whether the using object is gone, or contains the used one, which is then
 // deleted with it.
 func (f Facts) isUserGone() bool {
-	if f.Use.By == nil || f.ByClusterScoped || f.By.Unreadable != "" {
+	if f.ByClusterScoped || f.By.Unreadable != "" {
 		return false
 	}
 	by := f.By.Object
@@ -330,8 +330,7 @@ func (f Facts) missingMetadata() map[string]any {
 // WaitsForUser reports whether a usage that is being deleted stays until the using object is
 // gone. That is so if it is deleted with its instance, to enforce the order of deletion.
 func (f Facts) WaitsForUser() bool {
-	switch {
-	case !f.Use.Deleting, f.Use.By == nil, f.Use.By.Name == "", f.ByClusterScoped, !f.DeletedWithOwner, f.Circular, f.Use.Relation == usage.UserIsAncestor:
+	if !f.DeletedWithOwner || f.Circular || f.Use.Relation == usage.UserIsAncestor {
 		return false
 	}
 	return f.By.Unreadable != "" || f.By.Object != nil
