@@ -1,7 +1,9 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/protection/lifecycle"
 )
@@ -28,7 +31,7 @@ type change = func(*unstructured.Unstructured)
 const named = `
 apiVersion: protection.crossplane.io/v1beta1
 kind: Usage
-metadata: {name: u, namespace: prod, uid: u-1, generation: 3}
+metadata: {name: u, namespace: prod, uid: u-1}
 spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: used}}
   by: {apiVersion: apps/v1, kind: Deployment, resourceRef: {name: using}}
@@ -110,6 +113,14 @@ spec:
   of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {matchLabels: {a: b}}}
   by: {apiVersion: apps/v1, kind: Deployment, resourceSelector: {matchControllerRef: true}}
 `
+	const clusterwide = `
+apiVersion: protection.crossplane.io/v1beta1
+kind: ClusterUsage
+metadata: {name: u}
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceSelector: {namespace: prod, matchLabels: {a: b}}}
+  reason: it is needed
+`
 	refused := &lifecycle.Refused{UID: "of-1", Policy: "Foreground", User: "alice"}
 	const others = "spec.of is in namespace data: a Usage protects objects of its own namespace only; create a Usage in that namespace"
 	changes := func(path ...string) func(lifecycle.Step) any {
@@ -121,18 +132,36 @@ spec:
 	message := func(s lifecycle.Step) any { return s.Ready.Reason + ": " + s.Ready.Message }
 	policy := func(s lifecycle.Step) any { return string(s.Policy) }
 	nothing := func(s lifecycle.Step) any { return s.Ready.Reason }
+	progress := func(s lifecycle.Step) any {
+		set := condition.Set(nil).MarkProgress(s.Progress(), s.Ready.ObservedGeneration, time.Unix(1, 0))
+		if len(set) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%s at %d", set[0].Type, set[0].ObservedGeneration)
+	}
 	cases := map[string]struct {
 		reason string
 		text   string
 		with   []change
 		facts  lifecycle.Facts
-		do     lifecycle.Do
-		look   func(lifecycle.Step) any
-		want   any
+		// relation is what is found out about the used and the using object.
+		relation usage.Relation
+		do       lifecycle.Do
+		look     func(lifecycle.Step) any
+		want     any
 	}{
 		"A selector is resolved": {
 			reason: "once, to what it finds first", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("ConfigMap", "used", "of-1")}}},
 			do: lifecycle.PatchUsage, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used"},
+		},
+		"With its namespace where the usage has none": {
+			reason: "the name alone identifies nothing", text: clusterwide, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("ConfigMap", "used", "of-1")}}},
+			do: lifecycle.PatchUsage, look: changes("spec", "of", "resourceRef"), want: map[string]any{"name": "used", "namespace": "prod"},
+		},
+		"Neither a selector nor a name": {
+			reason: "a user must add one", text: named, with: []change{func(o *unstructured.Unstructured) {
+				unstructured.RemoveNestedField(o.Object, "spec", "of", "resourceRef")
+			}}, do: lifecycle.Finish, look: progress, want: "Stalled at 3",
 		},
 		"A selector of another namespace selects nothing": {
 			reason: "it would tell the names of objects there", text: selecting, with: []change{func(o *unstructured.Unstructured) {
@@ -185,6 +214,18 @@ spec:
 			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("Deployment", "using", "by-1", partOf("set-1"))}}},
 			do:    lifecycle.PatchUsage, look: changes("spec", "by", "resourceRef"), want: map[string]any{"name": "using"},
 		},
+		"and no others": {
+			reason: "they may have another controller, another instance, or neither", text: selecting, with: []change{ofNamed, partOf("set-1")},
+			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{
+				object1("Deployment", "other", "by-0", partOf("set-2")), object1("Deployment", "third", "by-2", controlled("app-1")), object1("Deployment", "fourth", "by-3"),
+			}}},
+			do: lifecycle.Finish, look: message, want: "Unavailable: spec.by.resourceSelector matches no Deployment",
+		},
+		"and none without controller": {
+			reason: "having none is nothing in common", text: selecting, with: []change{ofNamed, controlled("app-1")},
+			facts: lifecycle.Facts{Of: used(), BySelected: lifecycle.Selected{Objects: []*unstructured.Unstructured{object1("Deployment", "other", "by-0")}}},
+			do:    lifecycle.Finish, look: message, want: "Unavailable: spec.by.resourceSelector matches no Deployment",
+		},
 		"One whose objects can't be read is told": {
 			reason: "it isn't said that there is none", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unreadable: "forbidden"}},
 			do: lifecycle.Finish, look: message, want: "Unavailable: spec.of.resourceSelector cannot be resolved: forbidden",
@@ -211,12 +252,21 @@ spec:
 		"Then it is available": {
 			reason: "all is done", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Finish, look: message, want: "Available: ",
 		},
+		"and needs nothing": {
+			reason: "no condition says otherwise", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.Finish, look: progress, want: "",
+		},
 		"What isn't there is told": {
 			reason: "it may come", text: named, with: []change{claimed}, facts: lifecycle.Facts{By: using()},
 			do: lifecycle.Finish, look: message, want: "Unavailable: the used object ConfigMap used does not exist",
 		},
+		"and waited for": {
+			reason: "no action of a user is needed", text: named, with: []change{claimed}, facts: lifecycle.Facts{By: using()}, do: lifecycle.Finish, look: progress, want: "Reconciling at 3",
+		},
 		"It is removed when who used it has gone": {
 			reason: "it is of no use", text: named, with: []change{claimed}, facts: lifecycle.Facts{Of: used(marked)}, do: lifecycle.DeleteUsage,
+		},
+		"also when who uses it contains what is used": {
+			reason: "the deletion of the one would wait for that of the other", text: named, with: []change{claimed}, relation: usage.UserIsAncestor, facts: lifecycle.Facts{Of: used(marked), By: using()}, do: lifecycle.DeleteUsage,
 		},
 		"also when the garbage collector has noticed": {
 			reason: "it takes off a reference to an owner that is gone, if the usage has another", text: named,
@@ -241,6 +291,29 @@ spec:
 			reason: "the order is what it is there for", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), DeletedWithOwner: true},
 			do: lifecycle.Finish, look: message, want: "Deleting: the usage waits until Deployment using is deleted, which uses ConfigMap used",
 		},
+		"and needs nothing meanwhile": {
+			reason: "it is being deleted", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), DeletedWithOwner: true}, do: lifecycle.Finish, look: progress, want: "",
+		},
+		"also while that can't be told": {
+			reason: "the user may exist", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unreadable: "forbidden"}, DeletedWithOwner: true},
+			do: lifecycle.Finish, look: nothing, want: lifecycle.Deleting,
+		},
+		"but not if who uses it contains what is used": {
+			reason: "the user is deleted last", text: named, with: []change{claimed, deleting}, relation: usage.UserIsAncestor, facts: lifecycle.Facts{Of: used(marked), By: using(), DeletedWithOwner: true}, do: lifecycle.RemoveFinalizer,
+		},
+		"While caches are being read it stays": {
+			reason: "what is used may be marked", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: lifecycle.Syncing}, By: using()}, do: lifecycle.Finish, look: nothing, want: "",
+		},
+		"whichever": {
+			reason: "the user may exist", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: lifecycle.Lookup{Unreadable: lifecycle.Syncing}, DeletedWithOwner: true}, do: lifecycle.Finish, look: nothing, want: "",
+		},
+		"While what is used can't be read it stays": {
+			reason: "nobody else would take the mark off", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: "forbidden"}},
+			do: lifecycle.Finish, look: message, want: "Deleting: cannot remove the in-use label of ConfigMap used, which cannot be read: forbidden",
+		},
+		"Without our finalizer nothing is done": {
+			reason: "another controller keeps it, and the next usage may be marking", text: named, with: []change{deleting}, facts: lifecycle.Facts{Of: used(marked), LastUsage: true}, do: lifecycle.Finish, look: nothing, want: "",
+		},
 		"Deleted by somebody it goes": {
 			reason: "they know", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{Of: used(marked), By: using(), LastUsage: true}, do: lifecycle.RemoveLabel,
 			look: changes("metadata", "labels"), want: map[string]any{v1beta1.InUseLabel: nil},
@@ -264,6 +337,15 @@ spec:
 		},
 		"with the policy that was asked for": {
 			reason: "it is the same deletion", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.Replay, look: policy, want: "Foreground",
+		},
+		"also if dependents are to stay": {
+			reason: "otherwise they would be deleted", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: &lifecycle.Refused{UID: "of-1", Policy: "Orphan"}, MayDelete: true}, do: lifecycle.Replay, look: policy, want: "Orphan",
+		},
+		"in the background if none was": {
+			reason: "the API server would orphan dependents of some kinds", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried), LastUsage: true, Refused: &lifecycle.Refused{UID: "of-1"}, MayDelete: true}, do: lifecycle.Replay, look: policy, want: "Background",
+		},
+		"and not if it is being deleted": {
+			reason: "somebody was faster", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(tried, deleting), LastUsage: true, Refused: refused, MayDelete: true}, do: lifecycle.ForgetRefused,
 		},
 		"but not while others use it": {
 			reason: "it would be refused", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Of: used(marked, tried)}, do: lifecycle.RemoveFinalizer,
@@ -295,15 +377,20 @@ spec:
 		"also if the object has gone": {
 			reason: "nothing is left to delete", text: named, with: []change{claimed, deleting, replaying}, facts: lifecycle.Facts{Refused: refused}, do: lifecycle.ForgetRefused,
 		},
+		"Of an object that has gone it goes": {
+			reason: "there is no mark to take off", text: named, with: []change{claimed, deleting}, facts: lifecycle.Facts{LastUsage: true}, do: lifecycle.RemoveFinalizer,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := tc.facts
 			f.Usage = read(t, tc.text)
+			f.Usage.SetGeneration(3)
 			for _, c := range tc.with {
 				c(f.Usage)
 			}
 			f.Use, _ = usage.Read(f.Usage)
+			f.Use.Relation = tc.relation
 			step := lifecycle.Next(f)
 			if step.Do != tc.do {
 				t.Fatalf("%s: it does %s, not %s: %+v", tc.reason, step.Do, tc.do, step)
