@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -112,8 +111,6 @@ func (v Inventory) namespacesText() string {
 	return strings.Join(slices.Sorted(maps.Keys(v.Namespaces)), ",")
 }
 
-var uidFinalizer = regexp.MustCompile(`^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}` + regexp.QuoteMeta(v1alpha1.FinalizerSuffix) + `$`)
-
 // FormerFinalizers lists the dialect's finalizers on an instance other than the current one:
 // those of former incarnations of its definition, by UID or by another name. A kind is served by
 // one definition at a time, so that no other controller waits for them.
@@ -130,5 +127,5 @@ func FormerFinalizers(instance *unstructured.Unstructured, current string) []str
 // IsFinalizer says whether the finalizer is one that definitions put on their instances, of any
 // incarnation or spelling.
 func IsFinalizer(f string) bool {
-	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || uidFinalizer.MatchString(f) || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
+	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
 }
