@@ -157,6 +157,7 @@ func TestIsReleasedElsewhere(t *testing.T) {
 		"Its finalizer is there, and now ours":                 {deleted("composite.apiextensions.crossplane.io"), object.CompositeDialect, false},
 		"The engine has labelled it and removed its finalizer": {deleted("label"), object.CompositeDialect, false},
 		"A claim may be released, too":                         {deleted(), object.ClaimDialect, true},
+		"A claim with its finalizer is not":                    {deleted("finalizer.apiextensions.crossplane.io"), object.ClaimDialect, false},
 		"A graph's instance has no such owner":                 {deleted(), object.GraphDialect, false},
 		"It lives":                                             {instance(), object.CompositeDialect, false},
 	}

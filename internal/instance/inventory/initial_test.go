@@ -163,6 +163,7 @@ func TestAnInitialInventoryIsTrusted(t *testing.T) {
 		"a kind was removed":           {change: set(v1alpha1.ApplySetKindsAnnotation, "")},
 		"a namespace was added":        {change: set(v1alpha1.ApplySetNamespacesAnnotation, "other")},
 		"the signature was forged":     {change: set(v1alpha1.ApplySetHashAnnotation, "hmac-sha256-of-kind:v1:a:AAAA")},
+		"a part of the signature":      {change: set(v1alpha1.ApplySetHashAnnotation, "hmac-sha256-of-kind:v1")},
 		"it is of another kind":        {change: func(o *unstructured.Unstructured) { o.SetKind("Other") }},
 		"it is written as one's own":   {change: set(v1alpha1.ApplySetHashAnnotation, "hmac-sha256:v1:a:AAAA")},
 		"nothing of it is left at all": {change: func(o *unstructured.Unstructured) { o.SetAnnotations(nil); o.SetFinalizers(nil) }, intact: true},

@@ -79,11 +79,27 @@ func ownedBy(uid types.UID) func(*unstructured.Unstructured) {
 	}
 }
 
+func controlledBy(uid types.UID) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		yes := true
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kro.run/v1alpha1", Kind: "Vpc", Name: "main", UID: uid, Controller: &yes}})
+	}
+}
+
+func claimedBy(name string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.Object["spec"] = map[string]any{"claimRef": map[string]any{"apiVersion": "kro.run/v1alpha1", "kind": "Vpc", "namespace": "prod", "name": name}}
+	}
+}
+
 // TestOwns says which objects are an instance's, and which only look so.
 func TestOwns(t *testing.T) {
 	young := ownerOf(createdAt(afterKey), signing.Keys())
 	old := createdAt(beforeKey)
 	old.SetAnnotations(map[string]string{v1alpha1.ApplySetNamespacesAnnotation: "recorded"})
+	in := func(d object.Dialect) inventory.Owner {
+		return inventory.OwnerOf(old, object.Definition{Name: "vpc", Dialect: d}, "v1").Recognizing(signing.Keys(), old, time.Time{})
+	}
 	former := createdAt(beforeKey)
 	former.SetUID("i-0")
 	other := createdAt(afterKey)
@@ -135,6 +151,8 @@ func TestOwns(t *testing.T) {
 		"The same of a young object":                    {"it counts as none", ownerOf(old, signing.Keys()), marked(ownerOf(old, signing.Keys("k2")), "prod", aged(afterKey)), false},
 		"An invalid signature of an old object":         {"its key is known", ownerOf(old, signing.Keys()), marked(young, "prod", named("prod", "copy"), aged(beforeKey)), false},
 		"A malformed id of a key, on an old object":     {"it is no signature of a lost key", ownerOf(old, signing.Keys()), marked(young, "prod", signature("v1:K-9:i-1:AAAA"), aged(beforeKey)), false},
+		"A part of a signature, on an old object":       {"it is the same", ownerOf(old, signing.Keys()), marked(young, "prod", signature("v1"), aged(beforeKey)), false},
+		"A version to come, on an old object":           {"it is the same", ownerOf(old, signing.Keys()), marked(young, "prod", signature("v2:k9:i-1:AAAA"), aged(beforeKey)), false},
 		"An owner reference to a former incarnation":    {"the garbage collector deletes it", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-0"), aged(beforeKey), labelledWith(v1alpha1.NodeIDLabel, "")), false},
 		"An owner reference from another namespace":     {"Kubernetes knows none", ownerOf(old, signing.Keys()), marked(young, "team", unsigned, ownedBy("i-1"), aged(beforeKey)), false},
 		"An owner reference without label":              {"an owner is no definition", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, ownedBy("i-1"), aged(beforeKey), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
@@ -147,6 +165,11 @@ func TestOwns(t *testing.T) {
 		"A young object without signature":              {"releases with a key sign", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned, aged(afterKey)), false},
 		"An object of unknown age":                      {"it proves nothing", ownerOf(old, signing.Keys()), marked(young, "prod", unsigned), false},
 		"Without keys nothing is proved":                {"a program without keys has no children", inventory.OwnerOf(createdAt(beforeKey), object.Definition{}, ""), marked(young, "prod", same), false},
+		"A composed resource":                           {"its controller is the composite", in(object.CompositeDialect), marked(young, "prod", unsigned, controlledBy("i-1"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), true},
+		"A composed resource taken over by another":     {"its label names that one", in(object.CompositeDialect), marked(ownerOf(other, signing.Keys()), "prod", unsigned, controlledBy("i-1")), false},
+		"An old composed resource without either":       {"neither controller nor label names the composite", in(object.CompositeDialect), marked(young, "prod", unsigned, aged(beforeKey), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
+		"A composite of the claim":                      {"it refers to the claim", in(object.ClaimDialect), marked(young, "", unsigned, claimedBy("main"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), true},
+		"A composite of another claim":                  {"it refers to that one", in(object.ClaimDialect), marked(young, "", unsigned, claimedBy("other"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -277,6 +300,9 @@ func TestUnprovedObjectsHaveNoOwner(t *testing.T) {
 		"only the instance's own label":                           {marked(owner, "prod", withAnnotation(v1alpha1.SignatureAnnotation, "")), true},
 		"its label and an invalid signature":                      {marked(owner, "prod", invalid), true},
 		"its label and owner reference, and an invalid signature": {marked(owner, "prod", invalid, ownedBy("i-1")), true},
+		"its label and controller reference":                      {marked(owner, "prod", invalid, controlledBy("i-1")), true},
+		"a reference to it as its claim":                          {marked(owner, "", invalid, claimedBy("main")), true},
+		"a reference to another claim":                            {marked(owner, "", invalid, claimedBy("other")), false},
 		"another instance's label":                                {marked(ownerOf(other, signing.Keys()), "prod"), false},
 		"its label, and another controller": {marked(owner, "prod", invalid, func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: &yes}})
