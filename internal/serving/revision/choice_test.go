@@ -57,7 +57,9 @@ func TestTargetOf(t *testing.T) {
 		"It is over when there is a newer one":             {annotations: to("1", "3"), there: []int64{1, 2, 3, 4}, want: 4, why: revision.Latest},
 		"Then the spec counts again":                       {annotations: to("1", "3"), pin: 2, there: []int64{1, 2, 3, 4}, want: 2, why: revision.Pinned},
 		"Without the one that it is from, it stays":        {annotations: to("1"), there: []int64{1, 2, 3, 4}, want: 1, why: revision.RolledBack},
+		"Without revisions it stays":                       {annotations: to("1", "3"), want: 1, why: revision.RolledBack, missing: true},
 		"One that makes no sense is a problem":             {annotations: to("one"), there: []int64{1}, why: revision.RolledBack, missing: true, problems: 1},
+		"Also when there is a newer one":                   {annotations: to("one", "3"), there: []int64{1, 4}, why: revision.RolledBack, missing: true, problems: 1},
 		"All of it at once":                                {annotations: to("0", "-1"), there: []int64{1}, why: revision.RolledBack, missing: true, problems: 2},
 	}
 	for name, tc := range cases {

@@ -163,7 +163,7 @@ func TestARolloutGoesWaveByWave(t *testing.T) {
 	}
 	f.now = f.now.Add(time.Hour)
 	f.settle(two)
-	if r := f.state.Rollout; f.state.Serving != 2 || r.Phase != v1alpha1.RolloutComplete || r.Total != 9 || r.Ready != 9 || r.Pinned != 1 || f.members[3].Revision != 1 {
+	if r := f.state.Rollout; f.state.Serving != 2 || r.Phase != v1alpha1.RolloutComplete || r.Total != 9 || r.Updated != 9 || r.Ready != 9 || r.Pinned != 1 || f.members[3].Revision != 1 {
 		t.Fatalf("it ends with all but who is pinned: %+v", r)
 	}
 	want := []string{"RolloutStarted", "RolloutWave", "RolloutStopped", "RolloutResumed", "RolloutWave", "RolloutWave", "RolloutWave", "RolloutComplete"}
@@ -189,9 +189,40 @@ func TestARolloutEndsOrWaits(t *testing.T) {
 		"Paused from the beginning, it reaches no instance": {v1alpha1.Rollout{Paused: true, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.settle(two) }, 0, v1alpha1.RolloutPaused, 1},
 		"So many may be unready":                            {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 4, v1alpha1.RolloutComplete, 2},
 		"And no more":                                       {v1alpha1.Rollout{MaxUnavailable: &half, Waves: []v1alpha1.Wave{percent(100)}}, 3, func(f *fleet) { f.broken["box-00"], f.broken["box-01"] = 2, 2; f.settle(two) }, 3, v1alpha1.RolloutProgressing, 1},
-		"A rollback takes it back at once":                  {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(rolled) }, 0, "", 1},
-		"A rollback doesn't go in waves":                    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.state.Serving = 3; f.settle(revision.Target{Number: 2, Reason: revision.RolledBack}) }, 4, "", 2},
-		"A newer revision starts another rollout":           {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(revision.Target{Number: 3, Reason: revision.Latest}) }, 0, v1alpha1.RolloutPausing, 1},
+		"Who isn't reconciled yet is waited for": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(100)}}, 2, func(f *fleet) {
+			f.look(two)
+			f.members[0].Revision = 1 // and ready at that
+			f.look(two)
+		}, 2, v1alpha1.RolloutProgressing, 1},
+		"A pause starts again when an instance becomes unready": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(100), time.Hour), pausing(labelled("canary"), time.Hour)}}, 1, func(f *fleet) {
+			f.settle(two)
+			f.broken["box-00"] = 2
+			f.compose()
+			f.settle(two)
+			delete(f.broken, "box-00")
+			f.now = f.now.Add(5 * time.Minute)
+			f.compose()
+			f.settle(two)
+			f.now = f.now.Add(58 * time.Minute)
+			f.settle(two)
+		}, 1, v1alpha1.RolloutPausing, 1},
+		"A wave of pinned instances isn't waited for": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("canary"), time.Hour), pausing(percent(20), time.Hour)}}, 5, func(f *fleet) {
+			f.members[0].Pinned, f.members[0].Labels = true, labels.Set{"canary": "yes"}
+			f.settle(two)
+		}, 1, v1alpha1.RolloutPausing, 1},
+		"Nor is one of those that were reached before": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{labelled("canary"), pausing(labelled("early"), time.Hour)}}, 2, func(f *fleet) {
+			f.members[0].Labels = labels.Set{"canary": "yes", "early": "yes"}
+			f.settle(two)
+		}, 2, v1alpha1.RolloutComplete, 2},
+		"A percentage is of those that aren't pinned": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(20), time.Hour)}}, 10, func(f *fleet) {
+			for i := range 5 {
+				f.members[i].Pinned = true
+			}
+			f.settle(two)
+		}, 1, v1alpha1.RolloutPausing, 1},
+		"A rollback takes it back at once":        {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(rolled) }, 0, "", 1},
+		"A rollback doesn't go in waves":          {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.state.Serving = 3; f.settle(revision.Target{Number: 2, Reason: revision.RolledBack}) }, 4, "", 2},
+		"A newer revision starts another rollout": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 4, func(f *fleet) { f.settle(two); f.settle(revision.Target{Number: 3, Reason: revision.Latest}) }, 0, v1alpha1.RolloutPausing, 1},
 		"Who doesn't become ready in time, stops it": {v1alpha1.Rollout{ProgressDeadline: &metav1.Duration{Duration: time.Minute}, Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) {
 			f.broken["box-00"], f.broken["box-01"], f.broken["box-02"], f.broken["box-03"] = 2, 2, 2, 2
 			f.settle(two)
@@ -219,6 +250,46 @@ func TestARolloutEndsOrWaits(t *testing.T) {
 				t.Errorf("%d have it, it is %q, and %d serves: %+v", f.have(2), phase, f.state.Serving, f.state.Rollout)
 			}
 		})
+	}
+}
+
+func TestStepTo(t *testing.T) {
+	rollout := func(number int64, phase v1alpha1.RolloutPhase) *v1alpha1.RolloutStatus {
+		return &v1alpha1.RolloutStatus{Revision: number, Phase: phase}
+	}
+	halves := newFleet(t, 0, v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50)}}).waves
+	cases := map[string]struct {
+		reason   string
+		from     revision.State
+		waves    revision.Waves
+		to       int64
+		now      int64
+		recorded string
+		rollout  int64
+	}{
+		"The first revision":                      {"it doesn't wait", revision.State{}, revision.Waves{}, 2, 2, "", 0},
+		"Another":                                 {"it waits until it is written", revision.State{Serving: 1}, revision.Waves{}, 2, 1, "RevisionServed", 0},
+		"The same":                                {"nothing changes", revision.State{Serving: 2}, revision.Waves{}, 2, 2, "", 0},
+		"The same, which was rolled out":          {"the status still says how", revision.State{Serving: 2, Rollout: rollout(2, v1alpha1.RolloutComplete)}, revision.Waves{}, 2, 2, "", 2},
+		"The same, after another was rolled out":  {"the status says nothing of that", revision.State{Serving: 2, Rollout: rollout(3, v1alpha1.RolloutComplete)}, revision.Waves{}, 2, 2, "", 0},
+		"The same, while another is rolled out":   {"its rollout ends", revision.State{Serving: 2, Rollout: rollout(3, v1alpha1.RolloutProgressing)}, revision.Waves{}, 2, 2, "RolloutEnded", 0},
+		"A third, while another is rolled out":    {"its rollout ends", revision.State{Serving: 1, Rollout: rollout(3, v1alpha1.RolloutProgressing)}, revision.Waves{}, 2, 1, "RolloutEnded RevisionServed", 0},
+		"One being rolled out, now without waves": {"it serves all", revision.State{Serving: 1, Rollout: rollout(2, v1alpha1.RolloutProgressing)}, revision.Waves{}, 2, 1, "RevisionServed", 0},
+		"A third in waves":                        {"the former rollout ends", revision.State{Serving: 1, Rollout: rollout(3, v1alpha1.RolloutProgressing)}, halves, 2, 1, "RolloutEnded RolloutStarted RolloutComplete", 2},
+	}
+	for name, tc := range cases {
+		step := tc.from.StepTo(revision.Target{Number: tc.to, Reason: revision.Latest}, tc.waves, func() []revision.Member { return nil }, noon)
+		var recorded []string
+		for _, transition := range step.Transitions {
+			recorded = append(recorded, transition.Reason)
+		}
+		rollout := int64(0)
+		if step.Next.Rollout != nil {
+			rollout = step.Next.Rollout.Revision
+		}
+		if got := strings.Join(recorded, " "); step.Now.Serving != tc.now || step.Next.Serving != tc.to || got != tc.recorded || rollout != tc.rollout {
+			t.Errorf("%s: %s: it records %q and the rollout of %d: %+v", name, tc.reason, got, rollout, step)
+		}
 	}
 }
 
