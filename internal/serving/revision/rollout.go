@@ -63,12 +63,12 @@ const (
 	defaultDeadline  = 10 * time.Minute
 )
 
-// Advance advances a rollout. Written is the status that was written last, by which the members are
-// composed; if it is nil or of another revision, the rollout starts. The returned status must be
-// written before any instance is composed by it: a wave that started and was forgotten would be
-// reverted. RequeueAfter is after how long to call it again without an event.
-func (w Waves) Advance(written *v1alpha1.RolloutStatus, revision int64, members []Member, now time.Time) (status *v1alpha1.RolloutStatus, transitions []Transition, requeueAfter time.Duration) {
-	if written == nil || written.Revision != revision || written.Phase == v1alpha1.RolloutComplete {
+// advance advances a rollout. Written is the status that was written last, by which the members are
+// composed; if it is nil, the rollout starts. The returned status must be written before any
+// instance is composed by it: a wave that started and was forgotten would be reverted. RequeueAfter
+// is after how long to call it again without an event.
+func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members []Member, now time.Time) (status *v1alpha1.RolloutStatus, transitions []Transition, requeueAfter time.Duration) {
+	if written == nil {
 		status = &v1alpha1.RolloutStatus{Revision: revision, Phase: v1alpha1.RolloutProgressing, StartedAt: statusTime(now)}
 		transitions = append(transitions, Transition{Reason: RolloutStarted, Message: fmt.Sprintf("revision %d is rolled out in %d waves", revision, len(w.steps))})
 	} else {

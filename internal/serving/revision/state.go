@@ -77,7 +77,7 @@ func (s State) StepTo(t Target, w Waves, members func() []Member, now time.Time)
 	} else if n != 0 {
 		out.Transitions = append(out.Transitions, endedTransition(n, t))
 	}
-	rollout, transitions, requeueAfter := w.Advance(current, t.Number, members(), now)
+	rollout, transitions, requeueAfter := w.advance(current, t.Number, members(), now)
 	out.Next.Rollout, out.RequeueAfter = rollout, requeueAfter
 	out.Transitions = append(out.Transitions, transitions...)
 	if rollout.Phase == v1alpha1.RolloutComplete {
