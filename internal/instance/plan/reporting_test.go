@@ -147,6 +147,18 @@ func TestPrune(t *testing.T) {
 				"ConfigMap prod/other: Deleting: is being deleted: it is no longer desired",
 			},
 		},
+		"An object is deleted after those that deleteAfter names": {
+			reason: "the author wants that", children: []*unstructured.Unstructured{other, left("another", inventory.Place{DeleteAfter: []string{"other"}})}, del: "other",
+			retry: 200 * time.Millisecond,
+		},
+		"One of an earlier version is deleted after all of higher layers": {
+			reason: "any of them may depend on it", children: []*unstructured.Unstructured{above(), left("old", layer(0), unordered)}, del: "above",
+			retry: 200 * time.Millisecond,
+		},
+		"and before all of lower ones": {
+			reason: "it may depend on any of them", children: []*unstructured.Unstructured{other, left("old", layer(1), unordered)}, del: "old",
+			retry: 200 * time.Millisecond,
+		},
 		"An orphan is released": {
 			reason: "the author wants it to stay", children: []*unstructured.Unstructured{left("a", inventory.Place{OnDelete: "Orphan"})}, release: "a",
 		},

@@ -45,6 +45,11 @@ func TestSecretsAreAppliedAsTheAPIServerStoresThem(t *testing.T) {
 			fields: `{stringData: {a: 1}}`,
 			want:   `{stringData: {a: 1}}`,
 		},
+		"stringData beside invalid data stays": {
+			reason: "the same",
+			fields: `{stringData: {a: one}, data: none}`,
+			want:   `{stringData: {a: one}, data: none}`,
+		},
 		"empty stringData is left out": {
 			reason: "it stands for nothing",
 			fields: `{stringData: {}, type: Opaque}`,

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,13 +69,15 @@ func TestAfterARestartTheManagersOfFinalizersAreKnown(t *testing.T) {
 // After a restart what was refused is asked again; until the answer is there, the
 // status must not say that nothing is in the way.
 func TestAfterARestartARefusalIsReportedWhileTheRequestIsRepeated(t *testing.T) {
-	before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1,
-		Blockers: []report.Blocker{leafHold("a", report.DeniedByWebhook)}}
-	got := plan.Teardown(plan.Remaining{
-		Instance: instance(), Policy: report.Background, Now: now, Reported: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{left("a", layer(0))},
-	})
-	if len(got.Deletion.Blockers) == 0 {
-		t.Error("the blocker is removed from the status before the next request, and would be reported again, with an event")
+	for _, reason := range []report.Reason{report.DeniedByWebhook, report.WebhookUnavailable, report.Forbidden, report.OutOfReach} {
+		reported := leafHold("a", reason)
+		before := report.Deletion{StartedAt: report.At(now), Policy: report.Background, Total: 1, Remaining: 1, Progress: "0/1", Waves: 1, Wave: 1, Blocked: 1, Blockers: []report.Blocker{reported}}
+		got := plan.Teardown(plan.Remaining{
+			Instance: instance(), Policy: report.Background, Now: now, Reported: report.Status{Deletion: &before}, Children: []*unstructured.Unstructured{left("a", layer(0))},
+		})
+		if diff := cmp.Diff([]report.Blocker{reported}, got.Deletion.Blockers); diff != "" {
+			t.Errorf("the blocker is removed from the status before the next request, and would be reported again, with an event (-want +got):\n%s", diff)
+		}
 	}
 }
 
@@ -116,12 +119,15 @@ func TestSpacesInAPolicyAreIgnored(t *testing.T) {
 }
 
 func TestNothingIsDeletedWhileAPolicyIsInvalid(t *testing.T) {
-	got := plan.Teardown(plan.Remaining{
-		Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "db=retain")), Policy: report.Background, Now: now,
+	r := plan.Remaining{
+		Instance: instance(annotated(v1alpha1.DeletionPolicyAnnotation, "db=keep")), Policy: report.Background, Now: now,
 		Children: []*unstructured.Unstructured{left("db", layer(0))},
-	})
-	if len(got.Delete) > 0 {
+	}
+	if got := plan.Teardown(r); len(got.Delete) > 0 {
 		t.Errorf("%s is deleted although an invalid policy names it", got.Delete[0].GetName())
+	}
+	if got := prune(r); len(got.Delete) > 0 || len(got.Objects) != 1 || got.Objects[0].Node != "db" || got.Objects[0].Reason != report.Protected {
+		t.Errorf("it is pruned, or not reported: %+v", got)
 	}
 }
 
@@ -143,19 +149,16 @@ func TestTheCurrentDefinitionRetainsObjectsOfSkippedNodes(t *testing.T) {
 func TestBlockersAreReportedBeforeObjectsInProgress(t *testing.T) {
 	var children []*unstructured.Unstructured
 	noticed := map[types.UID]time.Time{}
-	for i := range 10 {
-		c := left(fmt.Sprintf("a%d", i), layer(0), dying)
+	for i := range 30 { // more than are reported
+		c := left(fmt.Sprintf("a%d", i), layer(0))
 		noticed[c.GetUID()] = long
 		children = append(children, c)
 	}
 	blocked := left("z", layer(0), annotated(v1alpha1.ProtectAnnotation, "mine"))
 	got := prune(plan.Remaining{Instance: instance(), Children: append(children, blocked), Now: now, History: noticedAt(noticed)})
-	for _, b := range got.Objects {
-		if b.Reason == report.Protected {
-			return
-		}
+	if got.Objects[0].Reason != report.Protected {
+		t.Errorf("of %d objects the only blocked one isn't the first: %s", len(got.Objects), got.Objects[0].Reason)
 	}
-	t.Errorf("of %d objects the only blocked one isn't reported", len(got.Objects))
 }
 
 // Children of a version before this one carry their layer and no dependencies.
