@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -326,5 +327,33 @@ func TestForceAfterCountsFromWhenSomethingBlocks(t *testing.T) {
 	})
 	if got.Done {
 		t.Errorf("left behind 0.3s after it was asked to go: %+v", got.Deletion.LeftBehind)
+	}
+}
+
+func TestDeletionMessage(t *testing.T) {
+	blocked, waiting := leafHold("a", report.HeldByFinalizer), leafHold("b", report.OutOfReach)
+	waiting.InProgress = true
+	var invalid diag.List
+	invalid.Addf("metadata.annotations", "it has no unit")
+	for name, tc := range map[string]struct {
+		reason  string
+		removal plan.Removal
+		want    string
+	}{
+		"Nothing was counted": {"there may be any number", plan.Removal{}, "its resources are being deleted, in reverse order"},
+		"Some are gone":       {"it goes on", plan.Removal{Deletion: report.Deletion{Total: 3, Removed: 1}}, "its resources are being deleted, in reverse order: 1 of 3 are gone"},
+		"All are orphaned":    {"none of them is deleted", plan.Removal{Deletion: report.Deletion{Policy: report.Orphan, Total: 3}}, "its resources are left in place, without its labels"},
+		"Some keep it": {
+			"a user can act on the former only", plan.Removal{Deletion: report.Deletion{Blocked: 2, Blockers: []report.Blocker{waiting, blocked}}},
+			"its resources are being deleted, in reverse order; blocked by ConfigMap prod/a: Finalizer: no; waiting for ConfigMap prod/b: OutOfReach: no",
+		},
+		"The policy is invalid": {
+			"a user must correct it", plan.Removal{Problem: invalid},
+			"its resources are being deleted, in reverse order; metadata.annotations: it has no unit",
+		},
+	} {
+		if diff := cmp.Diff(tc.want, plan.DeletionMessage(tc.removal)); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.reason, diff)
+		}
 	}
 }

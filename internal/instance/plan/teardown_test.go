@@ -399,6 +399,16 @@ func TestTeardown(t *testing.T) {
 			}, Now: now.Add(2 * time.Minute)},
 			del: "a", progress: "0/1", wave: "1/1", stalled: true,
 		},
+		"Nothing is counted as gone while the inventory is incomplete": {
+			reason:  "there may be children of kinds that it doesn't name",
+			remains: plan.Remaining{InventoryTampered: true}, wave: "0/0",
+			blockers: []string{"Vpc prod/main: OutOfReach: its inventory was modified (applyset.kubernetes.io/contains-group-kinds), and its definition isn't available to complete it"},
+		},
+		"An orphan whose release is refused is left behind by name": {
+			reason:  "the annotation is for any child that keeps the instance",
+			remains: plan.Remaining{Instance: instance(annotated(v1alpha1.ForceDeleteAnnotation, "a")), Children: []*unstructured.Unstructured{left("a", policy(v1alpha1.DeletionOrphan))}, History: refused(1, now, left("a", policy(v1alpha1.DeletionOrphan)))},
+			left:    "a", progress: "0/1", wave: "0/0", done: true,
+		},
 		"Foreign finalizers of the instance are reported with delay": {
 			reason:  "the garbage collector takes off its finalizers by itself",
 			remains: plan.Remaining{Instance: instance(held("x/y"))}, progress: "0/0", wave: "0/0", retry: 200 * time.Millisecond,
