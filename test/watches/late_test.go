@@ -9,11 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -104,4 +107,53 @@ spec:
 	w.Delete(t, box, ns, "a")
 	w.AwaitGone(t, suite.RGD, "", group)
 	w.AwaitGone(t, suite.CRD, "", crd)
+}
+
+// TestARevisionIsKeptForAnInstanceThatIsLate has an instance request a revision right before it would be deleted as
+// surplus; the watch of the instances has not delivered the request yet.
+func TestARevisionIsKeptForAnInstanceThatIsLate(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	first := group + "-r00001"
+	late := &lateWatch{path: "/apis/" + group + "/v1alpha1/boxes", over: make(chan struct{})}
+	late.ends = func(r *http.Request) bool {
+		return r.URL.Path == late.path || r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/"+first)
+	}
+	defer late.end()
+	behind := rest.CopyConfig(config)
+	behind.Wrap(func(next http.RoundTripper) http.RoundTripper { late.next = next; return late })
+	run(t, behind)
+	define := func(edition string) {
+		w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %s}
+spec:
+  revisionHistoryLimit: 1
+  instanceOverrides: {revision: Allow}
+  schema: {apiVersion: v1alpha1, kind: Box, group: %[1]s, status: {edition: "${content.data.edition}"}}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {edition: %s}}
+`, group, edition))
+	}
+	define("one")
+	instance := "apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: a, namespace: %s, annotations: {%s}}\n"
+	w.Apply(t, fmt.Sprintf(instance, group, ns, ""))
+	w.AwaitReady(t, box, ns, "a") // the watch has delivered what exists
+
+	late.on.Store(true)
+	w.Apply(t, fmt.Sprintf(instance, group, ns, v1alpha1.RevisionAnnotation+`: "1"`))
+	define("two")
+	select {
+	case <-late.over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the definition neither lists the instances nor deletes the revision")
+	}
+	if o := w.Get(t, rev.GroupVersion.WithKind(rev.GraphRevisionKind), "", first); o == nil || o.GetDeletionTimestamp() != nil {
+		t.Fatalf("the requested revision was deleted: %v", o)
+	}
+	w.Await(t, box, ns, "a", suite.All(suite.IsPresent, suite.HasField("one", "status", "edition")))
 }

@@ -3,6 +3,7 @@ package definition
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/serving"
@@ -189,6 +190,16 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 	if limit := revision.HistoryLimit(v.source.spec); known {
 		surplus = revision.Prunable(v.history.revisions, limit, used)
 	}
+	unused := func(one *rev.GraphRevision) bool {
+		return known && !used[one.Spec.Revision] && (one.DeletionTimestamp != nil || slices.Contains(surplus, one))
+	}
+	if slices.ContainsFunc(v.history.revisions, unused) {
+		late, err := r.readPins(ctx, v)
+		if err != nil {
+			return err
+		}
+		maps.Copy(used, late)
+	}
 	all, _ := r.revisions().List(v.lease, v.Key) // as they are after the writes of this reconcile; each change enqueues the definition
 	for _, o := range all {
 		i := slices.IndexFunc(v.history.revisions, func(one *rev.GraphRevision) bool { return one.UID == o.GetUID() })
@@ -197,12 +208,9 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 		}
 		one := v.history.revisions[i]
 		var err error
-		switch {
-		case one.DeletionTimestamp != nil && known && !used[one.Spec.Revision]:
-			err = r.releaseRevision(ctx, v, o)
-		case slices.Contains(surplus, one):
+		if unused(one) {
 			err = r.deleteRevision(ctx, v, o)
-		default:
+		} else {
 			err = r.verifyRevision(ctx, v, o, one)
 		}
 		if err != nil && !kube.IsStale(err) {

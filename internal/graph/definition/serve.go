@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -278,11 +279,29 @@ func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known b
 		return requested, false
 	}
 	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-		if pin, asks := revision.PinOf(o); asks && pin.Number != 0 {
-			requested[pin.Number] = true
-		}
+		addPin(requested, o)
 	}
 	return requested, true
+}
+
+// readPins reads the pinnedRevisions from the API server: the watch of instances can be behind that of definitions, and
+// a revision that is deleted is lost.
+func (r *Dialect) readPins(ctx context.Context, v *session) (requested map[int64]bool, err error) {
+	requested = map[int64]bool{}
+	if v.memory.running.Controller == nil || !v.overrides().AllowsRevision() {
+		return requested, nil
+	}
+	all, err := r.Cluster.List(ctx, v.memory.running.Kind, "")
+	for i := range all {
+		addPin(requested, &all[i])
+	}
+	return requested, err
+}
+
+func addPin(requested map[int64]bool, instance *unstructured.Unstructured) {
+	if pin, asks := revision.PinOf(instance); asks && pin.Number != 0 {
+		requested[pin.Number] = true
+	}
 }
 
 // members lists the instances as members of a rollout, and records when it did.
