@@ -17,8 +17,10 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -112,9 +114,11 @@ type Ending struct {
 	// Finalizer is removed from the definition when the kind has ended. A kind without it on the
 	// definition is skipped.
 	Finalizer string
-	// CRD is the CustomResourceDefinition, nil for none. Kind is the kind in the version in which instances are read;
-	// Unreadable says why there is no such version.
+	// CRD is the CustomResourceDefinition, nil for none, and CRDName the name that it has or would have; empty if the
+	// definition defines no kind. Kind is the kind in the version in which instances are read; Unreadable says why there is
+	// no such version.
 	CRD        *apiextensionsv1.CustomResourceDefinition
+	CRDName    string
 	Kind       schema.GroupVersionKind
 	Unreadable string
 	Running    *Running
@@ -220,6 +224,7 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Result) {
 	for {
 		remaining := r.remaining(d, e)
+		e.Running.confirmed = e.Running.confirmed || e.CRD != nil
 		switch step := ending.Next(factsOf(e, remaining)); step.Do {
 		case ending.KeepServing:
 			e.Serve(ctx)
@@ -243,9 +248,27 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 		case ending.AwaitCRD:
 			return false, s.ReportEnding(ctx, e, nil)
 		case ending.Finish:
-			return step.Orphaned, reconcile.Result{}
+			return step.Orphaned, r.confirmAbsent(ctx, e)
 		}
 	}
+}
+
+// confirmAbsent ends the reconcile if the CustomResourceDefinition exists and the cache has not observed it: the watch can
+// be behind that of definitions. The definition would be gone before its instances.
+func (r *Reconciler) confirmAbsent(ctx context.Context, e *Ending) reconcile.Result {
+	cached := r.Kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == e.CRDName })
+	if e.Running.confirmed || len(cached) > 0 || len(validation.IsDNS1123Subdomain(e.CRDName)) > 0 {
+		return reconcile.Result{} // what is in the cache is another definition's
+	}
+	_, err := r.publisher().Find(ctx, e.CRDName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return reconcile.Fail(err)
+	}
+	e.Running.confirmed = true
+	if err == nil {
+		return reconcile.RequeueAfter(lateRetry) // it is in the cache now
+	}
+	return reconcile.Result{}
 }
 
 // remaining reads the instances of a kind. The definition is enqueued when an instance is
@@ -312,7 +335,7 @@ func (r *Reconciler) deleteCRD(ctx context.Context, e *Ending) reconcile.Result 
 		case err != nil:
 			return reconcile.Fail(err)
 		case len(left) > 0:
-			return reconcile.RequeueAfter(lateInstanceRetry)
+			return reconcile.RequeueAfter(lateRetry)
 		}
 		remove = r.publisher().Delete
 	}
@@ -325,6 +348,6 @@ func (r *Reconciler) deleteCRD(ctx context.Context, e *Ending) reconcile.Result 
 	return reconcile.Result{}
 }
 
-// lateInstanceRetry is when a definition is reconciled again whose instances are not in the cache, if their event does
-// not do that before.
-const lateInstanceRetry = time.Second
+// lateRetry is when a definition is reconciled again that has something that was not in the cache, if its event does not do
+// that before.
+const lateRetry = time.Second

@@ -33,6 +33,9 @@ type Running struct {
 	deleted  map[types.UID]struct{}
 	refused  map[types.UID]string
 	reported ending.Count
+	// confirmed says that a CustomResourceDefinition that is not in the cache now does not exist: it was there before, or
+	// was read, while the definition was being deleted.
+	confirmed bool
 }
 
 // Is says whether a controller runs for a kind, and for this identity.

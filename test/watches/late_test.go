@@ -157,3 +157,63 @@ spec:
 	}
 	w.Await(t, box, ns, "a", suite.All(suite.IsPresent, suite.HasField("one", "status", "edition")))
 }
+
+// lostAnswers sends the writes of an object, and loses their answers.
+type lostAnswers struct {
+	path string
+	next http.RoundTripper
+}
+
+func (l *lostAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := l.next.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPatch && r.URL.Path == l.path {
+		_ = answer.Body.Close()
+		return nil, io.ErrUnexpectedEOF
+	}
+	return answer, err
+}
+
+// TestAKindThatIsNotInTheCacheEndsWithItsDefinition deletes a definition whose CustomResourceDefinition exists, as
+// another replica has written it, say, and which the watch has not delivered yet.
+func TestAKindThatIsNotInTheCacheEndsWithItsDefinition(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	crd := "boxes." + group
+	const crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	var deleted atomic.Bool
+	late := &lateWatch{path: crds, over: make(chan struct{})}
+	late.ends = func(r *http.Request) bool { return deleted.Load() && r.URL.Path == crds+"/"+crd }
+	defer late.end()
+	behind := rest.CopyConfig(config)
+	behind.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		late.next = &lostAnswers{path: crds + "/" + crd, next: next}
+		return late
+	})
+	run(t, behind)
+	late.on.Store(true)
+	w.Apply(t, fmt.Sprintf(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: %s}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Box, group: %[1]s}
+  resources:
+    - id: content
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}
+`, group))
+	w.Await(t, suite.CRD, "", crd, suite.All(suite.IsPresent, suite.HasCondition("Established", "True", "")))
+	w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: a, namespace: %s}\n", group, ns))
+
+	deleted.Store(true)
+	w.Delete(t, suite.RGD, "", group)
+	w.Await(t, suite.RGD, "", group, func(o *unstructured.Unstructured) error {
+		if o == nil {
+			t.Fatal("it does not wait for the instance")
+		}
+		return suite.HasCondition("Ready", "False", "InstancesRemain")(o)
+	})
+	w.Delete(t, schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}, ns, "a")
+	w.AwaitGone(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.CRD, "", crd)
+}

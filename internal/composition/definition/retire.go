@@ -14,20 +14,24 @@ import (
 // Both kinds stay served meanwhile, since claims delete their composites.
 func (v *session) Endings(context.Context) []*serving.Ending {
 	composite, claim := v.r.ownedCRDs(v)
+	claimName := ""
+	if v.offersClaim() {
+		claimName = v.definition.Spec.ClaimNames.Plural + "." + v.definition.Spec.Group
+	}
 	serveComposites := func(context.Context) { v.r.serve(v, &v.memory.composite, composite, v.r.Reconcilers.Composite) }
 	return []*serving.Ending{
-		v.ending(v1.OfferedFinalizer, &v.memory.claim, claim, func(ctx context.Context) {
+		v.ending(v1.OfferedFinalizer, &v.memory.claim, claim, claimName, func(ctx context.Context) {
 			serveComposites(ctx)
 			v.r.serve(v, &v.memory.claim, claim, v.r.Reconcilers.Claim)
 		}),
-		v.ending(v1.DefinitionFinalizer, &v.memory.composite, composite, serveComposites),
+		v.ending(v1.DefinitionFinalizer, &v.memory.composite, composite, v.Key.Name, serveComposites),
 	}
 }
 
-func (v *session) ending(finalizer string, m *running, c *extv1.CustomResourceDefinition, serve func(context.Context)) *serving.Ending {
+func (v *session) ending(finalizer string, m *running, c *extv1.CustomResourceDefinition, name string, serve func(context.Context)) *serving.Ending {
 	e := &serving.Ending{
 		Policy:    ending.Policy{DeleteInstances: true, DeleteCRD: true, AwaitCRD: true},
-		Finalizer: finalizer, CRD: c, Running: &m.Running, Serve: serve,
+		Finalizer: finalizer, CRD: c, CRDName: name, Running: &m.Running, Serve: serve,
 	}
 	if c != nil {
 		served := false

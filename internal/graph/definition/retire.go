@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -24,8 +25,11 @@ func (v *session) Endings(ctx context.Context) []*serving.Ending {
 		Finalizer: v1alpha1.Finalizer,
 		Running:   &v.memory.running,
 	}
-	if current, kind, ok := v.r.ownedCRD(ctx, v); ok {
-		e.CRD, e.Kind = current, kind
+	if v.source.kind.Kind != "" {
+		e.CRDName = kind.NameOf(schemaOf(v.Unstructured))
+	}
+	if current, served, ok := v.r.ownedCRD(ctx, v); ok {
+		e.CRD, e.Kind = current, served
 		e.Serve = func(ctx context.Context) { v.r.serveRemaining(ctx, v, e) }
 	} else {
 		e.CRD = v.r.unestablishedCRD(v)
