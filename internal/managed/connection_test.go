@@ -105,6 +105,21 @@ func TestAConnectionSecretIsPublished(t *testing.T) {
 	}
 }
 
+// A password that another replica has generated and stored would be replaced by another one.
+func TestAConnectionSecretThatIsNotInTheCacheIsReadBeforeItIsReplaced(t *testing.T) {
+	w := connected(t)
+	const theirs = "bmV3"
+	w.Change(secretKey, set(theirs, "data", "host"))
+	w.Uncached[secretKey] = true
+	out, writes := w.reconcile(t)
+	if diff := cmp.Diff([]string{"apply Secret prod/conn"}, writes); diff != "" || out.Err != nil || out.RequeueAfter == 0 {
+		t.Errorf("it ends with %+v after the requests (-want +got):\n%s", out, diff)
+	}
+	if w.host() != theirs || w.Uncached[secretKey] {
+		t.Errorf("the host is %q, and the cache lacks the secret: %t", w.host(), w.Uncached[secretKey])
+	}
+}
+
 func TestAContestedConnectionSecretIsReported(t *testing.T) {
 	w := connected(t)
 	for range 2 {

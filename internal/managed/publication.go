@@ -98,6 +98,15 @@ func (p publication) isStored(o *unstructured.Unstructured) bool {
 	return true
 }
 
+// isBehind reports whether the cache lacks a secret, or has a former version of it. Without its label the secret is not
+// in the cache.
+func (p publication) isBehind(stored *unstructured.Unstructured) bool {
+	if !p.known || stored.GetLabels()[v1alpha1.ApplySetPartOfLabel] != ownerID(p.object) {
+		return false
+	}
+	return p.live == nil || p.live.GetResourceVersion() != stored.GetResourceVersion()
+}
+
 // secret is the secret that is applied.
 func (p publication) secret() *unstructured.Unstructured {
 	data := make(map[string]any, len(p.connection))

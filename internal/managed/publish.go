@@ -28,8 +28,10 @@ func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection 
 	if due == noWrite || err != nil {
 		return err
 	}
-	secret := p.secret()
-	answer, err := r.applySecret(ctx, s, secret)
+	answer, err := r.applySecret(ctx, p)
+	if kube.IsNameTaken(err) {
+		return err // the reconcile is repeated
+	}
 	if err != nil {
 		return fmt.Errorf("write the connection secret %s: %w", at, err)
 	}
@@ -62,16 +64,22 @@ func (s *reconcileState) isSecretKnown() bool {
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable
 }
 
-// applySecret creates or updates a secret. It fails if a secret of the name exists that the
-// managed resource does not control.
-func (r *Reconciler) applySecret(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// applySecret creates or updates a secret. It fails if a secret of the name exists that the managed resource does not
+// control. If the cache is behind that secret, it records it, and the error satisfies kube.IsNameTaken: the content may
+// follow from what is stored, and a password that another replica has generated would be replaced.
+func (r *Reconciler) applySecret(ctx context.Context, p publication) (*unstructured.Unstructured, error) {
+	o := p.secret()
 	made, err := r.Secrets.Create(ctx, o, FieldManager)
 	live := kube.ExistingObject(err)
 	if live == nil {
 		return made, redacted(err)
 	}
-	if !metav1.IsControlledBy(live, s.object) {
+	if !metav1.IsControlledBy(live, p.object) {
 		return nil, errors.New("it exists already, and this object does not control it. Delete it, or set another name in spec.writeConnectionSecretToRef")
+	}
+	if p.isBehind(live) {
+		r.Cache.Record(live, watch.Subscriber{})
+		return nil, err
 	}
 	made, err = r.Secrets.Update(ctx, o, live.GetUID(), FieldManager)
 	return made, redacted(err)

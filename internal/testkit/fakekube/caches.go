@@ -75,7 +75,11 @@ func (c *Cluster) BeginWrite(schema.GroupVersionKind, string, string, watch.Subs
 	return func() {}
 }
 
-func (c *Cluster) Record(*obj, watch.Subscriber) {}
+func (c *Cluster) Record(o *obj, _ watch.Subscriber) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.Uncached, object.KeyOf(o))
+}
 
 func (c *Cluster) RecordGone(schema.GroupVersionKind, string, string, string, watch.Subscriber) {}
 
