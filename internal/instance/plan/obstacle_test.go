@@ -143,3 +143,41 @@ func TestNameConflictProblem(t *testing.T) {
 		})
 	}
 }
+
+func TestMayAdopt(t *testing.T) {
+	key := owner.Key()
+	claimable := func(value string) change { return annotated(v1alpha1.ClaimableAnnotation, value) }
+	anothers := func(o *unstructured.Unstructured) {
+		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: "applyset-x-v1"})
+	}
+	claimedBy := func(name string) change {
+		return func(o *unstructured.Unstructured) {
+			o.Object["spec"] = map[string]any{"claimRef": map[string]any{"apiVersion": owner.Kind.GroupVersion().String(), "kind": key.Kind, "namespace": key.Namespace, "name": name}}
+		}
+	}
+	unowned, claims := plan.Step{AdoptUnowned: true}, plan.Step{AdoptClaimable: true}
+	cases := map[string]struct {
+		reason string
+		step   plan.Step
+		found  *unstructured.Unstructured
+		want   bool
+	}{
+		"An object without owner":                                {"the node doesn't allow it", plan.Step{}, someone(), false},
+		"An object without owner, if the node allows it":         {"it belongs to nobody", unowned, someone(), true},
+		"An object of another owner, if the node allows it":      {"its owner would lose it", unowned, someone(anothers), false},
+		"An object that is being deleted, if the node allows it": {"it will be gone", unowned, someone(dying), false},
+		"A composite that isn't marked as claimable":             {"its owner doesn't allow it", claims, someone(), false},
+		"A claimable composite":                                  {"its owner allows it", claims, someone(claimable(v1alpha1.ClaimableTrue)), true},
+		"A composite that this claim may take over":              {"its owner names the claim", claims, someone(claimable(key.Namespace + "/" + key.Name)), true},
+		"A composite that another claim may take over":           {"its owner names the other claim", claims, someone(claimable(key.Namespace + "/other")), false},
+		"A claimable composite of another claim":                 {"the other claim has taken it over", claims, someone(claimable(v1alpha1.ClaimableTrue), claimedBy("other")), false},
+		"A claimable composite that names this claim":            {"it belongs to no other claim", claims, someone(claimable(v1alpha1.ClaimableTrue), claimedBy(key.Name)), true},
+		"A claimable composite that is being deleted":            {"it will be gone", claims, someone(claimable(v1alpha1.ClaimableTrue), dying), false},
+		"A claimable object of a node of a graph":                {"only claims take over composites", plan.Step{}, someone(claimable(v1alpha1.ClaimableTrue)), false},
+	}
+	for name, tc := range cases {
+		if got := tc.step.MayAdopt(tc.found, owner); got != tc.want {
+			t.Errorf("%s: %s: got %t", name, tc.reason, got)
+		}
+	}
+}
