@@ -7,9 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
 func TestRecreation(t *testing.T) {
@@ -82,5 +84,31 @@ func TestDeletable(t *testing.T) {
 	}
 	if _, told := held[going]; !told {
 		t.Error("what is going is asked again")
+	}
+}
+
+func TestDeletableIsRepeatedForTheFirstThatCanBe(t *testing.T) {
+	denied, pending := left("refused", layer(0)), left("accepted", layer(0))
+	protected := left("protected", layer(0), annotated(v1alpha1.ProtectAnnotation, "data"))
+	refused := plan.DeletionAttempts{}
+	for range 20 {
+		refused = refused.Refused(report.DeniedByWebhook, "no", denied, now)
+	}
+	accepted := plan.DeletionAttempts{}.Accepted(now)
+	history := plan.DeletionHistory{Children: map[types.UID]plan.DeletionAttempts{"uid-refused": refused, "uid-accepted": accepted}}
+	for name, tc := range map[string]struct {
+		reason   string
+		children []*unstructured.Unstructured
+		want     time.Duration
+	}{
+		"A refused deletion":                    {"it is repeated with growing delay", []*unstructured.Unstructured{denied}, 30 * time.Second},
+		"A refused and then an accepted one":    {"the accepted one is repeated earlier", []*unstructured.Unstructured{denied, pending}, 10 * time.Second},
+		"An accepted and then a refused one":    {"the accepted one is repeated earlier", []*unstructured.Unstructured{pending, denied}, 10 * time.Second},
+		"An accepted one and a protected child": {"an event shows the end of the protection", []*unstructured.Unstructured{pending, protected}, 10 * time.Second},
+		"A protected child":                     {"an event shows the end of the protection", []*unstructured.Unstructured{protected}, 0},
+	} {
+		if _, _, got := plan.Deletable(plan.Remaining{Instance: instance(), Children: tc.children, History: history, Now: now}); got != tc.want {
+			t.Errorf("%s: %s: after %s, not %s", name, tc.reason, got, tc.want)
+		}
 	}
 }
