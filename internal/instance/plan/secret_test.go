@@ -27,6 +27,7 @@ func wantsSecret(fields map[string]any) plan.Node {
 func TestSecretsAreAppliedAsTheAPIServerStoresThem(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
+		kind   schema.GroupVersionKind // other than a Secret
 		fields string
 		want   string
 	}{
@@ -55,9 +56,25 @@ func TestSecretsAreAppliedAsTheAPIServerStoresThem(t *testing.T) {
 			fields: `{stringData: {}, type: Opaque}`,
 			want:   `{type: Opaque}`,
 		},
+		"stringData of a Secret of another group stays": {
+			reason: "the API server doesn't know what it means",
+			kind:   schema.GroupVersionKind{Group: "vault.example.com", Version: "v1", Kind: "Secret"},
+			fields: `{stringData: {a: one}}`,
+			want:   `{stringData: {a: one}}`,
+		},
+		"stringData of another kind stays": {
+			reason: "the API server doesn't know what it means",
+			kind:   configMap,
+			fields: `{stringData: {a: one}}`,
+			want:   `{stringData: {a: one}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := wantsSecret(document(t, tc.fields))
+			if !tc.kind.Empty() {
+				node.Kind = tc.kind
+				node.Object.SetGroupVersionKind(tc.kind)
+			}
 			before := node.Object.DeepCopy()
 			p := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Now: now, Instance: instance()}, plan.History{}, owner, v1alpha1.ChildManager)
 			got := p.Steps[0].Object.Object
