@@ -79,7 +79,7 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 	phaseBefore, empty := status.Phase, false
 	if w.startedWavesChanged(status) {
 		restartWaves(status)
-		status.Phase, phaseBefore = v1alpha1.RolloutProgressing, v1alpha1.RolloutProgressing
+		status.Phase = v1alpha1.RolloutProgressing
 		transitions = append(transitions, Transition{Reason: RolloutChanged, Message: fmt.Sprintf("revision %d: the waves changed and start again; updated instances keep the revision", revision)})
 	}
 	for {
@@ -89,7 +89,6 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 			break
 		}
 		if status.Phase == v1alpha1.RolloutStopped {
-			status.Phase, phaseBefore = v1alpha1.RolloutProgressing, v1alpha1.RolloutProgressing
 			transitions = append(transitions, Transition{Reason: RolloutResumed, Message: fmt.Sprintf("revision %d: its instances are ready; the rollout continues", revision)})
 		}
 		if status.WaveReadyAt == nil {

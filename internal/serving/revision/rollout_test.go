@@ -229,6 +229,22 @@ func TestARolloutEndsOrWaits(t *testing.T) {
 			f.now = f.now.Add(time.Minute)
 			f.settle(two)
 		}, 2, v1alpha1.RolloutStopped, 1},
+		"It stays stopped when the deadline is extended": {v1alpha1.Rollout{ProgressDeadline: &metav1.Duration{Duration: time.Minute}, Waves: []v1alpha1.Wave{percent(100)}}, 1, func(f *fleet) {
+			f.broken["box-00"] = 2
+			f.settle(two)
+			f.now = f.now.Add(time.Minute)
+			f.settle(two)
+			f.roll(percent(100)) // with the default deadline
+			f.settle(two)
+		}, 1, v1alpha1.RolloutStopped, 1},
+		"Other waves have their own deadline": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(percent(50), time.Hour)}}, 1, func(f *fleet) {
+			f.broken["box-00"] = 2
+			f.settle(two)
+			f.now = f.now.Add(10 * time.Minute)
+			f.settle(two)
+			f.roll(percent(100))
+			f.settle(two)
+		}, 1, v1alpha1.RolloutProgressing, 1},
 		"Who is being deleted isn't waited for":    {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(100)}}, 2, func(f *fleet) { f.broken["box-00"] = 2; f.members[0].Deleting = true; f.settle(two) }, 2, v1alpha1.RolloutComplete, 2},
 		"The first revision of all needs no waves": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{percent(50)}}, 4, func(f *fleet) { f.state.Serving = 0; f.settle(two) }, 4, "", 2},
 		"A new instance is in the wave of its position": {v1alpha1.Rollout{Waves: []v1alpha1.Wave{pausing(labelled("canary"), time.Hour)}}, 1, func(f *fleet) {
