@@ -98,7 +98,7 @@ func (t *usageOrder) gather(targets []target) {
 }
 
 func (t *usageOrder) add(first, second string) {
-	if first == second || t.before[first][second] {
+	if t.before[first][second] {
 		return
 	}
 	t.addEdge(first, second)
@@ -158,7 +158,7 @@ func (t *usageOrder) dropContradictions(targets []target) {
 		if !there[first] || !there[second] {
 			return false
 		}
-		if first != second && t.reaches(second, first) {
+		if t.reaches(second, first) {
 			return true
 		}
 		t.addEdge(first, second)

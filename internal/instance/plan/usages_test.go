@@ -58,7 +58,10 @@ func usesAmong(objects ...*unstructured.Unstructured) map[object.Key][]usage.Usa
 
 func TestTeardownWithUsages(t *testing.T) {
 	a, b := left("a", layer(0)), left("b", layer(1))
-	onB := left("a", inventory.Place{Layer: 2, DependsOn: []string{"b"}})
+	onA := left("b", inventory.Place{Layer: 1, DependsOn: []string{"a"}})
+	onB := func(name string) *unstructured.Unstructured {
+		return left(name, inventory.Place{Layer: 2, DependsOn: []string{"b"}})
+	}
 	uses := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a", "b"}}, asUsage("a", "b"))
 	alone := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a"}}, asUsage("a", ""))
 	elsewhere := left("u", inventory.Place{Layer: 2, DependsOn: []string{"a"}}, asUsage("a", "z"))
@@ -74,6 +77,7 @@ func TestTeardownWithUsages(t *testing.T) {
 		others   []*unstructured.Unstructured // usages that aren't children
 		instance []change
 		tried    plan.DeletionHistory
+		relation usage.Relation // of all usages
 		unknown  string
 		delete   []string
 		blocked  string
@@ -94,7 +98,7 @@ func TestTeardownWithUsages(t *testing.T) {
 			reason: "the in-use label remains until the usage is gone", children: children(a, going(uses)), tried: trials(plan.DeletionAttempts{}, "uid-b", "uid-u"),
 		},
 		"Usages override dependencies": {
-			reason: "otherwise each waits for the other", children: children(onB, b, uses), delete: []string{"b"},
+			reason: "otherwise each waits for the other", children: children(onB("a"), b, uses), delete: []string{"b"},
 		},
 		"A usage without user that is a child is deleted before the used object": {
 			reason: "it is deleted with the instance", children: children(a, b, alone), delete: []string{"b", "u"},
@@ -110,7 +114,7 @@ func TestTeardownWithUsages(t *testing.T) {
 			delete: []string{"a"}, blocked: "b: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
 		"A usage that keeps an object keeps its dependencies": {
-			reason: "the kept object depends on it", children: children(onB, b), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
+			reason: "the kept object depends on it", children: children(onB("a"), b), others: children(alone), blocked: "a: in use: because (Usage prod/u); it is deleted once the usage is gone",
 		},
 		"A user that is a child is deleted first if the usage isn't a child": {
 			reason: "the usage ends with the user", children: children(a, b), others: children(uses), delete: []string{"b"},
@@ -126,6 +130,18 @@ func TestTeardownWithUsages(t *testing.T) {
 		"A usage of a foreign object is not deleted at once": {
 			reason: "no other blocker shows it", children: children(b, going(left("u", layer(0), asUsage("y", "z")))), delete: []string{"b"},
 			blocked: "u: keeps ConfigMap y for ConfigMap z; it is deleted once that is gone",
+		},
+		"A usage of a foreign object by a child isn't reported": {
+			reason: "the child is deleted", children: children(b, going(left("u", layer(0), asUsage("y", "b")))), delete: []string{"b"},
+		},
+		"A usage without user that stays is reported": {
+			reason: "nobody else reports it", children: children(going(left("u", layer(0), asUsage("y", "")))), tried: trials(plan.DeletionAttempts{FirstSeen: long}, "uid-u"),
+			blocked: "u: held by finalizer " + v1beta1.Finalizer,
+		},
+		"A usage that another finalizer keeps too is held by it": {
+			reason: "whoever set it must remove it", tried: trials(plan.DeletionAttempts{FirstSeen: long}, "uid-u"),
+			children: children(left("u", layer(0), asUsage("y", "z"), held(v1beta1.Finalizer, "x/y"))),
+			blocked:  "u: held by finalizers " + v1beta1.Finalizer + "; x/y",
 		},
 		"Two objects that use each other are deleted": {
 			reason:   "their usages are deleted first; the last usage waits only for itself",
@@ -150,6 +166,35 @@ func TestTeardownWithUsages(t *testing.T) {
 			children: children(left("a", layer(0), func(o *unstructured.Unstructured) { labelled(o, v1beta1.InUseLabel, "true") })), unknown: "forbidden",
 			blocked: "a: it is labeled as in use, and its usages cannot be read: forbidden",
 		},
+		"A usage without user protects the used object until all its dependents are gone": {
+			reason: "they need the used object", children: children(a, onA, onB("c"), alone), delete: []string{"c"},
+		},
+		"A stale usage without user is ignored": {
+			reason: "another cache may be late", children: children(a), others: children(alone), tried: trials(plan.DeletionAttempts{}, "uid-u"),
+		},
+		"Usages that aren't children override dependencies": {
+			reason: "otherwise each waits for the other", children: children(onB("a"), b), others: children(uses), delete: []string{"b"},
+		},
+		"An object that uses itself is in use": {
+			reason: "it is the target that its usage ends with", children: children(a, b), others: children(left("u", layer(0), asUsage("a", "a"))), delete: []string{"b"},
+		},
+		"A node that is gone orders nothing": {
+			reason: "nothing waits for it",
+			children: children(
+				left("a", inventory.Place{DependsOn: []string{"gone"}}), left("m", inventory.Place{DeleteAfter: []string{"gone"}}),
+				left("q", inventory.Place{DependsOn: []string{"a"}, DeleteAfter: []string{"m"}}), left("u", layer(0), asUsage("a", "")),
+			),
+			delete: []string{"m"},
+		},
+		"An instance that a child protects without user is deleted": {
+			reason: "the usage is deleted with it", children: children(a, left("u", layer(0), asUsage("main", ""))), delete: []string{"a", "u"},
+		},
+		"A child that its instance uses waits without a blocker": {
+			reason: "the usage ends, since the instance is being deleted", children: children(a), others: children(left("u", layer(0), asUsage("a", "main"))),
+		},
+		"A child that an instance above uses waits without a blocker": {
+			reason: "the usage ends, since that instance is being deleted", children: children(a), others: children(elsewhere), relation: usage.UserIsAncestor,
+		},
 		"A forced object is left behind": {
 			reason: "the annotation requests it", children: children(a, b), others: children(left("u", layer(0), asUsage("b", ""))),
 			instance: []change{annotated("espalier.dev/force-delete", "b")}, delete: []string{"a"},
@@ -157,9 +202,15 @@ func TestTeardownWithUsages(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			usages := usesAmong(append(slices.Clone(tc.others), tc.children...)...)
+			for _, of := range usages {
+				for i := range of {
+					of[i].Relation = tc.relation
+				}
+			}
 			r := plan.Teardown(plan.Remaining{
 				Instance: instance(tc.instance...), Children: tc.children, History: tc.tried, Now: now,
-				Usages: usesAmong(append(slices.Clone(tc.others), tc.children...)...), UsagesUnreadable: tc.unknown,
+				Usages: usages, UsagesUnreadable: tc.unknown,
 			})
 			got := names(r.Delete)
 			slices.Sort(got)
@@ -174,6 +225,38 @@ func TestTeardownWithUsages(t *testing.T) {
 				t.Errorf("%s: blocked by %q, not %q", tc.reason, got, tc.blocked)
 			}
 		})
+	}
+}
+
+func TestPruningWithUsages(t *testing.T) {
+	a, b := left("a", layer(0)), left("b", layer(1))
+	live := func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(nil) }
+	for name, tc := range map[string]struct {
+		reason   string
+		children []*unstructured.Unstructured
+		others   []*unstructured.Unstructured // usages that aren't children
+		delete   []string
+		blocked  string
+	}{
+		"An object that the instance uses stays": {
+			"the instance is not being deleted", []*unstructured.Unstructured{a, b}, []*unstructured.Unstructured{left("u", layer(0), asUsage("a", "main"))},
+			[]string{"b"}, "a: in use by Vpc main: because (Usage prod/u); it is deleted once that or the usage is gone",
+		},
+		"Objects that use each other are deleted": {
+			"their usages end with them", []*unstructured.Unstructured{a, b, left("u", layer(2), asUsage("a", "b")), left("v", layer(2), asUsage("b", "a"))}, nil,
+			[]string{"u", "v"}, "",
+		},
+	} {
+		got := prune(plan.Remaining{Instance: instance(live), Children: tc.children, Now: now, Usages: usesAmong(append(slices.Clone(tc.others), tc.children...)...)})
+		requested := names(got.Delete)
+		slices.Sort(requested)
+		var blocked []string
+		for _, b := range got.Objects {
+			blocked = append(blocked, b.Object.Name+": "+b.Message)
+		}
+		if diff := cmp.Diff(tc.delete, requested); diff != "" || strings.Join(blocked, "\n") != tc.blocked {
+			t.Errorf("%s: %s: blocked by %q, deleted (-want +got):\n%s", name, tc.reason, blocked, diff)
+		}
 	}
 }
 
