@@ -112,3 +112,41 @@ func TestDeletableIsRepeatedForTheFirstThatCanBe(t *testing.T) {
 		}
 	}
 }
+
+func TestWhenADeletionIsRequestedAgain(t *testing.T) {
+	child := left("a", layer(0))
+	refused := func(reason report.Reason, ago time.Duration) plan.DeletionAttempts {
+		return plan.DeletionAttempts{}.Refused(reason, "no", child, now.Add(-ago))
+	}
+	for name, tc := range map[string]struct {
+		reason   string
+		tried    plan.DeletionAttempts
+		reported []report.Blocker
+		request  bool
+		blocked  report.Reason
+		retry    time.Duration
+	}{
+		"Never requested":                         {reason: "nothing keeps it", request: true},
+		"Denied":                                  {reason: "a user may have to act", tried: refused(report.DeniedByWebhook, 0), blocked: report.DeniedByWebhook, retry: 250 * time.Millisecond},
+		"Denied, and the delay has passed":        {reason: "the webhook may allow it now", tried: refused(report.DeniedByWebhook, 250*time.Millisecond), request: true},
+		"Out of reach for a moment":               {reason: "the next request may succeed", tried: refused(report.OutOfReach, 100*time.Millisecond), retry: 150 * time.Millisecond},
+		"The webhook is unavailable for a moment": {reason: "the next request may succeed", tried: refused(report.WebhookUnavailable, 100*time.Millisecond), retry: 150 * time.Millisecond},
+		"Out of reach for longer":                 {reason: "a user may have to act", tried: refused(report.OutOfReach, 200*time.Millisecond), blocked: report.OutOfReach, retry: 50 * time.Millisecond},
+		"Out of reach, as the status says": {
+			reason: "the status would alternate", tried: refused(report.OutOfReach, 0), reported: []report.Blocker{leafHold("a", report.OutOfReach)}, blocked: report.OutOfReach, retry: 250 * time.Millisecond,
+		},
+		"Accepted":                         {reason: "the cache is about to show it", tried: plan.DeletionAttempts{}.Accepted(now.Add(-9 * time.Second)), retry: time.Second},
+		"Accepted long ago without effect": {reason: "the request may have been lost, and the next one may be", tried: plan.DeletionAttempts{}.Accepted(now.Add(-10 * time.Second)), request: true, retry: 10 * time.Second},
+	} {
+		deletable, blocked, retry := plan.Deletable(plan.Remaining{
+			Instance: instance(), Children: []*unstructured.Unstructured{child}, Now: now, History: trials(tc.tried, "uid-a"), Reported: report.Status{Pruning: tc.reported},
+		})
+		var by report.Reason
+		if b := blocked[child]; b != nil {
+			by = b.Reason
+		}
+		if len(deletable) > 0 != tc.request || by != tc.blocked || retry != tc.retry {
+			t.Errorf("%s: %s: requested %d, blocked by %q, again after %s", name, tc.reason, len(deletable), by, retry)
+		}
+	}
+}

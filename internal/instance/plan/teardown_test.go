@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,6 +96,22 @@ func nested(blockers ...report.Blocker) change {
 		said := report.Status{State: v1alpha1.InstanceDeleting, Deletion: &report.Deletion{StartedAt: report.At(now), Blockers: blockers}}
 		o.Object["status"] = said.Render(nil, report.AllFields)
 	}
+}
+
+// saysDeleting makes the status of a nested instance one without blockers.
+func saysDeleting(o *unstructured.Unstructured) {
+	o.Object["status"] = map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "False", "reason": "Deleting", "message": "1 of 2 are gone"},
+	}}
+}
+
+// asComposite makes a nested instance a composite with a claim, which another engine serves.
+func asComposite(o *unstructured.Unstructured) {
+	o.SetFinalizers([]string{"x/y"})
+	labels := o.GetLabels()
+	delete(labels, v1alpha1.ApplySetIDLabel)
+	o.SetLabels(labels)
+	o.Object["spec"] = map[string]any{"claimRef": map[string]any{"apiVersion": "a/v1", "kind": "Claim", "namespace": "prod", "name": "x"}}
 }
 
 func instance(with ...change) *unstructured.Unstructured {
@@ -215,6 +232,58 @@ func TestTeardown(t *testing.T) {
 			reason:   "it reports its own blockers",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested())}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: now, ResourceVersion: "1"}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: time.Minute,
+		},
+		"A nested instance whose status says that it is being deleted is reported after seconds": {
+			reason:   "its kind has no field for blockers",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), saysDeleting)}},
+			progress: "0/1", wave: "1/1", retry: 5 * time.Second,
+		},
+		"The condition of a nested instance is reported": {
+			reason:   "it says what the deletion waits for",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), saysDeleting)}, History: noticed},
+			blockers: []string{"ConfigMap prod/a: ChildBlocked: its status says: 1 of 2 are gone"}, progress: "0/1", wave: "1/1",
+		},
+		"A nested instance that only another finalizer keeps is held by it": {
+			reason:   "its children are gone",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), held("x/y"))}, History: noticed},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
+		},
+		"An object with our finalizer that is no instance is held by it": {
+			reason:   "no controller of ours removes it",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held(v1alpha1.Finalizer))}},
+			progress: "0/1", wave: "1/1", retry: 200 * time.Millisecond,
+		},
+		"A composite that another engine is deleting reports its blockers": {
+			reason:   "its status has the same fields",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()), asComposite)}},
+			blockers: []string{"ConfigMap prod/a: ChildBlocked: waits for ConfigMap deep: Finalizer: held by finalizer x/y [ConfigMap deep]"}, progress: "0/1", wave: "1/1",
+		},
+		"A composite that reports no blockers is held by its finalizer": {
+			reason:   "a user may have to act",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), asComposite)}, History: noticed},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
+		},
+		"An object of a foreign kind is held by its finalizer": {
+			reason:   "blockers in its status may mean anything",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()), asComposite, func(o *unstructured.Unstructured) { delete(o.Object, "spec") })}, History: noticed},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer x/y"}, progress: "0/1", wave: "1/1",
+		},
+		"A terminating object that changes is no blocker": {
+			reason:   "its controller is at work",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), dying)}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: now.Add(-time.Second)}, "uid-a")},
+			progress: "0/1", wave: "1/1", retry: 29 * time.Second,
+		},
+		"The grace period of a deletion is waited for": {
+			reason: "it ends then",
+			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), func(o *unstructured.Unstructured) {
+				o.SetDeletionTimestamp(&metav1.Time{Time: now.Add(time.Minute)})
+			})}},
+			progress: "0/1", wave: "1/1", retry: 90 * time.Second,
+		},
+		"A usage without user that is being deleted is reported after seconds": {
+			reason:   "its controller reports first",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("u", layer(0), asUsage("y", ""), dying)}},
+			progress: "0/1", wave: "1/1", retry: 15 * time.Second,
 		},
 		"The root cause of a nested instance is reported": {
 			reason:   "a user can act on it",
