@@ -357,3 +357,33 @@ func TestDeletionMessage(t *testing.T) {
 		}
 	}
 }
+
+func TestInvalidDeletionSettingsAreReported(t *testing.T) {
+	got := plan.Teardown(plan.Remaining{Instance: instance(annotated(v1alpha1.DeletionTimeoutAnnotation, "soon")), Now: now, Children: []*unstructured.Unstructured{left("a", layer(0))}})
+	if err := got.Problem.Err(); err == nil || !strings.Contains(err.Error(), v1alpha1.DeletionTimeoutAnnotation) || len(got.Delete) != 1 {
+		t.Errorf("the deletion goes on without the limit, and a user must correct it: %v, %d deleted", err, len(got.Delete))
+	}
+}
+
+func TestReleaseReason(t *testing.T) {
+	denied := inventory.Overrides{ForceDelete: v1alpha1.OverrideDeny}
+	named := annotated(v1alpha1.ForceDeleteAnnotation, "b a")
+	after := annotated(v1alpha1.ForceAfterAnnotation, "1m")
+	for name, tc := range map[string]struct {
+		reason    string
+		instance  *unstructured.Unstructured
+		overrides inventory.Overrides
+		want      string
+	}{
+		"Without annotations":                      {"the definition has a limit", instance(), inventory.Overrides{}, ""},
+		"The annotation names it":                  {"the user requested it", instance(named), inventory.Overrides{}, v1alpha1.ForceDeleteAnnotation},
+		"The annotation names others":              {"the definition has a limit", instance(annotated(v1alpha1.ForceDeleteAnnotation, "b")), inventory.Overrides{}, ""},
+		"The annotation sets a limit":              {"the user requested it", instance(after), inventory.Overrides{}, v1alpha1.ForceAfterAnnotation},
+		"One annotation names it, one has a limit": {"the former doesn't wait for the latter", instance(named, after), inventory.Overrides{}, v1alpha1.ForceDeleteAnnotation},
+		"Annotations that are denied":              {"they don't apply", instance(named, after), denied, ""},
+	} {
+		if got := plan.ReleaseReason(tc.instance, tc.overrides, leafHold("a", report.HeldByFinalizer)); got != tc.want {
+			t.Errorf("%s: %s: %q, not %q", name, tc.reason, got, tc.want)
+		}
+	}
+}
