@@ -51,6 +51,29 @@ func TestUnionAndContains(t *testing.T) {
 	}
 }
 
+func TestNext(t *testing.T) {
+	maps := inventory.Of([]schema.GroupKind{configMaps}, "a")
+	both := inventory.Of([]schema.GroupKind{configMaps, deployments}, "a", "b")
+	for name, tc := range map[string]struct {
+		reason           string
+		recorded, wanted inventory.Inventory
+		unread           []schema.GroupKind
+		settled          bool
+		want             inventory.Inventory
+	}{
+		"It grows before anything is settled":        {"objects of the new kind are created next", maps, both, nil, false, both},
+		"It doesn't shrink before all is settled":    {"objects of the former kind may remain", both, maps, nil, false, both},
+		"It shrinks once all is settled":             {"objects of the former kind are gone", both, maps, nil, true, maps},
+		"It doesn't shrink by a kind that is unread": {"its objects may be in any recorded namespace", both, maps, []schema.GroupKind{deployments}, true, both},
+		"It doesn't grow by a kind that is unread":   {"the instance never had objects of it", maps, maps, []schema.GroupKind{deployments}, true, maps},
+		"Namespaces shrink though a kind is unread":  {"the instance never had objects of it", inventory.Of([]schema.GroupKind{configMaps}, "a", "b"), maps, []schema.GroupKind{deployments}, true, maps},
+	} {
+		if diff := cmp.Diff(tc.want, inventory.Next(tc.recorded, tc.wanted, tc.unread, tc.settled)); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tc.reason, diff)
+		}
+	}
+}
+
 func TestMetadataIsReadAgain(t *testing.T) {
 	o := instance()
 	owner := inventory.OwnerOf(o, object.Definition{Name: "vpc", Namespace: "team", UID: "d-1"}, "v1")

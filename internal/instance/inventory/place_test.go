@@ -1,12 +1,15 @@
 package inventory_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -183,5 +186,84 @@ func TestInstanceOf(t *testing.T) {
 	o.SetLabels(with(o.GetLabels(), v1alpha1.InstanceNameLabel, "another"))
 	if key, _, ok := inventory.InstanceOf(o); ok {
 		t.Errorf("labels that contradict each other name %v", key)
+	}
+}
+
+func TestInstanceOfReadsEveryDialect(t *testing.T) {
+	yes := true
+	long := strings.Repeat("a-long-part.", 8) + "end"
+	marked := func(name, group string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		parent := instance()
+		parent.SetName(name)
+		parent.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Vpc"})
+		o := child()
+		o.SetNamespace("prod")
+		inventory.OwnerOf(parent, object.Definition{Name: "vpc"}, "v1").Mark(o, inventory.Place{Node: "a"})
+		change(o)
+		return o
+	}
+	with := func(of object.Key, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		o := child()
+		o.SetNamespace("prod")
+		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: inventory.ApplySetID(of)})
+		change(o)
+		return o
+	}
+	unchanged := func(*unstructured.Unstructured) {}
+	label := func(key, value string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			labels := o.GetLabels()
+			labels[key] = value
+			o.SetLabels(labels)
+		}
+	}
+	annotation := func(key, value string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			annotations := o.GetAnnotations()
+			annotations[key] = value
+			o.SetAnnotations(annotations)
+		}
+	}
+	claimRef := func(kind, name string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			o.Object["spec"] = map[string]any{"claimRef": map[string]any{"apiVersion": "kro.run/v1", "kind": kind, "namespace": "team", "name": name}}
+		}
+	}
+	controlled := func(o *unstructured.Unstructured) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "kro.run/v1", Kind: "Vpc", Name: "main", Controller: &yes}})
+	}
+	key := func(namespace, kind, name string) object.Key {
+		return object.Key{Group: "kro.run", Kind: kind, Namespace: namespace, Name: name}
+	}
+	main, claim, cluster := key("prod", "Vpc", "main"), key("team", "Claim", "x"), key("", "Vpc", "main")
+	for name, tc := range map[string]struct {
+		reason string
+		child  *unstructured.Unstructured
+		want   object.Key // none if it is empty
+	}{
+		"A child of a graph":             {"its labels name the instance", marked("main", "kro.run", unchanged), main},
+		"An instance with a long name":   {"an annotation has it in full", marked(long, "kro.run", unchanged), key("prod", "Vpc", long)},
+		"An instance of a long group":    {"an annotation has it in full", marked("main", long, unchanged), object.Key{Group: long, Kind: "Vpc", Namespace: "prod", Name: "main"}},
+		"An annotation of another name":  {"it isn't the full form of the label", marked("main", "kro.run", annotation(v1alpha1.InstanceNameAnnotation, "other")), main},
+		"An annotation of another group": {"it isn't the full form of the label", marked("main", "kro.run", annotation(v1alpha1.InstanceGroupAnnotation, "other")), main},
+		"A child without a version":      {"the instance can't be read", marked("main", "kro.run", label(v1alpha1.InstanceVersionLabel, "")), object.Key{}},
+		"A child without a name": {"there is no such instance", with(key("prod", "Vpc", ""), func(o *unstructured.Unstructured) {
+			label(v1alpha1.InstanceGroupLabel, "kro.run")(o)
+			label(v1alpha1.InstanceKindLabel, "Vpc")(o)
+			label(v1alpha1.InstanceNamespaceLabel, "prod")(o)
+			label(v1alpha1.InstanceVersionLabel, "v1")(o)
+		}), object.Key{}},
+		"A composite of a claim":            {"its claimRef names the claim", with(claim, claimRef("Claim", "x")), claim},
+		"A claim without a kind":            {"there is no such claim", with(key("team", "", "x"), claimRef("", "x")), object.Key{}},
+		"A claim without a name":            {"there is no such claim", with(key("team", "Claim", ""), claimRef("Claim", "")), object.Key{}},
+		"A child with a controller":         {"it is in the child's namespace", with(main, controlled), main},
+		"A child with a cluster-scoped one": {"the ApplySet is that of a cluster-scoped instance", with(cluster, controlled), cluster},
+		"A child of another ApplySet":       {"its metadata contradict each other", with(claim, controlled), object.Key{}},
+		"A child of no ApplySet":            {"it belongs to nobody", with(main, func(o *unstructured.Unstructured) { controlled(o); o.SetLabels(nil) }), object.Key{}},
+	} {
+		got, version, ok := inventory.InstanceOf(tc.child)
+		if got != tc.want || ok != (tc.want != object.Key{}) || ok && version != "v1" {
+			t.Errorf("%s: %s: got %v, %q, %t", name, tc.reason, got, version, ok)
+		}
 	}
 }
