@@ -94,6 +94,13 @@ func TestRefusals(t *testing.T) {
 			},
 			[]string{"App prod/a of kro.run/v1", "ClusterRoleBinding a of rbac.authorization.k8s.io/v1"},
 		},
+		"a definition of the archive and an instance of a kind that the cluster doesn't serve": {
+			"the import creates the definition first",
+			[]string{
+				"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: shops}, spec: {schema: {apiVersion: v1, kind: Shop}}}",
+				"{apiVersion: kro.run/v1, kind: Shop, metadata: {name: a, namespace: prod}}",
+			}, nil,
+		},
 		"Secrets": {
 			"only those that configurations may refer to, and none that gives access to the cluster",
 			[]string{

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
@@ -83,6 +84,17 @@ func TestOrderPutsDefinitionsAfterTheDefinitionsOfKindsTheyCompose(t *testing.T)
 		if got := names(Order(tc.definitions)); got != tc.want {
 			t.Errorf("%s: got %s", name, got)
 		}
+	}
+}
+
+func TestComposing(t *testing.T) {
+	all := []*unstructured.Unstructured{definition(t, "a", "A", "B"), definition(t, "b", "B", "C"), definition(t, "d", "D", "C", "B")}
+	var got []string
+	for _, key := range Composing(all, schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "B"}) {
+		got = append(got, key.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "d"}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -161,19 +162,26 @@ func TestUsagesAreSelectedWithTheUsedObject(t *testing.T) {
 	shop := object.Key{Group: "example.com", Kind: "XShop", Name: "a"}
 	has := func(key object.Key) bool { return key == shop }
 	none := func(object.Key) bool { return false }
+	usage := parse(t, clusterUsage)
+	owner := inventory.Owner{Kind: schema.GroupVersionKind{Group: "kro.run", Version: "v1", Kind: "App"}, Namespace: "prod", Name: "a", UID: "1"}
+	owner.Mark(usage, inventory.Place{Node: "usage"})
+	other := owner.Key()
+	other.Name = "b"
 	cases := map[string]struct {
 		selection  Selection
+		instance   object.Key // that is exported
 		isExported func(object.Key) bool
 		want       bool
 	}{
-		"an empty selection":                           {Selection{}, none, true},
-		"the used object is exported":                  {Selection{Definitions: []string{"x"}}, has, true},
-		"the used object is not exported":              {Selection{Definitions: []string{"x"}}, none, false},
-		"a cluster-scoped usage of an exported object": {Selection{Namespaces: []string{"prod"}}, has, true},
-		"a cluster-scoped usage of another object":     {Selection{Namespaces: []string{"prod"}}, none, false},
+		"an empty selection":                           {Selection{}, other, none, true},
+		"the used object is exported":                  {Selection{Definitions: []string{"x"}}, other, has, true},
+		"the used object is not exported":              {Selection{Definitions: []string{"x"}}, other, none, false},
+		"it is a child of an exported instance":        {Selection{Definitions: []string{"x"}}, owner.Key(), none, true},
+		"a cluster-scoped usage of an exported object": {Selection{Namespaces: []string{"prod"}}, other, has, true},
+		"a cluster-scoped usage of another object":     {Selection{Namespaces: []string{"prod"}}, other, none, false},
 	}
 	for name, tc := range cases {
-		if got := tc.selection.IncludesUsage(parse(t, clusterUsage), nil, tc.isExported); got != tc.want {
+		if got := tc.selection.IncludesUsage(usage, map[object.Key]Parent{tc.instance: {}}, tc.isExported); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
