@@ -94,6 +94,7 @@ func TestATombstoneWithoutATimeExpires(t *testing.T) {
 // finalizer.
 func TestExpireKeepsBindingsOfUnknownResources(t *testing.T) {
 	at := metav1.NewMicroTime(start)
+	later := metav1.NewMicroTime(start.Add(time.Minute))
 	open := &binding.BindingOperation{Verb: "Update", Attempt: 3, StartedAt: at}
 	cases := map[string]struct {
 		b    binding.BindingSpec
@@ -104,6 +105,9 @@ func TestExpireKeepsBindingsOfUnknownResources(t *testing.T) {
 		"a shared binding reserves nothing":                 {binding.BindingSpec{Phase: binding.BindingBound, Ref: "a", Shared: true}, operation.DeleteBinding},
 		"a shared binding with an open update":              {binding.BindingSpec{Phase: binding.BindingUpdating, Ref: "a", Shared: true, Operation: open}, operation.DeleteBinding},
 		"a shared binding that is orphaned":                 {binding.BindingSpec{Phase: binding.BindingOrphaned, Ref: "a", Shared: true}, operation.DeleteBinding},
+		"a deleted resource's name stays reserved":          {binding.BindingSpec{Phase: binding.BindingTombstone, Until: &later}, operation.Finish},
+		"a deleted resource's name may be reused":           {binding.BindingSpec{Phase: binding.BindingTombstone, Until: &at}, operation.DeleteBinding},
+		"a released binding":                                {binding.BindingSpec{Phase: binding.BindingReleased}, operation.DeleteBinding},
 		"nothing was created":                               {binding.BindingSpec{Phase: binding.BindingReserved}, operation.DeleteBinding},
 		"a creation with an unknown outcome stays reserved": {binding.BindingSpec{Phase: binding.BindingCreating, Operation: &binding.BindingOperation{Verb: "Create", Attempt: 1, StartedAt: at}}, operation.UpdateBinding},
 	}
@@ -123,5 +127,26 @@ func TestOtherFinalizersAreNamed(t *testing.T) {
 	got := operation.Next(operation.State{Resource: l.resource, Now: start, Binding: &binding.BindingSpec{Ref: "a", Phase: binding.BindingBound}})
 	if got.Do != operation.Finish || !strings.Contains(got.Synced.Message, "example.com/hold, example.com/guard") {
 		t.Errorf("it does %s and says %q", got.Do, got.Synced.Message)
+	}
+}
+
+// TestABindingIsDeletedWithItsResource has managed resources that are being deleted and have lost
+// our finalizer.
+func TestABindingIsDeletedWithItsResource(t *testing.T) {
+	at, later := metav1.NewMicroTime(start), metav1.NewMicroTime(start.Add(time.Minute))
+	cases := map[string]struct {
+		b    *binding.BindingSpec
+		want operation.Do
+	}{
+		"without a binding nothing is left":     {nil, operation.Finish},
+		"a released binding is deleted":         {&binding.BindingSpec{Phase: binding.BindingReleased}, operation.DeleteBinding},
+		"a tombstone reserves its name":         {&binding.BindingSpec{Phase: binding.BindingTombstone, Until: &later}, operation.Finish},
+		"an expired tombstone is deleted":       {&binding.BindingSpec{Phase: binding.BindingTombstone, Until: &at}, operation.DeleteBinding},
+		"the external resource may exist still": {&binding.BindingSpec{Phase: binding.BindingBound, Ref: "a"}, operation.Finish},
+	}
+	for name, tc := range cases {
+		if step := operation.Next(operation.State{Resource: operation.Resource{Deleting: true}, Now: start, Binding: tc.b}); step.Do != tc.want {
+			t.Errorf("%s: it does %s", name, step.Do)
+		}
 	}
 }
