@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -68,5 +69,30 @@ func TestASharedBindingOfAForeignResourceStaysShared(t *testing.T) {
 				t.Errorf("it isn't let go of: %s %+v", step.Do, step.Synced)
 			}
 		})
+	}
+}
+
+// TestASharedBindingIsNotReleasedBeforeItsOwnerIsKnown deletes a managed resource whose policies now allow the
+// deletion of its external resource.
+func TestASharedBindingIsNotReleasedBeforeItsOwnerIsKnown(t *testing.T) {
+	present := &external.Observation{Presence: external.Present, Ref: "a", Mark: &external.Mark{ID: "m", Owner: "us"}}
+	cases := map[string]struct {
+		observed *external.Observation
+		err      error
+		want     operation.Do
+	}{
+		"not observed yet":      {nil, nil, operation.Observe},
+		"it cannot be observed": {nil, errors.New("no"), operation.Finish},
+		"its name is free":      {present, nil, operation.ReserveIdentity},
+	}
+	for name, tc := range cases {
+		step := operation.Next(operation.State{
+			Resource: operation.Resource{HasFinalizer: true, Deleting: true, DeletesExternal: true, ExternalName: "a"}, Now: start, MarkOwner: "us", DesiredKey: external.Key{Scope: "here", Type: "thing", Name: "a"},
+			Observed: tc.observed, ObserveErr: tc.err,
+			Binding: &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing", Name: "a"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Shared: true},
+		})
+		if step.Do != tc.want || (step.Err != nil) != (tc.err != nil) {
+			t.Errorf("%s: the next step is %s, %v", name, step.Do, step.Err)
+		}
 	}
 }
