@@ -174,6 +174,20 @@ func TestWhatIsSetIsRead(t *testing.T) {
 	}
 }
 
+func TestNothingIsWrittenForAnEmptyValue(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	i := xrd.NewInstance(o, xrd.LayoutOf(v1.LegacyClusterScope))
+	i.SetCompositionName("")
+	i.SetRevisionName("")
+	i.SetRevisionSelector(nil)
+	i.SetResourceRefs(nil)
+	same(t, "an empty object", map[string]any{}, o.Object)
+	i.SetConditions([]v1alpha1.Condition{{Type: "Ready", Status: "True", Reason: "Available"}})
+	same(t, "a condition without a message", map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Ready", "status": "True", "reason": "Available"},
+	}}}, o.Object)
+}
+
 func TestWhatIsMalformedIsNotThere(t *testing.T) {
 	for name, object := range map[string]map[string]any{
 		"nothing":  nil,
