@@ -94,6 +94,10 @@ func TestRefusals(t *testing.T) {
 			},
 			[]string{"App prod/a of kro.run/v1", "ClusterRoleBinding a of rbac.authorization.k8s.io/v1"},
 		},
+		"a configuration of a provider that the cluster doesn't have": {
+			"the import reports that its kind is not served",
+			[]string{"{apiVersion: new.example.org/v1, kind: ProviderConfig, metadata: {name: default, namespace: prod}}"}, nil,
+		},
 		"a definition of the archive and an instance of a kind that the cluster doesn't serve": {
 			"the import creates the definition first",
 			[]string{
