@@ -57,6 +57,13 @@ spec.names: is immutable: it cannot change from XDatabase (xdatabases) to XDb (x
 spec.scope: is immutable: it cannot change from "LegacyCluster" to "Cluster"
 `,
 		},
+		"A composition is enforced from now on": {
+			"no composition was enforced before", nil,
+			func(d *definition) { d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "a"} }, "",
+		},
+		"A composition is enforced no longer": {
+			"no composite has to change", func(d *definition) { d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "a"} }, nil, "",
+		},
 		"Another composition is enforced": {
 			"all composites would move at once",
 			func(d *definition) { d.Spec.EnforcedCompositionRef = &v1.CompositionReference{Name: "a"} },
