@@ -23,6 +23,8 @@ type target struct {
 	// usages are the usages that block its deletion, and isUsage says that it is a usage itself.
 	usages  []usage.Usage
 	isUsage bool
+	// isCircular says that it is a usage that protects itself, directly or through other usages.
+	isCircular bool
 	// unordered says that it waits for no other target.
 	unordered bool
 }

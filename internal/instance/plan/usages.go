@@ -16,7 +16,7 @@ import (
 // orderByUsages adds the order that usages require: the user is deleted first, then the usage,
 // then the used object. Dependencies that contradict it are dropped, since otherwise a used
 // object would never be deleted. Usages that contradict each other order nothing: their deletion
-// is requested at once.
+// is requested at once, unless they protect each other.
 func (r Remaining) orderByUsages(targets []target) []target {
 	t := usageOrder{index: map[object.Key]int{}, before: map[string]map[string]bool{}}
 	for i, c := range targets {
@@ -33,6 +33,9 @@ func (r Remaining) orderByUsages(targets []target) []target {
 		return targets
 	}
 	t.gather(targets)
+	for i := range targets {
+		targets[i].isCircular = targets[i].isUsage && t.isInCycle(targets[i].place.Node)
+	}
 	t.dropCycles()
 	for i := range targets {
 		c := &targets[i]
@@ -134,6 +137,11 @@ func (t *usageOrder) reaches(from, to string) bool {
 	return visit(from)
 }
 
+// isInCycle says whether a node is deleted before itself.
+func (t *usageOrder) isInCycle(node string) bool {
+	return slices.ContainsFunc(t.edges, func(e usageEdge) bool { return e.first == node && t.reaches(e.second, node) })
+}
+
 // dropCycles drops the edges that are part of a cycle.
 func (t *usageOrder) dropCycles() {
 	kept := slices.DeleteFunc(slices.Clone(t.edges), func(e usageEdge) bool { return t.reaches(e.second, e.first) })
@@ -177,14 +185,15 @@ func (t *usageOrder) dropContradictions(targets []target) {
 }
 
 // usageBlocker says whether a child whose turn it is is in use, and returns the blocker to
-// report. A usage that ends with the removal isn't reported: it is part of the order.
+// report. A usage that ends with the removal isn't reported: it is part of the order. Of usages
+// without users that protect each other none can be deleted first.
 func (r Remaining) usageBlocker(c target) (blocker *report.Blocker, used bool) {
 	if len(c.usages) == 0 {
 		return r.labelBlocker(c)
 	}
 	var outside []usage.Usage
 	for _, u := range c.usages {
-		if !r.endsWithRemoval(u) {
+		if !r.endsWithRemoval(u) || c.isCircular && u.By == nil {
 			outside = append(outside, u)
 		}
 	}

@@ -42,6 +42,15 @@ func asUsage(of, by string) change {
 	}
 }
 
+// asUsageOfUsage makes a Usage without user of another Usage.
+func asUsageOfUsage(of string) change {
+	return func(o *unstructured.Unstructured) {
+		asUsage(of, "")(o)
+		kind := usage.Kinds[0]
+		o.Object["spec"].(map[string]any)["of"] = map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "resourceRef": map[string]any{"name": of}}
+	}
+}
+
 // usesAmong are the usages of objects, as a book would tell them.
 func usesAmong(objects ...*unstructured.Unstructured) map[object.Key][]usage.Usage {
 	out := map[object.Key][]usage.Usage{}
@@ -146,6 +155,27 @@ func TestTeardownWithUsages(t *testing.T) {
 		"Two objects that use each other are deleted": {
 			reason:   "their usages are deleted first; the last usage waits only for itself",
 			children: children(a, b, left("u", layer(2), asUsage("a", "b")), left("v", layer(2), asUsage("b", "a"))), delete: []string{"u", "v"},
+		},
+		"Usages that protect each other are blockers": {
+			reason:   "each keeps the other, and nobody may be told why otherwise",
+			children: children(left("u", layer(0), asUsageOfUsage("v")), left("v", layer(0), asUsageOfUsage("u"))),
+			blocked: "u: in use: because (Usage prod/v); it is deleted once the usage is gone\n" +
+				"v: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"One of them that is left behind blocks the other still": {
+			reason:   "it is there",
+			children: children(left("u", layer(0), asUsageOfUsage("v")), left("v", layer(0), asUsageOfUsage("u"))),
+			instance: []change{annotated("espalier.dev/force-delete", "u")},
+			blocked:  "v: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"A usage that protects itself is a blocker": {
+			reason:   "it keeps itself",
+			children: children(left("u", layer(0), asUsageOfUsage("u"))),
+			blocked:  "u: in use: because (Usage prod/u); it is deleted once the usage is gone",
+		},
+		"A usage of a usage is deleted first": {
+			reason:   "it protects the other",
+			children: children(left("u", layer(0), asUsageOfUsage("v")), left("v", layer(0), asUsage("y", ""))), delete: []string{"u"},
 		},
 		"Nothing of an instance in use is deleted": {
 			reason: "its children are part of it", children: children(a), others: children(left("u", layer(0), asUsage("main", ""))), blocked: "main: in use: because (Usage prod/u); it is deleted once the usage is gone",
