@@ -156,6 +156,11 @@ spec:
 		t.Fatalf("the requested revision was deleted: %v", o)
 	}
 	w.Await(t, box, ns, "a", suite.All(suite.IsPresent, suite.HasField("one", "status", "edition")))
+	w.Delete(t, box, ns, "a")
+	w.AwaitGone(t, box, ns, "a")
+	w.Delete(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.RGD, "", group)
+	w.AwaitGone(t, suite.CRD, "", "boxes."+group)
 }
 
 // lostAnswers sends the writes of an object, and loses their answers.
