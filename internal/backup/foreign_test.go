@@ -105,6 +105,13 @@ func TestWhatExistsIsNotTheImports(t *testing.T) {
 			},
 			want: "CompositionRevision shop-1 of Composition shop cannot be created: that exists without a revision; wait until the controllers have created one",
 		},
+		"a composition without a revision is being deleted": {
+			reason: "no controller creates a revision of it any more",
+			given: func(c *fakekube.Cluster) {
+				c.Add(fakekube.Parse("{apiVersion: apiextensions.crossplane.io/v1, kind: Composition, metadata: {name: shop, finalizers: [example.com/held], deletionTimestamp: 2026-01-02T03:04:05Z}}"))
+			},
+			want: "CompositionRevision shop-1 of Composition shop cannot be created: that is being deleted: wait until it is gone",
+		},
 		"a new revision of an existing graph definition would be the newest": {
 			reason: "its instances would follow it",
 			given: func(c *fakekube.Cluster) {

@@ -34,7 +34,11 @@ func (i *Import) surveyNewRevision(ctx context.Context, s *survey, o *unstructur
 	if err != nil && !isUnserved(err) {
 		return err
 	}
-	if live != nil && !archive.CreatedBy(live, s.hold) {
+	switch {
+	case live == nil || archive.CreatedBy(live, s.hold):
+	case live.GetDeletionTimestamp() != nil:
+		s.problem("%s of %s cannot be created: that is being deleted: wait until it is gone", object.KeyOf(o), of)
+	default:
 		s.problem("%s of %s cannot be created: that exists without a revision; wait until the controllers have created one", object.KeyOf(o), of)
 	}
 	return nil

@@ -167,8 +167,10 @@ func TestAnImportIsAborted(t *testing.T) {
 		t.Errorf("%d objects remain", n)
 	}
 	p.AwaitList(t, suite.RGD, "", "", func(objects map[string]*unstructured.Unstructured) error {
-		if objects["/"+p.expand("$ID-shelf")] != nil {
-			return errors.New("a definition remains")
+		for _, name := range []string{"$ID-a-store", "$ID-shelf"} {
+			if objects["/"+p.expand(name)] != nil {
+				return errors.New("a definition remains")
+			}
 		}
 		return nil
 	})
