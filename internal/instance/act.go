@@ -187,6 +187,10 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 		s.setObstacle(step.Node, namespace, problem)
 		return true
 	}
+	if kube.IsKindTerminating(res.err) { // the event that says so comes later, and triggers a reconcile
+		s.facts.Problems[step.Node] = waitingForKind(terminatingKind(step.Object.GroupVersionKind())).Problem
+		return true
+	}
 	s.memory.writeUnanswered = s.memory.writeUnanswered || kube.IsOutcomeUnknown(res.err)
 	problem := problemOf(res.err)
 	if step.Sensitive {

@@ -250,6 +250,15 @@ func TestANamespaceThatIsMissingIsWaitedFor(t *testing.T) {
 	}
 }
 
+func TestAKindThatIsBeingDeletedIsWaitedForBeforeItsEvent(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.fail["create ConfigMap a"] = apierrors.NewForbidden(configMaps, "a", errors.New("create not allowed while custom resource definition is terminating"))
+	if out := f.reconcile(); out.Err != nil {
+		t.Errorf("waiting is no error: %v", out.Err)
+	}
+	f.wantCondition(v1alpha1.InstanceResourcesReady, "WaitingForKind: a: the CustomResourceDefinition of ConfigMap is being deleted")
+}
+
 func TestAnUpdateOfAnObjectThatIsGoneWaitsForItsEvent(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.nodes.wanted[0].Object.Object["data"] = map[string]any{"a": "c"}

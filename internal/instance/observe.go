@@ -93,7 +93,7 @@ func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk sch
 	switch {
 	case unreadable != nil:
 	case r.Kinds.IsTerminating(gvk.GroupKind()):
-		unreadable = waitingForKind("the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again")
+		unreadable = waitingForKind(terminatingKind(gvk))
 	case s.composer.SchemaUnknown(gvk):
 		r.EnqueueDefinition()
 		unreadable = waitingForKind(recompiled)
@@ -186,6 +186,10 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable
 }
 
 const recompiled = "the kind is installed; it continues when the definition has been compiled with it: see the definition's condition GraphAccepted"
+
+func terminatingKind(gvk schema.GroupVersionKind) string {
+	return "the CustomResourceDefinition of " + gvk.Kind + " is being deleted, and its objects with it; it continues when the kind is installed again"
+}
 
 func waitingForKind(message string) *plan.Unreadable {
 	return &plan.Unreadable{Problem: plan.Problem{Reason: plan.WaitingForKind, Message: message}}

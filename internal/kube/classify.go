@@ -32,7 +32,7 @@ const (
 func ClassifyError(err error) (Reason, string) {
 	message := Concise(err).Error()
 	switch {
-	case IsNoKindMatch(err):
+	case IsNoKindMatch(err), IsKindTerminating(err):
 		return ReasonWaitingForKind, message
 	case apierrors.IsForbidden(err):
 		return ReasonForbidden, message

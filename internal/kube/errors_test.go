@@ -32,6 +32,10 @@ func TestClassifyError(t *testing.T) {
 		"the kind is not served": {
 			err: fmt.Errorf("apply: %w", &kube.NoKindMatchError{Kind: gizmo}), reason: kube.ReasonWaitingForKind,
 		},
+		"the kind is being deleted": {
+			err:    fmt.Errorf("apply: %w", apierrors.NewForbidden(gizmos, "x", errors.New("create not allowed while custom resource definition is terminating"))),
+			reason: kube.ReasonWaitingForKind,
+		},
 		"forbidden": {
 			err: apierrors.NewForbidden(gizmos, "x", errors.New("no role")), reason: kube.ReasonForbidden,
 		},

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,6 +133,14 @@ func IsObjectNotFound(err error, name string) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsNotFound(err) && !IsKindNotServed(err) &&
 		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// IsKindTerminating says that an object was not created since the CustomResourceDefinition of its
+// kind is being deleted. The API server says that only in the text of a Forbidden answer.
+func IsKindTerminating(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsForbidden(err) && errors.As(err, &status) &&
+		strings.HasSuffix(status.Status().Message, "create not allowed while custom resource definition is terminating")
 }
 
 // IsKindNotServed says that the server serves nothing at the path of the request: it does
