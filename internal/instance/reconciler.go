@@ -146,7 +146,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	}
 	defer s.lease.Discard()      // the watches of the last reconcile stay, unless it is committed
 	s.requeueAfter = time.Second // unless the last round has nothing more to do
-	for s.round = range s.composer.Depth() + 1 {
+	for s.round = range s.composer.Depth() + 1 + extraRounds {
 		if err := r.observe(ctx, s); err != nil {
 			return reconcile.Fail(err)
 		}
@@ -185,6 +185,10 @@ func (s *reconcileState) recordIdleRound() (more bool) {
 	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, maxUnsettledReconciles)
 	return false
 }
+
+// extraRounds are those beyond what the nodes depend on, for what others change during a reconcile: what the
+// last round applies is reported as not ready.
+const extraRounds = 3
 
 // maxIdleRounds bounds the rounds of one reconcile in which a composer whose answer changes each
 // time is called; maxUnsettledReconciles bounds how often the delay to the next reconcile

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -11,6 +12,18 @@ func TestAReconcileContinuesWhileAnswersResolveMore(t *testing.T) {
 	f := newFixture(t, configMap("a"), configMap("b", "a"), configMap("c", "b"))
 	f.reconcile()
 	f.wantCalls("update Web shop", "create ConfigMap a", "create ConfigMap b", "create ConfigMap c", "status Web shop")
+	f.wantCondition(v1alpha1.InstanceReady, "True")
+}
+
+func TestWhatOthersChangeDuringAReconcileDoesNotMakeItUnready(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	rounds := f.nodes.Depth() + 1
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, world ClusterState) {
+		wanted := d.Nodes[0].Object.DeepCopy()
+		wanted.Object["data"] = map[string]any{"a": strconv.Itoa(min(world.Round(), rounds))}
+		d.Nodes[0].Object = wanted
+	}
+	f.reconcile()
 	f.wantCondition(v1alpha1.InstanceReady, "True")
 }
 
