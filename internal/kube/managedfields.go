@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
@@ -18,11 +19,20 @@ import (
 // ReplaceManagedFields replaces the managed fields of this incarnation of an object by what
 // compute returns for the live object; compute returns false if nothing needs to change. It
 // reads the object, since caches keep only a part of the managed fields, and then patches
-// it. If the object is gone or has changed in between, the error satisfies IsStale.
+// it. If the object changes in between, that is repeated a few times. If it is gone or still changes, the error
+// satisfies IsStale.
 //
 // The same patch removes the digest of the last applied configuration. So whatever happens
 // next, the object is applied again, and fields that are no longer desired are removed.
-func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error) {
+func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (answer *unstructured.Unstructured, err error) {
+	err = retry.OnError(retry.DefaultRetry, func(err error) bool { return apierrors.IsConflict(err) && IsStale(err) }, func() error {
+		answer, err = c.replaceManagedFields(ctx, o, manager, compute)
+		return err
+	})
+	return answer, err
+}
+
+func (c *Client) replaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error) {
 	live, err := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	if err != nil {
 		return nil, err
