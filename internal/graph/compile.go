@@ -120,6 +120,9 @@ func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded, opt
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted()
 	}
+	if embedded == nil {
+		c.graph.scope.Compact(instanceVariable, "spec") // schemas of kinds are shared by all definitions
+	}
 	return c.graph, nil
 }
 

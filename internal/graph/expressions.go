@@ -21,12 +21,13 @@ import (
 // instanceVariable is the name under which expressions read the instance.
 const instanceVariable = "schema"
 
+// instanceHints are said about fields that expressions cannot read of the instance.
+var instanceHints = map[string]string{"status": "expressions compute the status and cannot read it"}
+
 // declareNames creates the environment of the expressions: the instance and every node
 // are variables.
 func declareNames(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), MissingFieldHints: map[string]string{
-		"status": "expressions compute the status and cannot read it",
-	}}}
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), MissingFieldHints: instanceHints}}
 	for _, d := range c.drafts {
 		if d.Variable || !c.declarable(d) {
 			continue

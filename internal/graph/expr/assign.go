@@ -167,7 +167,7 @@ var stringTypes = map[string]bool{
 // objectMismatch compares two objects: one may lack fields of the other, but not
 // have others.
 func (r *shapes) objectMismatch(from, to *shape, visited map[comparison]bool) (problem, expected string) {
-	current := comparison{from.name, to}
+	current := comparison{from.object.name, to}
 	if from == to || visited[current] {
 		return "", ""
 	}
@@ -204,7 +204,7 @@ func (r *shapes) mapMismatch(t *cel.Type, to *shape, visited map[comparison]bool
 			return "", ""
 		}
 	}
-	if to.open || to.elem != nil {
+	if to.object.open || to.elem != nil {
 		return "", ""
 	}
 	return "the expression is " + describe(t), describeShape(to)

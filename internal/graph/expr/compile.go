@@ -55,7 +55,7 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	c.visit(tree.Expr(), nil, nil)
 	p := &Program{source: source, at: at, scope: e.Scope, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
 	if r, ok := c.pathOf(tree.Expr(), nil, nil); ok && isPlainPath(r) {
-		p.path = &r
+		p.isPath = true
 		return &compiled{Program: p, tree: tree}, nil // a CEL program would double the time of compilation
 	}
 	limit := e.limits.Cost
@@ -63,8 +63,9 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 		limit = 0
 	}
 	var err error
-	if p.planned, err = plan(e.planner, tree, limit); err == nil {
-		p.evaluator, err = evaluatorWith(limit)
+	p.planned = &planned{}
+	if p.planned.expression, err = plan(e.planner, tree, limit); err == nil {
+		p.planned.evaluator, err = evaluatorWith(limit)
 	}
 	if err != nil {
 		return nil, diag.List{{Path: at, Expr: source, Problem: err.Error()}}

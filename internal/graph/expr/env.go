@@ -110,7 +110,7 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 func (e *Env) shapeOf(d Declaration) *shape {
 	s := e.shapes.of(d.Schema, d.Name)
 	if d.Value != nil {
-		s = e.shapes.ofPiece(&d.Value.root, d.Name)
+		s = e.shapes.ofPiece(d.Value.root, d.Name)
 	}
 	if d.Type != nil {
 		s = e.shapes.ofCELType(d.Type)
@@ -123,7 +123,7 @@ func (e *Env) shapeOf(d Declaration) *shape {
 
 // ofCELType returns the shape of a CEL type of this environment.
 func (r *shapes) ofCELType(t *cel.Type) *shape {
-	s := &shape{cel: t, in: r}
+	s := &shape{cel: t}
 	switch t.Kind() {
 	case cel.StructKind:
 		return r.byTypeName(t.TypeName())

@@ -14,7 +14,7 @@ import (
 // large as the template.
 func (t *Template) Schema() *extv1.JSONSchemaProps {
 	r := &inference{shapes: t.scope.shapes, remainingFields: maxInferredFields}
-	out := r.schemaOfPiece(&t.root)
+	out := r.schemaOfPiece(t.root)
 	return &out
 }
 
@@ -28,31 +28,31 @@ type inference struct {
 	remainingFields int
 }
 
-func (r *inference) schemaOfPiece(p *piece) extv1.JSONSchemaProps {
-	switch p.kind {
-	case fields:
+func (r *inference) schemaOfPiece(p piece) extv1.JSONSchemaProps {
+	switch p := p.(type) {
+	case objectPiece:
 		out := extv1.JSONSchemaProps{Type: "object", Properties: map[string]extv1.JSONSchemaProps{}}
-		for i := range p.fields {
-			out.Properties[p.fields[i].name] = r.schemaOfPiece(&p.fields[i].value)
+		for _, f := range p {
+			out.Properties[f.name] = r.schemaOfPiece(f.value)
 		}
 		return out
-	case list:
+	case listPiece:
 		var items []extv1.JSONSchemaProps
-		for i := range p.items {
-			items = append(items, r.schemaOfPiece(&p.items[i]))
+		for _, item := range p {
+			items = append(items, r.schemaOfPiece(item))
 		}
 		return listOf(commonSchema(items))
-	case standalone:
-		if p.prog.path != nil {
-			if s, ok := p.prog.scope.shapeAt(*p.prog.path); ok {
+	case *valuePiece:
+		if path, is := p.Path(); is {
+			if s, ok := p.scope.shapeAt(path); ok {
 				return r.fieldSchema(s, nil)
 			}
 		}
-		return r.schemaOf(p.prog.typ, nil)
-	case interpolated:
+		return r.schemaOf(p.typ, nil)
+	case *textPiece:
 		return extv1.JSONSchemaProps{Type: "string"}
 	default:
-		return inferLiteral(p.literal)
+		return inferLiteral(p)
 	}
 }
 
@@ -154,10 +154,10 @@ func (r *inference) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSche
 }
 
 func (r *inference) objectSchema(s *shape, inside map[string]bool) extv1.JSONSchemaProps {
-	if inside[s.name] || r.remainingFields <= 0 {
+	if inside[s.object.name] || r.remainingFields <= 0 {
 		return anySchema()
 	}
-	within := map[string]bool{s.name: true}
+	within := map[string]bool{s.object.name: true}
 	for name := range inside {
 		within[name] = true
 	}
@@ -167,7 +167,7 @@ func (r *inference) objectSchema(s *shape, inside map[string]bool) extv1.JSONSch
 		f, _ := s.field(name)
 		out.Properties[name] = r.fieldSchema(f, within)
 	}
-	if s.open || s.elem != nil {
+	if s.object.open || s.elem != nil {
 		out.XPreserveUnknownFields = anySchema().XPreserveUnknownFields
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // RenderPartial renders the fields that have a value, for a status. It leaves out a field
@@ -17,7 +18,7 @@ import (
 // one. The document is nil if no part of it has a value.
 func (t *Template) RenderPartial(b *Budget, vars map[string]any, keep func(at []any, reason error) (any, bool)) (any, []Missing) {
 	r := partialRenderer{budget: b, vars: vars, keep: keep}
-	value, ok := r.render(&t.root, nil)
+	value, ok := r.render(t.root, nil)
 	if !ok || value == Absent {
 		value = nil
 	}
@@ -31,31 +32,38 @@ type partialRenderer struct {
 	missing []Missing
 }
 
-func (r *partialRenderer) render(p *piece, path []any) (any, bool) {
-	switch p.kind {
-	case literal:
-		return plain.Copy(p.literal), true
-	case fields:
-		out := make(map[string]any, len(p.fields))
+func (r *partialRenderer) render(p piece, path []any) (any, bool) {
+	switch p := p.(type) {
+	case objectPiece:
+		out := make(map[string]any, len(p))
 		omitted := false
-		for i := range p.fields {
-			f := &p.fields[i]
-			if value, ok := r.render(&f.value, child(path, f.name)); !ok {
+		for _, f := range p {
+			if value, ok := r.render(f.value, child(path, f.name)); !ok {
 				omitted = true
 			} else if value != Absent {
 				out[f.name] = value
 			}
 		}
 		return out, len(out) > 0 || !omitted
-	case list:
+	case listPiece:
 		return r.list(p, path)
-	default: // an expression or a string with expressions
+	case *valuePiece:
+		value, err := p.EvalWithin(r.budget, r.vars)
+		return r.leaf(value, err, p.at, path)
+	case *textPiece:
+		value, err := p.evaluate(r.budget, r.vars)
+		return r.leaf(value, err, p.path(), path)
+	default:
+		return plain.Copy(p), true
 	}
-	value, err := evaluate(p, r.budget, r.vars)
+}
+
+// leaf is the value of an expression, or of a string with expressions, or the one that is kept.
+func (r *partialRenderer) leaf(value any, err error, at object.Path, path []any) (any, bool) {
 	if err == nil {
 		return value, true
 	}
-	r.missing = append(r.missing, Missing{At: p.path, Err: err})
+	r.missing = append(r.missing, Missing{At: at, Err: err})
 	if r.keep != nil {
 		if kept, ok := r.keep(slices.Clone(path), err); ok {
 			return plain.Copy(kept), true
@@ -64,11 +72,11 @@ func (r *partialRenderer) render(p *piece, path []any) (any, bool) {
 	return nil, false
 }
 
-func (r *partialRenderer) list(p *piece, path []any) (any, bool) {
-	out := make([]any, 0, len(p.items))
+func (r *partialRenderer) list(p listPiece, path []any) (any, bool) {
+	out := make([]any, 0, len(p))
 	length, omitted := 0, false
-	for i := range p.items {
-		value, ok := r.render(&p.items[i], child(path, i))
+	for i, item := range p {
+		value, ok := r.render(item, child(path, i))
 		switch {
 		case !ok:
 			omitted = true

@@ -3,10 +3,10 @@ package expr
 // Path returns the path that the expression consists of, if it is only a path:
 // vpc.status.id, but not string(vpc.status.id).
 func (p *Program) Path() (Ref, bool) {
-	if p.path == nil {
+	if !p.isPath {
 		return Ref{}, false
 	}
-	return *p.path, true
+	return p.refs[0], true
 }
 
 // Value returns the value at the path in vars, which is shared and must not be changed, and

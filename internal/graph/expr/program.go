@@ -19,13 +19,18 @@ type Program struct {
 	typ    *cel.Type
 	refs   []Ref
 	omits  bool
-	// path is set if the whole expression is a path. It is then followed
+	// isPath says that the whole expression is a path, the only one of refs. It is then followed
 	// without CEL, which is faster and returns the value as its object has it: a
 	// duration of 1h stays 1h.
-	path *Ref
-	// planned and evaluator are nil if path is set; see plan.
-	planned   interpreter.InterpretableV2
-	evaluator cel.Program
+	isPath bool
+	// planned is nil if the expression is a path; see plan.
+	planned *planned
+}
+
+// planned is a planned expression with the program that evaluates it.
+type planned struct {
+	expression interpreter.InterpretableV2
+	evaluator  cel.Program
 }
 
 // Source returns the text of the expression.
@@ -66,9 +71,9 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 	if err := b.check(p); err != nil {
 		return nil, err
 	}
-	if p.path != nil {
+	if path, is := p.Path(); is {
 		b.spendCost(1)
-		value, missing := p.scope.followPath(*p.path, vars)
+		value, missing := p.scope.followPath(path, vars)
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
 		}
@@ -98,8 +103,8 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 // run runs the CEL program and charges its cost to the budget.
 func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
 	began := b.beginEvaluation()
-	vars.planned = p.planned
-	out, details, err := p.evaluator.Eval(vars)
+	vars.planned = p.planned.expression
+	out, details, err := p.planned.evaluator.Eval(vars)
 	cost := uint64(untrackedCost)
 	if tracked := details.ActualCost(); tracked != nil {
 		cost = *tracked

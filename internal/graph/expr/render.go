@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Render is RenderWithin without a budget.
@@ -16,11 +17,11 @@ func (t *Template) Render(vars map[string]any) (any, error) { return t.RenderWit
 // waiting does not resolve; without any it is one *Pending with all missing paths. The document
 // shares nothing with the template or the values.
 func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
-	if err := b.spendBytes(t.at, t.root.literalSize()); err != nil {
+	if err := b.spendBytes(t.at, literalSize(t.root)); err != nil {
 		return nil, err
 	}
 	r := renderer{vars: vars, budget: b}
-	value := r.render(&t.root)
+	value := r.render(t.root)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -31,17 +32,23 @@ func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
 }
 
 // literalSize is the approximate size of the values in a piece that are not computed.
-func (p *piece) literalSize() (size int) {
-	if p.kind == literal {
-		return plain.Size(p.literal)
+func literalSize(p piece) (size int) {
+	switch p := p.(type) {
+	case objectPiece:
+		for _, f := range p {
+			size += literalSize(f.value)
+		}
+		return size
+	case listPiece:
+		for _, item := range p {
+			size += literalSize(item)
+		}
+		return size
+	case *valuePiece, *textPiece:
+		return 0
+	default:
+		return plain.Size(p)
 	}
-	for i := range p.fields {
-		size += p.fields[i].value.literalSize()
-	}
-	for i := range p.items {
-		size += p.items[i].literalSize()
-	}
-	return size
 }
 
 type renderer struct {
@@ -52,55 +59,59 @@ type renderer struct {
 }
 
 // render returns the value of a piece, or Absent.
-func (r *renderer) render(p *piece) any {
-	switch p.kind {
-	case fields:
-		out := make(map[string]any, len(p.fields))
-		for i := range p.fields {
-			if value := r.render(&p.fields[i].value); value != Absent {
-				out[p.fields[i].name] = value
+func (r *renderer) render(p piece) any {
+	switch p := p.(type) {
+	case objectPiece:
+		out := make(map[string]any, len(p))
+		for _, f := range p {
+			if value := r.render(f.value); value != Absent {
+				out[f.name] = value
 			}
 		}
 		return out
-	case list:
-		out := make([]any, 0, len(p.items))
-		for i := range p.items {
-			if value := r.render(&p.items[i]); value != Absent {
+	case listPiece:
+		out := make([]any, 0, len(p))
+		for _, item := range p {
+			if value := r.render(item); value != Absent {
 				out = append(out, value)
 			}
 		}
 		return out
-	case literal:
-		return plain.Copy(p.literal)
+	case *valuePiece:
+		if r.size.isExhausted() {
+			return Absent
+		}
+		value, err := p.EvalWithin(r.budget, r.vars)
+		return r.leaf(value, err, p.shape, p.at)
+	case *textPiece:
+		if r.size.isExhausted() {
+			return Absent
+		}
+		value, err := p.evaluate(r.budget, r.vars)
+		return r.leaf(value, err, p.shape, p.path())
 	default:
-		return r.leaf(p)
+		return plain.Copy(p)
 	}
 }
 
-func (r *renderer) leaf(p *piece) any {
-	if r.size.isExhausted() {
-		return Absent
-	}
-	value, err := evaluate(p, r.budget, r.vars)
+// leaf is the value of an expression, or of a string with expressions, if it fits the field.
+func (r *renderer) leaf(value any, err error, s *shape, at object.Path) any {
 	if err != nil {
-		r.missing = append(r.missing, Missing{At: p.path, Err: err})
+		r.missing = append(r.missing, Missing{At: at, Err: err})
 		return Absent
 	}
-	if m := checkValue(value, p.shape, p.path); m != nil {
-		r.missing = append(r.missing, Missing{At: p.path, Err: m})
+	if m := checkValue(value, s, at); m != nil {
+		r.missing = append(r.missing, Missing{At: at, Err: m})
 		return Absent
 	}
-	if !r.size.spend(p, value) {
+	if !r.size.spend(at, value) {
 		return Absent
 	}
 	return value
 }
 
-// evaluate returns the value of an expression or of a string with expressions.
-func evaluate(p *piece, b *Budget, vars map[string]any) (any, error) {
-	if p.kind == standalone {
-		return p.prog.EvalWithin(b, vars)
-	}
+// evaluate returns the text with the values of its expressions.
+func (p *textPiece) evaluate(b *Budget, vars map[string]any) (any, error) {
 	var text strings.Builder
 	var missing []Missing
 	for _, part := range p.parts {
@@ -110,12 +121,12 @@ func evaluate(p *piece, b *Budget, vars map[string]any) (any, error) {
 		}
 		value, err := part.prog.EvalWithin(b, vars)
 		if err != nil {
-			missing = append(missing, Missing{At: p.path, Err: err})
+			missing = append(missing, Missing{At: part.prog.at, Err: err})
 			continue
 		}
 		s, ok := value.(string)
 		if !ok {
-			missing = append(missing, Missing{At: p.path, Err: part.prog.failure(notTextError(value))})
+			missing = append(missing, Missing{At: part.prog.at, Err: part.prog.failure(notTextError(value))})
 			continue
 		}
 		text.WriteString(s)

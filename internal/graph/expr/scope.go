@@ -80,6 +80,23 @@ func (s *Scope) checker() (*cel.Env, error) {
 	return empty.Extend(options...)
 }
 
+// Compact drops what only further compilations need, and the schema of a declared object with that of one of its
+// fields: the shapes of what is below are made now. Others may keep the schemas of the other fields. It must be called
+// before the scope is used concurrently.
+func (s *Scope) Compact(root, field string) {
+	s.shapes.mu.Lock()
+	defer s.shapes.mu.Unlock()
+	s.shapes.forgetEqual()
+	declared := s.vars[root]
+	if declared.kindOf() != ofObject {
+		return
+	}
+	s.shapes.expand(declared.object)
+	if own, known := declared.object.known(field); known {
+		s.shapes.expandAll(own)
+	}
+}
+
 // Names returns the declared names, sorted.
 func (s *Scope) Names() []string { return slices.Sorted(maps.Keys(s.vars)) }
 

@@ -207,8 +207,8 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 	if first < 0 {
 		return nil
 	}
-	if p.path != nil {
-		return of(p.path.Root).along(p.path.Path)
+	if path, is := p.Path(); is {
+		return of(path.Root).along(path.Path)
 	}
 	// The syntax tree isn't kept: few programs read Secrets.
 	checker, err := p.scope.checker()
@@ -224,25 +224,25 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 }
 
 // Secrecy is the secrecy of the rendered template, given that of its expressions.
-func (t *Template) Secrecy(of func(*Program) *Secrecy) *Secrecy { return t.root.secrecy(of) }
+func (t *Template) Secrecy(of func(*Program) *Secrecy) *Secrecy { return secrecyOf(t.root, of) }
 
-func (p *piece) secrecy(of func(*Program) *Secrecy) *Secrecy {
+func secrecyOf(p piece, of func(*Program) *Secrecy) *Secrecy {
 	var out *Secrecy
-	switch p.kind {
-	case fields:
-		below := make(map[string]*Secrecy, len(p.fields))
-		for i := range p.fields {
-			below[p.fields[i].name] = p.fields[i].value.secrecy(of)
+	switch p := p.(type) {
+	case objectPiece:
+		below := make(map[string]*Secrecy, len(p))
+		for _, f := range p {
+			below[f.name] = secrecyOf(f.value, of)
 		}
 		return SecretFields(below)
-	case list:
-		for i := range p.items {
-			out = out.Join(p.items[i].secrecy(of))
+	case listPiece:
+		for _, item := range p {
+			out = out.Join(secrecyOf(item, of))
 		}
 		return SecretItems(out)
-	case standalone:
-		return of(p.prog)
-	case interpolated:
+	case *valuePiece:
+		return of(p.Program)
+	case *textPiece:
 		for _, part := range p.parts {
 			if part.prog != nil {
 				out = out.Join(of(part.prog).Derived())

@@ -1,7 +1,9 @@
 package expr
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
@@ -10,7 +12,7 @@ import (
 )
 
 // kind is the kind of value that a schema describes to an expression.
-type kind int
+type kind uint8
 
 const (
 	ofAnything kind = iota
@@ -33,15 +35,40 @@ const (
 // allows anything.
 type shape struct {
 	kind   kind
-	schema *spec.Schema  // of an object
-	traits *schemaTraits // of any other value; nil for none
-	name   string        // of an object: the path at which it was first found
-	open   bool          // the object may have undeclared fields
+	traits *schemaTraits // nil for none, and for an object
 	cel    *cel.Type
 	elem   *shape // of a list, of a map, and of the undeclared fields of an object
+	object *objectShape
+}
 
-	in     *shapes
-	fields atomic.Pointer[map[string]*shape]
+// objectShape is the part of the shape of an object that others do not have.
+type objectShape struct {
+	name     string // the path at which it was first found
+	open     bool   // the object may have undeclared fields
+	declared objectTraits
+	in       *shapes
+	// fields are those that have been read, sorted by name. A slice of them is never changed: readers use it
+	// without a lock.
+	fields atomic.Pointer[[]fieldShape]
+}
+
+type fieldShape struct {
+	name  string
+	shape *shape
+}
+
+// objectTraits are what the schema of an object says, as far as expressions need it.
+type objectTraits struct {
+	// properties are the declared fields, but for those that objectShape.fields has from the beginning.
+	properties  map[string]spec.Schema
+	required    []string
+	description string
+	additional  *spec.SchemaOrBool
+	extensions  spec.Extensions
+}
+
+func objectTraitsOf(s *spec.Schema) objectTraits {
+	return objectTraits{properties: s.Properties, required: s.Required, description: s.Description, additional: s.AdditionalProperties, extensions: s.Extensions}
 }
 
 // schemaTraits are what the schema of a value that is no object says besides its kind. A schema takes six
@@ -87,26 +114,46 @@ func (s *shape) field(name string) (*shape, bool) {
 	default:
 		return nil, false
 	}
-	if known := s.fields.Load(); known != nil {
-		if f, ok := (*known)[name]; ok {
+	if f, known := s.object.known(name); known {
+		return f, true
+	}
+	if plain, ok := apiservercel.Unescape(name); ok && s.object.declared.properties == nil {
+		if f, known := s.object.known(plain); known {
 			return f, true
 		}
 	}
-	if prop, ok := s.property(name); ok {
-		return s.in.fieldOf(s, name, prop), true
+	if prop, ok := s.object.property(name); ok {
+		return s.object.in.fieldOf(s.object, name, &prop), true
 	}
 	if s.elem != nil {
 		return s.elem, true
 	}
-	return nil, s.open
+	return nil, s.object.open
 }
 
-func (s *shape) property(name string) (spec.Schema, bool) {
-	if prop, ok := s.schema.Properties[name]; ok {
+// known returns the shape of a field that has been read.
+func (o *objectShape) known(name string) (*shape, bool) {
+	fields := o.fields.Load()
+	if fields == nil {
+		return nil, false
+	}
+	i, found := findField(*fields, name)
+	if !found {
+		return nil, false
+	}
+	return (*fields)[i].shape, true
+}
+
+func findField(sorted []fieldShape, name string) (int, bool) {
+	return slices.BinarySearchFunc(sorted, name, func(f fieldShape, name string) int { return strings.Compare(f.name, name) })
+}
+
+func (o *objectShape) property(name string) (spec.Schema, bool) {
+	if prop, ok := o.declared.properties[name]; ok {
 		return prop, true
 	}
 	if plain, ok := apiservercel.Unescape(name); ok && plain != name {
-		prop, ok := s.schema.Properties[plain]
+		prop, ok := o.declared.properties[plain]
 		return prop, ok
 	}
 	return spec.Schema{}, false
@@ -117,11 +164,15 @@ func (s *shape) fieldNames() []string {
 	if s.kindOf() != ofObject {
 		return nil
 	}
-	names := make([]string, 0, len(s.schema.Properties))
-	for name := range s.schema.Properties {
-		names = append(names, name)
+	if s.object.declared.properties != nil {
+		return slices.Sorted(maps.Keys(s.object.declared.properties))
 	}
-	slices.Sort(names)
+	var names []string
+	if fields := s.object.fields.Load(); fields != nil {
+		for _, f := range *fields {
+			names = append(names, f.name)
+		}
+	}
 	return names
 }
 

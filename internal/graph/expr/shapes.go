@@ -3,11 +3,13 @@ package expr
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -30,7 +32,55 @@ type likeness struct {
 }
 
 func newShapes() *shapes {
-	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, byLikeness: map[likeness][]*shape{}, byFields: map[string]*shape{}}
+	r := &shapes{byName: map[string]*shape{}}
+	r.forgetEqual()
+	return r
+}
+
+// forgetEqual lets later schemas have shapes of their own, even if they are equal to former ones.
+func (r *shapes) forgetEqual() {
+	r.byRoot, r.byLikeness, r.byFields = map[*spec.Schema]*shape{}, map[likeness][]*shape{}, map[string]*shape{}
+}
+
+// expandAll makes the shapes of all fields, at all levels, of a schema without recursion.
+func (r *shapes) expandAll(s *shape) {
+	if s == nil {
+		return
+	}
+	r.expandAll(s.elem)
+	if s.kind != ofObject {
+		return
+	}
+	r.expand(s.object)
+	if fields := s.object.fields.Load(); fields != nil {
+		for _, f := range *fields {
+			r.expandAll(f.shape)
+		}
+	}
+}
+
+// expand makes the shapes of all fields of an object, so that their schemas need not be kept. It keeps them if a shape
+// would lack the description of its field.
+func (r *shapes) expand(o *objectShape) {
+	for _, s := range o.declared.properties {
+		if inner := unwrapAllOf(&s); inner != &s || s.Description != "" && kindOfSchema(&s) == ofAnything {
+			return
+		}
+	}
+	var fields []fieldShape
+	for _, name := range slices.Sorted(maps.Keys(o.declared.properties)) {
+		f, known := o.known(name)
+		if escaped, ok := apiservercel.Escape(name); ok && !known {
+			f, known = o.known(escaped)
+		}
+		if !known {
+			s := o.declared.properties[name]
+			f = r.make(&s, o.name+"."+name)
+		}
+		fields = append(fields, fieldShape{name, f})
+	}
+	o.fields.Store(&fields)
+	o.declared = objectTraits{description: o.declared.description}
 }
 
 // of returns the shape of a schema. An object's CEL type is named after name.
@@ -49,32 +99,32 @@ func (r *shapes) of(s *spec.Schema, name string) *shape {
 }
 
 // fieldOf creates the shape of a field and stores it in its parent.
-func (r *shapes) fieldOf(parent *shape, name string, s spec.Schema) *shape {
+func (r *shapes) fieldOf(parent *objectShape, name string, s *spec.Schema) *shape {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := map[string]*shape{}
-	if m := parent.fields.Load(); m != nil {
-		if f, ok := (*m)[name]; ok {
-			return f
-		}
-		// Readers use the old map without a lock, so it is never written to.
-		known = maps.Clone(*m)
+	var known []fieldShape
+	if fields := parent.fields.Load(); fields != nil {
+		known = *fields
 	}
-	made := r.make(&s, parent.name+"."+name)
-	known[name] = made
-	parent.fields.Store(&known)
+	at, found := findField(known, name)
+	if found {
+		return known[at].shape
+	}
+	made := r.make(s, parent.name+"."+name)
+	fields := make([]fieldShape, 0, len(known)+1)
+	fields = append(append(append(fields, known[:at]...), fieldShape{name, made}), known[at:]...)
+	parent.fields.Store(&fields)
 	return made
 }
 
 func (r *shapes) make(s *spec.Schema, name string) *shape {
 	s = unwrapAllOf(s)
-	out := &shape{kind: kindOfSchema(s), in: r}
+	out := &shape{kind: kindOfSchema(s), traits: traitsOf(s)}
 	switch out.kind {
 	case ofAnything:
 		return nil
 	case ofObject:
-		out.schema = s
-		return r.shared(out, name)
+		return r.ofObject(s, name)
 	case ofMap:
 		out.elem = r.elem(additionalSchema(s), name+".@value")
 		out.cel = cel.MapType(cel.StringType, out.elem.celType())
@@ -84,9 +134,11 @@ func (r *shapes) make(s *spec.Schema, name string) *shape {
 		}
 		out.cel = cel.ListType(out.elem.celType())
 	default:
+		if out.traits == nil {
+			return scalarShapes[out.kind]
+		}
 		out.cel = scalarTypes[out.kind]
 	}
-	out.traits = traitsOf(s)
 	return out
 }
 
@@ -97,17 +149,18 @@ func (r *shapes) elem(s *spec.Schema, name string) *shape {
 	return r.make(s, name)
 }
 
-// shared returns the existing shape of an equal object schema, or registers this one.
-func (r *shapes) shared(made *shape, name string) *shape {
-	s := made.schema
+// ofObject returns the existing shape of an equal object schema, or registers one.
+func (r *shapes) ofObject(s *spec.Schema, name string) *shape {
+	declared := objectTraitsOf(s)
 	like := likeness{fields: len(s.Properties), required: len(s.Required), description: s.Description}
 	for _, other := range r.byLikeness[like] {
-		if reflect.DeepEqual(other.schema, s) {
+		if reflect.DeepEqual(other.object.declared, declared) {
 			return other
 		}
 	}
+	made := &shape{kind: ofObject, object: &objectShape{declared: declared, in: r}}
 	r.name(made, name)
-	made.open = hasExtension(s, "x-kubernetes-preserve-unknown-fields") || hasExtension(s, "x-kubernetes-embedded-resource") ||
+	made.object.open = hasExtension(s, "x-kubernetes-preserve-unknown-fields") || hasExtension(s, "x-kubernetes-embedded-resource") ||
 		s.AdditionalProperties != nil && s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
 	r.byLikeness[like] = append(r.byLikeness[like], made)
 	made.elem = r.elem(additionalSchema(s), name+".@value")
@@ -116,11 +169,11 @@ func (r *shapes) shared(made *shape, name string) *shape {
 
 // name gives the shape of an object a CEL type with a unique name.
 func (r *shapes) name(made *shape, name string) {
-	made.name = name
-	for n := 2; r.byName[typeNameOf(made.name)] != nil; n++ {
-		made.name = name + "@" + strconv.Itoa(n)
+	made.object.name = name
+	for n := 2; r.byName[typeNameOf(made.object.name)] != nil; n++ {
+		made.object.name = name + "@" + strconv.Itoa(n)
 	}
-	made.cel = cel.ObjectType(typeNameOf(made.name))
+	made.cel = cel.ObjectType(typeNameOf(made.object.name))
 	r.byName[made.cel.TypeName()] = made
 }
 
@@ -155,6 +208,15 @@ var scalarTypes = map[kind]*cel.Type{
 	ofInteger: cel.IntType, ofNumber: cel.DoubleType, ofBoolean: cel.BoolType,
 	ofIntOrString: cel.DynType, ofQuantity: cel.DynType,
 }
+
+// scalarShapes are the shapes of scalar values whose schemas say nothing else. They are shared, since most fields are such values.
+var scalarShapes = func() map[kind]*shape {
+	out := map[kind]*shape{}
+	for kind, typ := range scalarTypes {
+		out[kind] = &shape{kind: kind, cel: typ}
+	}
+	return out
+}()
 
 // provider is CEL's type provider for the types of shapes. It delegates all other types.
 type provider struct {

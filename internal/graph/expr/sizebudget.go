@@ -22,9 +22,9 @@ func (t *TooLarge) Error() string { return pathPrefix(t.At) + "the result is too
 // variables that contain other variables.
 func (t *Template) RenderWithLimit(b *Budget, vars map[string]any, size int) (value any, used int, err error) {
 	r := renderer{vars: vars, budget: b, size: &sizeBudget{remaining: size}}
-	value = r.render(&t.root)
-	if t.root.kind == literal {
-		r.size.spend(&t.root, value)
+	value = r.render(t.root)
+	if isLiteral(t.root) {
+		r.size.spend(t.at, value)
 	}
 	if r.size.err != nil {
 		return nil, 0, r.size.err
@@ -41,13 +41,13 @@ type sizeBudget struct {
 	err       error
 }
 
-// spend subtracts the size of a value and says whether it fits.
-func (b *sizeBudget) spend(p *piece, value any) bool {
+// spend subtracts the size of a field's value and says whether it fits.
+func (b *sizeBudget) spend(at object.Path, value any) bool {
 	if b == nil {
 		return true
 	}
 	if b.remaining -= plain.Size(value); b.remaining < 0 && b.err == nil {
-		b.err = &TooLarge{At: p.path}
+		b.err = &TooLarge{At: at}
 	}
 	return b.err == nil
 }
@@ -58,16 +58,16 @@ func (b *sizeBudget) isExhausted() bool { return b != nil && b.err != nil }
 // RequireValue returns a diagnostic if the template is a single expression that may be
 // absent, for places that need a value.
 func (t *Template) RequireValue() diag.List {
-	p := &t.root
-	if p.kind != standalone {
+	p, isValue := t.root.(*valuePiece)
+	if !isValue {
 		return nil
 	}
-	_, optional := unwrapped(p.prog.typ)
-	switch built := p.prog.typ.Kind(); {
+	_, optional := unwrapped(p.typ)
+	switch built := p.typ.Kind(); {
 	case optional:
-		return diag.List{{Path: p.path, Expr: p.prog.source, Problem: "the expression is " + describe(p.prog.typ), Expected: "a value" + interpolationHint(p.prog.typ)}}
-	case p.prog.omits && built != cel.MapKind && built != cel.ListKind:
-		return diag.List{p.prog.omitProblem()}
+		return diag.List{{Path: p.at, Expr: p.source, Problem: "the expression is " + describe(p.typ), Expected: "a value" + interpolationHint(p.typ)}}
+	case p.omits && built != cel.MapKind && built != cel.ListKind:
+		return diag.List{p.omitProblem()}
 	}
 	return nil
 }

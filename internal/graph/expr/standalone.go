@@ -42,7 +42,7 @@ func (p *Program) omitProblem() diag.Diagnostic {
 // are not templates of objects, such as a status.
 func (t *Template) ForbidOmit() diag.List {
 	var out diag.List
-	for _, x := range t.expressions {
+	for _, x := range t.Expressions() {
 		if x.Program.omits {
 			out.Add(x.Program.omitProblem())
 		}

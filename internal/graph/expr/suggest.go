@@ -202,14 +202,18 @@ func (e *Env) suggestMembers(t *cel.Type) []Suggestion {
 }
 
 func (s *shape) description() string {
-	if s != nil && s.schema != nil {
-		return s.schema.Description
+	if s != nil && s.object != nil {
+		return s.object.declared.description
 	}
 	return s.schemaTraits().description
 }
 
 func (s *shape) fieldDescription(name string) string {
-	p, _ := s.property(name)
+	p, declared := s.object.property(name)
+	if !declared {
+		f, _ := s.object.known(name)
+		return f.description()
+	}
 	return cmp.Or(p.Description, unwrapAllOf(&p).Description)
 }
 

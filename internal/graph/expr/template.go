@@ -15,11 +15,9 @@ import (
 // Template is a compiled document with strings that may contain expressions. It is immutable
 // and safe for concurrent use.
 type Template struct {
-	root        piece
-	scope       *Scope
-	at          object.Path
-	expressions []Expression
-	refs        []Ref
+	root  piece
+	scope *Scope
+	at    object.Path
 }
 
 // Expression is one expression of a template.
@@ -35,34 +33,34 @@ type Expression struct {
 	Standalone bool
 }
 
-// piece is a part of a template: a literal, an object, a list, an expression, or a string
-// with expressions, as its kind says.
-type piece struct {
-	literal any
-	fields  []field
-	items   []piece
-	prog    *Program
-	parts   []part
-	path    object.Path
-	kind    pieceKind
-	// shape is compared with each value of an expression; nil if the type proves that all
-	// values fit.
-	shape *shape
-}
+// piece is a part of a template: an objectPiece, a listPiece, a *valuePiece, a *textPiece, or else a literal in the
+// form of JSON. There are many, so it is as small as an interface, and has no path: programs have theirs.
+type piece any
 
-type pieceKind int
-
-const (
-	literal pieceKind = iota
-	fields
-	list
-	standalone
-	interpolated
+// objectPiece and listPiece are an object and a list that contain expressions.
+type (
+	objectPiece []field
+	listPiece   []piece
 )
 
 type field struct {
 	name  string
 	value piece
+}
+
+// valuePiece is an expression that is the whole value of a field.
+type valuePiece struct {
+	*Program
+	// shape is compared with each value of the expression; nil if the type proves that all
+	// values fit.
+	shape *shape
+}
+
+// textPiece is a string with expressions, of which there is at least one.
+type textPiece struct {
+	parts []part
+	// shape is that of the field if it is compared with each value; otherwise nil.
+	shape *shape
 }
 
 // part is literal text, or an expression if it has a program.
@@ -71,55 +69,95 @@ type part struct {
 	prog *Program
 }
 
+// path is the field of the text.
+func (p *textPiece) path() object.Path {
+	i := slices.IndexFunc(p.parts, func(part part) bool { return part.prog != nil })
+	return p.parts[i].prog.at
+}
+
+// isLiteral says whether a piece has no expressions.
+func isLiteral(p piece) bool {
+	switch p.(type) {
+	case objectPiece, listPiece, *valuePiece, *textPiece:
+		return false
+	}
+	return true
+}
+
 // Template compiles a JSON document and checks it and its expressions against the schema of
 // the document; with a nil schema it checks only the expressions. It returns all problems,
 // with at as the prefix of their paths, and a nil template if there are any. It copies the
 // document.
 func (e *Env) Template(doc any, schema *spec.Schema, at object.Path) (*Template, diag.List) {
 	c := templateCompiler{env: e, template: &Template{scope: e.Scope, at: at}}
-	c.template.root = c.piece(plain.Copy(doc), e.shapes.of(schema, "template"), at, nil)
+	c.template.root = c.piece(plain.Copy(doc), e.shapes.of(schema, "template"), at)
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted()
 	}
-	for _, x := range c.template.expressions {
-		c.template.refs = append(c.template.refs, x.Program.Refs()...)
-	}
-	c.template.refs = mergeRefs(c.template.refs)
 	return c.template, nil
 }
 
 // Refs returns the paths that the template's expressions read, sorted and without
 // duplicates.
-func (t *Template) Refs() []Ref { return t.refs }
+func (t *Template) Refs() []Ref {
+	var refs []Ref
+	for _, x := range t.Expressions() {
+		refs = append(refs, x.Program.Refs()...)
+	}
+	return mergeRefs(refs)
+}
 
 // Expressions returns the template's expressions in the order of its fields.
-func (t *Template) Expressions() []Expression { return t.expressions }
+func (t *Template) Expressions() []Expression { return expressionsOf(t.root, nil, nil) }
+
+// expressionsOf adds the expressions of the piece at a path inside the template.
+func expressionsOf(p piece, at []any, to []Expression) []Expression {
+	switch p := p.(type) {
+	case objectPiece:
+		for _, f := range p {
+			to = expressionsOf(f.value, child(at, f.name), to)
+		}
+	case listPiece:
+		for i, item := range p {
+			to = expressionsOf(item, child(at, i), to)
+		}
+	case *valuePiece:
+		to = append(to, Expression{Path: p.at, At: at, Program: p.Program, Standalone: true})
+	case *textPiece:
+		for _, part := range p.parts {
+			if part.prog != nil {
+				to = append(to, Expression{Path: part.prog.at, At: at, Program: part.prog})
+			}
+		}
+	}
+	return to
+}
 
 // Has reports whether the document sets a field: by a literal, by an expression in its place, or by one around it. Steps of the
 // path are names of fields and indexes of items.
 func (t *Template) Has(path []any) bool {
-	p, rest := t.pieceAt(path)
-	switch {
-	case len(rest) == 0 || p.kind == standalone:
+	p, rest := pieceAt(t.root, path)
+	if _, isValue := p.(*valuePiece); isValue || len(rest) == 0 {
 		return true
-	case p.kind == literal:
-		_, has := plainAt(p.literal, rest)
-		return has
 	}
-	return false
+	if !isLiteral(p) {
+		return false
+	}
+	_, has := plainAt(p, rest)
+	return has
 }
 
 // HasLiteral reports whether the document sets a field by a literal.
 func (t *Template) HasLiteral(path []any) bool {
-	p, _ := t.pieceAt(path)
-	return p.kind == literal && t.Has(path)
+	p, _ := pieceAt(t.root, path)
+	return isLiteral(p) && t.Has(path)
 }
 
 // ItemNamed returns the index of the item in the list at a path whose field name is this literal.
 func (t *Template) ItemNamed(path []any, name string) (int, bool) {
-	p, rest := t.pieceAt(path)
-	if p.kind == literal {
-		v, _ := plainAt(p.literal, rest)
+	p, rest := pieceAt(t.root, path)
+	if isLiteral(p) {
+		v, _ := plainAt(p, rest)
 		items, _ := v.([]any)
 		i := slices.IndexFunc(items, func(item any) bool {
 			has, _ := plainAt(item, []any{"name"})
@@ -127,36 +165,38 @@ func (t *Template) ItemNamed(path []any, name string) (int, bool) {
 		})
 		return i, i >= 0
 	}
-	if len(rest) > 0 || p.kind != list {
+	items, isList := p.(listPiece)
+	if !isList || len(rest) > 0 {
 		return 0, false
 	}
-	i := slices.IndexFunc(p.items, func(item piece) bool {
-		one := Template{root: item}
-		at, rest := one.pieceAt([]any{"name"})
-		has, _ := plainAt(at.literal, rest)
-		return at.kind == literal && has == name
+	i := slices.IndexFunc(items, func(item piece) bool {
+		at, rest := pieceAt(item, []any{"name"})
+		if !isLiteral(at) {
+			return false
+		}
+		has, _ := plainAt(at, rest)
+		return has == name
 	})
 	return i, i >= 0
 }
 
-// pieceAt returns the piece at a path, or the one around it with the rest of the path.
-func (t *Template) pieceAt(path []any) (p *piece, rest []any) {
-	p = &t.root
+// pieceAt returns the piece at a path below another one, or the piece around it with the rest of the path.
+func pieceAt(p piece, path []any) (_ piece, rest []any) {
 	for i, step := range path {
-		switch p.kind {
-		case fields:
-			at := slices.IndexFunc(p.fields, func(f field) bool { return f.name == step })
+		switch around := p.(type) {
+		case objectPiece:
+			at := slices.IndexFunc(around, func(f field) bool { return f.name == step })
 			if at < 0 {
 				return p, path[i:]
 			}
-			p = &p.fields[at].value
-		case list:
+			p = around[at].value
+		case listPiece:
 			index, isIndex := step.(int)
-			if !isIndex || index < 0 || index >= len(p.items) {
+			if !isIndex || index < 0 || index >= len(around) {
 				return p, path[i:]
 			}
-			p = &p.items[index]
-		case literal, standalone, interpolated:
+			p = around[index]
+		default:
 			return p, path[i:]
 		}
 	}
@@ -186,10 +226,10 @@ func plainAt(v any, path []any) (any, bool) {
 
 // Literal returns a copy of the document if it contains no expressions.
 func (t *Template) Literal() (any, bool) {
-	if len(t.expressions) > 0 {
+	if !isLiteral(t.root) {
 		return nil, false
 	}
-	return plain.Copy(t.root.literal), true
+	return plain.Copy(t.root), true
 }
 
 type templateCompiler struct {
@@ -198,38 +238,38 @@ type templateCompiler struct {
 	problems diag.List
 }
 
-func (c *templateCompiler) piece(doc any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) piece(doc any, s *shape, at object.Path) piece {
 	switch v := doc.(type) {
 	case map[string]any:
-		return c.object(v, s, at, path)
+		return c.object(v, s, at)
 	case []any:
-		return c.list(v, s, at, path)
+		return c.list(v, s, at)
 	case string:
-		return c.text(v, s, at, path)
+		return c.text(v, s, at)
 	default:
 		c.problems.Add(checkLiteral(v, s, at)...)
-		return piece{literal: v, path: at}
+		return v
 	}
 }
 
-func (c *templateCompiler) object(doc map[string]any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) object(doc map[string]any, s *shape, at object.Path) piece {
 	if k := s.kindOf(); k != ofAnything && k != ofObject && k != ofMap {
 		c.problems.Add(checkLiteral(doc, s, at)...)
 		s = nil
 	}
-	out := piece{kind: fields, path: at, fields: make([]field, 0, len(doc))}
+	out := make(objectPiece, 0, len(doc))
 	constant := true
 	for _, name := range sortedKeys(doc) {
 		below, ok := s.field(name)
 		if !ok {
 			c.problems.Add(undeclaredField(name, s, at))
 		}
-		value := c.piece(doc[name], below, at.Field(name), child(path, name))
-		constant = constant && value.kind == literal
-		out.fields = append(out.fields, field{name: name, value: value})
+		value := c.piece(doc[name], below, at.Field(name))
+		constant = constant && isLiteral(value)
+		out = append(out, field{name: name, value: value})
 	}
 	if constant {
-		return piece{literal: doc, path: at}
+		return doc
 	}
 	return out
 }
@@ -248,21 +288,21 @@ func undeclaredField(name string, s *shape, at object.Path) diag.Diagnostic {
 	return d
 }
 
-func (c *templateCompiler) list(doc []any, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) list(doc []any, s *shape, at object.Path) piece {
 	if k := s.kindOf(); k != ofAnything && k != ofList {
 		c.problems.Add(checkLiteral(doc, s, at)...)
 		s = nil
 	}
 	below, _ := s.item()
-	out := piece{kind: list, path: at, items: make([]piece, 0, len(doc))}
+	out := make(listPiece, 0, len(doc))
 	constant := true
 	for i, item := range doc {
-		value := c.piece(item, below, at.Index(i), child(path, i))
-		constant = constant && value.kind == literal
-		out.items = append(out.items, value)
+		value := c.piece(item, below, at.Index(i))
+		constant = constant && isLiteral(value)
+		out = append(out, value)
 	}
 	if constant {
-		return piece{literal: doc, path: at}
+		return doc
 	}
 	return out
 }
@@ -271,7 +311,7 @@ func child(path []any, step any) []any {
 	return append(path[:len(path):len(path)], step)
 }
 
-func (c *templateCompiler) text(doc string, s *shape, at object.Path, path []any) piece {
+func (c *templateCompiler) text(doc string, s *shape, at object.Path) piece {
 	segments, err := Split(doc)
 	switch {
 	case err != nil:
@@ -283,16 +323,15 @@ func (c *templateCompiler) text(doc string, s *shape, at object.Path, path []any
 			break
 		}
 		c.problems.Add(prog.checkAssignable(s)...)
-		c.addExpression(prog.Program, path, true)
-		return piece{kind: standalone, prog: prog.Program, path: at, shape: prog.uncheckedShape(s)}
+		return &valuePiece{Program: prog.Program, shape: prog.uncheckedShape(s)}
 	default:
-		return c.interpolation(doc, segments, s, at, path)
+		return c.interpolation(doc, segments, s, at)
 	}
-	return piece{literal: doc, path: at}
+	return doc
 }
 
-func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shape, at object.Path, path []any) piece {
-	out := piece{kind: interpolated, path: at}
+func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shape, at object.Path) piece {
+	out := &textPiece{}
 	found := false
 	for _, segment := range segments {
 		if !segment.Expr {
@@ -306,12 +345,11 @@ func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shap
 			continue
 		}
 		c.problems.Add(prog.checkInterpolation()...)
-		c.addExpression(prog, path, false)
 		out.parts = append(out.parts, part{prog: prog})
 	}
 	if !found {
 		c.problems.Add(checkLiteral(doc, s, at)...)
-		return piece{literal: doc, path: at}
+		return doc
 	}
 	if s != nil && !literalFits("", s.kindOf()) {
 		c.problems.Add(diag.Diagnostic{Path: at, Problem: "text around an expression makes a string", Expected: describeShape(s)})
@@ -320,12 +358,6 @@ func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shap
 		out.shape = s
 	}
 	return out
-}
-
-func (c *templateCompiler) addExpression(prog *Program, path []any, standalone bool) {
-	c.template.expressions = append(c.template.expressions, Expression{
-		Path: prog.at, At: path, Program: prog, Standalone: standalone,
-	})
 }
 
 // checkInterpolation checks that the expression can be a part of a string.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/cel"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // A template can be a value that further expressions read. Its shape is composed of the
@@ -16,35 +15,35 @@ import (
 
 // ofPiece returns the shape of the rendered value of a piece. An object's CEL type is named
 // after name.
-func (r *shapes) ofPiece(p *piece, name string) *shape {
-	switch p.kind {
-	case fields:
-		below := make(map[string]*shape, len(p.fields))
-		for i := range p.fields {
-			below[p.fields[i].name] = r.ofPiece(&p.fields[i].value, name+"."+p.fields[i].name)
+func (r *shapes) ofPiece(p piece, name string) *shape {
+	switch p := p.(type) {
+	case objectPiece:
+		below := make(map[string]*shape, len(p))
+		for _, f := range p {
+			below[f.name] = r.ofPiece(f.value, name+"."+f.name)
 		}
 		return r.ofFields(below, name)
-	case list:
-		items := make([]*shape, len(p.items))
-		for i := range p.items {
-			items[i] = r.ofPiece(&p.items[i], name+".@item")
+	case listPiece:
+		items := make([]*shape, len(p))
+		for i, item := range p {
+			items[i] = r.ofPiece(item, name+".@item")
 		}
 		return listShape(commonShape(items))
-	case standalone:
-		if p.prog.path != nil {
-			if s, ok := p.prog.scope.shapeAt(*p.prog.path); ok {
+	case *valuePiece:
+		if path, is := p.Path(); is {
+			if s, ok := p.scope.shapeAt(path); ok {
 				return s
 			}
 		}
-		t := p.prog.typ
+		t := p.typ
 		if inner, ok := unwrapped(t); ok {
 			t = inner
 		}
 		return r.ofCELType(t)
-	case interpolated:
+	case *textPiece:
 		return r.ofCELType(cel.StringType)
 	default:
-		return r.ofLiteral(p.literal, name)
+		return r.ofLiteral(p, name)
 	}
 }
 
@@ -114,13 +113,12 @@ func (r *shapes) ofFields(below map[string]*shape, name string) *shape {
 	if known, ok := r.byFields[text.String()]; ok {
 		return known
 	}
-	made := &shape{kind: ofObject, in: r, schema: &spec.Schema{SchemaProps: spec.SchemaProps{
-		Type: spec.StringOrArray{"object"}, Properties: make(map[string]spec.Schema, len(names)),
-	}}}
-	for _, field := range names {
-		made.schema.Properties[field] = spec.Schema{}
+	fields := make([]fieldShape, len(names))
+	for i, field := range names {
+		fields[i] = fieldShape{field, values[i]}
 	}
-	made.fields.Store(&below)
+	made := &shape{kind: ofObject, object: &objectShape{in: r}}
+	made.object.fields.Store(&fields)
 	r.name(made, name)
 	r.byFields[text.String()] = made
 	return made
@@ -142,7 +140,7 @@ func (s *shape) signature() string {
 	case ofAnything:
 		return "?"
 	case ofObject:
-		return s.name
+		return s.object.name
 	case ofList:
 		return "[" + s.elem.signature() + "]"
 	case ofMap:

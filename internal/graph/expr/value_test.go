@@ -48,6 +48,7 @@ func TestVariablesAreTypedByTheirParts(t *testing.T) {
 		"A time is one, as one of its schema is":      {"{at: \"${schema.at}\"}", "x.at - duration('1h')", "a google.protobuf.Timestamp"},
 		"A field that isn't there is a problem":       {"{prefix: a}", "x.prefx", `undefined field 'prefx' in x; did you mean "prefix"?`},
 		"A word of CEL is a field all the same":       {"{namespace: a}", "x.namespace + 'b'", "a string"},
+		"It may be escaped as Kubernetes does":        {"{namespace: a}", "x.__namespace__ + 'b'", "a string"},
 		"A map of an expression has computed keys":    {"\"${{'a': 1}}\"", "x[schema.name]", "an integer"},
 		"An object that is written has none":          {"{a: 1}", "x[schema.name]", "an object has no computed keys"},
 		"A list of an expression has items with type": {"${[schema.name].map(n, {'n': n})}", "x[0].n + 'y'", "a string"},
