@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,9 @@ type revisionCache struct {
 // cachedRevision is a decoded revision at one resource version.
 type cachedRevision struct {
 	version string
-	one     *rev.GraphRevision
-	hash    string // of its content, which never changes; "" if not computed yet
+	// one is decoded again once it is garbage: a definition is reconciled often in a short time, and then hardly ever.
+	one  weak.Pointer[rev.GraphRevision]
+	hash string // of its content, which never changes; "" if not computed yet
 	// released says that its finalizer is removed; it stays cached until its deletion is
 	// observed.
 	released bool
@@ -38,7 +40,9 @@ type cachedRevision struct {
 func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	known := s.read[o.GetUID()]
 	if known != nil && known.version == o.GetResourceVersion() {
-		return known.one, nil
+		if one := known.one.Value(); one != nil {
+			return one, nil
+		}
 	}
 	one, err := decodeRevision(o)
 	if err != nil {
@@ -51,7 +55,7 @@ func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision
 		}
 		s.read[o.GetUID()] = known
 	}
-	known.version, known.one = o.GetResourceVersion(), one
+	known.version, known.one = o.GetResourceVersion(), weak.Make(one)
 	return one, nil
 }
 

@@ -21,7 +21,7 @@ type compiled struct {
 	problems diag.List
 }
 
-// compilation caches the result of compiling a spec. input identifies the spec and its
+// compilation caches the result of compiling a spec, which it has during a reconcile. input identifies the spec and its
 // kinds, and kinds are those that it looked up. good is the last graph that compiled, which
 // continues to serve if a change of a kind breaks the definition.
 type compilation struct {

@@ -241,8 +241,12 @@ func (v *session) Report(ctx context.Context, publishErr, serveErr error) reconc
 	return v.r.migrate(ctx, v, v.requeue(v.r.report(ctx, v, err)))
 }
 
-// Close keeps the watches that were asked for.
+// Close keeps the watches that were asked for, and of what was compiled only the results.
 func (v *session) Close() {
+	v.memory.compiled.own.spec = nil
+	for _, c := range v.memory.compiled.revisions {
+		c.spec = nil
+	}
 	if v.lease != nil {
 		v.lease.Commit()
 	}
