@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
@@ -26,9 +27,9 @@ var definitionKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 }
 
-// Packed are the kinds whose objects caches are to hold encoded: their specs are large, and read only by
-// reconciles of definitions.
-var Packed = append(slices.Clone(definitionKinds), RevisionKind)
+// Packed are the kinds whose objects caches are to hold encoded: there is at least one of each for a definition, and
+// only its reconciles read their specs.
+var Packed = append(slices.Clone(definitionKinds), RevisionKind, install.BindingKind)
 
 // maxNamedDependants limits the definitions that a message names.
 const maxNamedDependants = 10
