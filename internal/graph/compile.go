@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -59,6 +60,8 @@ type compilation struct {
 	problems          diag.List
 
 	graph *Graph
+	// instanceSpec is the schema of an instance's spec.
+	instanceSpec *apiextensionsv1.JSONSchemaProps
 	// drafts has one for each entry of spec.resources, in its order.
 	drafts []*draft
 	env    *expr.Env

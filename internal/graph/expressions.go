@@ -77,11 +77,11 @@ func (c *compilation) instanceSchema() *spec.Schema {
 		}
 		return specschema.WithObjectMeta(root)
 	}
-	if c.graph.Spec == nil {
+	if c.instanceSpec == nil {
 		return nil
 	}
-	fields := crd.OpenAPI(c.graph.Spec)
-	if len(fields.Properties) == 0 && fields.AdditionalProperties == nil && c.graph.Spec.XPreserveUnknownFields == nil {
+	fields := crd.OpenAPI(c.instanceSpec)
+	if len(fields.Properties) == 0 && fields.AdditionalProperties == nil && c.instanceSpec.XPreserveUnknownFields == nil {
 		fields.AdditionalProperties = &spec.SchemaOrBool{} // the API server prunes all fields
 	}
 	root := &spec.Schema{SchemaProps: spec.SchemaProps{

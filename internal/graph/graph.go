@@ -20,6 +20,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -30,8 +32,10 @@ type Graph struct {
 	Namespaced bool
 	// Spec and Status are the schemas of an instance's spec and status; the
 	// status holds the author's fields only.
-	Spec   *apiextensionsv1.JSONSchemaProps
-	Status *apiextensionsv1.JSONSchemaProps
+	Spec   crd.PackedSchema
+	Status crd.PackedSchema
+	// StatusFields are the engine's fields of the status that the author does not declare.
+	StatusFields report.FieldSet
 	// Name is the schema of metadata.name of the instances; nil if names are not restricted.
 	Name *apiextensionsv1.JSONSchemaProps
 	// Versions are the versions of the instances' kind besides Kind.Version, in the

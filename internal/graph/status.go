@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -37,10 +38,11 @@ func compileStatus(c *compilation) {
 	}
 	c.problems.Add(template.ForbidOmit()...)
 	c.graph.status = template
-	c.graph.Status = template.Schema()
-	if c.graph.Status == nil {
-		c.graph.Status = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+	inferred := template.Schema()
+	if inferred == nil {
+		inferred = &apiextensionsv1.JSONSchemaProps{Type: "object"}
 	}
+	c.graph.Status, c.graph.StatusFields = crd.PackSchema(inferred), report.UndeclaredFields(inferred)
 }
 
 // checkComputed refuses strings without an expression: they are mostly types such as

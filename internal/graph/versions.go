@@ -12,6 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -33,7 +34,7 @@ type Version struct {
 	Served, Deprecated bool
 	// Warning is the deprecation warning; empty for the API server's default.
 	Warning string
-	Spec    *apiextensionsv1.JSONSchemaProps
+	Spec    crd.PackedSchema
 	// Columns are the author's printer columns; nil for those of the schema.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
 	// Rules convert objects to the graph's own version and back. Identical says that both
@@ -94,18 +95,18 @@ func (c *compilation) checkWarning(v *v1alpha1.Version, at object.Path) {
 func (c *compilation) compileVersion(v *v1alpha1.Version, at object.Path) {
 	rules, readable := c.rulesOf(v.Conversion, at.Field("conversion"))
 	fields, hasOwn, ok := c.versionSpec(v, at)
-	if !ok || !readable || c.graph.Spec == nil {
+	if !ok || !readable || c.instanceSpec == nil {
 		return
 	}
 	out := Version{
 		Name: v.Name, Served: v.IsServed(), Deprecated: v.Deprecated, Warning: v.DeprecationWarning,
-		Spec: fields, Columns: v.AdditionalPrinterColumns, Rules: rules,
+		Spec: crd.PackSchema(fields), Columns: v.AdditionalPrinterColumns, Rules: rules,
 	}
 	places := conversion.Places{Hub: "spec.schema.spec", Spoke: "spec.schema.spec", Rules: at.Field("conversion")}
 	if hasOwn {
 		places.Spoke = at.Field("spec")
 	}
-	hub := conversion.Version{Name: c.spec.Schema.APIVersion, Spec: c.graph.Spec}
+	hub := conversion.Version{Name: c.spec.Schema.APIVersion, Spec: c.instanceSpec}
 	pair, problems := conversion.Compile(hub, conversion.Version{Name: v.Name, Spec: fields}, rules, places)
 	c.problems.Add(problems...)
 	if pair == nil {
@@ -129,7 +130,7 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 		if len(more) > 0 {
 			c.problems.Addf(at.Field("types"), "require spec: without it the version has the spec of the schema")
 		}
-		return c.graph.Spec, false, true
+		return c.instanceSpec, false, true
 	}
 	fields, ok := c.decode(v.Spec, at.Field("spec"))
 	if !ok {

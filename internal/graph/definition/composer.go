@@ -67,7 +67,7 @@ func (c graphComposer) Depth() int {
 	return depth
 }
 
-func (c graphComposer) StatusFields() report.FieldSet { return report.UndeclaredFields(c.Status) }
+func (c graphComposer) StatusFields() report.FieldSet { return c.Graph.StatusFields }
 
 func (c graphComposer) Defaults() inventory.Defaults {
 	out := c.Graph.DeletionDefaults

@@ -68,7 +68,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 				Name:    g.Kind.Version,
 				Served:  true,
 				Storage: true,
-				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec, report.Schema(g.Status))},
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec.Unpack(), report.Schema(g.Status.Unpack()))},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 				},
@@ -141,7 +141,7 @@ func printerColumns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensio
 		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
 	}
 	if o.AdditionalPrinterColumns {
-		out = append(out, report.PrinterColumns(report.UndeclaredFields(g.Status))...)
+		out = append(out, report.PrinterColumns(g.StatusFields)...)
 	}
 	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})
 }
