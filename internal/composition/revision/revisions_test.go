@@ -42,7 +42,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"It makes none, and functions are missing: all is told": {
 			pipeline("a", "a", "canvas"), knownFunctions{names: []string{"a"}},
-			verdicts{"False", "InvalidPipeline", "spec.pipeline[1].step: is a duplicate: \"step-a\"\nspec.pipeline[2].functionRef.name: there is no function canvas"},
+			verdicts{"False", "InvalidPipeline", "spec.pipeline[1].step: is a duplicate: \"step-a\"\nspec.pipeline[2].functionRef.name: there is no function canvas: create the Function canvas"},
 		},
 		"Nobody knows which functions there are": {
 			pipeline("a"), knownFunctions{unknown: "may not list"}, verdicts{"Unknown", "FunctionsUnknown", "cannot read the functions of the cluster: may not list"},

@@ -54,10 +54,14 @@ func UnknownFunctions(c *v1.Composition, functions []string) diag.List {
 	var out diag.List
 	for i, s := range c.Spec.Pipeline {
 		if name := s.FunctionRef.Name; name != "" && !known[name] {
-			out.Add(diag.Diagnostic{
+			d := diag.Diagnostic{
 				Path:    object.Path("spec.pipeline").Index(i).Field("functionRef", "name"),
 				Problem: "there is no function " + name, Nearest: diag.Nearest(name, functions),
-			})
+			}
+			if d.Nearest == "" {
+				d.Problem += ": create the Function " + name
+			}
+			out.Add(d)
 		}
 	}
 	return out.Sorted()

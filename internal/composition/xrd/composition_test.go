@@ -98,7 +98,7 @@ spec:
   - {step: c, functionRef: {name: ready}}
 `)
 	want := `spec.pipeline[1].functionRef.name: there is no function templatin; did you mean "templating"?
-spec.pipeline[2].functionRef.name: there is no function ready
+spec.pipeline[2].functionRef.name: there is no function ready: create the Function ready
 `
 	if diff := cmp.Diff(want, lines(xrd.UnknownFunctions(c, []string{"templating"}))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -135,7 +135,7 @@ func TestPipelineReadinessIsReported(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, compositionText("small", "App", "  - step: second\n    functionRef: {name: $ID-ready}\n"))
 	name := c.revisions(t, c.name("small"), revisionsAre(1))[1].GetName()
-	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: there is no function "+c.Name("ready"))))
+	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "False", "MissingCapabilities", "spec.pipeline[1].functionRef.name: there is no function "+c.Name("ready")+": create the Function "+c.Name("ready"))))
 	t.Log("the function is installed")
 	c.Apply(t, "\napiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: $ID-ready}\nspec: {package: example.org/ready:v1}\n")
 	c.Await(t, revision, "", name, all(conditionIs("ValidPipeline", "True", "ValidPipeline")))
