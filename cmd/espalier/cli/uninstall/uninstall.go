@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -106,7 +107,7 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 		k := Kind{Kind: crd.Spec.Names.Kind + "." + crd.Spec.Group}
 		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
 			k.Objects++
-			if len(finalizersOf(o)) > 0 {
+			if len(finalizersOf(o, ours)) > 0 {
 				k.Finalizers++
 			}
 			if o.GetDeletionTimestamp() != nil {
@@ -170,7 +171,7 @@ func (c *Cluster) Release(ctx context.Context) (released int, unreadable []strin
 	var failed []error
 	for _, crd := range crds {
 		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
-			ours := finalizersOf(o)
+			ours := finalizersOf(o, isWritten(crd))
 			if len(ours) == 0 {
 				return nil
 			}
@@ -214,7 +215,7 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 		{stopped, c.stop},
 		{"the conversion webhooks are removed", c.endConversions},
 		{"services, roles and service accounts are removed", c.removeObjects},
-		{"the lease and the webhook's certificate are removed", c.removeRecords},
+		{"the leases and the webhook's certificate are removed", c.removeRecords},
 	}
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {
@@ -384,7 +385,7 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 	for _, o := range []struct {
 		resource schema.GroupVersionResource
 		name     string
-	}{{secrets, webhook.SecretName}, {leases, manager.LeaseName("espalier")}, {leases, manager.LeaseName("postgresql")}} {
+	}{{secrets, webhook.SecretName}, {leases, manager.LeaseName("espalier")}, {leases, manager.LeaseName("aws")}, {leases, manager.LeaseName("postgresql")}} {
 		err := c.client.Resource(o.resource).Namespace(c.namespace).Delete(ctx, o.name, metav1.DeleteOptions{})
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.resource.Resource, o.name, err)
@@ -525,10 +526,13 @@ func isWritten(crd *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // finalizersOf returns the finalizers of an object that the controllers have set. Other programs
-// use the same names, so the field managers decide.
-func finalizersOf(o *unstructured.Unstructured) (out []string) {
+// use the same names, so the field managers decide. A finalizer of the policy for initial metadata has no
+// manager, since the API server does not track what admission adds: of a kind that the controllers have
+// written, it is theirs.
+func finalizersOf(o *unstructured.Unstructured, isOurKind bool) (out []string) {
+	managed, ours := map[string]bool{}, map[string]bool{}
 	for _, entry := range o.GetManagedFields() {
-		if !isOurs(entry.Manager) || entry.FieldsV1 == nil {
+		if entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {
@@ -539,10 +543,15 @@ func finalizersOf(o *unstructured.Unstructured) (out []string) {
 		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		for _, f := range o.GetFinalizers() {
-			if _, managed := fields.Metadata.Finalizers[`v:"`+f+`"`]; managed && !slices.Contains(out, f) {
-				out = append(out, f)
-			}
+		for f := range fields.Metadata.Finalizers {
+			managed[f] = true
+			ours[f] = ours[f] || isOurs(entry.Manager)
+		}
+	}
+	for _, f := range o.GetFinalizers() {
+		field := `v:"` + f + `"`
+		if ours[field] || isOurKind && !managed[field] && inventory.IsFinalizer(f) {
+			out = append(out, f)
 		}
 	}
 	return out

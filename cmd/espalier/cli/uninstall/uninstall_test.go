@@ -2,10 +2,12 @@ package uninstall
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,7 +70,7 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 	kinds := map[schema.GroupVersionResource]string{
 		deployments: "DeploymentList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
 		{Group: "espalier.dev", Version: "v1", Resource: "bindings"}: "BindingList", {Group: "example.org", Version: "v1", Resource: "things"}: "ThingList",
-		{Group: "example.org", Version: "v1", Resource: "broken"}: "BrokenList",
+		{Group: "example.org", Version: "v1", Resource: "broken"}: "BrokenList", {Group: "example.org", Version: "v1", Resource: "shops"}: "ShopList",
 	}
 	for _, o := range objects {
 		kinds[o.resource] = "List"
@@ -146,7 +148,7 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	}
 	for _, want := range []string{
 		"delete deployments ours/espalier", "delete serviceaccounts ours/espalier-controllers", "delete roles team/espalier-impersonate",
-		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
+		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "delete leases ours/aws.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("lacks: %s", want)
@@ -160,6 +162,42 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	recorded, err := cluster.recordedLeases(t.Context())
 	if err != nil || len(recorded) != 1 || recorded["lease.espalier.dev/postgresql.espalier.dev"] != "other" {
 		t.Errorf("recorded leases: %v, %v", recorded, err)
+	}
+}
+
+// TestFinalizersOfTheAPIServerAreReleased has instances with the finalizer of the policy for initial metadata, which has no field
+// manager, of a kind that the controllers have written and of another one, and one with the finalizer of another program.
+func TestFinalizersOfTheAPIServerAreReleased(t *testing.T) {
+	const instance = `
+---
+apiVersion: example.org/v1
+kind: %s
+metadata:
+  name: %s
+  namespace: team
+  finalizers: [kro.run/finalizer, example.org/backup]
+  managedFields: [{manager: kubectl, fieldsV1: {"f:spec": {}}}, {manager: backup, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"example.org/backup"': {}}}}}]
+`
+	cluster, client := newFake(t, "ours", installed[:strings.LastIndex(installed, "---")]+`---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.org, labels: {kro.run/owned: "true"}}
+spec: {group: example.org, names: {kind: Shop, plural: shops}, versions: [{name: v1, served: true, storage: true}]}`+
+		fmt.Sprintf(instance, "Shop", "created")+fmt.Sprintf(instance, "Thing", "foreign")+
+		strings.Replace(fmt.Sprintf(instance, "Shop", "of-kro"), `'v:"example.org/backup"': {}`, `'v:"example.org/backup"': {}, 'v:"kro.run/finalizer"': {}`, 1))
+	remaining, err := cluster.Remaining(t.Context())
+	if err != nil || len(remaining.Kinds) != 1 || remaining.Kinds[0].Kind != "Shop.example.org" || remaining.Kinds[0].Finalizers != 1 {
+		t.Errorf("Remaining: %+v, %v", remaining, err)
+	}
+	if released, _, err := cluster.Release(t.Context()); err != nil || released != 1 {
+		t.Errorf("Release: %d, %v", released, err)
+	}
+	want := map[string][]string{"created": {"example.org/backup"}, "of-kro": {"kro.run/finalizer", "example.org/backup"}}
+	for name, want := range want {
+		o, err := client.Resource(schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "shops"}).Namespace("team").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || !slices.Equal(o.GetFinalizers(), want) {
+			t.Errorf("%s has %q, want %q (%v)", name, o.GetFinalizers(), want, err)
+		}
 	}
 }
 
