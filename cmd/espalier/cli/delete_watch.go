@@ -23,6 +23,7 @@ func watchDeletion(cmd *cobra.Command, request *deletionRequest, flags deleteFla
 	if err != nil {
 		return err
 	}
+	printUnreadable(cmd.ErrOrStderr(), begun)
 	request.target.UID = begun.Root.GetUID()
 	progress := &deletionWatch{}
 	watching := false

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,13 @@ func (i instance) printHolds(ctx context.Context, w io.Writer) {
 	for _, h := range list.Items {
 		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
 		fmt.Fprint(prose(w), holdNote(h.GetName(), reason))
+	}
+}
+
+// printUnreadable prints a note of what a tree lacks because the user may not list it.
+func printUnreadable(w io.Writer, state observe.ClusterState) {
+	if len(state.Unreadable) > 0 {
+		fmt.Fprintf(prose(w), "note: left out, since you may not list them: %s\n", strings.Join(state.Unreadable, ", "))
 	}
 }
 

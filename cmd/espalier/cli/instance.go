@@ -85,13 +85,14 @@ func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, erro
 	return instance{cluster, target}, err
 }
 
-// readTree resolves the kind and reads the tree once.
+// readTree resolves the kind and reads the tree once. It notes what may not be read of it.
 func (f *instanceFlags) readTree(ctx context.Context, notes io.Writer, kind, name string) (instance, observe.ClusterState, error) {
 	shown, err := f.find(notes, kind, name)
 	if err != nil {
 		return instance{}, observe.ClusterState{}, err
 	}
 	state, err := shown.Gather(ctx, shown.target)
+	printUnreadable(notes, state)
 	return shown, state, err
 }
 

@@ -77,6 +77,7 @@ func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
 	if err != nil {
 		return err
 	}
+	printUnreadable(cmd.ErrOrStderr(), state)
 	shown.printHolds(cmd.Context(), cmd.ErrOrStderr())
 	if !flags.watch {
 		return printTree(cmd, shown.target, state, flags.output)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/observe"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -27,6 +28,38 @@ func nested(namespace string) string {
 		object("Secret", "last", "applyset.kubernetes.io/part-of: one-"+namespace+", kro.run/node-id: last", `internal.kro.run/apply-order: "2"`) +
 		object("Secret", "low", "applyset.kubernetes.io/part-of: two-"+namespace+", kro.run/node-id: low", `internal.kro.run/apply-order: "1"`) +
 		object("Secret", "stranger", "", "")
+}
+
+// TestATreeWithoutPermissions shows what a user may list, and names the rest: a tenant may read an instance, but not all of its children.
+func TestATreeWithoutPermissions(t *testing.T) {
+	config := testkit.Server(t)
+	namespace := testkit.Namespace(t, config)
+	testkit.NewCluster(t, config).Apply(t, nested(namespace)+strings.ReplaceAll(`
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: NS}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: NS}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader-NS}]
+`, "NS", namespace))
+	reader := rest.CopyConfig(config)
+	reader.Impersonate.UserName = "reader-" + namespace
+	file := testkit.Kubeconfig(t, reader)
+	testkit.PollFor(t, testkit.Timeout, "the role is in effect", func() bool {
+		code, _, _ := call(t.Context(), "tree", "cm", "middle", "-n", namespace, "--kubeconfig", file)
+		return code == exitDone
+	})
+	for _, command := range []string{"tree", "why", "blockers"} {
+		code, out, errs := call(t.Context(), command, "cm", "top", "-n", namespace, "--kubeconfig", file)
+		if code != 0 && code != exitNotReady || !strings.Contains(errs, "note: left out, since you may not list them: secrets in namespace "+namespace) || !strings.Contains(out, "top") {
+			t.Errorf("%s: exit code %d: %s%s", command, code, out, errs)
+		}
+	}
 }
 
 var age = regexp.MustCompile(`\b\d+s\b`)

@@ -179,7 +179,7 @@ func TestALaterObjectOfTheSameNameIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestFollowWithoutPermissions follows as a user who may read ConfigMaps and no Secrets.
+// TestFollowWithoutPermissions reads and follows as a user who may read ConfigMaps and no Secrets.
 func TestFollowWithoutPermissions(t *testing.T) {
 	f := setUp(t)
 	ctx, stop := context.WithTimeout(t.Context(), testkit.Timeout)
@@ -205,8 +205,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]
 	if f.cluster, err = follow.New(config); err != nil {
 		t.Fatal(err)
 	}
-	f.begin(ctx, t, anybody)
 	want := []string{"secrets in namespace " + f.namespace}
+	f.begin(ctx, t, anybody)
 	for last := (observe.ClusterState{}); !slices.Equal(last.Unreadable, want) || namesOf(last) != "top"; {
 		select {
 		case last = <-f.states:
@@ -215,6 +215,13 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[2]s}]
 		case <-ctx.Done():
 			t.Fatalf("last was %s without %v", namesOf(last), last.Unreadable)
 		}
+	}
+	target, err := f.cluster.Kinds.Target("configmap", f.namespace, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if once, err := f.cluster.Gather(ctx, target); err != nil || !slices.Equal(once.Unreadable, want) || namesOf(once) != "top" {
+		t.Errorf("read %s without %v, %v", namesOf(once), once.Unreadable, err)
 	}
 	if err := f.cluster.Follow(ctx, follow.Target{Mapping: f.mapping, Namespace: f.namespace, Name: "low"}, f.states); !apierrors.IsForbidden(err) {
 		t.Errorf("following what may not be read ends with %v", err)

@@ -114,13 +114,14 @@ func (k *Kinds) childLookups(instance *unstructured.Unstructured) (places []look
 	return places, complete, nil
 }
 
-// Gather reads a tree once. It fails if the target has a name and does not exist.
+// Gather reads a tree once. It fails if the target has a name and does not exist. Objects below it that the user may not
+// list are left out, as Unreadable says: who may read an instance need not read all that it consists of.
 func (c *Cluster) Gather(ctx context.Context, t Target) (observe.ClusterState, error) {
 	roots, err := c.roots(ctx, t)
 	if err != nil {
 		return observe.ClusterState{}, err
 	}
-	read, listed := definitions{}, map[lookup]bool{}
+	read, listed, unreadable := definitions{}, map[lookup]bool{}, map[string]bool{}
 	state := t.newState(roots)
 	state.Definitions = read
 	for open := slices.Clone(roots); len(open) > 0; open = open[1:] {
@@ -138,6 +139,10 @@ func (c *Cluster) Gather(ctx context.Context, t Target) (observe.ClusterState, e
 			if apierrors.IsNotFound(err) {
 				continue // the kind has just been deleted
 			}
+			if apierrors.IsForbidden(err) {
+				unreadable[place.String()] = true
+				continue
+			}
 			if err != nil {
 				return observe.ClusterState{}, fmt.Errorf("list %s: %w", place.resource.GroupResource(), err)
 			}
@@ -147,6 +152,7 @@ func (c *Cluster) Gather(ctx context.Context, t Target) (observe.ClusterState, e
 			}
 		}
 	}
+	state.Unreadable = slices.Sorted(maps.Keys(unreadable))
 	return state, nil
 }
 
