@@ -69,6 +69,9 @@ type Options struct {
 	Annotated []schema.GroupVersionKind
 	// Packed are the kinds whose objects are cached encoded; optional. See watch.Config.
 	Packed []schema.GroupVersionKind
+	// ClusterRolesOnly says that this program has its permissions on kinds in all namespaces, as providers have: it watches
+	// ClusterRoles for them, and needs no permission to read Roles.
+	ClusterRolesOnly bool
 	// ExtraCRDs returns the CustomResourceDefinitions that Run installs in addition to the
 	// cluster's own, one YAML document per file. It is optional, and is called before the
 	// controllers start, with a function that returns those that are installed.
@@ -196,6 +199,10 @@ func (k *Cluster) claimNamespace(kind schema.GroupVersionKind, key object.Key) s
 // watchConfig returns the configuration of a hub that watches with a client.
 func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 	var divided watch.Part
+	kinds := rbacKinds
+	if k.options.ClusterRolesOnly {
+		kinds = clusterRBACKinds
+	}
 	if k.options.Replicas != nil {
 		divided = part{ownership{k, k.options.Replicas}}
 	}
@@ -210,7 +217,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		KeepLastApplied:   k.options.Annotated,
 		Packed:            k.options.Packed,
 		KeepIfDeletedWith: inventory.IsFinalizer,
-		PermissionKinds:   rbacKinds,
+		PermissionKinds:   kinds,
 		Quota:             k.Quota,
 		Tracer:            k.options.Tracer,
 		Logger:            k.options.Log.WithName("watch"),

@@ -175,7 +175,8 @@ func newControllers(p managed.Provider, s settings, log logr.Logger, env manager
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
 		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease,
-		Remedy: func(kind schema.GroupKind) string { return provider.Remedy(providers, kind) },
+		ClusterRolesOnly: true,
+		Remedy:           func(kind schema.GroupKind) string { return provider.Remedy(providers, kind) },
 		CRDDependents: func(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
 			return provider.Dependents(providers, crd)
 		},

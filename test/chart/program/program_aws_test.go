@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // TestTheAWSProviderRunsAsItsRenderedAccount runs the AWS provider by itself: it serves, and removes, the kind of
@@ -63,5 +65,42 @@ spec:
 	r.Delete(t, activation, "", r.Expand("$ID"))
 	r.AwaitGone(t, activation, "", r.Expand("$ID"))
 	stop()
+	r.nothingRefused(t)
+}
+
+// TestATypeOfAWSWaitsForItsRole activates a type of a service that is not among the values. The provider notices the
+// role that 'espalier aws rbac' prints, and requests nothing else that it may not: it cannot read Roles.
+func TestATypeOfAWSWaitsForItsRole(t *testing.T) {
+	r := newRelease(t, "providers.aws.enabled=true")
+	_, stop := r.start(t, "espalier-provider-aws")
+	r.Apply(t, `
+apiVersion: aws.espalier.dev/v1alpha1
+kind: ResourceTypeActivation
+metadata: {name: $ID}
+spec: {types: ["AWS::SNS::Topic"]}
+`)
+	activation := schema.GroupVersionKind{Group: "aws.espalier.dev", Version: "v1alpha1", Kind: "ResourceTypeActivation"}
+	is := func(status, says string) func(*unstructured.Unstructured) error {
+		return func(o *unstructured.Unstructured) error {
+			if got := testkit.ConditionMessage(o, "Ready"); testkit.ConditionStatus(o, "Ready") != status || !strings.Contains(got, says) {
+				return fmt.Errorf("Ready is %q: %s", testkit.ConditionStatus(o, "Ready"), got)
+			}
+			return nil
+		}
+	}
+	r.Await(t, activation, "", r.Expand("$ID"), is("False", "espalier aws rbac AWS::SNS::Topic"))
+	code, role := r.call(t, "aws", "rbac", "AWS::SNS::Topic")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, role)
+	}
+	r.Apply(t, role)
+	suite.Aggregate(t, r.Config)
+	r.Await(t, activation, "", r.Expand("$ID"), is("True", ""))
+	r.Delete(t, activation, "", r.Expand("$ID"))
+	r.AwaitGone(t, activation, "", r.Expand("$ID"))
+	stop()
+	r.mu.Lock()
+	r.refused = slices.DeleteFunc(r.refused, func(request string) bool { return strings.Contains(request, "sns.aws.espalier.dev") })
+	r.mu.Unlock()
 	r.nothingRefused(t)
 }
