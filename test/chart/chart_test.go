@@ -261,6 +261,10 @@ func TestUsersGetNoMoreThanTheirOwn(t *testing.T) {
 				t.Errorf("%s has the label %s", o.GetName(), label)
 			}
 		}
+		listsRevisions := slices.ContainsFunc(permissionsOf(t, o), func(p rbac.Permission) bool { return p.Resource == "graphrevisions" && p.Verb == "list" })
+		if rollsBack := name == "author" || name == "admin"; rollsBack != listsRevisions { // 'espalier rollback' lists them
+			t.Errorf("%s may list revisions: %v", o.GetName(), listsRevisions)
+		}
 		for _, p := range permissionsOf(t, o) {
 			writes := !slices.Contains([]string{"get", "list", "watch"}, p.Verb)
 			switch {
