@@ -185,6 +185,9 @@ func (e FieldExplanation) Text(now time.Time, width int) string {
 	case e.Place == "" && e.Definition != "":
 		line("", "%s does not set it.", e.Definition)
 		return b.String()
+	case e.Place == "" && *e.Instance == e.Object:
+		line("", "%s is an instance; its definition cannot be read, so that it is not known what sets its status.", e.Object)
+		return b.String()
 	case e.Place == "":
 		line("", "%s belongs to %s, as node %s.", e.Object, e.Instance, e.Node)
 		return b.String()

@@ -171,6 +171,12 @@ ResourceGraphDefinition app sets it, for App prod/shop:
 			t.Error(text)
 		}
 	})
+	t.Run("the status of an instance without its definition", func(t *testing.T) {
+		e := observe.ExplainField(objects["App"], "status.image", w, nil)
+		if text := e.Text(now, 0); !strings.HasSuffix(text, "App prod/shop is an instance; its definition cannot be read, so that it is not known what sets its status.\n") {
+			t.Error(text)
+		}
+	})
 	t.Run("an object of no instance", func(t *testing.T) {
 		e := observe.ExplainField(objects["Secret"], "type", observe.ClusterState{}, nil)
 		if text := e.Text(now, 0); !strings.HasSuffix(text, "Secret prod/login belongs to no instance.\n") {
