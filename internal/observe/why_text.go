@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -94,7 +95,7 @@ func (c cause) advice() []string {
 	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
 		return correctionAdvice(instance)
 	case plan.Forbidden:
-		return []string{"grant the missing permission; 'espalier rbac' prints the roles that a definition needs"}
+		return []string{grantAdvice(instance)}
 	case plan.NotOwned:
 		return []string{"delete or rename that object, or let the definition take it over with adopt"}
 	case plan.DriftContested, plan.FieldConflict:
@@ -137,6 +138,14 @@ func correctionAdvice(instance Node) []string {
 		fmt.Sprintf("if the %s is wrong: kubectl edit %s", nounOf(instance.definition), arguments(instance.definition)),
 		"if what the instance sets is wrong: " + edit,
 	}
+}
+
+// grantAdvice says how the permission comes that an instance or a definition lacks: 'espalier rbac' knows graph definitions only.
+func grantAdvice(of Node) string {
+	if of.definition.Kind == "Composition" || of.Kind == apiextensions.DefinitionKind {
+		return `grant the controllers the missing permission, for example by a ClusterRole with the label rbac.espalier.dev/aggregate-to-controllers: "true"`
+	}
+	return "grant the missing permission; 'espalier rbac' prints the roles that a definition needs"
 }
 
 func nounOf(definition report.Object) string {
