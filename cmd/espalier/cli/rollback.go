@@ -42,7 +42,8 @@ func newRollback() *cobra.Command {
 			"until --end. It ends a rollout in progress: instances that were updated go back to the\n" +
 			"serving revision.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
-			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'.",
+			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'; who may not list\n" +
+			"them, as by a Role in a namespace, needs --to.",
 		Example: "  espalier rollback shop --to 3\n" +
 			"  espalier rollback shop --end",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -95,10 +96,15 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	plan := rollbackPlan{End: true}
 	if !flags.end {
 		all, err := revisionsOf(ctx, client, object.Definition{Name: name, Namespace: flags.namespace})
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err): // revisions are cluster-scoped, so that a Role in the namespace of a ResourceGroup has none
+			plan, err = planUnlisted(definition, flags.to)
+		case err != nil:
 			return err
+		default:
+			plan, err = planRollback(definition, all, flags.to)
 		}
-		if plan, err = planRollback(definition, all, flags.to); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s %s: %w", kind, name, err)
 		}
 	}
@@ -169,6 +175,26 @@ func planRollback(definition *unstructured.Unstructured, all []*rev.GraphRevisio
 	}
 	if verified, _ := condition.Set(one.Status.Conditions).Get(rev.GraphVerified); verified.Status == condition.False {
 		return rollbackPlan{}, fmt.Errorf("revision %d cannot serve: %s", out.To, verified.Message)
+	}
+	return out, nil
+}
+
+// planUnlisted plans a rollback for somebody who may not list revisions. Whether the given revision exists and can serve, the
+// controllers check.
+func planUnlisted(definition *unstructured.Unstructured, to int64) (rollbackPlan, error) {
+	serving, _, _ := unstructured.NestedInt64(definition.Object, "status", "servingRevision")
+	newest, _, _ := unstructured.NestedInt64(definition.Object, "status", "lastIssuedRevision")
+	out := rollbackPlan{To: to, From: newest, Serving: serving, Rolling: rollingRevision(definition)}
+	if to == 0 && out.Rolling != 0 {
+		out.To = serving
+	}
+	switch {
+	case newest == 0:
+		return rollbackPlan{}, fmt.Errorf("it has no revision")
+	case out.To == 0:
+		return rollbackPlan{}, fmt.Errorf("you may not list its revisions, so that the one before the serving revision %d is not known; name a revision with --to", serving)
+	case out.To > newest:
+		return rollbackPlan{}, fmt.Errorf("there is no revision %d; the newest is %d", out.To, newest)
 	}
 	return out, nil
 }

@@ -66,6 +66,33 @@ func TestPlanRollback(t *testing.T) {
 	}
 }
 
+// TestPlanRollbackWithoutPermission plans for the author of a ResourceGroup, who may not list revisions, which are cluster-scoped.
+func TestPlanRollbackWithoutPermission(t *testing.T) {
+	for name, tc := range map[string]struct {
+		serving, newest, rolling, to int64
+		want                         string
+	}{
+		"To the given revision":        {5, 5, 0, 3, "rolls back from revision 5 to 3, until there is a revision after 5"},
+		"A rollout is in progress":     {5, 6, 6, 0, "rolls back from revision 6, which was being rolled out, to 5, until there is a revision after 6"},
+		"Without a revision":           {5, 5, 0, 0, "you may not list its revisions, so that the one before the serving revision 5 is not known; name a revision with --to"},
+		"To one that was never issued": {5, 5, 0, 6, "there is no revision 6; the newest is 5"},
+		"No revision exists":           {0, 0, 0, 1, "it has no revision"},
+	} {
+		status := map[string]any{"servingRevision": tc.serving, "lastIssuedRevision": tc.newest}
+		if tc.rolling != 0 {
+			status["rollout"] = map[string]any{"revision": tc.rolling, "phase": "Progressing"}
+		}
+		plan, err := planUnlisted(&unstructured.Unstructured{Object: map[string]any{"status": status}}, tc.to)
+		got := plan.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
 func TestInvalidRollbacks(t *testing.T) {
 	for _, args := range [][]string{{"rollback"}, {"rollback", "a", "b"}, {"rollback", "a", "--to", "0"}, {"rollback", "a", "--to", "1", "--end"}} {
 		if code, _, errs := call(t.Context(), args...); code != exitUsage {
