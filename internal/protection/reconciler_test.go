@@ -159,8 +159,7 @@ spec:
 			given: func(w *world) {
 				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Syncing}}
 			},
-			writes: []string{claim},
-			ready:  " : ",
+			ready: " : ",
 		},
 		"A selected kind isn't synced": {
 			reason:  "as with names",
@@ -177,7 +176,7 @@ spec:
 			given: func(w *world) {
 				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Unavailable, Reason: watch.Forbidden, Message: "cannot list configmaps"}}
 			},
-			writes: []string{claim, status},
+			writes: []string{status},
 			ready:  "False Unavailable: cannot determine whether the used object ConfigMap used exists: cannot list configmaps",
 			events: []string{"Warning Unavailable: cannot determine whether the used object ConfigMap used exists: cannot list configmaps"},
 		},

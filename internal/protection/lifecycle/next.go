@@ -134,6 +134,9 @@ func Next(f Facts) Step {
 	if f.isUserGone() {
 		return Step{Do: DeleteUsage}
 	}
+	if f.Of.Unreadable != "" && !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer) {
+		return f.missing("the used object", f.Use.Of.Ref, f.Of.Unreadable) // it has protected nothing that its deletion could wait for
+	}
 	if change := f.missingMetadata(); len(change) > 0 {
 		return Step{Do: PatchUsage, Change: map[string]any{"metadata": change}}
 	}

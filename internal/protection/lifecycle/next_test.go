@@ -237,6 +237,13 @@ spec:
 		"One whose objects are being read isn't": {
 			reason: "that takes a moment", text: selecting, facts: lifecycle.Facts{OfSelected: lifecycle.Selected{Unreadable: lifecycle.Syncing}}, do: lifecycle.Finish, look: nothing, want: "",
 		},
+		"Without permission to read what is used, it is not claimed": {
+			reason: "it protects nothing, and its deletion would wait for the permission", text: named, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: "forbidden"}, By: using()},
+			do: lifecycle.Finish, look: message, want: "Unavailable: cannot determine whether the used object ConfigMap used exists: forbidden",
+		},
+		"nor while that is not known": {
+			reason: "that takes a moment", text: named, facts: lifecycle.Facts{Of: lifecycle.Lookup{Unreadable: lifecycle.Syncing}, By: using()}, do: lifecycle.Finish, look: nothing, want: "",
+		},
 		"It is claimed first": {
 			reason: "nothing is marked that nobody would take off", text: named, facts: lifecycle.Facts{Of: used(), By: using()},
 			do: lifecycle.PatchUsage, look: changes("metadata", "finalizers"), want: []string{v1beta1.Finalizer},
