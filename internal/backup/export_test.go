@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,9 +90,14 @@ func TestExport(t *testing.T) {
 			},
 			notes: notes[1:],
 		},
+		"a configuration of another provider": {
+			reason:  "its managed resources may come later",
+			objects: []string{namespaces, crds, graphs, otherProvider},
+			want:    append(append(slices.Clone(all[:3]), "provider configurations: ProviderConfig prod/default, ClusterProviderConfig default"), all[4:]...), notes: notes,
+		},
 		"a definition": {
-			reason:  "its instances and their managed resources; no tombstones",
-			objects: []string{namespaces, crds, graphs, compositions},
+			reason:  "its instances, their managed resources and the configurations of these; no tombstones",
+			objects: []string{namespaces, crds, graphs, otherProvider},
 			given:   func(_ *fakekube.Cluster, e *Export) { e.Selection.Definitions = []string{"apps"} },
 			want: []string{
 				all[0], all[1], all[2], all[3], "managed resources: Database prod/web", "bindings: Binding u-db-1", all[6], all[7],

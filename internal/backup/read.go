@@ -123,6 +123,9 @@ func (e *Export) readConfigs(ctx context.Context) error {
 		}
 	}
 	for _, gvk := range e.kinds.configs {
+		if len(e.Selection.Definitions) > 0 && !archive.MayUse(e.definitions, gvk.GroupKind()) {
+			continue
+		}
 		err := e.each(ctx, gvk, func() {}, func(o *unstructured.Unstructured) error {
 			if !e.Selection.IncludesNamespace(o.GetNamespace()) && o.GetNamespace() != "" {
 				return nil

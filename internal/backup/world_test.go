@@ -57,6 +57,25 @@ kind: CustomResourceDefinition
 metadata: {name: widgets.example.org}
 spec: {group: example.org, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true, storage: true}]}`
 
+// otherProvider are the kinds of a provider that no definition uses, with a configuration.
+const otherProvider = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: queues.other.example.org}
+spec: {group: other.example.org, scope: Namespaced, names: {kind: Queue, plural: queues, categories: [managed]}, versions: [{name: v1, served: true, storage: true}]}
+status: {conditions: [{type: Established, status: "True"}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: clusterproviderconfigs.other.example.org}
+spec: {group: other.example.org, scope: Cluster, names: {kind: ClusterProviderConfig, plural: clusterproviderconfigs}, versions: [{name: v1, served: true, storage: true}]}
+status: {conditions: [{type: Established, status: "True"}]}
+---
+apiVersion: other.example.org/v1
+kind: ClusterProviderConfig
+metadata: {name: default}
+`
+
 // graphs is a definition in the graph dialect, two Apps, and their managed resources with their
 // Bindings.
 const graphs = `

@@ -137,6 +137,15 @@ func Requires(definitions []*unstructured.Unstructured, known ...schema.GroupVer
 	return out
 }
 
+// MayUse reports whether managed resources that definitions compose may use a kind of configurations. What composites are
+// composed of is for their functions to decide, so that these may use all of them.
+func MayUse(definitions []*unstructured.Unstructured, config schema.GroupKind) bool {
+	return slices.ContainsFunc(definitions, func(d *unstructured.Unstructured) bool {
+		return d.GroupVersionKind().GroupKind() == compositeDefinitionKind ||
+			slices.ContainsFunc(usedKinds(d), func(gvk schema.GroupVersionKind) bool { return Configures(config, gvk.Group) })
+	})
+}
+
 // Composing returns the definitions that compose a kind, in their order.
 func Composing(definitions []*unstructured.Unstructured, kind schema.GroupVersionKind) []object.Key {
 	var out []object.Key
