@@ -146,13 +146,11 @@ func (j *journal) by() map[string]int {
 	return out
 }
 
-// late returns the writes that were accepted after another replica had written to the same object in a later
-// epoch.
-func (j *journal) late() (out []write) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// late returns those of the writes that were accepted after another replica had written to the same object in a
+// later epoch.
+func late(writes []write) (out []write) {
 	last := map[string]write{}
-	for _, w := range j.writes {
+	for _, w := range writes {
 		object := strings.TrimSuffix(w.path, "/status")
 		if before := last[object]; before.epoch > w.epoch {
 			out = append(out, w)

@@ -87,7 +87,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 	for _, ns := range w.namespaces {
 		w.AwaitGone(t, kind, ns, "x")
 	}
-	if late := w.journal.late(); len(late) > 0 {
+	if late := late(w.journal.all()); len(late) > 0 {
 		t.Errorf("written after a later owner: %v", late)
 	}
 	t.Log(w.journal.by())
