@@ -38,7 +38,7 @@ func TestOnlyKindsOfBuiltInVersionsAreNeverServed(t *testing.T) {
 		"the version is built in": {"only an upgrade of the API server adds kinds", observed(kube.BuiltIn), true},
 		"the version has CustomResourceDefinitions": {"a new one may define the kind", func(k *kube.Kinds) {
 			observed(kube.CustomResources)(k)
-			k.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
+			observe(k, gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Names.Kind = "Gadget" }))
 		}, false},
 		"an aggregated server has it":     {"it may add the kind at any time", observed(kube.Aggregated), false},
 		"APIServices are unknown":         {"APIServices may not be read", func(*kube.Kinds) {}, false},

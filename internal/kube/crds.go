@@ -26,17 +26,13 @@ import (
 // nothing else may run before it is synced. It is safe for concurrent use.
 type CRDs struct {
 	reflector *cache.Reflector
-	changed   func(old, current *apiextensionsv1.CustomResourceDefinition)
+	keep      func(*apiextensionsv1.CustomResourceDefinition) *crd.Stored
+	changed   func(old, current *crd.Stored)
 	log       logr.Logger
 	api       apiextensionsclient.CustomResourceDefinitionInterface
 
-	// schemas are those of the known definitions, and of former ones. Only set uses it.
-	schemas crd.SharedSchemas
-	// live is how many parts the schemas of the known definitions had when they were last counted.
-	live int
-
 	mu       sync.RWMutex
-	known    map[string]*apiextensionsv1.CustomResourceDefinition
+	known    map[string]*crd.Stored
 	revision uint64 // everything up to this revision was reported
 	complete chan struct{}
 	once     sync.Once
@@ -44,16 +40,15 @@ type CRDs struct {
 
 // NewCRDs returns a watcher that calls changed for each CustomResourceDefinition that it
 // finds, that changes and that is deleted: old is nil for a new one, current for a deleted one.
-// Both are shared and must not be changed. Descriptions are removed, unless the definition
-// is ours. Calls come one at a time; a definition that was recreated while the watch was
-// broken comes as a change.
-func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, changed func(old, current *apiextensionsv1.CustomResourceDefinition)) (*CRDs, error) {
+// Calls come one at a time; a definition that was recreated while the watch was broken comes as a
+// change. Keep makes it ready to be stored.
+func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, keep func(*apiextensionsv1.CustomResourceDefinition) *crd.Stored, changed func(old, current *crd.Stored)) (*CRDs, error) {
 	client, err := apiextensions.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, err
 	}
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
-	c := &CRDs{changed: changed, log: log, api: api, complete: make(chan struct{})}
+	c := &CRDs{keep: keep, changed: changed, log: log, api: api, complete: make(chan struct{})}
 	c.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) { return api.Watch(ctx, o) },
@@ -104,7 +99,7 @@ func (c *CRDs) List(ctx context.Context) (map[string]*apiextensionsv1.CustomReso
 }
 
 // Get returns a definition as last reported.
-func (c *CRDs) Get(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+func (c *CRDs) Get(name string) (*crd.Stored, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	found, ok := c.known[name]
@@ -125,14 +120,11 @@ func (c *CRDs) advanceRevision(revision string) {
 }
 
 // set stores a definition, or removes it if current is nil, and reports the change.
-func (c *CRDs) set(name string, current *apiextensionsv1.CustomResourceDefinition) {
-	if current != nil {
-		c.share(current)
-	}
+func (c *CRDs) set(name string, current *crd.Stored) {
 	c.mu.Lock()
 	old := c.known[name]
 	if c.known == nil {
-		c.known = map[string]*apiextensionsv1.CustomResourceDefinition{}
+		c.known = map[string]*crd.Stored{}
 	}
 	c.known[name] = current
 	if current == nil {
@@ -144,28 +136,6 @@ func (c *CRDs) set(name string, current *apiextensionsv1.CustomResourceDefinitio
 	}
 }
 
-// minSharedParts is how many parts of schemas are kept at least before those are dropped that no
-// definition uses any more.
-const minSharedParts = 1000
-
-// share lets a definition share its schemas with the known ones.
-func (c *CRDs) share(added *apiextensionsv1.CustomResourceDefinition) {
-	c.schemas.Share(added)
-	if c.schemas.Len() < max(2*c.live, minSharedParts) {
-		return
-	}
-	c.schemas = crd.SharedSchemas{}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for name, known := range c.known {
-		if name != added.Name { // it is replaced
-			c.schemas.Add(known)
-		}
-	}
-	c.schemas.Add(added)
-	c.live = c.schemas.Len()
-}
-
 // reflectorStore adapts CRDs to its reflector.
 type reflectorStore struct{ *CRDs }
 
@@ -174,17 +144,30 @@ var (
 	_ cache.ReflectorBookmarkStore = reflectorStore{}
 )
 
-// Transformer reduces what is stored.
-func (reflectorStore) Transformer() cache.TransformFunc { return trimCRD }
+// Transformer is applied to each object of the first list, so that they are not all in memory whole.
+func (s reflectorStore) Transformer() cache.TransformFunc {
+	return func(o any) (any, error) { return s.stored(o) }
+}
+
+// stored returns an object of the watch or of a list, as the caches hold it.
+func (s reflectorStore) stored(o any) (*crd.Stored, error) {
+	switch o := o.(type) {
+	case *crd.Stored:
+		return o, nil
+	case *apiextensionsv1.CustomResourceDefinition:
+		return s.keep(o), nil
+	}
+	return nil, fmt.Errorf("decode CustomResourceDefinition: unexpected type %T", o)
+}
 
 // Add handles an event of the watch.
 func (s reflectorStore) Add(o any) error { return s.Update(o) }
 
 // Update handles an event of the watch.
 func (s reflectorStore) Update(o any) error {
-	c, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return fmt.Errorf("decode CustomResourceDefinition: unexpected type %T", o)
+	c, err := s.stored(o)
+	if err != nil {
+		return err
 	}
 	s.set(c.Name, c)
 	s.advanceRevision(c.ResourceVersion)
@@ -211,8 +194,8 @@ func (s reflectorStore) Bookmark(revision string) error {
 func (s reflectorStore) Replace(items []any, revision string) error {
 	listed := map[string]bool{}
 	for _, o := range items {
-		if c, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
-			listed[c.Name] = true
+		if c, ok := o.(metav1.Object); ok {
+			listed[c.GetName()] = true
 		}
 	}
 	s.mu.RLock()
@@ -238,36 +221,3 @@ func (s reflectorStore) Replace(items []any, revision string) error {
 
 // Resync is never called.
 func (reflectorStore) Resync() error { return nil }
-
-// trimCRD removes what only people read from a CustomResourceDefinition.
-func trimCRD(o any) (any, error) {
-	c, ok := o.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok {
-		return o, nil
-	}
-	delete(c.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	if crd.IsCompared(c) {
-		return c, nil
-	}
-	c.ManagedFields = nil
-	for i := range c.Spec.Versions {
-		if s := c.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
-			stripDescriptions(s.OpenAPIV3Schema)
-		}
-	}
-	return c, nil
-}
-
-func stripDescriptions(s *apiextensionsv1.JSONSchemaProps) {
-	s.Description = ""
-	for name, p := range s.Properties {
-		stripDescriptions(&p)
-		s.Properties[name] = p
-	}
-	if s.Items != nil && s.Items.Schema != nil {
-		stripDescriptions(s.Items.Schema)
-	}
-	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		stripDescriptions(s.AdditionalProperties.Schema)
-	}
-}

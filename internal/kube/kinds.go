@@ -32,10 +32,11 @@ type Kinds struct {
 	discovery discovery.DiscoveryInterface
 	schemas   resolver.SchemaResolver
 	flights   singleflight.Group // lookups in flight
+	keeper    crd.Keeper
 	now       func() time.Time
 
 	mu   sync.RWMutex
-	crds map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	crds map[schema.GroupKind]*crd.Stored
 	// crdSchemas are the schemas of kinds in crds, as far as they were looked up.
 	crdSchemas map[schema.GroupVersionKind]crdSchema
 	// observedRevision is how far the watch of CustomResourceDefinitions has come: a
@@ -67,7 +68,7 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 		discovery:  d,
 		schemas:    &resolver.ClientDiscoveryResolver{Discovery: d},
 		now:        time.Now,
-		crds:       map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
+		crds:       map[schema.GroupKind]*crd.Stored{},
 		crdSchemas: map[schema.GroupVersionKind]crdSchema{},
 		defined:    map[schema.GroupKind]bool{},
 		builtin:    map[schema.GroupVersionKind]Resource{},
@@ -86,41 +87,50 @@ const (
 	CRDSpecChanged             // its kind is new, or is served differently
 )
 
+// Keep makes a CustomResourceDefinition ready to be stored: see crd.Keeper.
+func (k *Kinds) Keep(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored { return k.keeper.Keep(c) }
+
 // ObserveCRD records a CustomResourceDefinition that the watch delivered, and returns what
 // changed.
-func (k *Kinds) ObserveCRD(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
+func (k *Kinds) ObserveCRD(c *crd.Stored) CRDChange {
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.observedRevision = max(k.observedRevision, revisionOf(c))
+	k.observedRevision = max(k.observedRevision, revisionOf(c.CustomResourceDefinition))
 	return k.observe(gk, c)
 }
 
 // RecordCRD records the answer to a write, which the watch may have overtaken, and returns
 // what changed.
-func (k *Kinds) RecordCRD(c *apiextensionsv1.CustomResourceDefinition) CRDChange {
+func (k *Kinds) RecordCRD(written *apiextensionsv1.CustomResourceDefinition) CRDChange {
+	c := k.Keep(written)
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if revisionOf(c) <= k.observedRevision {
+	if revisionOf(written) <= k.observedRevision {
 		return CRDUnchanged
 	}
 	return k.observe(gk, c)
 }
 
-func (k *Kinds) observe(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
+func (k *Kinds) observe(gk schema.GroupKind, c *crd.Stored) CRDChange {
 	k.markDefined(gk)
 	old, had := k.crds[gk]
-	if had && old.Name != c.Name && crd.IsEstablished(old) {
+	if had && old.Name != c.Name && crd.IsEstablished(old.CustomResourceDefinition) {
 		return CRDUnchanged // two definitions claim the kind; the established one counts
 	}
-	if had && old.UID == c.UID && revisionOf(c) < revisionOf(old) {
+	if had && old.UID == c.UID && revisionOf(c.CustomResourceDefinition) < revisionOf(old.CustomResourceDefinition) {
 		return CRDUnchanged // the answer to our write came before this event
 	}
 	k.crds[gk] = c
 	if !had {
 		return CRDSpecChanged
 	}
+	return changeBetween(old.CustomResourceDefinition, c.CustomResourceDefinition)
+}
+
+// changeBetween says how two states of a CustomResourceDefinition differ.
+func changeBetween(old, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	wasOwner, wasOurs := crd.Owner(old)
 	isOwner, isOurs := crd.Owner(c)
 	switch {
@@ -197,30 +207,45 @@ func (k *Kinds) ForgetCRD(c *apiextensionsv1.CustomResourceDefinition) (served b
 	return true
 }
 
-// CRD returns the CustomResourceDefinition of a kind, as last observed. It is
+// CRD returns the CustomResourceDefinition of a kind, as last observed, without its schemas and managed fields. It is
 // shared and must not be changed.
 func (k *Kinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool) {
+	c, ok := k.storedCRD(gk)
+	if !ok {
+		return nil, false
+	}
+	return c.CustomResourceDefinition, true
+}
+
+// WholeCRD is CRD with the schemas and managed fields. It may have to decode them.
+func (k *Kinds) WholeCRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool) {
+	c, ok := k.storedCRD(gk)
+	if !ok {
+		return nil, false
+	}
+	return c.Whole(), true
+}
+
+func (k *Kinds) storedCRD(gk schema.GroupKind) (*crd.Stored, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	c, ok := k.crds[gk]
 	return c, ok
 }
 
-// CRDsOwnedBy returns the CustomResourceDefinitions of a definition, sorted by name. They
-// are shared and must not be changed.
+// CRDsOwnedBy returns the CustomResourceDefinitions of a definition as CRD does, sorted by name.
 func (k *Kinds) CRDsOwnedBy(owner object.Definition) []*apiextensionsv1.CustomResourceDefinition {
 	return k.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return crd.BelongsTo(c, owner) })
 }
 
-// ListCRDs returns the CustomResourceDefinitions that match, sorted by name. They are
-// shared and must not be changed.
+// ListCRDs returns the CustomResourceDefinitions that match as CRD does, sorted by name.
 func (k *Kinds) ListCRDs(matches func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, c := range k.crds {
-		if matches(c) {
-			out = append(out, c)
+		if matches(c.CustomResourceDefinition) {
+			out = append(out, c.CustomResourceDefinition)
 		}
 	}
 	slices.SortFunc(out, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -72,10 +73,10 @@ func TestObserve(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			kinds := kube.NewKinds(nil)
-			if kinds.ObserveCRD(gizmoCRD()) != kube.CRDSpecChanged {
+			if observe(kinds, gizmoCRD()) != kube.CRDSpecChanged {
 				t.Fatal("the first CustomResourceDefinition is no change")
 			}
-			if got := kinds.ObserveCRD(gizmoCRD(tc.change)); got != tc.want {
+			if got := observe(kinds, gizmoCRD(tc.change)); got != tc.want {
 				t.Errorf("%s: got %d", tc.reason, got)
 			}
 		})
@@ -84,7 +85,7 @@ func TestObserve(t *testing.T) {
 
 func TestKindsOfCRDsCostNoRequest(t *testing.T) {
 	kinds := kube.NewKinds(nil) // without discovery
-	kinds.ObserveCRD(gizmoCRD())
+	observe(kinds, gizmoCRD())
 	r, err := kinds.Resolve(t.Context(), gizmo)
 	if err != nil || !r.Namespaced || r.GVR != (schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gizmos"}) {
 		t.Errorf("got %v, %v", r, err)
@@ -97,7 +98,7 @@ func TestKindsOfCRDsCostNoRequest(t *testing.T) {
 			t.Errorf("%s isn't served: got %v", version, err)
 		}
 	}
-	kinds.ObserveCRD(gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
+	observe(kinds, gizmoCRD(establish(apiextensionsv1.ConditionFalse), func(c *apiextensionsv1.CustomResourceDefinition) { c.Generation = 2 }))
 	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
 		t.Errorf("a kind that is not established: got %v", err)
 	}
@@ -105,7 +106,7 @@ func TestKindsOfCRDsCostNoRequest(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	kinds := kube.NewKinds(nil)
-	kinds.ObserveCRD(gizmoCRD())
+	observe(kinds, gizmoCRD())
 	before, known, err := kinds.Lookup(t.Context(), gizmo)
 	if err != nil || !known || !before.Namespaced || before.ServedByDefinition || before.Schema == nil || before.NameRule != object.Subdomain {
 		t.Errorf("got %+v, %t", before, known)
@@ -113,7 +114,7 @@ func TestLookup(t *testing.T) {
 	if other, known, _ := kinds.Lookup(t.Context(), gizmo.GroupKind().WithVersion("v1beta1")); !known || other.Schema != nil {
 		t.Errorf("a version without a schema: got %+v, %t", other, known)
 	}
-	kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+	observe(kinds, gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 		c.Generation, c.Labels = 2, map[string]string{v1alpha1.OwnedLabel: "true"}
 	}))
 	after, _, _ := kinds.Lookup(t.Context(), gizmo)
@@ -123,7 +124,7 @@ func TestLookup(t *testing.T) {
 	if again, _, _ := kinds.Lookup(t.Context(), gizmo); again.Schema != after.Schema {
 		t.Error("each lookup returns a schema of its own")
 	}
-	kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+	observe(kinds, gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 		c.Spec.Versions[1].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Title: "changed"}}
 	}))
 	if changed, _, _ := kinds.Lookup(t.Context(), gizmo); changed.Schema == nil || changed.Schema.Title != "changed" {
@@ -161,15 +162,15 @@ func TestRecordCRDBeforeItsEvent(t *testing.T) {
 	if kinds.RecordCRD(at("10", unestablished)) != kube.CRDSpecChanged || known(kinds) != "10" {
 		t.Errorf("an answer is news: known is %q", known(kinds))
 	}
-	if kinds.ObserveCRD(at("10", unestablished)) != kube.CRDUnchanged {
+	if observe(kinds, at("10", unestablished)) != kube.CRDUnchanged {
 		t.Error("its event is no news")
 	}
-	if kinds.ObserveCRD(at("11")) != kube.CRDSpecChanged || known(kinds) != "11" {
+	if observe(kinds, at("11")) != kube.CRDSpecChanged || known(kinds) != "11" {
 		t.Error("what comes after it is")
 	}
 
 	kinds.RecordCRD(at("20", unestablished))
-	if kinds.ObserveCRD(at("15")) != kube.CRDUnchanged || known(kinds) != "20" {
+	if observe(kinds, at("15")) != kube.CRDUnchanged || known(kinds) != "20" {
 		t.Errorf("an event from before an answer undoes it: known is %q", known(kinds))
 	}
 
@@ -182,7 +183,7 @@ func TestRecordCRDBeforeItsEvent(t *testing.T) {
 func TestOwnedBy(t *testing.T) {
 	kinds := kube.NewKinds(nil)
 	for _, name := range []string{"b", "a", "other"} {
-		kinds.ObserveCRD(gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+		observe(kinds, gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Name, c.Spec.Names.Kind = name, name
 			c.Labels = map[string]string{v1alpha1.OwnedLabel: "true", v1alpha1.DefinitionNameLabel: "mine"}
 			if name == "other" {
@@ -288,16 +289,16 @@ func TestAMissingKindIsCached(t *testing.T) {
 		"the CustomResourceDefinition is gone": {"discovery lags", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
 			k.ObserveGroup(gizmo.GroupVersion(), kube.CustomResources)
-			k.ObserveCRD(gizmoCRD())
+			observe(k, gizmoCRD())
 			k.ForgetCRD(gizmoCRD())
 		}, 1, false},
 		"an aggregated server serves the kind instead": {"a kind may move to an aggregated API", func(k *kube.Kinds) {
 			k.SetGroupsComplete(true)
-			k.ObserveCRD(gizmoCRD())
+			observe(k, gizmoCRD())
 			k.ForgetCRD(gizmoCRD())
 			k.ObserveGroup(gizmo.GroupVersion(), kube.Aggregated)
 		}, 2, true},
-		"the group is gone with its CustomResourceDefinition": {"no server serves it", func(k *kube.Kinds) { k.SetGroupsComplete(true); k.ObserveCRD(gizmoCRD()); k.ForgetCRD(gizmoCRD()) }, 0, false},
+		"the group is gone with its CustomResourceDefinition": {"no server serves it", func(k *kube.Kinds) { k.SetGroupsComplete(true); observe(k, gizmoCRD()); k.ForgetCRD(gizmoCRD()) }, 0, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -478,7 +479,7 @@ func TestDiscoveryIsNotUsedForDefinedKinds(t *testing.T) {
 	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Fatal(err)
 	}
-	kinds.ObserveCRD(gizmoCRD())
+	observe(kinds, gizmoCRD())
 	kinds.ForgetCRD(gizmoCRD())
 	if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
 		t.Errorf("Resolve after the deletion, while discovery lags: got %v", err)
@@ -486,8 +487,52 @@ func TestDiscoveryIsNotUsedForDefinedKinds(t *testing.T) {
 	if _, err := kinds.Preferred(t.Context(), gizmo.GroupKind()); !kube.IsNoKindMatch(err) {
 		t.Errorf("Preferred after the deletion: got %v", err)
 	}
-	kinds.ObserveCRD(gizmoCRD())
+	observe(kinds, gizmoCRD())
 	if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 		t.Errorf("Resolve after it was created again: got %v", err)
+	}
+}
+
+// observe lets kinds observe a CustomResourceDefinition.
+func observe(kinds *kube.Kinds, c *apiextensionsv1.CustomResourceDefinition) kube.CRDChange {
+	return kinds.ObserveCRD(kinds.Keep(c))
+}
+
+// TestSchemasAreSharedByAllWhoLookThemUp: each compiled definition keeps the schemas of its kinds.
+func TestSchemasAreSharedByAllWhoLookThemUp(t *testing.T) {
+	kinds := kube.NewKinds(nil)
+	gizmo := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gizmo"}
+	withFields := func(names ...string) func(*apiextensionsv1.CustomResourceDefinition) {
+		return func(c *apiextensionsv1.CustomResourceDefinition) {
+			root := &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+			for _, name := range names {
+				root.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+			}
+			c.Spec.Versions[1].Schema = &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: root}
+		}
+	}
+	lookUp := func() *spec.Schema {
+		t.Helper()
+		info, served, err := kinds.Lookup(t.Context(), gizmo)
+		if err != nil || !served || info.Schema == nil {
+			t.Fatalf("looked up %+v, %t, %v", info, served, err)
+		}
+		return info.Schema
+	}
+	observe(kinds, gizmoCRD(withFields("a")))
+	first := lookUp()
+	observe(kinds, gizmoCRD(withFields("a"), func(c *apiextensionsv1.CustomResourceDefinition) { c.Annotations = map[string]string{"changed": "yes"} }))
+	if lookUp() != first {
+		t.Error("an equal schema is another one")
+	}
+	observe(kinds, gizmoCRD(withFields("a", "b")))
+	if changed := lookUp(); changed == first || len(changed.Properties) != 2 {
+		t.Errorf("after a change, the schema is %+v", changed)
+	}
+	if known, _ := kinds.CRD(gizmo.GroupKind()); known.Spec.Versions[1].Schema != nil {
+		t.Error("the schema is kept decoded")
+	}
+	if whole, _ := kinds.WholeCRD(gizmo.GroupKind()); len(whole.Spec.Versions[1].Schema.OpenAPIV3Schema.Properties) != 2 {
+		t.Errorf("the whole definition has the schema %+v", whole.Spec.Versions[1].Schema)
 	}
 }

@@ -32,8 +32,8 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 		return object.KindInfo{}, false, err
 	}
 	kind := object.KindInfo{Namespaced: r.Namespaced}
-	if c, ok := k.CRD(gvk.GroupKind()); ok {
-		kind.ServedByDefinition = isServedByDefinition(c)
+	if c, ok := k.storedCRD(gvk.GroupKind()); ok {
+		kind.ServedByDefinition = isServedByDefinition(c.CustomResourceDefinition)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
 		kind.Schema, kind.NameRule = k.crdSchema(gvk, c), object.Subdomain
 		return kind, true, nil
@@ -43,36 +43,36 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 	return kind, err == nil, err
 }
 
-// crdSchema is the schema of a CustomResourceDefinition, converted.
+// crdSchema is the schema of a version of a CustomResourceDefinition, converted.
 type crdSchema struct {
-	of        *apiextensionsv1.JSONSchemaProps
+	of        crd.VersionsDigest
 	converted *spec.Schema
 }
 
 // crdSchema returns the schema of a kind with a CustomResourceDefinition: the same one to all who
 // look it up, since each compiled definition keeps those of its kinds. It is converted again only when the
-// schema has changed: CRDs shares equal ones.
-func (k *Kinds) crdSchema(gvk schema.GroupVersionKind, c *apiextensionsv1.CustomResourceDefinition) *spec.Schema {
-	original := crd.OriginalSchemaOf(c, gvk.Version)
-	if original == nil {
-		return nil
+// versions have changed.
+func (k *Kinds) crdSchema(gvk schema.GroupVersionKind, c *crd.Stored) *spec.Schema {
+	isKnown := func() (*spec.Schema, bool) { // the lock is held
+		known, exists := k.crdSchemas[gvk]
+		return known.converted, exists && known.of == c.Versions
 	}
 	k.mu.RLock()
-	known := k.crdSchemas[gvk]
+	known, isUpToDate := isKnown()
 	k.mu.RUnlock()
-	if known.of == original {
-		return known.converted
+	if isUpToDate {
+		return known
 	}
-	made := crdSchema{original, crd.OpenAPI(original)}
+	converted := crd.SchemaOf(c.Whole(), gvk.Version)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known = k.crdSchemas[gvk]; known.of == original {
-		return known.converted
+	if known, isUpToDate := isKnown(); isUpToDate {
+		return known
 	}
 	if k.crds[gvk.GroupKind()] == c {
-		k.crdSchemas[gvk] = made
+		k.crdSchemas[gvk] = crdSchema{c.Versions, converted}
 	}
-	return made.converted
+	return converted
 }
 
 // isBuiltIn says whether a group version is built into the API server.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -247,11 +246,11 @@ func (r *conversionRun) observe(ctx context.Context, c *Offline, in preview.Inpu
 // drawStatus draws a status from the schema of an object's kind; nil if none is known. The object is ready.
 func (c *Offline) drawStatus(o *unstructured.Unstructured, seed uint64, of string) (map[string]any, error) {
 	gvk := o.GroupVersionKind()
-	kinds := c.kinds.ListCRDs(func(d *apiextensionsv1.CustomResourceDefinition) bool { return crd.GroupKind(d) == gvk.GroupKind() })
-	if len(kinds) == 0 {
+	defined, known := c.kinds.WholeCRD(gvk.GroupKind())
+	if !known {
 		return nil, nil
 	}
-	schema, err := crd.Structural(kinds[0], gvk.Version)
+	schema, err := crd.Structural(defined, gvk.Version)
 	if err != nil {
 		return nil, err
 	}

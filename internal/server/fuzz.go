@@ -100,7 +100,8 @@ func (c *Offline) draw(files []simulation.Applied, instances int, seed uint64) (
 	slices.SortFunc(defined, func(a, b *apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })
 	for _, d := range defined {
 		version := crd.StorageVersion(d)
-		schema, err := crd.Structural(d, version)
+		whole, _ := c.kinds.WholeCRD(crd.GroupKind(d))
+		schema, err := crd.Structural(whole, version)
 		if err != nil {
 			return nil, err
 		}

@@ -94,7 +94,7 @@ type published struct {
 }
 
 func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) error {
-	current, exists := r.Kinds.CRD(crd.GroupKind(w.CRD))
+	current, exists := r.Kinds.WholeCRD(crd.GroupKind(w.CRD))
 	if exists {
 		if readiness, blocked := w.blockedBy(current); blocked {
 			w.Readiness = readiness

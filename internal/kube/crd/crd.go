@@ -6,7 +6,6 @@ package crd
 
 import (
 	"fmt"
-	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,18 +42,6 @@ func IsCompared(c *apiextensionsv1.CustomResourceDefinition) bool {
 	}
 	_, signed := c.Annotations[v1alpha1.AppliedAnnotation]
 	return signed && metav1.GetControllerOfNoCopy(c) != nil
-}
-
-// WithoutSchemas returns a copy without what makes a CustomResourceDefinition large: the schemas of its
-// versions and the owners of its fields. It shares the rest with the original.
-func WithoutSchemas(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	out := *c
-	out.ManagedFields = nil
-	out.Spec.Versions = slices.Clone(c.Spec.Versions)
-	for i := range out.Spec.Versions {
-		out.Spec.Versions[i].Schema = nil
-	}
-	return &out
 }
 
 // NotEstablishedMessage says why the API server does not serve the kind yet.

@@ -25,13 +25,14 @@ type compactor struct {
 	isFormerEntry func(manager, operation, subresource string) bool
 	// keepLastApplied keeps the last-applied annotation.
 	keepLastApplied bool
-	// packs packs the fields other than the metadata.
+	// packs packs the fields other than the metadata, and the managed fields.
 	packs bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
 	managed interner[[sha256.Size]byte, []any]
 	owners  interner[string, any]
+	packer  packer
 }
 
 // compact returns a small copy of o and does not modify o. The copy of a copy is equal to
@@ -47,15 +48,15 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 		case "metadata":
 			out[c.intern(key)] = c.metadata(value)
 		default:
-			out[c.intern(key)] = c.field(value)
+			out[c.intern(key)] = c.field(key, value)
 		}
 	}
 	return &unstructured.Unstructured{Object: out}
 }
 
-func (c *compactor) field(v any) any {
+func (c *compactor) field(name string, v any) any {
 	if c.packs {
-		v = pack(v)
+		v = c.packer.pack(name, v)
 	}
 	return c.internKeys(v)
 }
@@ -110,6 +111,9 @@ func (c *compactor) ownEntries(v any) any {
 	}
 	if own == nil {
 		return nil
+	}
+	if c.packs {
+		return c.packer.pack("managedFields", own)
 	}
 	raw, err := json.Marshal(own)
 	if err != nil {

@@ -42,7 +42,7 @@ type Config struct {
 	// It is dropped from objects of other kinds.
 	KeepLastApplied []schema.GroupVersionKind
 
-	// Packed are the kinds whose objects the caches hold encoded, but for their metadata, and each read decodes:
+	// Packed are the kinds whose objects the caches hold encoded and compressed, but for their metadata, and each read decodes:
 	// for objects that are large and seldom read.
 	Packed []schema.GroupVersionKind
 

@@ -5,14 +5,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+
+	"github.com/espalier-dev/espalier/internal/kube/compressed"
 )
 
-// packed is the value of a field in CBOR. A small map of Go takes 340 bytes even if it has one entry, so
-// that a decoded object takes ten times as much memory.
-type packed string
+// packed is the value of a field in CBOR, compressed. A small map of Go takes 340 bytes even if it has one entry, so
+// that a decoded object takes ten times as much memory as in CBOR.
+type packed compressed.Text
+
+// packer packs fields of the objects of a kind. The zero value is ready. It is not safe for concurrent use.
+type packer struct {
+	families map[string]*compressed.Family // by the field's name
+}
 
 // pack returns a map or a list packed, and any other value as it is. Equal values are packed to equal ones.
-func pack(v any) any {
+func (p *packer) pack(field string, v any) any {
 	switch v.(type) {
 	case map[string]any, []any:
 	default:
@@ -23,38 +30,64 @@ func pack(v any) any {
 		return v
 	}
 	// The decoder has limits that the encoder does not have, such as one of the depth.
-	if _, err := packed(raw).value(); err != nil {
+	if _, err := decode(raw); err != nil {
 		return v
 	}
-	return packed(raw)
+	if p.families == nil {
+		p.families = map[string]*compressed.Family{}
+	}
+	family := p.families[field]
+	if family == nil {
+		family = &compressed.Family{}
+		p.families[field] = family
+	}
+	return packed(family.Compress(raw))
 }
 
-func (p packed) value() (v any, err error) {
-	err = direct.Unmarshal([]byte(p), &v)
+func decode(raw []byte) (v any, err error) {
+	err = direct.Unmarshal(raw, &v)
 	return v, err
 }
 
+func (p packed) value() any {
+	v, _ := decode(compressed.Text(p).Bytes()) // pack has decoded it
+	return v
+}
+
 // unpacked returns an object without packed fields: the object itself if it has none, or else a new one,
-// which shares its metadata.
+// which shares the rest.
 func unpacked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if o == nil {
 		return nil
 	}
-	var out map[string]any
-	for name, field := range o.Object {
-		p, is := field.(packed)
-		if !is {
-			continue
-		}
+	out := withoutPacked(o.Object)
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	if full := withoutPacked(metadata); full != nil {
 		if out == nil {
 			out = maps.Clone(o.Object)
 		}
-		out[name], _ = p.value() // pack has decoded it
+		out["metadata"] = full
 	}
 	if out == nil {
 		return o
 	}
 	return &unstructured.Unstructured{Object: out}
+}
+
+// withoutPacked returns a copy of a map without packed values; nil if it has none.
+func withoutPacked(in map[string]any) map[string]any {
+	var out map[string]any
+	for name, field := range in {
+		p, is := field.(packed)
+		if !is {
+			continue
+		}
+		if out == nil {
+			out = maps.Clone(in)
+		}
+		out[name] = p.value()
+	}
+	return out
 }
 
 // unpackAll replaces objects by unpacked ones.

@@ -134,7 +134,7 @@ func New(o Options) (*Cluster, error) {
 	}
 	k.options, k.Kinds = o, kube.NewKinds(disc)
 	k.Kinds.Remedy = o.Remedy
-	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), k.crdChanged); err != nil {
+	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), k.Kinds.Keep, k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.Client = kube.NewClient(dyn, k.Kinds)

@@ -63,7 +63,13 @@ func documents(files fs.FS) ([]*unstructured.Unstructured, error) {
 // install creates and updates CustomResourceDefinitions: all of them or, if a dry run fails,
 // none.
 func (k *Cluster) install(ctx context.Context) error {
-	steps, err := k.planInstall(k.CRDs.Get)
+	steps, err := k.planInstall(func(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
+		stored, exists := k.CRDs.Get(name)
+		if !exists {
+			return nil, false
+		}
+		return stored.Whole(), true
+	})
 	if err != nil {
 		return err
 	}

@@ -16,12 +16,12 @@ import (
 
 // crdChanged updates discovery, watches and dependent definitions for a change of a
 // CustomResourceDefinition. Either argument may be nil.
-func (k *Cluster) crdChanged(before, after *apiextensionsv1.CustomResourceDefinition) {
-	if before != nil && (after == nil || groupKind(before) != groupKind(after)) {
-		if k.Kinds.ForgetCRD(before) {
-			k.kindChanged(before, watch.KindDeleted)
+func (k *Cluster) crdChanged(before, after *crd.Stored) {
+	if before != nil && (after == nil || crd.GroupKind(before.CustomResourceDefinition) != crd.GroupKind(after.CustomResourceDefinition)) {
+		if k.Kinds.ForgetCRD(before.CustomResourceDefinition) {
+			k.kindChanged(before.CustomResourceDefinition, watch.KindDeleted)
 		} else {
-			k.enqueueDependents(before) // it served nothing, but its name is free now
+			k.enqueueDependents(before.CustomResourceDefinition) // it served nothing, but its name is free now
 		}
 		before = nil
 	}
@@ -31,12 +31,12 @@ func (k *Cluster) crdChanged(before, after *apiextensionsv1.CustomResourceDefini
 	switch k.Kinds.ObserveCRD(after) {
 	case kube.CRDUnchanged:
 	case kube.CRDStatusChanged:
-		k.enqueueDependents(after)
+		k.enqueueDependents(after.CustomResourceDefinition)
 	case kube.CRDSpecChanged:
 		if before == nil {
-			k.kindChanged(after, watch.KindAdded)
+			k.kindChanged(after.CustomResourceDefinition, watch.KindAdded)
 		} else {
-			k.kindChanged(after, watch.KindUpdated)
+			k.kindChanged(after.CustomResourceDefinition, watch.KindUpdated)
 		}
 	}
 }

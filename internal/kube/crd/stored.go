@@ -1,0 +1,105 @@
+package crd
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"sync"
+	"weak"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/espalier-dev/espalier/internal/kube/compressed"
+)
+
+// Stored is a CustomResourceDefinition as caches hold it: without its schemas and the owners of its fields, which are
+// most of it, and are decoded when they are read. It is immutable, and safe for concurrent use.
+type Stored struct {
+	*apiextensionsv1.CustomResourceDefinition
+	// Versions is a digest of the versions with their schemas.
+	Versions VersionsDigest
+	whole    compressed.Text
+
+	mu sync.Mutex
+	// decoded saves readers at about the same time from decoding it each.
+	decoded weak.Pointer[apiextensionsv1.CustomResourceDefinition]
+}
+
+// VersionsDigest is the same for equal versions of a kind with equal schemas.
+type VersionsDigest [sha256.Size]byte
+
+// Keeper makes CustomResourceDefinitions ready to be stored. The zero value is ready. It is safe for concurrent use.
+type Keeper struct{ compared, others compressed.Family }
+
+// Keep returns a CustomResourceDefinition to be stored. It removes from it what only people read: descriptions, unless
+// IsCompared, and the last configuration of kubectl. The result shares the rest with it, which must not be changed.
+func (k *Keeper) Keep(c *apiextensionsv1.CustomResourceDefinition) *Stored {
+	delete(c.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+	family := &k.compared
+	if !IsCompared(c) {
+		family = &k.others
+		c.ManagedFields = nil
+		for i := range c.Spec.Versions {
+			if s := c.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
+				stripDescriptions(s.OpenAPIV3Schema)
+			}
+		}
+	}
+	return &Stored{CustomResourceDefinition: WithoutSchemas(c), Versions: digestOfVersions(c), whole: family.Compress(encode(c))}
+}
+
+// Whole returns the CustomResourceDefinition with its schemas and the owners of its fields. It is shared and must not
+// be changed.
+func (s *Stored) Whole() *apiextensionsv1.CustomResourceDefinition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.decoded.Value(); c != nil {
+		return c
+	}
+	c := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Unmarshal(s.whole.Bytes()); err != nil {
+		panic(fmt.Sprintf("decode a CustomResourceDefinition: %v", err)) // Keep has encoded it
+	}
+	s.decoded = weak.Make(c)
+	return c
+}
+
+func digestOfVersions(c *apiextensionsv1.CustomResourceDefinition) VersionsDigest {
+	return sha256.Sum256(encode(&apiextensionsv1.CustomResourceDefinition{
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: c.Spec.Versions},
+	}))
+}
+
+func encode(c *apiextensionsv1.CustomResourceDefinition) []byte {
+	raw, err := c.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("encode a CustomResourceDefinition: %v", err)) // the generated code returns no error
+	}
+	return raw
+}
+
+func stripDescriptions(s *apiextensionsv1.JSONSchemaProps) {
+	s.Description = ""
+	for name, p := range s.Properties {
+		stripDescriptions(&p)
+		s.Properties[name] = p
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		stripDescriptions(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		stripDescriptions(s.AdditionalProperties.Schema)
+	}
+}
+
+// WithoutSchemas returns a copy without what makes a CustomResourceDefinition large: the schemas of its
+// versions and the owners of its fields. It shares the rest with the original.
+func WithoutSchemas(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+	out := *c
+	out.ManagedFields = nil
+	out.Spec.Versions = slices.Clone(c.Spec.Versions)
+	for i := range out.Spec.Versions {
+		out.Spec.Versions[i].Schema = nil
+	}
+	return &out
+}
