@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
@@ -25,7 +26,7 @@ type compactor struct {
 	isFormerEntry func(manager, operation, subresource string) bool
 	// keepLastApplied keeps the last-applied annotation.
 	keepLastApplied bool
-	// packs packs the fields other than the metadata, and the managed fields.
+	// packs packs what packer.pack does.
 	packs bool
 
 	mu      sync.Mutex
@@ -48,15 +49,19 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 		case "metadata":
 			out[c.intern(key)] = c.metadata(value)
 		default:
-			out[c.intern(key)] = c.field(key, value)
+			out[c.intern(key)] = c.content(value)
 		}
+	}
+	if c.packs {
+		out = c.packer.pack(out)
 	}
 	return &unstructured.Unstructured{Object: out}
 }
 
-func (c *compactor) field(name string, v any) any {
+// content is internKeys for what is packed if the compactor packs: that needs no small copy, and should leave no names behind.
+func (c *compactor) content(v any) any {
 	if c.packs {
-		v = c.packer.pack(name, v)
+		return v
 	}
 	return c.internKeys(v)
 }
@@ -101,7 +106,11 @@ func (c *compactor) ownEntries(v any) any {
 		}
 		kept := make(map[string]any, len(entry))
 		for key, value := range entry {
-			if key != "time" {
+			switch {
+			case key == "time":
+			case c.packs:
+				kept[key] = runtime.DeepCopyJSONValue(value)
+			default:
 				kept[c.intern(key)] = c.internAll(value)
 			}
 		}
@@ -113,7 +122,7 @@ func (c *compactor) ownEntries(v any) any {
 		return nil
 	}
 	if c.packs {
-		return c.packer.pack("managedFields", own)
+		return own
 	}
 	raw, err := json.Marshal(own)
 	if err != nil {
@@ -133,8 +142,8 @@ func (c *compactor) isKeptEntry(entry map[string]any) bool {
 // references copies owner references, one copy for all objects of the same owner.
 func (c *compactor) references(v any) any {
 	in, ok := v.([]any)
-	if !ok {
-		return c.internKeys(v)
+	if !ok || c.packs {
+		return c.content(v)
 	}
 	out := make([]any, len(in))
 	for i, ref := range in {

@@ -9,83 +9,86 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/compressed"
 )
 
-// packed is the value of a field in CBOR, compressed. A small map of Go takes 340 bytes even if it has one entry, so
-// that a decoded object takes ten times as much memory as in CBOR.
+// packed are fields of an object or of its metadata, a map in CBOR that is compressed. It is the value of packedKey. A small map of
+// Go takes 340 bytes even if it has one entry, so that decoded fields take ten times as much memory as in CBOR.
 type packed compressed.Text
 
-// packer packs fields of the objects of a kind. The zero value is ready. It is not safe for concurrent use.
-type packer struct {
-	families map[string]*compressed.Family // by the field's name
+// packedKey is no name of a field.
+const packedKey = ""
+
+// packer packs objects of a kind. The zero value is ready. It is safe for concurrent use.
+type packer struct{ fields, metadata compressed.Family }
+
+// pack returns an object with its fields packed, and those of its metadata by which no event is routed. Maps and lists of it
+// may be shared with the result. Equal objects are packed to equal ones.
+func (p *packer) pack(o map[string]any) map[string]any {
+	out := packFields(&p.fields, o, func(name string) bool { return name != "apiVersion" && name != "kind" && name != "metadata" })
+	if metadata := child(o, "metadata"); metadata != nil {
+		out["metadata"] = packFields(&p.metadata, metadata, func(name string) bool {
+			return name == "ownerReferences" || name == "managedFields" || name == "creationTimestamp"
+		})
+	}
+	return out
 }
 
-// pack returns a map or a list packed, and any other value as it is. Equal values are packed to equal ones.
-func (p *packer) pack(field string, v any) any {
-	switch v.(type) {
-	case map[string]any, []any:
-	default:
-		return v
+// packFields returns a copy of a map in which the selected fields are packed, if they can be encoded.
+func packFields(family *compressed.Family, in map[string]any, selected func(name string) bool) map[string]any {
+	rest := map[string]any{}
+	for name, v := range in {
+		if selected(name) {
+			rest[name] = v
+		}
 	}
-	raw, err := direct.Marshal(v)
-	if err != nil {
-		return v
+	raw, err := direct.Marshal(rest)
+	if err == nil {
+		_, err = decode(raw) // the decoder has limits that the encoder does not have, such as one of the depth
 	}
-	// The decoder has limits that the encoder does not have, such as one of the depth.
-	if _, err := decode(raw); err != nil {
-		return v
+	if err != nil || len(rest) == 0 {
+		return maps.Clone(in)
 	}
-	if p.families == nil {
-		p.families = map[string]*compressed.Family{}
+	out := make(map[string]any, len(in)-len(rest)+1) // a map from which fields are deleted stays as large
+	for name, v := range in {
+		if !selected(name) {
+			out[name] = v
+		}
 	}
-	family := p.families[field]
-	if family == nil {
-		family = &compressed.Family{}
-		p.families[field] = family
-	}
-	return packed(family.Compress(raw))
+	out[packedKey] = packed(family.Compress(raw))
+	return out
 }
 
-func decode(raw []byte) (v any, err error) {
-	err = direct.Unmarshal(raw, &v)
-	return v, err
+func decode(raw []byte) (fields map[string]any, err error) {
+	err = direct.Unmarshal(raw, &fields)
+	return fields, err
 }
 
-func (p packed) value() any {
-	v, _ := decode(compressed.Text(p).Bytes()) // pack has decoded it
-	return v
-}
-
-// unpacked returns an object without packed fields: the object itself if it has none, or else a new one,
+// unpacked returns an object with the packed fields in their places: the object itself if it has none, or else a new one,
 // which shares the rest.
 func unpacked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if o == nil {
 		return nil
 	}
-	out := withoutPacked(o.Object)
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	if full := withoutPacked(metadata); full != nil {
-		if out == nil {
-			out = maps.Clone(o.Object)
-		}
-		out["metadata"] = full
-	}
-	if out == nil {
+	metadata := metadataOf(o)
+	if !isPacked(o.Object) && !isPacked(metadata) {
 		return o
+	}
+	out := unpackFields(o.Object)
+	if metadata != nil {
+		out["metadata"] = unpackFields(metadata)
 	}
 	return &unstructured.Unstructured{Object: out}
 }
 
-// withoutPacked returns a copy of a map without packed values; nil if it has none.
-func withoutPacked(in map[string]any) map[string]any {
-	var out map[string]any
-	for name, field := range in {
-		p, is := field.(packed)
-		if !is {
-			continue
-		}
-		if out == nil {
-			out = maps.Clone(in)
-		}
-		out[name] = p.value()
+func isPacked(fields map[string]any) bool {
+	_, is := fields[packedKey].(packed)
+	return is
+}
+
+func unpackFields(in map[string]any) map[string]any {
+	out := maps.Clone(in)
+	if p, is := in[packedKey].(packed); is {
+		fields, _ := decode(compressed.Text(p).Bytes()) // packFields has decoded it
+		delete(out, packedKey)
+		maps.Copy(out, fields)
 	}
 	return out
 }

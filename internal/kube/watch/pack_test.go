@@ -12,7 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
-const packedJSON = `{"apiVersion":"kro.run/v1alpha1","kind":"GraphRevision","metadata":{"name":"a","labels":{"x":"y"},"resourceVersion":"7",
+const packedJSON = `{"apiVersion":"kro.run/v1alpha1","kind":"GraphRevision","metadata":{"name":"a","labels":{"x":"y"},"resourceVersion":"7","creationTimestamp":"2026-01-02T03:04:05Z",
+		"ownerReferences":[{"apiVersion":"kro.run/v1alpha1","kind":"ResourceGraphDefinition","name":"d","uid":"u","controller":true}],
 		"managedFields":[{"manager":"m","operation":"Apply","apiVersion":"kro.run/v1alpha1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:text":{}}}}]},
 	"spec":{"text":"ü","none":null,"whole":1,"real":1.5,"exact":1.0,"yes":true,"empty":{},"list":[1,"a",{"b":[]}]},"status":{},"flag":true}`
 
@@ -34,13 +35,20 @@ func TestReadsOfAPackedObjectReturnWhatWasStored(t *testing.T) {
 	if diff := cmp.Diff(before, o); diff != "" {
 		t.Errorf("the original changed:\n%s", diff)
 	}
-	for _, field := range []string{"spec", "status"} {
-		if _, is := small.Object[field].(packed); !is {
-			t.Errorf("%s is a %T", field, small.Object[field])
+	for _, fields := range []map[string]any{small.Object, metadataOf(small)} {
+		if !isPacked(fields) {
+			t.Errorf("nothing of %v is packed", fields)
 		}
 	}
-	if fields := metadataOf(small)["managedFields"]; reflect.TypeOf(fields) != reflect.TypeFor[packed]() {
-		t.Errorf("managedFields is a %T", fields)
+	for _, name := range []string{"spec", "status", "flag"} {
+		if _, is := small.Object[name]; is {
+			t.Errorf("%s is not packed", name)
+		}
+	}
+	for _, name := range []string{"managedFields", "ownerReferences", "creationTimestamp"} {
+		if _, is := metadataOf(small)[name]; is {
+			t.Errorf("metadata.%s is not packed", name)
+		}
 	}
 	if again := c.compact(o); !reflect.DeepEqual(small, again) {
 		t.Error("two packed copies of an object differ")
@@ -95,10 +103,25 @@ func TestAListOfPackedObjectsChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAValueThatIsNotJSONIsNotPacked(t *testing.T) {
-	for _, v := range []any{"text", int64(1), nil, map[string]any{"f": func() {}}} {
-		if _, is := new(packer).pack("f", v).(packed); is {
-			t.Errorf("%v is packed", v)
-		}
+func TestFieldsThatAreNotJSONAreNotPacked(t *testing.T) {
+	o := packedObject(t)
+	o.Object["spec"] = map[string]any{"f": func() {}}
+	small := (&compactor{packs: true}).compact(o)
+	if isPacked(small.Object) {
+		t.Error("a function is packed")
+	}
+	if _, is := unpacked(small).Object["status"].(map[string]any); !is {
+		t.Errorf("the status is %v", unpacked(small).Object["status"])
+	}
+}
+
+func TestAnObjectWithoutFieldsIsNotPacked(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "a"}}}
+	small := (&compactor{packs: true}).compact(o)
+	if diff := cmp.Diff(o, small); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if unpacked(small) != small {
+		t.Error("an object without packed fields is copied")
 	}
 }
