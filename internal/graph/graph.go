@@ -76,8 +76,6 @@ type Node struct {
 	// Nested are meaningful only if it is true.
 	KindKnown  bool
 	Namespaced bool
-	// nameRule is the rule for the names of the kind's objects.
-	nameRule object.NameRule
 	// Nested says that the kind is served by a definition: its objects are
 	// instances, and ready when their Ready condition says so.
 	Nested bool
@@ -98,6 +96,8 @@ type Node struct {
 	// empty for Delete.
 	OnDelete v1alpha1.DeletionPolicy
 
+	// nameRule is the rule for the names of the kind's objects.
+	nameRule object.NameRule
 	// deletionDependencies are the nodes with objects that must outlive this node's object.
 	deletionDependencies []string
 	template             *expr.Template
@@ -106,6 +106,9 @@ type Node struct {
 	forEach   *forEach
 	readyWhen []*expr.Program
 	waitFor   []waitFor
+	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that
+	// is neither a node nor the instance is an iterator.
+	refs []expr.Ref
 	// adoptUnowned lets the node take over an object without an owner. refuseConflicts
 	// keeps it from taking over fields that another manager has set.
 	adoptUnowned, refuseConflicts bool
@@ -123,9 +126,6 @@ type Node struct {
 	secretFields bool
 	// readsSecret says that it may because its template reads a Secret.
 	readsSecret bool
-	// refs are the paths that template, forEach, includeWhen and waitFor read. A root that
-	// is neither a node nor the instance is an iterator.
-	refs []expr.Ref
 }
 
 // waitFor is a field of another node that must be set before this node is applied.

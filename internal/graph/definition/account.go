@@ -145,7 +145,7 @@ func (r *Dialect) accountFor(v *session, number int64) (account Account, problem
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil && number != 0 && v.memory.composers != nil {
 		if account, composes := v.memory.composers.accounts[number]; composes {
-			return account, "" // the revision is deleted and still composes instances
+			return *account, "" // the revision is deleted and still composes instances
 		}
 	}
 	if one == nil || one.Spec.Account == "" {
@@ -210,7 +210,7 @@ var serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAc
 // missingAccounts says, by user, which of the accounts have no ServiceAccount, and watches them.
 // It is pending while one is being looked up. One that the controllers may not read counts as
 // existing: the permissions of its name apply anyway.
-func (v *session) missingAccounts(accounts map[int64]Account) (missing map[string]string, pending bool) {
+func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[string]string, pending bool) {
 	missing = map[string]string{}
 	for user, account := range distinctAccounts(accounts) {
 		if user == "" {

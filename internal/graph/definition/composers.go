@@ -28,7 +28,7 @@ type composers struct {
 	graphs            map[int64]*graph.Graph
 	// accounts reconcile the instances of each revision that has a graph. unavailable says, by
 	// user, why instances are left as they are.
-	accounts    map[int64]Account
+	accounts    map[int64]*Account
 	unavailable map[string]string
 	// overrides says which annotations of instances apply.
 	overrides inventory.Overrides
@@ -94,7 +94,7 @@ func (c *composers) number(o *unstructured.Unstructured) int64 {
 }
 
 // accountOf is the account that reconciles an instance.
-func (c *composers) accountOf(o *unstructured.Unstructured) Account { return c.accounts[c.number(o)] }
+func (c *composers) accountOf(o *unstructured.Unstructured) Account { return *c.accounts[c.number(o)] }
 
 // Choose is the composer of an instance.
 func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {

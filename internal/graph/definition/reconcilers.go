@@ -102,9 +102,7 @@ func (a *reconcilers) set(next *composers, fallback Account) (changed bool) {
 		accounts[fallback.User] = fallback
 	}
 	if next != nil {
-		for _, account := range next.accounts {
-			accounts[account.User] = account
-		}
+		maps.Copy(accounts, distinctAccounts(next.accounts))
 	}
 	changed, unused := a.replace(next, fallback.User, accounts)
 	for _, one := range unused {
@@ -186,10 +184,10 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 }
 
 // distinctAccounts returns accounts by user.
-func distinctAccounts(byRevision map[int64]Account) map[string]Account {
+func distinctAccounts(byRevision map[int64]*Account) map[string]Account {
 	out := map[string]Account{}
 	for account := range maps.Values(byRevision) {
-		out[account.User] = account
+		out[account.User] = *account
 	}
 	return out
 }

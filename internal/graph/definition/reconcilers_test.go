@@ -39,6 +39,7 @@ func pinned(number string) *unstructured.Unstructured {
 
 func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	account := func(user string) Account { return Account{User: user, Cluster: &kube.Client{}} }
+	a, b := account("a"), account("b")
 	var ended []string
 	r := &reconcilers{
 		instances: cached{"plain": pinned(""), "pinned": pinned("1"), "unknown": pinned("7")},
@@ -58,7 +59,7 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	}
 	one, two := &graph.Graph{}, &graph.Graph{}
 	both := newComposers(composers{
-		state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: account("a"), 2: account("b")},
+		state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]*Account{1: &a, 2: &b},
 		overrides: inventory.Overrides{Revision: v1alpha1.OverrideAllow},
 	})
 
@@ -80,7 +81,7 @@ func TestEachInstanceIsReconciledAsTheAccountOfItsRevision(t *testing.T) {
 	expect("unknown", "b", 1) // the instance stays as it is, and its status says so
 	expect("gone", "b", 1)
 
-	r.set(newComposers(composers{state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{2: two}, accounts: map[int64]Account{2: account("b")}}), Account{})
+	r.set(newComposers(composers{state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{2: two}, accounts: map[int64]*Account{2: &b}}), Account{})
 	if !slices.Equal(ended, []string{"c", "a"}) {
 		t.Errorf("ended: %v", ended)
 	}
@@ -97,7 +98,7 @@ func TestAnInstanceSelectsARevisionOnlyIfItMay(t *testing.T) {
 	one, two := &graph.Graph{}, &graph.Graph{}
 	composed := func(access v1alpha1.OverrideAccess) *composers {
 		return newComposers(composers{
-			state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]Account{1: {User: "a"}, 2: {User: "b"}},
+			state: revision.State{Serving: 2}, graphs: map[int64]*graph.Graph{1: one, 2: two}, accounts: map[int64]*Account{1: {User: "a"}, 2: {User: "b"}},
 			overrides: inventory.OverridesOf(&v1alpha1.InstanceOverrides{Revision: access}), requested: func(int64) {},
 		})
 	}

@@ -222,7 +222,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 		}
 	}
 	key, memory := v.Key, v.memory
-	accounts := make(map[int64]Account, len(graphs))
+	accounts := make(map[int64]*Account, len(graphs))
 	for n := range graphs {
 		account, problem := r.accountFor(v, n)
 		if problem != "" {
@@ -230,7 +230,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 			refused[n] = problem
 			continue
 		}
-		accounts[n] = account
+		accounts[n] = &account
 	}
 	if graphs[v.rollout.step.Now.Serving] == nil {
 		return memory.composers

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/compressed"
 )
 
-// Stored is a CustomResourceDefinition as caches hold it: without its schemas and the owners of its fields, which are
-// most of it, and are decoded when they are read. It is immutable, and safe for concurrent use.
+// Stored is a CustomResourceDefinition as caches hold it: as WithoutSchemas returns it. The rest is most of it, and is
+// decoded when it is read. It is immutable, and safe for concurrent use.
 type Stored struct {
 	*apiextensionsv1.CustomResourceDefinition
 	// Versions is a digest of the versions with their schemas.
@@ -93,13 +93,14 @@ func stripDescriptions(s *apiextensionsv1.JSONSchemaProps) {
 }
 
 // WithoutSchemas returns a copy without what makes a CustomResourceDefinition large: the schemas of its
-// versions and the owners of its fields. It shares the rest with the original.
+// versions, their columns and selectable fields, and the owners of its fields. It shares the rest with the original.
 func WithoutSchemas(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out := *c
 	out.ManagedFields = nil
 	out.Spec.Versions = slices.Clone(c.Spec.Versions)
 	for i := range out.Spec.Versions {
-		out.Spec.Versions[i].Schema = nil
+		v := &out.Spec.Versions[i]
+		v.Schema, v.AdditionalPrinterColumns, v.SelectableFields = nil, nil, nil
 	}
 	return &out
 }
