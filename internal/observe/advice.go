@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +69,15 @@ func finalizerAdvice(f report.Finalizer) string {
 	if len(f.Managers) == 0 {
 		return "the controller that set finalizer " + f.Name + " must remove it"
 	}
+	if slices.ContainsFunc(f.Managers, isOwnManager) {
+		return "Espalier's controllers set finalizer " + f.Name + " and must remove it; 'espalier doctor' says whether they run and what they may not do"
+	}
 	return fmt.Sprintf("%s set finalizer %s and must remove it", strings.Join(f.Managers, " or "), f.Name)
+}
+
+// isOwnManager says whether a field manager is one of this program's controllers.
+func isOwnManager(name string) bool {
+	return strings.HasPrefix(name, "espalier.dev/") || name == v1alpha1.InstanceManager || name == v1alpha1.ChildManager
 }
 
 // forceDeleteAdvice is the command that lets the deletion of an instance finish without an

@@ -60,6 +60,10 @@ func TestAdviceForAManagedResource(t *testing.T) {
 			report.BlockedObject{Reason: report.HeldByFinalizer, Finalizers: []report.Finalizer{provider, foreign}},
 			[]string{"kubectl-patch set finalizer example.com/hold and must remove it; the provider waits for that", force},
 		},
+		"Espalier's controllers must remove their own": {
+			report.BlockedObject{Reason: report.HeldByFinalizer, Finalizers: []report.Finalizer{{Name: "usage.apiextensions.crossplane.io", Managers: []string{"espalier.dev/usage"}}}},
+			[]string{"Espalier's controllers set finalizer usage.apiextensions.crossplane.io and must remove it; 'espalier doctor' says whether they run and what they may not do", strings.Replace(force, "it and the external resource", "it", 1)},
+		},
 		"The provider alone must delete the external resource": {
 			report.BlockedObject{Reason: report.ExternalDeletion},
 			[]string{"the provider must delete the external resource; see its status: espalier tree subnet.ec2.example.org a", force},
