@@ -88,7 +88,9 @@ const (
 )
 
 // Keep makes a CustomResourceDefinition ready to be stored: see crd.Keeper.
-func (k *Kinds) Keep(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored { return k.keeper.Keep(c) }
+func (k *Kinds) Keep(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored {
+	return k.keeper.Keep(c)
+}
 
 // ObserveCRD records a CustomResourceDefinition that the watch delivered, and returns what
 // changed.
