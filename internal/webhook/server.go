@@ -89,13 +89,14 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Options.Address)
+	tcp, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Options.Address)
 	if err != nil {
 		return fmt.Errorf("listen for webhook requests: %w", err)
 	}
+	listener := limitConnections(tcp, maxConnections)
 	server := &http.Server{
 		Handler: s.handler(clients), ReadHeaderTimeout: headerLimit, ReadTimeout: bodyLimit, WriteTimeout: bodyLimit, IdleTimeout: idleLimit,
-		MaxHeaderBytes: 64 << 10,
+		MaxHeaderBytes: 64 << 10, ConnState: listener.recordState,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if certificate := s.serving.Load(); certificate != nil {
 				return certificate, nil
@@ -111,7 +112,7 @@ func (s *Server) Run(ctx context.Context) error {
 		go clients.loadLoop(ctx)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(limitConnections(listener, maxConnections), "", "") }()
+	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	port := listener.Addr().(*net.TCPAddr).Port
 	keeping := make(chan struct{})
 	go func() {
