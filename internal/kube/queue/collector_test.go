@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -57,6 +59,11 @@ func TestMetricsSumUpTheQueuesOfAKind(t *testing.T) {
 			"espalier_queue_active test.dev Widget": 3, "espalier_queue_depth test.dev Widget": 0, "espalier_queue_retries test.dev Widget": 0,
 			"espalier_queue_active test.dev Part": 0, "espalier_queue_depth test.dev Part": 0, "espalier_queue_retries test.dev Part": 1,
 		}
+		kinds := e.Kinds()
+		slices.SortFunc(kinds, func(a, b schema.GroupVersionKind) int { return strings.Compare(a.Kind, b.Kind) })
+		if diff := cmp.Diff([]schema.GroupVersionKind{part, widget}, kinds); diff != "" {
+			t.Errorf("the kinds differ (-want +got):\n%s", diff)
+		}
 		if diff := cmp.Diff(want, metrics(t, e.Collector())); diff != "" {
 			t.Errorf("while a successor waits (-want +got):\n%s", diff)
 		}
@@ -99,4 +106,16 @@ func TestStatsSaySinceWhenRequestsWait(t *testing.T) {
 		}
 		c.Stop()
 	})
+}
+
+func TestDefaultsOfAnEngine(t *testing.T) {
+	for name, tc := range map[string]struct{ given, want Config }{
+		"unset":    {Config{}, Config{Workers: 1, Timeout: time.Minute}},
+		"negative": {Config{Workers: -1, Timeout: -1}, Config{Workers: 1, Timeout: time.Minute}},
+		"set":      {Config{Workers: 7, Timeout: 1}, Config{Workers: 7, Timeout: 1}},
+	} {
+		if e := New(tc.given); e.Workers != tc.want.Workers || e.Timeout != tc.want.Timeout {
+			t.Errorf("%s: %d workers, %s for a reconcile", name, e.Workers, e.Timeout)
+		}
+	}
 }
