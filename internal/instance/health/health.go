@@ -21,7 +21,8 @@ type Health struct {
 
 // Of computes an object's readiness by the rules of kstatus: its generation has been observed,
 // and its conditions, or the fields of its well-known kind, are complete. For some kinds more of
-// the status counts, see reasonsByKind.
+// the status counts, see reasonsByKind. A managed resource that is not synced is not ready before
+// it has a Ready condition: to kstatus a missing condition is a good one.
 func Of(o *unstructured.Unstructured) Health {
 	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok && observed < 0 && o.GetDeletionTimestamp() == nil {
 		return Health{Message: "InProgress: it has not been reconciled yet"} // the default of our kinds
@@ -34,6 +35,11 @@ func Of(o *unstructured.Unstructured) Health {
 		if why, known := reasonsByKind[o.GroupVersionKind().GroupKind()]; known {
 			message := why(o)
 			return Health{Ready: message == "", Message: message}
+		}
+		if problem := SyncProblem(o); problem != "" {
+			if _, reported := ReadyConditionOf(o); !reported {
+				return Health{Message: string(status.InProgressStatus) + ": " + problem}
+			}
 		}
 		return Health{Ready: true}
 	}

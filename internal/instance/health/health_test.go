@@ -104,6 +104,14 @@ func TestOf(t *testing.T) {
 		"A ReplicationController of 0 of 2":             {"{apiVersion: v1, kind: ReplicationController, metadata: {name: x}, spec: {replicas: 2}, status: {replicas: 2}}", false, "readyReplicas: 0/2"},
 		"A signing request that was denied isn't ready": {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}, status: {conditions: [{type: Denied, status: 'True', message: not us}]}}", false, "Failed: Denied: not us"},
 		"A request without certificate":                 {"{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: x}}", false, "has not been issued"},
+		"A managed resource that was paused before its creation isn't ready": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {observedGeneration: 1, conditions: [{type: Synced, status: 'False', reason: ReconcilePaused, message: paused by an annotation}]}}",
+			false, "InProgress: ReconcilePaused: paused by an annotation",
+		},
+		"A managed resource that was paused while it was ready": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}, {type: Synced, status: 'False', reason: ReconcilePaused}]}}",
+			true, "",
+		},
 		"A malformed status isn't ready": {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
 		},
