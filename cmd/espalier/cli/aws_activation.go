@@ -83,6 +83,8 @@ func (a activations) change(ctx context.Context, name string, create bool, chang
 			}}
 		case err != nil:
 			return err
+		case create && found.GetDeletionTimestamp() != nil:
+			return fmt.Errorf("ResourceTypeActivation %s is being deleted, so that it activates nothing; use --name for another ResourceTypeActivation", name)
 		}
 		typed, err := activationOf(found)
 		if err != nil {
