@@ -32,6 +32,10 @@ type State struct {
 	NoNodes bool
 	// Leases are the leases of controllers.
 	Leases []Lease
+	// Providers are the Deployments of the chart's providers, and ProviderLeases their leases; there are none if no provider runs by
+	// itself.
+	Providers      []Controller
+	ProviderLeases []Lease
 	// Rights are the permissions of service accounts of the controllers.
 	Rights []Rights
 	// Installs are the steps by which the program's own kinds would be installed.
@@ -52,7 +56,7 @@ type State struct {
 	StuckAfter time.Duration
 }
 
-// Controller is a Deployment of controllers.
+// Controller is a Deployment of controllers, or of a provider.
 type Controller struct {
 	Namespace, Name, Version string
 	Wanted, Ready            int32
@@ -118,7 +122,7 @@ const (
 func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, Unknown, OK}, s) }
 
 // Checks, in the order of a report.
-var Checks = []string{"versions", "controllers", "rights", "crds", "webhooks", "certificates", "definitions", "deletions", "orphans", "contested", unreadCheck}
+var Checks = []string{"versions", "controllers", "providers", "rights", "crds", "webhooks", "certificates", "definitions", "deletions", "orphans", "contested", unreadCheck}
 
 // Object names an object.
 type Object struct {
@@ -159,8 +163,8 @@ type Finding struct {
 func Examine(s State) []Finding {
 	e := &examination{State: s}
 	for _, check := range []func(*examination){
-		(*examination).versions, (*examination).controllers, (*examination).rights, (*examination).crds, (*examination).webhooks,
-		(*examination).certificates, (*examination).definitions, (*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
+		(*examination).versions, (*examination).controllers, (*examination).providers, (*examination).rights, (*examination).crds,
+		(*examination).webhooks, (*examination).certificates, (*examination).definitions, (*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
 	} {
 		check(e)
 	}

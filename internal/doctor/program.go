@@ -32,23 +32,14 @@ const expiredAfter = 30 * time.Second
 func (e *examination) controllers() {
 	running := 0
 	for _, c := range e.Controllers {
-		o := &Object{Group: "apps", Kind: "Deployment", Namespace: c.Namespace, Name: c.Name}
-		switch {
-		case c.Wanted == 0:
-			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=2", c.Name, c.Namespace), "it has no replicas")
-		case c.Ready == 0:
-			e.add(Problem, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
-		case c.Ready < c.Wanted:
-			e.add(Warning, "controllers", o, fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=controllers", c.Namespace), "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
-		}
+		e.replicas("controllers", "controllers", c)
 		if c.Ready > 0 {
 			running++
 		}
 	}
 	for _, l := range e.Leases {
-		o := &Object{Group: "coordination.k8s.io", Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
-		if late := e.Now.Sub(l.Renewed); l.Holder != "" && late > l.Duration+expiredAfter {
-			e.add(Problem, "controllers", o, "start the controllers: espalier run, or see why their pods do not run", "no controllers have renewed it for %s; the last ones were %s", late.Round(time.Second), l.Holder)
+		if late, expired := e.expired(l); expired {
+			e.add(Problem, "controllers", leaseObject(l), "start the controllers: espalier run, or see why their pods do not run", "no controllers have renewed it for %s; the last ones were %s", late, l.Holder)
 		} else if l.Holder != "" {
 			running++
 		}
@@ -61,6 +52,48 @@ func (e *examination) controllers() {
 		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
 	}
 	e.fine("controllers", "they run")
+}
+
+// providers examines the providers that run by themselves: without them, managed resources keep the status that they had.
+func (e *examination) providers() {
+	if len(e.Providers)+len(e.ProviderLeases) == 0 && !e.lacks("providers") {
+		return
+	}
+	for _, p := range e.Providers {
+		e.replicas("providers", strings.TrimPrefix(p.Name, "espalier-"), p)
+	}
+	for _, l := range e.ProviderLeases {
+		if late, expired := e.expired(l); expired {
+			provider, _, _ := strings.Cut(l.Name, ".")
+			e.add(Problem, "providers", leaseObject(l), fmt.Sprintf("start the provider: espalier provider run %s, or see why its pods do not run", provider),
+				"no provider has renewed it for %s, so that no managed resource of the provider is reconciled; the last one was %s", late, l.Holder)
+		}
+	}
+	e.fine("providers", "they run")
+}
+
+// replicas examines the replicas of a Deployment, whose pods have the label of the component.
+func (e *examination) replicas(check, component string, c Controller) {
+	o := &Object{Group: "apps", Kind: "Deployment", Namespace: c.Namespace, Name: c.Name}
+	describe := fmt.Sprintf("kubectl describe pods -n %s -l app.kubernetes.io/component=%s", c.Namespace, component)
+	switch {
+	case c.Wanted == 0:
+		e.add(Problem, check, o, fmt.Sprintf("kubectl scale deployment %s -n %s --replicas=2", c.Name, c.Namespace), "it has no replicas")
+	case c.Ready == 0:
+		e.add(Problem, check, o, describe, "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
+	case c.Ready < c.Wanted:
+		e.add(Warning, check, o, describe, "%d of %s ready", c.Ready, diag.Counted(int(c.Wanted), "replica is", "replicas are"))
+	}
+}
+
+func leaseObject(l Lease) *Object {
+	return &Object{Group: "coordination.k8s.io", Kind: "Lease", Namespace: l.Namespace, Name: l.Name}
+}
+
+// expired reports whether the holder of a lease has stopped renewing it, and for how long.
+func (e *examination) expired(l Lease) (time.Duration, bool) {
+	late := e.Now.Sub(l.Renewed)
+	return late.Round(time.Second), l.Holder != "" && late > l.Duration+expiredAfter
 }
 
 // maxNamedPermissions bounds the permissions that a message names.

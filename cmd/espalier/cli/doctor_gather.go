@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -82,6 +83,7 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 	}{
 		{func(ctx context.Context) { i.readControllers(ctx, len(accounts) == 0) }, []string{"versions", "controllers", "rights"}},
 		{i.readLeases, []string{"controllers"}},
+		{i.readProviders, []string{"providers"}},
 		{i.readRights, []string{"rights"}},
 		{i.readInstalls, []string{"crds"}},
 		{i.readCRDs, []string{"crds", "webhooks", "certificates", "deletions", "orphans", "contested"}},
@@ -113,11 +115,7 @@ func (i *installation) readControllers(ctx context.Context, withAccounts bool) {
 		return
 	}
 	for _, d := range list.Items {
-		c := doctor.Controller{Namespace: d.Namespace, Name: d.Name, Version: d.Labels["app.kubernetes.io/version"], Wanted: 1, Ready: d.Status.ReadyReplicas}
-		if d.Spec.Replicas != nil {
-			c.Wanted = *d.Spec.Replicas
-		}
-		i.state.Controllers = append(i.state.Controllers, c)
+		i.state.Controllers = append(i.state.Controllers, controllerOf(&d))
 		if spec := d.Spec.Template.Spec; withAccounts && len(spec.Containers) > 0 {
 			i.programs[rbac.ServiceAccount(d.Namespace, spec.ServiceAccountName)] = programOf(spec.Containers[0].Args)
 		}
@@ -127,6 +125,14 @@ func (i *installation) readControllers(ctx context.Context, withAccounts bool) {
 		nodes, err := i.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1})
 		i.state.NoNodes = err == nil && len(nodes.Items) == 0
 	}
+}
+
+func controllerOf(d *appsv1.Deployment) doctor.Controller {
+	c := doctor.Controller{Namespace: d.Namespace, Name: d.Name, Version: d.Labels["app.kubernetes.io/version"], Wanted: 1, Ready: d.Status.ReadyReplicas}
+	if d.Spec.Replicas != nil {
+		c.Wanted = *d.Spec.Replicas
+	}
+	return c
 }
 
 // programOf reads the flags of run that change which permissions the controllers need.
@@ -159,9 +165,28 @@ func programOf(args []string) programFlags {
 }
 
 func (i *installation) readLeases(ctx context.Context) {
-	list, err := i.typed.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + manager.LeaseName(programName)})
-	if !i.read("Leases of the controllers", err) {
-		return
+	i.state.Leases = i.leases(ctx, "Leases of the controllers", programName)
+}
+
+// providersSelector selects the Deployments of providers that 'espalier install' and the Helm chart create.
+const providersSelector = "app.kubernetes.io/name=espalier,app.kubernetes.io/component in (provider-aws,provider-postgresql)"
+
+func (i *installation) readProviders(ctx context.Context) {
+	if list, err := i.typed.AppsV1().Deployments("").List(ctx, metav1.ListOptions{LabelSelector: providersSelector}); i.read("Deployments of providers", err) {
+		for _, d := range list.Items {
+			i.state.Providers = append(i.state.Providers, controllerOf(&d))
+		}
+	}
+	for _, provider := range []string{"aws", "postgresql"} {
+		i.state.ProviderLeases = append(i.state.ProviderLeases, i.leases(ctx, "Leases of the provider "+provider, provider)...)
+	}
+}
+
+// leases returns the leases by which the processes of a program elect their leader.
+func (i *installation) leases(ctx context.Context, what, program string) (out []doctor.Lease) {
+	list, err := i.typed.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + manager.LeaseName(program)})
+	if !i.read(what, err) {
+		return nil
 	}
 	for _, l := range list.Items {
 		lease := doctor.Lease{Namespace: l.Namespace, Name: l.Name}
@@ -174,8 +199,9 @@ func (i *installation) readLeases(ctx context.Context) {
 		if l.Spec.LeaseDurationSeconds != nil {
 			lease.Duration = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 		}
-		i.state.Leases = append(i.state.Leases, lease)
+		out = append(out, lease)
 	}
+	return out
 }
 
 // readRights asks the API server for each permission of the controllers.
