@@ -18,6 +18,9 @@ func AdviceOn(h report.BlockedObject) []string { return advice(h) }
 // advice lists what a person can do about an object that is not gone; each entry is enough
 // on its own.
 func advice(h report.BlockedObject) []string {
+	if h.InProgress && h.Reason == report.ExternalDeletion && !strings.Contains(h.Message, ": ") { // no condition mentions the deletion
+		return []string{"wait: the provider has not reported the deletion yet; if that lasts, see whether the provider runs: espalier doctor"}
+	}
 	if h.InProgress {
 		return []string{"nothing to do: the provider is deleting the external resource and reports no problem"}
 	}

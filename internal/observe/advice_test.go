@@ -68,6 +68,14 @@ func TestAdviceForAManagedResource(t *testing.T) {
 			report.BlockedObject{Reason: report.ExternalDeletion},
 			[]string{"the provider must delete the external resource; see its status: espalier tree subnet.ec2.example.org a", force},
 		},
+		"The provider has reported that it deletes": {
+			report.BlockedObject{Reason: report.ExternalDeletion, InProgress: true, Message: "the external resource still exists: Deleting"},
+			[]string{"nothing to do: the provider is deleting the external resource and reports no problem", force},
+		},
+		"The provider has reported nothing, as if it were stopped": {
+			report.BlockedObject{Reason: report.ExternalDeletion, InProgress: true, Message: "the external resource still exists"},
+			[]string{"wait: the provider has not reported the deletion yet; if that lasts, see whether the provider runs: espalier doctor", force},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
