@@ -191,3 +191,9 @@ func describeObject(o map[string]any) string {
 	}
 	return strings.TrimSpace(kind + " " + name)
 }
+
+// IsFailure says whether an answer of the API server has an Error of its conversion webhook. It repeats the text of the webhook, with
+// statuses and reasons that other failures have as well. A webhook that does not answer is no failure of a conversion.
+func IsFailure(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "conversion webhook for ") && strings.Contains(err.Error(), " cannot be converted from ")
+}

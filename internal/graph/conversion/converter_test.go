@@ -1,6 +1,7 @@
 package conversion_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -120,4 +121,20 @@ func FuzzConvert(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAFailureIsKnownByTheAnswerOfTheAPIServer(t *testing.T) {
+	failed := &conversion.Error{Object: "App team/a", From: "v1alpha1", To: "v1", Reason: "no such key"}
+	for text, want := range map[string]bool{
+		"failed to read one or more apps.kro.run from the storage: conversion webhook for kro.run/v1alpha1, Kind=App failed: " + failed.Error(): true,
+		"conversion webhook for kro.run/v1alpha1, Kind=App failed: Post \"https://a\": connection refused":                                      false,
+		"storage is (re)initializing": false,
+	} {
+		if got := conversion.IsFailure(errors.New(text)); got != want {
+			t.Errorf("%q: got %t", text, got)
+		}
+	}
+	if conversion.IsFailure(nil) {
+		t.Error("no error is a failure")
+	}
 }

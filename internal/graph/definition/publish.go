@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -96,11 +97,19 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 
 // inconvertible names the instances that cannot be converted to the wanted served versions.
 func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensionsv1.CustomResourceDefinition) (string, error) {
-	instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(crd.StorageVersion(current)), "")
-	if err != nil {
-		return "", err
+	for _, version := range kind.ConvertedVersions(current) {
+		instances, err := r.Cluster.List(ctx, crd.GroupKind(current).WithVersion(version), "")
+		if conversion.IsFailure(err) {
+			return kind.DescribeUnreadable(err), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if failing, err := kind.Inconvertible(wanted, version, instances); failing != "" || err != nil {
+			return failing, err
+		}
 	}
-	return kind.Inconvertible(wanted, current, instances)
+	return "", nil
 }
 
 // inWaves says whether the chosen revision is rolled out to the instances in waves.

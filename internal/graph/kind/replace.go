@@ -144,14 +144,32 @@ func Describe(changes []schema.Change) string {
 // maxShownInstances bounds how many instances a message names.
 const maxShownInstances = 3
 
-// Inconvertible names the instances that cannot be converted to the served versions of the wanted
+// ConvertedVersions are the versions from which a new conversion of instances has to succeed: the storage version, and those in
+// which instances may still be stored until they are rewritten. One that is not served is left out: instances cannot be read in it.
+func ConvertedVersions(current *apiextensionsv1.CustomResourceDefinition) []string {
+	out := []string{crd.StorageVersion(current)}
+	for _, name := range crd.OutdatedStoredVersions(current) {
+		if slices.ContainsFunc(current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == name && v.Served }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// DescribeUnreadable says that a new conversion cannot be tried, since the current one fails, and what to do about it.
+func DescribeUnreadable(err error) string {
+	return fmt.Sprintf("the instances cannot be read, since the conversion that is served fails, so that another one cannot be tried: %v. "+
+		"Annotate the definition with %s: \"true\" to replace the conversion without trying it", err, v1alpha1.AllowBreakingAnnotation)
+}
+
+// Inconvertible names the instances, in the given version, that cannot be converted to the served versions of the wanted
 // CustomResourceDefinition; empty if all can.
-func Inconvertible(wanted, current *apiextensionsv1.CustomResourceDefinition, instances []unstructured.Unstructured) (string, error) {
+func Inconvertible(wanted *apiextensionsv1.CustomResourceDefinition, from string, instances []unstructured.Unstructured) (string, error) {
 	converter, err := Converter(wanted)
 	if err != nil {
 		return "", err
 	}
-	if !converter.HasVersion(crd.StorageVersion(current)) {
+	if !converter.HasVersion(from) {
 		return "", nil
 	}
 	var problems []string

@@ -1,12 +1,16 @@
 package kind_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
@@ -83,6 +87,37 @@ func TestReplacement(t *testing.T) {
 		got := tc.Next()
 		if got.Action != tc.do || got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
 			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
+// TestAConversionIsTriedFromAllStoredVersions has instances that are not yet rewritten in the storage version.
+func TestAConversionIsTriedFromAllStoredVersions(t *testing.T) {
+	c := of(props{"size": {Type: "string"}}, nil, hub("v1"),
+		also(graph.Version{Name: "v1alpha1", Served: true, Identical: true}), also(graph.Version{Name: "v1alpha2", Identical: true}))
+	for _, tc := range []struct{ stored, want []string }{
+		{nil, []string{"v1"}},
+		{[]string{"v1"}, []string{"v1"}},
+		{[]string{"v1alpha1", "v1"}, []string{"v1", "v1alpha1"}},
+		{[]string{"v1alpha2", "v1"}, []string{"v1"}}, // it is not served
+	} {
+		c.Status.StoredVersions = tc.stored
+		if got := kind.ConvertedVersions(c); !slices.Equal(got, tc.want) {
+			t.Errorf("stored in %v: got %v, want %v", tc.stored, got, tc.want)
+		}
+	}
+}
+
+func TestInconvertibleFromAVersion(t *testing.T) {
+	c := of(props{"size": {Type: "integer"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(props{"size": {Type: "string"}})), Served: true}))
+	c.Annotations[install.ConversionsAnnotation] = `{"v1alpha1":{"to":{"size":"${int(self.spec.?size.orValue(\"1\"))}"},"from":{"size":"${string(self.spec.?size.orValue(1))}"}}}`
+	for version, size := range map[string]any{"v1": int64(1), "v1alpha1": "large"} {
+		o := unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": c.Spec.Group + "/" + version, "kind": c.Spec.Names.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"size": size},
+		}}
+		got, err := kind.Inconvertible(c, version, []unstructured.Unstructured{o})
+		if err != nil || strings.Contains(got, "1 of 1") != (version == "v1alpha1") {
+			t.Errorf("from %s: %q, %v", version, got, err)
 		}
 	}
 }
