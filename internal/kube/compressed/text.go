@@ -9,6 +9,7 @@ import (
 	"compress/flate"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -82,7 +83,7 @@ func (t Text) Bytes() []byte {
 		return nil
 	}
 	r, idle := t.dictionary.readers.Get().(io.Reader)
-	source := bytes.NewReader([]byte(t.data))
+	source := strings.NewReader(t.data)
 	if !idle {
 		r = flate.NewReaderDict(source, t.dictionary.text)
 	} else if err := r.(flate.Resetter).Reset(source, t.dictionary.text); err != nil {
