@@ -149,7 +149,7 @@ const maxShownInstances = 3
 func ConvertedVersions(current *apiextensionsv1.CustomResourceDefinition) []string {
 	out := []string{crd.StorageVersion(current)}
 	for _, name := range crd.OutdatedStoredVersions(current) {
-		if slices.ContainsFunc(current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == name && v.Served }) {
+		if crd.Serves(current, name) {
 			out = append(out, name)
 		}
 	}

@@ -37,7 +37,7 @@ type compactor struct {
 }
 
 // compact returns a small copy of o and does not modify o. The copy of a copy is equal to
-// it.
+// it, if that is unpacked.
 func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstructured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
