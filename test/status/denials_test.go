@@ -63,9 +63,7 @@ func TestAdmissionDenialsAreReportedAndRetried(t *testing.T) {
 	}
 
 	t.Log("when the rules are others, it continues by itself")
-	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
-		s.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", s.Name("rules"))
-	}
+	s.DeleteAdmissionPolicy(t, "rules")
 	s.Await(t, s.Kind("Box"), s.NS, "x", suite.All(testkit.IsReady, suite.HasField("ours", "status", "value")))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -134,6 +135,57 @@ func TestADefinitionGetsANewVersion(t *testing.T) {
 		noError(t, w.patch(t, "v1", "a1", map[string]any{"spec": map[string]any{"replicas": 2}}))
 		w.awaitData(t, "a1", map[string]string{"replicas": "2"})
 	})
+}
+
+// unchangeable is a policy that refuses every update of instances.
+const unchangeable = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: $GROUP}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [$GROUP], apiVersions: ["*"], resources: [apps], operations: [UPDATE]}]}
+  validations: [{expression: "false", message: nothing may be changed}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: $GROUP}
+spec: {policyName: $GROUP, validationActions: [Deny]}
+`
+
+// TestAConversionIsTriedFromWhatIsStored has instances that cannot be rewritten in the new version: a later conversion is
+// published only if it succeeds for them in the version in which they are stored.
+func TestAConversionIsTriedFromWhatIsStored(t *testing.T) {
+	w := newProgram(t)
+	w.put(t, alpha)
+	w.AwaitReady(t, rgd, "", w.group)
+	w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: a, namespace: $NS}\nspec: {size: large, count: \"2\"}\n")
+	w.AwaitReady(t, w.kind("v1alpha1"), w.ns, "a")
+	w.put(t, unchangeable)
+	testkit.Poll(t, "changes are refused", func() bool {
+		_, err := w.apps("v1alpha1").Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	served := strings.Replace(former, "$SERVED", "true", 1)
+	w.put(t, definitionWithMovedFields(served))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.awaitData(t, "a", map[string]string{"replicas": "5"})
+
+	// It converts what is stored in v1, but not the size of what is stored in v1alpha1.
+	w.put(t, definitionWithMovedFields(strings.Replace(served, `self.spec.size == "large" ? 5 : 1`, "int(self.spec.size)", 1)))
+	w.awaitKind(t, "ConversionFails", "1 of 1", "App "+w.ns+"/a", "spec.replicas", "int(self.spec.size)")
+	if list, err := w.apps("v1").List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
+		t.Errorf("the instances are not served any more: %v", err)
+	}
+	w.stored(t, "v1alpha1 v1")
+
+	w.put(t, definitionWithMovedFields(strings.Replace(served, "? 5 :", "? 7 :", 1)))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.awaitData(t, "a", map[string]string{"replicas": "7"})
+	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		w.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", w.group)
+	}
+	w.stored(t, "v1")
 }
 
 // triggerReconcile enqueues the definition: a change of an instance does not.

@@ -64,7 +64,8 @@ func newStoppedProgram(t *testing.T, config *rest.Config) *program {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(testkit.JSON(w.Get(t, rgd, "", w.group)))
+			o, err := w.Resource(t, rgd, "").Get(context.WithoutCancel(t.Context()), w.group, metav1.GetOptions{})
+			t.Log(testkit.JSON(o), err)
 		}
 		w.stop()
 	})
