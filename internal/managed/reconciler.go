@@ -151,9 +151,12 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 	if err == nil {
 		err = r.openSession(ctx, s)
 	}
+	var waiting waitingError
 	switch {
 	case kube.IsStale(err) || errors.Is(err, port.ErrNotSynced):
 		return reconcile.Done()
+	case errors.As(err, &waiting):
+		return r.report(ctx, s, operation.Wait(err.Error()))
 	case err != nil:
 		return r.report(ctx, s, operation.Failure(err))
 	}

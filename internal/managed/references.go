@@ -51,6 +51,14 @@ func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) e
 	return r.patch(ctx, s, map[string]any{"spec": map[string]any{"forProvider": found}})
 }
 
+// waitingError is what a reference waits for. The event that ends it enqueues the managed resource: neither backoff nor a
+// log line is needed.
+type waitingError struct{ message string }
+
+func (e waitingError) Error() string { return e.message }
+
+func waitingf(format string, args ...any) error { return waitingError{fmt.Sprintf(format, args...)} }
+
 // fieldError says which field an error is about.
 func fieldError(f field, err error) error {
 	var denied *external.NotAllowedError
@@ -96,9 +104,9 @@ func (s *reconcileState) resolveField(ref port.Reference, f field) (any, error) 
 		case t.found == nil && s.isForeign(t.namespace):
 			return nil, s.foreignError(fmt.Sprintf("%s %s/%s does not exist, or allows no references", ref.To.Kind, t.namespace, t.name))
 		case t.found == nil:
-			return nil, fmt.Errorf("%s %s/%s does not exist", ref.To.Kind, t.namespace, t.name)
+			return nil, waitingf("%s %s/%s does not exist", ref.To.Kind, t.namespace, t.name)
 		default:
-			return nil, fmt.Errorf("%s %s/%s has no identity yet", ref.To.Kind, t.namespace, t.name)
+			return nil, waitingf("%s %s/%s has no identity yet", ref.To.Kind, t.namespace, t.name)
 		}
 	}
 	switch {
@@ -211,13 +219,13 @@ func noMatchError(kind, namespace string, match map[string]string, ofOtherContro
 	selector := labels.SelectorFromSet(match)
 	switch {
 	case len(match) == 0 && ofOtherControllers:
-		return fmt.Errorf("no %s has the same controller as this object", kind)
+		return waitingf("no %s has the same controller as this object", kind)
 	case len(match) == 0:
-		return fmt.Errorf("there is no %s", kind)
+		return waitingf("there is no %s", kind)
 	case ofOtherControllers:
-		return fmt.Errorf("no %s matches the labels %s with the same controller as this object", kind, selector)
+		return waitingf("no %s matches the labels %s with the same controller as this object", kind, selector)
 	}
-	return fmt.Errorf("no %s matches the labels %s", kind, selector)
+	return waitingf("no %s matches the labels %s", kind, selector)
 }
 
 // A reference to another namespace would tell whether an object exists there, and what its external resource is

@@ -98,6 +98,9 @@ func finish(reason, message string, after time.Duration) Step {
 	return Step{Do: Finish, Synced: syncedCondition(metav1.ConditionFalse, reason, message), After: after}
 }
 
+// Wait ends the reconcile until an event of what the message names, which is watched.
+func Wait(message string) Step { return finish(resource.ReconcileError, message, 0).bounded() }
+
 // Failure ends the reconcile with an error, so that it is repeated with backoff, but not
 // before the external API's RetryAfter. What the configuration does not allow is no failure:
 // backoff does not help.
