@@ -1,5 +1,5 @@
 // Command espalier-controlplane serves a whole Kubernetes API from one process: etcd, kube-apiserver,
-// and the two controllers that deletions need, the garbage collector and the namespace controller.
+// and three controllers of Kubernetes: the garbage collector, the namespace controller, and the aggregation of ClusterRoles.
 // It stores objects and runs no workloads.
 package main
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/controller-manager/pkg/informerfactory"
+	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 )
@@ -28,10 +29,14 @@ const (
 	resync = 10 * time.Minute
 
 	workers = 10
+
+	// roleWorkers is enough for the few ClusterRoles that have an aggregation rule.
+	roleWorkers = 1
 )
 
-// controllers are the two controllers that deletions need: the garbage collector, for objects
-// whose owners are gone, and the namespace controller, for the objects of a namespace.
+// controllers are the controllers of Kubernetes that users of the API notice: the garbage collector deletes
+// objects whose owners are gone, the namespace controller deletes the objects of a namespace, and another one
+// fills in the rules of ClusterRoles with an aggregation rule, of which the installation of Espalier has some.
 type controllers struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -70,6 +75,7 @@ func startControllers(admin *rest.Config) (*controllers, error) {
 	namespaces := namespace.NewNamespaceController(ctx, client, objects,
 		client.Discovery().ServerPreferredNamespacedResources,
 		typed.Core().V1().Namespaces(), resync, corev1.FinalizerKubernetes)
+	roles := clusterroleaggregation.NewClusterRoleAggregation(typed.Rbac().V1().ClusterRoles(), client.RbacV1())
 
 	typed.Start(ctx.Done())
 	metas.Start(ctx.Done())
@@ -77,10 +83,11 @@ func startControllers(admin *rest.Config) (*controllers, error) {
 	c.running.Go(func() { collector.Run(ctx, workers, newKinds) })
 	c.running.Go(func() { collector.Sync(ctx, kinds, newKinds) })
 	c.running.Go(func() { namespaces.Run(ctx, workers) })
+	c.running.Go(func() { roles.Run(ctx, roleWorkers) })
 	return c, nil
 }
 
-// stop returns when both have ended.
+// stop returns when all have ended.
 func (c *controllers) stop() {
 	c.cancel()
 	c.running.Wait()

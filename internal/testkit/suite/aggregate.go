@@ -1,7 +1,7 @@
 package suite
 
 import (
-	"context"
+	"fmt"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -9,48 +9,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
-	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/testkit"
 )
 
-// Aggregate fills in the rules of ClusterRoles with an aggregation rule, which no controller of the
-// tests' API server does.
-func Aggregate(t *testing.T, config *rest.Config) {
+// AwaitAggregated waits until all ClusterRoles with an aggregation rule have the rules of the ClusterRoles that it
+// selects. The controllers of the tests' API server fill them in.
+func AwaitAggregated(t *testing.T, config *rest.Config) {
 	t.Helper()
-	if err := aggregate(t.Context(), kubernetes.NewForConfigOrDie(config).RbacV1().ClusterRoles()); err != nil {
-		t.Fatal(err)
-	}
+	roles := kubernetes.NewForConfigOrDie(config).RbacV1().ClusterRoles()
+	testkit.Poll(t, "the rules of ClusterRoles are aggregated", func() bool {
+		all, err := roles.List(t.Context(), metav1.ListOptions{})
+		if err == nil {
+			err = notAggregated(all.Items)
+		}
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
 }
 
-func aggregate(ctx context.Context, roles rbacclient.ClusterRoleInterface) error {
-	all, err := roles.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for i := range all.Items {
-		into := &all.Items[i]
+// notAggregated is an error with the first ClusterRole that lacks a rule of another one that it selects.
+func notAggregated(all []rbacv1.ClusterRole) error {
+	for _, into := range all {
 		if into.AggregationRule == nil {
 			continue
 		}
-		before := into.Rules
-		into.Rules = []rbacv1.PolicyRule{}
 		for _, s := range into.AggregationRule.ClusterRoleSelectors {
 			selector, err := metav1.LabelSelectorAsSelector(&s)
 			if err != nil {
 				return err
 			}
-			for _, from := range all.Items {
-				if from.Name != into.Name && selector.Matches(labels.Set(from.Labels)) {
-					into.Rules = append(into.Rules, from.Rules...)
+			for _, from := range all {
+				if from.Name != into.Name && selector.Matches(labels.Set(from.Labels)) && !hasRules(into, from.Rules) {
+					return fmt.Errorf("ClusterRole %s does not have the rules of %s yet", into.Name, from.Name)
 				}
 			}
 		}
-		if equality.Semantic.DeepEqual(before, into.Rules) {
-			continue
-		}
-		if _, err := roles.Update(ctx, into, metav1.UpdateOptions{FieldManager: "clusterrole-aggregation-controller"}); err != nil {
-			return err
-		}
 	}
 	return nil
+}
+
+func hasRules(role rbacv1.ClusterRole, rules []rbacv1.PolicyRule) bool {
+	for _, want := range rules {
+		found := false
+		for _, has := range role.Rules {
+			found = found || equality.Semantic.DeepEqual(has, want)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
 }

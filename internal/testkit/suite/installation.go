@@ -134,7 +134,6 @@ func newAdministrator(config, as *rest.Config) *administrator {
 
 // grant grants what is missing now. A conflict is retried in the next turn.
 func (a *administrator) grant(ctx context.Context) {
-	_ = aggregate(ctx, a.roles)
 	for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
 		a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
 	}

@@ -94,7 +94,7 @@ spec: {types: ["AWS::SNS::Topic"]}
 		t.Fatalf("exit code %d: %s", code, role)
 	}
 	r.Apply(t, role)
-	suite.Aggregate(t, r.Config)
+	suite.AwaitAggregated(t, r.Config)
 	r.Await(t, activation, "", r.Expand("$ID"), is("True", ""))
 	r.Delete(t, activation, "", r.Expand("$ID"))
 	r.AwaitGone(t, activation, "", r.Expand("$ID"))

@@ -77,7 +77,7 @@ func (r *release) install(t *testing.T, settings ...string) {
 			t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
 	}
-	suite.Aggregate(t, r.Config)
+	suite.AwaitAggregated(t, r.Config)
 }
 
 // start runs the Deployment of the given name, as far as it is possible outside of a pod, until stop
@@ -369,7 +369,7 @@ func TestTheControllersRunAsTheRenderedAccount(t *testing.T) {
 
 	t.Log("composites, with a role that is aggregated")
 	r.Apply(t, things)
-	suite.Aggregate(t, r.Config)
+	suite.AwaitAggregated(t, r.Config)
 	thing := r.Kind("Thing").GroupKind().WithVersion("v1")
 	r.Apply(t, "{apiVersion: $GROUP/v1, kind: Thing, metadata: {name: x, namespace: $NS}, spec: {}}")
 	r.AwaitReady(t, thing, r.NS, "x")

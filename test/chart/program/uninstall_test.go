@@ -46,7 +46,7 @@ kind: ClusterRole
 metadata: {name: $ID-protected, labels: {rbac.espalier.dev/aggregate-to-controllers: "true"}}
 rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, patch, watch]}]
 `)
-	suite.Aggregate(t, r.Config)
+	suite.AwaitAggregated(t, r.Config)
 	r.AwaitReady(t, usage, r.NS, "kept")
 	hooks := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
 	r.Await(t, hooks, "", "usages.espalier.dev", suite.IsPresent)
