@@ -10,6 +10,8 @@ type bulkShare struct {
 	// raised is when the value grew last, and interval how long it stays at least.
 	raised   time.Time
 	interval time.Duration
+	// failed says that the requests became slower after it grew last.
+	failed bool
 	// requests counts those of sparse flows since the value was decided last. took and baseline are the sums of their
 	// latencies and of their baseline latencies.
 	requests       int
@@ -41,11 +43,11 @@ func (b *bulkShare) answered(now time.Time, took, baseline time.Duration, limit 
 	b.requests, b.took, b.baseline = 0, 0, 0
 	switch {
 	case isSlow && b.value > 1:
-		b.value, b.interval = b.value/2, min(2*b.interval, maxRaiseInterval)
+		b.value, b.interval, b.failed = b.value/2, min(2*b.interval, maxRaiseInterval), true
 	case isSlow:
 	case since >= b.interval:
-		b.value, b.raised = max(1, min(2*b.value, limit-1)), now
-	case since >= minRaiseInterval && b.value > 1:
-		b.interval = minRaiseInterval // the last attempt has not failed
+		b.value, b.raised, b.failed = max(1, min(2*b.value, limit-1)), now, false
+	case since >= minRaiseInterval && !b.failed:
+		b.interval = minRaiseInterval
 	}
 }
