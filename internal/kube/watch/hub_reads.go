@@ -7,8 +7,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
 // The objects that reads return are shared and read-only: DeepCopy one to change it. They are
@@ -35,15 +37,37 @@ func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespac
 	if err != nil {
 		return false, err
 	}
-	live, err := h.env.Client.Resource(resource.GVR).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
+	live, err := readLive(ctx, h.env.Client.Resource(resource.GVR).Namespace(namespace), name)
+	if err != nil || live == nil {
 		return false, err
 	}
 	h.Record(live, Subscriber{})
 	return true, nil
+}
+
+// readLive reads an object from the API server; nil if there is none. A role that allows a watch need not allow to get single
+// objects, and the list of one object needs no more than the watch. It is not what is tried first: the API server answers
+// it from a cache, for which it may wait 100 ms.
+func readLive(ctx context.Context, objects dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
+	live, err := objects.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return live, nil
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case !apierrors.IsForbidden(err):
+		return nil, err
+	}
+	list, err := objects.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].GetName() == name { // not every server of an aggregated API knows the selector
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // wholeKindActor returns the actor of a whole kind; nil if there is none.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -76,6 +77,24 @@ func TestServerAForbiddenKind(t *testing.T) {
 	l.KindChanged(kind.GroupKind(), KindAdded)
 	l.wakeups.await(t, "the role", change("", KindState, kind))
 	l.awaitState(t, kind, Managed(), Synced, "")
+}
+
+// TestServerAnObjectIsReadWithThePermissionsOfItsWatch refreshes objects as a user who may list and watch their kind, and
+// must not get them: roles grant the controllers no more for instances that a service account reconciles.
+func TestServerAnObjectIsReadWithThePermissionsOfItsWatch(t *testing.T) {
+	l := onServer(t, "limited-user")
+	l.install(t, "v1")
+	kind := l.kind("v1")
+	l.apply(t, l.vpcs(), made(kind, l.namespace+"/x", 0, partOf, "other"))
+	if _, err := l.Refresh(t.Context(), kind, l.namespace, "x"); !apierrors.IsForbidden(err) {
+		t.Errorf("without a role: %v", err)
+	}
+	l.grant(t, l.group, "vpcs")
+	for name, want := range map[string]bool{"x": true, "absent": false} {
+		if found, err := l.Refresh(t.Context(), kind, l.namespace, name); err != nil || found != want {
+			t.Errorf("%s is found: %v, %v", name, found, err)
+		}
+	}
 }
 
 // TestServerUnusedWatchesAreClosed adds and removes kinds and subscribers, and then reads the count of
