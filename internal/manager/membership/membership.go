@@ -150,7 +150,7 @@ func (m *Membership) incarnation(ctx context.Context) (err error) {
 	m.mu.Lock()
 	m.own, m.reportsDirty = own, len(m.reports) > 0
 	m.mu.Unlock()
-	defer m.depart(own)
+	defer func() { m.depart(own, errors.Is(err, errExpired)) }()
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	parts, running := errgroup.WithContext(running)
@@ -159,10 +159,10 @@ func (m *Membership) incarnation(ctx context.Context) (err error) {
 	return parts.Wait()
 }
 
-// depart ends all work of an incarnation, and deletes its record.
-func (m *Membership) depart(own *ownRecord) {
-	lost := m.held()
-	m.release(lost, !own.isValid())
+// depart ends all work of an incarnation, and deletes its record. Its reconciles have no time to end if the record is lost:
+// others take over.
+func (m *Membership) depart(own *ownRecord, isLost bool) {
+	m.release(m.held(), isLost || !own.isValid())
 	ctx, cancel := context.WithTimeout(context.Background(), m.retryPeriod())
 	defer cancel()
 	if peers, _, _ := m.records.peers(own.id, "", time.Now()); len(peers) == 0 {
@@ -189,5 +189,5 @@ func newID() (string, error) {
 // nameOf is the name of a replica's Lease.
 func (c Config) nameOf(id string) string { return c.Group + "-" + object.Digest(id)[:10] }
 
-// errExpired is the error of a record that was not renewed in time, or was deleted by another replica.
-var errExpired = errors.New("the Lease of this replica has expired")
+// errExpired is the error of a record that was not renewed in time, or was deleted by another replica or by somebody else.
+var errExpired = errors.New("the Lease of this replica has expired, or was deleted or changed")

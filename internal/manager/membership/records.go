@@ -131,6 +131,14 @@ func (r *records) peers(self, version string, now time.Time) (peers []shard.Peer
 	return peers, read, next
 }
 
+// has reports whether the Lease of a replica was read last as the others know it.
+func (r *records) has(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, known := r.leases[r.nameOf(id)]
+	return known && r.isOfReplica(o)
+}
+
 // isOfReplica reports whether a Lease is one that a replica has created: the group's is not, nor is a copy that somebody
 // has made, with the holder of another one.
 func (r *records) isOfReplica(o observed) bool {

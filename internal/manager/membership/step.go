@@ -80,6 +80,9 @@ func (m *Membership) agree(ctx context.Context, own *ownRecord) (next time.Time,
 		if !read {
 			return time.Now().Add(m.Duration), false, nil
 		}
+		if !m.records.has(self.ID) {
+			return next, false, errExpired // the others take over
+		}
 		step := m.planner.Next(shard.State{Self: self, Read: read, Peers: peers, Held: m.held()})
 		if step.IsZero() {
 			return earliest(time.Now().Add(m.Duration), expires), true, nil

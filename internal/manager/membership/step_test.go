@@ -2,6 +2,7 @@ package membership
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/shard"
 )
@@ -249,6 +251,47 @@ func TestHowLongAnotherLeaderIsLeft(t *testing.T) {
 				<-time.After(c.after)
 				if got := g.left(c.second); got != c.want {
 					t.Errorf("%s are left, want %s", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestALostLeaseEndsAllWork has somebody delete the Lease of replica a, or change it so that the others do not know it any
+// more: they take over, so a must not wait until it fails to renew the Lease.
+func TestALostLeaseEndsAllWork(t *testing.T) {
+	one := shard.NewView("a")
+	cases := map[string]func(*coordinationv1.Lease) (left []any){
+		"it was deleted, or lost its label": func(*coordinationv1.Lease) []any { return nil },
+		"its holder was changed": func(l *coordinationv1.Lease) []any {
+			l.Spec.HolderIdentity = ptr.To("somebody")
+			return []any{l}
+		},
+	}
+	for name, change := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := &leases{version: 10, byName: map[string]*coordinationv1.Lease{}}
+				m := New(Config{Group: "group", Duration: 15 * time.Second, Leases: api, Log: logr.Discard()})
+				record := lease("a", "10", one)
+				own := &ownRecord{Config: m.Config, id: "a", lease: &record, version: "10", renewed: time.Now()}
+				m.records.read([]any{&record}, nil)
+				if _, agreed, err := m.agree(t.Context(), own); !agreed || err != nil {
+					t.Fatalf("before: agreed is %t, error %v", agreed, err)
+				}
+				reconcile, end := m.Begin(t.Context(), 1)
+				context.AfterFunc(reconcile, end)
+				changed := record.DeepCopy()
+				changed.ResourceVersion = "12"
+				m.records.read(change(changed), changed)
+				_, agreed, err := m.agree(t.Context(), own)
+				if agreed || !errors.Is(err, errExpired) {
+					t.Errorf("agreed is %t, error %v", agreed, err)
+				}
+				began := time.Now()
+				m.depart(own, errors.Is(err, errExpired))
+				if took := time.Since(began); took > 0 || reconcile.Err() == nil {
+					t.Errorf("a reconcile went on for %s", took)
 				}
 			})
 		})
