@@ -22,8 +22,12 @@ type group struct {
 	leases   coordination.LeaseInterface
 	name     string
 	duration time.Duration
+	// lastEpoch returns the largest epoch that the watch has delivered.
+	lastEpoch func() int32
 
 	mu sync.Mutex
+	// epoch is the largest that this process has written.
+	epoch int32
 	// other is the Lease while somebody else holds it, as it was read first, and since when.
 	other *coordinationv1.Lease
 	since time.Time
@@ -61,8 +65,10 @@ func (g *group) write(ctx context.Context, epochs int32) (int64, error) {
 		absent := apierrors.IsNotFound(err)
 		switch {
 		case absent:
-			// Leaders of a Lease that was deleted have had smaller epochs: see manager's lease.Create.
-			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: g.name}, Spec: coordinationv1.LeaseSpec{LeaseTransitions: ptr.To(int32(time.Now().Unix() / 60))}}
+			// Leaders of a Lease that was deleted have had smaller epochs: see manager's lease.Create. Replicas that join or
+			// leave may have advanced it more often than once in a minute.
+			last := max(int32(time.Now().Unix()/60), g.epoch, g.lastEpoch())
+			lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: g.name}, Spec: coordinationv1.LeaseSpec{LeaseTransitions: &last}}
 		case err != nil:
 			return 0, fmt.Errorf("read Lease %s: %w", g.name, err)
 		}
@@ -86,7 +92,8 @@ func (g *group) write(ctx context.Context, epochs int32) (int64, error) {
 		}
 		switch {
 		case err == nil:
-			return int64(*lease.Spec.LeaseTransitions), nil
+			g.epoch = *lease.Spec.LeaseTransitions
+			return int64(g.epoch), nil
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
 			return 0, fmt.Errorf("write Lease %s: %w", g.name, err)
 		}

@@ -68,7 +68,7 @@ func New(c Config) *Membership {
 	}
 	m := &Membership{Config: c, changed: make(chan struct{}, 1), joined: make(chan struct{}), tenures: map[shard.Slot]*tenure{}, reports: map[string]json.RawMessage{}}
 	m.records = newRecords(c, m.peersChanged)
-	m.group = &group{leases: c.Leases, name: c.Group, duration: c.Duration}
+	m.group = &group{leases: c.Leases, name: c.Group, duration: c.Duration, lastEpoch: m.records.lastEpoch}
 	return m
 }
 

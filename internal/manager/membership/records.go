@@ -28,6 +28,8 @@ type records struct {
 	leases map[string]observed
 	// version is the resource version of the latest change of a Lease that was read.
 	version uint64
+	// epoch is the largest epoch of the group's Lease that was read.
+	epoch int32
 }
 
 // observed is a Lease as it was read last.
@@ -100,6 +102,9 @@ func (r *records) store(was observed, lease *coordinationv1.Lease) (isChanged bo
 	}
 	r.leases[lease.Name] = observed{lease, time.Now()}
 	r.note(lease)
+	if lease.Name == r.Group {
+		r.epoch = max(r.epoch, ptr.Deref(lease.Spec.LeaseTransitions, 0))
+	}
 	return was.Lease == nil || was.UID != lease.UID || !maps.Equal(was.Annotations, lease.Annotations) || !ptr.Equal(was.Spec.HolderIdentity, lease.Spec.HolderIdentity)
 }
 
@@ -137,6 +142,13 @@ func (r *records) has(id string) bool {
 	defer r.mu.Unlock()
 	o, known := r.leases[r.nameOf(id)]
 	return known && r.isOfReplica(o)
+}
+
+// lastEpoch is the largest epoch that was read, also after the group's Lease was deleted.
+func (r *records) lastEpoch() int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.epoch
 }
 
 // isOfReplica reports whether a Lease is one that a replica has created: the group's is not, nor is a copy that somebody

@@ -297,3 +297,24 @@ func TestALostLeaseEndsAllWork(t *testing.T) {
 		})
 	}
 }
+
+// TestEpochsGrowAfterTheGroupsLeaseWasDeleted deletes the Lease after more transitions than minutes, as they happen when many
+// replicas restart. Bindings have their epochs: an owner with a smaller one would be taken for a former leader.
+func TestEpochsGrowAfterTheGroupsLeaseWasDeleted(t *testing.T) {
+	api := &leases{byName: map[string]*coordinationv1.Lease{}}
+	m := New(Config{Group: "group", Duration: 15 * time.Second, Leases: api, Log: logr.Discard()})
+	for range 3 {
+		if _, err := m.group.advance(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := *api.byName["group"].Spec.LeaseTransitions
+	byOther := api.byName["group"].DeepCopy() // another replica has advanced it, and this one has read that
+	byOther.Spec.LeaseTransitions, byOther.ResourceVersion = ptr.To(last+100), "50"
+	m.records.read([]any{byOther}, nil)
+	delete(api.byName, "group")
+	m.records.read(nil, byOther)
+	if epoch, err := m.group.advance(t.Context()); err != nil || epoch <= int64(last)+100 {
+		t.Errorf("the epoch %d follows %d, error %v", epoch, last+100, err)
+	}
+}
