@@ -212,6 +212,8 @@ func TestReadinessIsOfTheGenerationThatThereIs(t *testing.T) {
 		"its status is of this one":        {has: leaf + ", generation: 3}, status: {observedGeneration: 3}}", says: yes},
 		"its condition is of an older one": {has: leaf + ", generation: 3}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 2}]}}", says: yes, why: "older generation than 3"},
 		"its condition is of no one":       {has: leaf + ", generation: 3}, status: {conditions: [{type: Ready, status: 'True'}]}}", says: yes},
+		"its change could not be made":     {has: leaf + ", generation: 3}, status: {observedGeneration: 3, conditions: [{type: Ready, status: 'True', observedGeneration: 2}, {type: Synced, status: 'False', reason: ReconcileError, message: quota}]}}", says: yes, why: "leaf: ReconcileError: quota"},
+		"it cannot be observed any more":   {has: leaf + ", generation: 3}, status: {observedGeneration: 3, conditions: [{type: Ready, status: 'True', observedGeneration: 3}, {type: Synced, status: 'False', reason: ReconcileError, message: quota}]}}", says: yes},
 		"it complains":                     {has: leaf + "}, status: {conditions: [{type: Synced, status: 'False', reason: ReconcileError, message: quota}]}}", why: "ReconcileError: quota"},
 		"it says why":                      {has: leaf + "}, status: {conditions: [{type: Ready, status: 'False', reason: Creating, message: slowly}]}}", why: "slowly"},
 	}

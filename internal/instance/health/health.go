@@ -22,7 +22,8 @@ type Health struct {
 // Of computes an object's readiness by the rules of kstatus: its generation has been observed,
 // and its conditions, or the fields of its well-known kind, are complete. For some kinds more of
 // the status counts, see reasonsByKind. A managed resource that is not synced is not ready before
-// it has a Ready condition: to kstatus a missing condition is a good one.
+// it has a Ready condition, to kstatus a missing condition is a good one, nor while its Ready
+// condition is of an older generation.
 func Of(o *unstructured.Unstructured) Health {
 	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok && observed < 0 && o.GetDeletionTimestamp() == nil {
 		return Health{Message: "InProgress: it has not been reconciled yet"} // the default of our kinds
@@ -37,7 +38,7 @@ func Of(o *unstructured.Unstructured) Health {
 			return Health{Ready: message == "", Message: message}
 		}
 		if problem := SyncProblem(o); problem != "" {
-			if _, reported := ReadyConditionOf(o); !reported {
+			if ready, reported := ReadyConditionOf(o); !reported || ready.Stale {
 				return Health{Message: string(status.InProgressStatus) + ": " + problem}
 			}
 		}
@@ -128,11 +129,19 @@ func byState(o *unstructured.Unstructured) Health {
 }
 
 // Stale says whether the object's status has observed an older generation; false if it names
-// none.
+// none. A managed resource whose last change could not be made has observed the generation, and
+// is Ready as of an older one.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
 	_, ok := observedGeneration(o)
-	return (ok || observed != 0) && observed < o.GetGeneration()
+	return (ok || observed != 0) && observed < o.GetGeneration() || IsChangePending(o)
+}
+
+// IsChangePending says whether a managed resource is not synced, and its Ready condition is of an
+// older generation than the object's: what has changed since has not reached the external resource.
+func IsChangePending(o *unstructured.Unstructured) bool {
+	ready, reported := ReadyConditionOf(o)
+	return reported && ready.Stale && SyncProblem(o) != ""
 }
 
 // observedGeneration is the status's own; none if it is negative, as it is by default before the first status.

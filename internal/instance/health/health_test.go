@@ -112,6 +112,10 @@ func TestOf(t *testing.T) {
 			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: 'True'}, {type: Synced, status: 'False', reason: ReconcilePaused}]}}",
 			true, "",
 		},
+		"A managed resource that was paused, and changed since": {
+			"{apiVersion: a/v1, kind: X, metadata: {name: x, generation: 2}, status: {observedGeneration: 2, conditions: [{type: Ready, status: 'True', observedGeneration: 1}, {type: Synced, status: 'False', reason: ReconcilePaused, message: paused by an annotation}]}}",
+			false, "InProgress: ReconcilePaused: paused by an annotation",
+		},
 		"A malformed status isn't ready": {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, status: {conditions: some}}", false, "can't be read",
 		},
@@ -134,6 +138,12 @@ func TestStale(t *testing.T) {
 		"Without a status nothing is stale": {"metadata: {generation: 5}", false},
 		"An older observed generation":      {"{metadata: {generation: 5}, status: {observedGeneration: 4}}", true},
 		"The current observed generation":   {"{metadata: {generation: 5}, status: {observedGeneration: 5}}", false},
+		"A managed resource whose change could not be made": {
+			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Synced, status: 'False', reason: ReconcileError, observedGeneration: 5}]}}", true,
+		},
+		"A managed resource that cannot be observed any more": {
+			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 5}, {type: Synced, status: 'False', reason: ReconcileError, observedGeneration: 5}]}}", false,
+		},
 		"The observed generation of a condition counts if the status has none": {
 			"{metadata: {generation: 5}, status: {conditions: [{type: Ready, status: 'True', observedGeneration: 4}]}}", true,
 		},
