@@ -93,8 +93,12 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Message = problem
 	}
 	if synced, ok := condition.Read(o).Get(health.Synced); ok {
-		if synced.Reason == resource.Contested {
+		n.isManaged = !n.Instance
+		switch {
+		case synced.Reason == resource.Contested:
 			n.externalContest = &synced
+		case n.isManaged && synced.Status == condition.False:
+			n.unsynced = &synced
 		}
 		_, annotated := o.GetAnnotations()[resource.PausedAnnotation]
 		n.paused = annotated && synced.Reason == resource.ReconcilePaused

@@ -86,6 +86,9 @@ type Node struct {
 	definition report.Object
 	// id is Node or, for an item of a collection, the node's id with the item's index or key.
 	id string
+	// isManaged is true for a managed resource. unsynced is its condition Synced while that is False, but for a contested one.
+	isManaged bool
+	unsynced  *v1alpha1.Condition
 	// paused is true for an object that an annotation pauses.
 	paused bool
 	// composeFailed is true for a composite whose pipeline fails: what its status says of composed resources is older.

@@ -29,6 +29,8 @@ type Explanation struct {
 	// Contested are the external resources that are updated again and again, since the external API or another client changes them back.
 	// They may be ready all the same.
 	Contested []OtherCause `json:"contested,omitempty"`
+	// Unsynced are the managed resources that are ready, although their last reconcile failed or is paused.
+	Unsynced []OtherCause `json:"unsynced,omitempty"`
 	// Skipped are the nodes below the object that are left out, and why.
 	Skipped []SkippedNode `json:"skipped,omitempty"`
 }
@@ -95,7 +97,7 @@ func ExplainChild(top Node, of report.Object, now time.Time) (Explanation, bool)
 // explain is the explanation of a node, by the causes that were found.
 func (x explainer) explain(top Node) Explanation {
 	now := x.now
-	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Contested: contestedBelow(top, now), Skipped: skippedBelow(top)}
+	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Contested: contestedBelow(top, now), Unsynced: unsyncedBelow(top, now), Skipped: skippedBelow(top)}
 	if top.Ready == True && top.Deleted == nil {
 		// It is ready whatever is below it; what is no longer desired may stay nevertheless.
 		x.found = slices.DeleteFunc(x.found, func(c cause) bool { return c.node.Removal == nil })
@@ -123,6 +125,25 @@ func (e Explanation) IsReady() bool { return len(e.Chain) == 0 }
 
 // JSON returns the explanation as a JSON document.
 func (e Explanation) JSON() []byte { return marshal(e) }
+
+// unsyncedBelow are the managed resources that are ready and not synced: what has changed does not reach the external resource.
+func unsyncedBelow(n Node, now time.Time) (out []OtherCause) {
+	if c := n.unsynced; c != nil && n.Ready == True && n.Deleted == nil {
+		text := n.object().String()
+		if c.LastTransitionTime != nil {
+			text += ", for " + Age(now.Sub(c.LastTransitionTime.Time))
+		}
+		text += ": " + c.Reason
+		if c.Message != "" {
+			text += ": " + c.Message
+		}
+		out = append(out, OtherCause{text, managedAdvice(n)})
+	}
+	for _, child := range n.Children {
+		out = append(out, unsyncedBelow(child, now)...)
+	}
+	return out
+}
 
 func skippedBelow(n Node) []SkippedNode {
 	var out []SkippedNode

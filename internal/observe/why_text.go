@@ -101,7 +101,7 @@ func (c cause) advice() []string {
 	case plan.DriftContested, plan.FieldConflict:
 		return []string{"have one of the two managers stop writing the field, or set the node's drift or conflicts in the definition"}
 	case plan.WaitingForKind:
-		return []string{"install what serves the kind"}
+		return []string{kindAdvice(n.Problem)}
 	case plan.WaitingForNamespace:
 		return []string{"create the namespace"}
 	case plan.ServiceAccountNotFound:
@@ -115,17 +115,44 @@ func (c cause) advice() []string {
 	if n.isInvalid() {
 		return []string{"correct these fields and apply the definition again", "to see file, line and column: espalier validate -f FILE"}
 	}
-	if config := missingConfig.FindStringSubmatch(n.Message); config != nil {
-		return []string{fmt.Sprintf("create %s, or name another one in spec.providerConfigRef", config[1])}
-	}
 	if n.Exists && n.Name != "" && len(n.Waits) == 0 && n.Problem == nil {
-		return []string{"see its events: kubectl describe " + arguments(n.object())}
+		return managedAdvice(n)
 	}
 	return nil
 }
 
+// managedAdvice lists what can be done about an object by its own message, which for a managed resource is that of its provider.
+func managedAdvice(n Node) []string {
+	if n.paused {
+		return []string{resumeAdvice(n)}
+	}
+	if config := missingConfig.FindStringSubmatch(n.Message); config != nil {
+		return []string{fmt.Sprintf("create %s, or name another one in spec.providerConfigRef", config[1])}
+	}
+	if secret := missingSecret.FindStringSubmatch(n.Message); n.isManaged && secret != nil {
+		return []string{fmt.Sprintf("create Secret %s, or name another one in %s", secret[2], secret[1])}
+	}
+	if n.isManaged && unobserved.MatchString(n.Message) {
+		return []string{"wait: its provider has not observed the last change yet; if that lasts, see whether the provider runs: espalier doctor"}
+	}
+	return []string{"see its events: kubectl describe " + arguments(n.object())}
+}
+
 // missingConfig matches what providers say of a managed resource without its configuration, of which it has the kind and name.
-var missingConfig = regexp.MustCompile(`((?:Cluster)?ProviderConfig \S+) of spec\.providerConfigRef does not exist`)
+// missingSecret has the field that names a Secret, and the Secret. unobserved is what kstatus says of an older generation.
+var (
+	missingConfig = regexp.MustCompile(`((?:Cluster)?ProviderConfig \S+) of spec\.providerConfigRef does not exist`)
+	missingSecret = regexp.MustCompile(`((?:(?:Cluster)?ProviderConfig \S+: )?spec\.\S+): the Secret (\S+) does not exist`)
+	unobserved    = regexp.MustCompile(`generation is \d+, but latest observed generation is \d+$`)
+)
+
+// kindAdvice says how a kind is installed. Those of AWS are served once their type is activated.
+func kindAdvice(p *Problem) string {
+	if p != nil && strings.Contains(p.Message, `.aws.espalier.dev/`) {
+		return "activate the resource type of the kind: espalier aws activate TYPE; 'espalier aws types' lists the types with their kinds"
+	}
+	return "install what serves the kind"
+}
 
 // correctionAdvice is what to do about a child that the API server rejects, or that cannot be computed: the fault is in the definition,
 // or in what the instance sets.
@@ -172,6 +199,13 @@ func (e Explanation) Text(now time.Time, width int) string {
 	for i, o := range e.Contested {
 		if i == 0 {
 			t.b.WriteString("\nUpdated again and again:\n")
+		}
+		t.paragraph("  ", o.Cause)
+		t.advice("", "    - ", o.Advice)
+	}
+	for i, o := range e.Unsynced {
+		if i == 0 {
+			t.b.WriteString("\nReady, but not synced:\n")
 		}
 		t.paragraph("  ", o.Cause)
 		t.advice("", "    - ", o.Advice)
