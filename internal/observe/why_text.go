@@ -101,7 +101,7 @@ func (c cause) advice() []string {
 	case plan.DriftContested, plan.FieldConflict:
 		return []string{"have one of the two managers stop writing the field, or set the node's drift or conflicts in the definition"}
 	case plan.WaitingForKind:
-		return []string{kindAdvice(n.Problem)}
+		return []string{kindAdvice(n)}
 	case plan.WaitingForNamespace:
 		return []string{"create the namespace"}
 	case plan.ServiceAccountNotFound:
@@ -147,8 +147,9 @@ var (
 )
 
 // kindAdvice says how a kind is installed. Those of AWS are served once their type is activated.
-func kindAdvice(p *Problem) string {
-	if p != nil && strings.Contains(p.Message, `.aws.espalier.dev/`) {
+func kindAdvice(n Node) string {
+	const aws = ".aws.espalier.dev/"
+	if strings.Contains(n.APIVersion, aws) || n.Problem != nil && strings.Contains(n.Problem.Message, aws) {
 		return "activate the resource type of the kind: espalier aws activate TYPE; 'espalier aws types' lists the types with their kinds"
 	}
 	return "install what serves the kind"
