@@ -83,7 +83,7 @@ func (s State) checkOwnership() (mark, conflict string) {
 	case denied != "" && (seen != nil || !s.isOpenCreation() || !s.appearedSinceFirstAttempt()):
 		return "", denied // no message tells whose it is
 	case seen != nil:
-		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s; it is not changed", s.observedRef(), s.describeMarkOwner(seen))
+		return "", fmt.Sprintf("the external resource %s exists already and carries the mark of %s", s.observedRef(), s.foreignMark(seen))
 	case s.appearedSinceFirstAttempt():
 		return b.Mark, ""
 	case b.Explicit, s.Resource.AdoptUnmarked:

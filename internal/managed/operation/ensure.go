@@ -101,7 +101,7 @@ func (s State) handlePresent() Step {
 	case b.Shared && s.Observed.AdoptionDenied != "":
 		return s.refuse(s.Observed.AdoptionDenied)
 	case s.isForeign():
-		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s; it is not changed", b.Ref, s.describeMarkOwner(s.Observed.Mark)), s.recheckInterval())
+		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s", b.Ref, s.foreignMark(s.Observed.Mark)), s.recheckInterval())
 	case s.ReservationMissing && !s.IdentityReserved && s.IdentityReservedBy != nil:
 		return s.reservedBy(s.IdentityReservedBy).with(s.readyCondition())
 	case s.ReservationMissing && !s.IdentityReserved:

@@ -29,6 +29,16 @@ func (s State) describeMarkOwner(mark *external.Mark) string {
 	return owner
 }
 
+// foreignMark names the owner on another managed resource's mark, and says what to do. A resource that was orphaned keeps
+// the mark of its former owner; one that the provider itself needs is not to be adopted.
+func (s State) foreignMark(mark *external.Mark) string {
+	text := s.describeMarkOwner(mark) + "; it is not changed"
+	if mark.Holder == "" {
+		text += ". If that object is gone, or has left it behind, remove the mark from the external resource"
+	}
+	return text
+}
+
 // markPlace is the namespace and installation of an owner on a mark, as NAMESPACE@INSTALLATION; empty for another text.
 func markPlace(owner string) string {
 	parts := strings.Split(owner, "/")
