@@ -193,7 +193,7 @@ func (f *activateFlags) follow(cmd *cobra.Command, in activations, stored *v1alp
 			return false, nil // an answer from before the change
 		}
 		if last = progressOf(a); f.removes && last.Done && a.Status.Kinds.Deactivated > 0 {
-			last = progress{Waiting: fmt.Sprintf("%d kinds are not removed yet; they are, once no object of them exists", a.Status.Kinds.Deactivated)}
+			last = progress{Waiting: notRemoved(a.Status.Kinds.Deactivated)}
 		}
 		if last.Done || last.Failed != "" || a.Status.ObservedGeneration >= a.Generation {
 			for _, line := range stateLines(a, printed) {
@@ -341,4 +341,12 @@ func activationsTable(rows []activationRow, width int) string {
 		return text
 	}
 	return columns(narrow, width)
+}
+
+// notRemoved says why a deactivation is not complete.
+func notRemoved(kinds int32) string {
+	if kinds == 1 {
+		return "1 kind is not removed yet; it is removed once no object of it exists"
+	}
+	return fmt.Sprintf("%d kinds are not removed yet; they are removed once no objects of them exist", kinds)
 }
