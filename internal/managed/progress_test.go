@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -62,6 +63,48 @@ func TestProgress(t *testing.T) {
 			}
 			if got != tc.want {
 				t.Errorf("%s: want %q, got %q", tc.reason, tc.want, got)
+			}
+		})
+	}
+}
+
+func TestReadyIsOfTheGenerationThatTheExternalResourceHas(t *testing.T) {
+	synced := func(status string) operation.Step {
+		return operation.Step{
+			Ready:  operation.Condition{Status: condition.True, Reason: resource.Available},
+			Synced: operation.Condition{Status: metav1.ConditionStatus(status), Reason: "R"},
+		}
+	}
+	present := func(upToDate external.Answer) *external.Observation {
+		return &external.Observation{Presence: external.Present, UpToDate: upToDate}
+	}
+	was := condition.Set{{Type: resource.Ready, Status: condition.True, ObservedGeneration: 1}}
+	cases := map[string]struct {
+		reason   string
+		observed *external.Observation
+		step     operation.Step
+		before   condition.Set
+		want     int64
+	}{
+		"the change is made":                   {"it has all", present(external.Yes), synced("True"), was, 2},
+		"the change fails":                     {"it has none of the change", present(external.No), synced("False"), was, 1},
+		"the change is being made":             {"it may have some of the change", present(external.No), synced("Unknown"), was, 1},
+		"nobody can tell":                      {"it may have none of the change", present(external.CannotTell), synced("Unknown"), was, 1},
+		"the policies allow no update":         {"nothing else will be done", present(external.No), synced("True"), was, 2},
+		"a failure of something else":          {"it has all", present(external.Yes), synced("False"), was, 2},
+		"it does not exist":                    {"it has no readiness", &external.Observation{Presence: external.Absent, UpToDate: external.No}, synced("False"), was, 2},
+		"it was not observed":                  {"nothing is known", nil, synced("False"), was, 2},
+		"it has not been reported to be ready": {"there is no former generation", present(external.No), synced("False"), nil, 2},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := &reconcileState{object: &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"generation": int64(2)}}}}
+			s.state.Observed = tc.observed
+			if got := s.generationOf(resource.Ready, tc.step, tc.before); got != tc.want {
+				t.Errorf("%s: want %d, got %d", tc.reason, tc.want, got)
+			}
+			if got := s.generationOf(resource.Synced, tc.step, tc.before); got != 2 {
+				t.Errorf("Synced is of generation %d", got)
 			}
 		})
 	}

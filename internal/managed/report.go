@@ -26,7 +26,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	for kind, c := range map[string]operation.Condition{resource.Synced: step.Synced, resource.Ready: step.Ready} {
 		if c.Reason != "" {
 			conditions = conditions.Mark(v1alpha1.Condition{
-				Type: kind, Status: c.Status, Reason: c.Reason, Message: c.Message, ObservedGeneration: generation,
+				Type: kind, Status: c.Status, Reason: c.Reason, Message: c.Message, ObservedGeneration: s.generationOf(kind, step, before),
 			}, r.Now())
 		}
 	}
@@ -64,6 +64,18 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 		return reconcile.RequeueAfter(jittered(step.After))
 	}
 	return reconcile.Done()
+}
+
+// generationOf is the generation that a condition of the step is about. While a change has not reached the external
+// resource, its readiness is still that of the generation before.
+func (s *reconcileState) generationOf(kind string, step operation.Step, before condition.Set) int64 {
+	ready, reported := before.Get(resource.Ready)
+	o := s.state.Observed
+	isDifferent := o != nil && o.Presence == external.Present && o.UpToDate != external.Yes
+	if kind == resource.Ready && reported && isDifferent && step.Synced.Status != condition.True {
+		return ready.ObservedGeneration
+	}
+	return s.object.GetGeneration()
 }
 
 // progress is what the managed resource needs; nothing while it is paused or being deleted. A Ready resource stays

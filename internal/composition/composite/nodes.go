@@ -178,8 +178,8 @@ func readiness(name string, desired fnv1.Ready, o *unstructured.Unstructured) (b
 	switch {
 	case o.GetDeletionTimestamp() != nil:
 		return unready("it is being deleted")
-	case health.IsChangePending(o):
-		return unready(unreadyReason(o))
+	case health.PendingChange(o) != "":
+		return unready(diag.TruncateMiddle(health.PendingChange(o), maxEchoedMessage))
 	case health.Stale(o):
 		return unready(fmt.Sprintf("its status is for an older generation than %d", o.GetGeneration()))
 	case desired == fnv1.Ready_READY_TRUE:

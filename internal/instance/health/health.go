@@ -4,12 +4,14 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
@@ -85,10 +87,14 @@ func SyncProblem(o *unstructured.Unstructured) string {
 	if !ok || synced.Status != condition.False {
 		return ""
 	}
-	if synced.Message == "" {
-		return synced.Reason
+	return reasonAndMessage(synced)
+}
+
+func reasonAndMessage(c v1alpha1.Condition) string {
+	if c.Message == "" {
+		return c.Reason
 	}
-	return synced.Reason + ": " + synced.Message
+	return c.Reason + ": " + c.Message
 }
 
 // Instance computes the readiness of an instance of a definition: its Ready condition is true
@@ -129,19 +135,24 @@ func byState(o *unstructured.Unstructured) Health {
 }
 
 // Stale says whether the object's status has observed an older generation; false if it names
-// none. A managed resource whose last change could not be made has observed the generation, and
+// none. A managed resource whose last change has not been made has observed the generation, and
 // is Ready as of an older one.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
 	_, ok := observedGeneration(o)
-	return (ok || observed != 0) && observed < o.GetGeneration() || IsChangePending(o)
+	return (ok || observed != 0) && observed < o.GetGeneration() || PendingChange(o) != ""
 }
 
-// IsChangePending says whether a managed resource is not synced, and its Ready condition is of an
-// older generation than the object's: what has changed since has not reached the external resource.
-func IsChangePending(o *unstructured.Unstructured) bool {
+// PendingChange is what the condition Synced of a managed resource says, if its Ready condition is of an older generation
+// than the object's and Synced is not true: what has changed since has not reached the external resource. It is empty for
+// others.
+func PendingChange(o *unstructured.Unstructured) string {
 	ready, reported := ReadyConditionOf(o)
-	return reported && ready.Stale && SyncProblem(o) != ""
+	synced, isManaged := condition.Read(o).Get(Synced)
+	if !reported || !ready.Stale || !isManaged || synced.Status == condition.True {
+		return ""
+	}
+	return cmp.Or(reasonAndMessage(synced), "it is not synced")
 }
 
 // observedGeneration is the status's own; none if it is negative, as it is by default before the first status.

@@ -141,6 +141,9 @@ func TestStale(t *testing.T) {
 		"A managed resource whose change could not be made": {
 			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Synced, status: 'False', reason: ReconcileError, observedGeneration: 5}]}}", true,
 		},
+		"A managed resource whose change is being made": {
+			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 4}, {type: Synced, status: Unknown, reason: OperationInProgress, observedGeneration: 5}]}}", true,
+		},
 		"A managed resource that cannot be observed any more": {
 			"{metadata: {generation: 5}, status: {observedGeneration: 5, conditions: [{type: Ready, status: 'True', observedGeneration: 5}, {type: Synced, status: 'False', reason: ReconcileError, observedGeneration: 5}]}}", false,
 		},
