@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
@@ -34,7 +36,7 @@ func (w *transform) missingRequired(from, to *props, assigned fieldSet, at, wher
 				out.Add(diag.Diagnostic{
 					Path:     at.Field(name),
 					Problem:  fmt.Sprintf("%s is required in %s and may be absent in %s", where.Field(name), w.target.Name, w.source.Name),
-					Expected: fmt.Sprintf("an expression that sets it, such as ${%s.orValue(…)}, or a default in %s", optionalPath(where, name), w.target.Name),
+					Expected: fmt.Sprintf("%s, or a default in %s", setter(where, "an expression that sets it, such as ${"+optionalPath(where, name)+".orValue(…)}"), w.target.Name),
 				})
 			}
 			w.missingRequiredBelow(was, is, assigned[name], at.Field(name), where.Field(name), out)
@@ -48,7 +50,7 @@ func (w *transform) missingRequired(from, to *props, assigned fieldSet, at, wher
 			out.Add(diag.Diagnostic{
 				Path:     at.Field(name),
 				Problem:  fmt.Sprintf("%s is required in %s, and %s", where.Field(name), w.target.Name, why),
-				Expected: "an expression here, or a default in " + w.target.Name,
+				Expected: fmt.Sprintf("%s, or a default in %s", setter(where, "an expression here"), w.target.Name),
 				Nearest:  diag.Nearest(name, slices.Collect(maps.Keys(from.Properties))),
 			})
 		}
@@ -61,19 +63,27 @@ func (w *transform) missingRequiredBelow(from, to *props, assigned fieldSet, at,
 	case structure:
 		w.missingRequired(from, to, assigned, at, where, out)
 	case list:
-		if kindOf(itemsOf(to)) == structure {
-			w.missingRequired(itemsOf(from), itemsOf(to), nil, at+"[]", where+"[]", out)
-		}
+		w.missingRequiredBelow(itemsOf(from), itemsOf(to), nil, at+"[]", where+"[]", out)
 	case mapping:
-		if kindOf(valuesOf(to)) == structure {
-			w.missingRequired(valuesOf(from), valuesOf(to), nil, at+"[*]", where+"[*]", out)
-		}
+		w.missingRequiredBelow(valuesOf(from), valuesOf(to), nil, at+"[*]", where+"[*]", out)
 	}
 }
 
-// optionalPath returns the expression that reads a field which may be absent.
+// setter says what sets a field of an object. No expression sets a field of the items of a list or of the values of a map:
+// one computes all of them.
+func setter(where object.Path, inObject string) string {
+	if parts := eachOf.Split(string(where), 2); len(parts) > 1 {
+		return "an expression for " + parts[0] + " that sets it in each of them"
+	}
+	return inObject
+}
+
+// eachOf is what paths have for the items of a list and the values of a map.
+var eachOf = regexp.MustCompile(`\[\*?\]`)
+
+// optionalPath returns the expression that reads a field which may be absent, as may the objects that it is in.
 func optionalPath(where object.Path, name string) string {
-	return selfVariable + "." + string(where) + ".?" + name
+	return selfVariable + "." + strings.ReplaceAll(string(where.Field(name)), ".", ".?")
 }
 
 // unguardedReads reports expressions that fail for an object with only its required fields.
