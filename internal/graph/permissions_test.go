@@ -38,7 +38,7 @@ resources:
 	if diff := cmp.Diff(want, rbac.Describe(got.Instances)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"list and watch sites.example.com"}, rbac.Describe(got.Controllers)); diff != "" {
+	if diff := cmp.Diff([]string{"get, list and watch sites.example.com"}, rbac.Describe(got.Controllers)); diff != "" {
 		t.Errorf("of the controllers (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]schema.GroupVersionKind{{Group: "example.com", Version: "v1", Kind: "Unheard"}}, got.UnresolvedKinds); diff != "" {

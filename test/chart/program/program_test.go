@@ -106,6 +106,10 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 	if serves {
 		args = append(args, "--webhook-bind-address=127.0.0.1:0", "--webhook-url=https://127.0.0.1")
 	}
+	works := regexp.MustCompile(`(?m)^leader_election_master_status\{name="` + strings.TrimPrefix(deployment, "espalier-provider-") + `\.espalier\.dev"\} 1`)
+	if slices.Contains(args, "--sharding=true") {
+		works = regexp.MustCompile(`(?m)^espalier_slots [1-9]`)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan string, 1)
 	log := &lines{}
@@ -132,7 +136,7 @@ func (r *release) start(t *testing.T, deployment string) (metrics string, stop f
 			t.Fatalf("%s: %s\n%s", deployment, end, log)
 		default:
 		}
-		return strings.Contains(r.metrics(t, metrics), `leader_election_master_status{name="`+strings.TrimPrefix(deployment, "espalier-provider-")+`.espalier.dev"} 1`) &&
+		return works.MatchString(r.metrics(t, metrics)) &&
 			get(t, "http://"+health+"/readyz", "") == "ok"
 	})
 	return metrics, stop
@@ -407,6 +411,40 @@ func TestTheControllersRunAsTheRenderedAccount(t *testing.T) {
 	r.Delete(t, suite.RGD, "", r.Name("blog"))
 	r.AwaitGone(t, suite.RGD, "", r.Name("blog"))
 	stop()
+	r.nothingRefused(t)
+}
+
+// TestReplicasRunAsTheRenderedAccount has two replicas share the instances of a definition with a service account, and
+// stops one: the other may reconcile all of them.
+func TestReplicasRunAsTheRenderedAccount(t *testing.T) {
+	r := newRelease(t, "controllers.sharding=true", "replicas=2")
+	_, stop := r.start(t, "espalier")
+	r.Apply(t, blog)
+	r.Await(t, suite.RGD, "", r.Name("blog"), suite.IsPresent)
+	r.permit(t, r.Name("blog"))
+	r.AwaitReady(t, suite.RGD, "", r.Name("blog"))
+	r.start(t, "espalier")
+	r.forget()                      // what was tried before the permissions were granted
+	namespaces := make([]string, 8) // each is of one of the replicas
+	for i := range namespaces {
+		namespaces[i] = testkit.Namespace(t, r.Config)
+	}
+	change := func(text string) {
+		for _, ns := range namespaces {
+			r.Apply(t, fmt.Sprintf(strings.Replace(instance, "$NS", ns, 1), text))
+		}
+		for _, ns := range namespaces {
+			r.Await(t, r.Kind("Blog"), ns, "x", says(text))
+		}
+	}
+	change("one")
+	stop()
+	change("two")
+	r.nothingRefused(t)
+	for _, ns := range namespaces {
+		r.Delete(t, r.Kind("Blog"), ns, "x")
+		r.AwaitGone(t, suite.ConfigMap, ns, "x-blog")
+	}
 	r.nothingRefused(t)
 }
 
