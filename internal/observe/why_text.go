@@ -10,6 +10,7 @@ import (
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
@@ -131,6 +132,9 @@ func managedAdvice(n Node) []string {
 	}
 	if secret := missingSecret.FindStringSubmatch(n.Message); n.isManaged && secret != nil {
 		return []string{fmt.Sprintf("create Secret %s, or name another one in %s", secret[2], secret[1])}
+	}
+	if !n.isManaged && strings.HasSuffix(n.Message, health.NotReconciled) {
+		return []string{"wait: the controllers have not reconciled it yet; if that lasts, see whether they run and whether they lack permissions: espalier doctor"}
 	}
 	if n.isManaged && unobserved.MatchString(n.Message) {
 		return []string{"wait: its provider has not observed the last change yet; if that lasts, see whether the provider runs: espalier doctor"}

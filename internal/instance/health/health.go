@@ -21,14 +21,17 @@ type Health struct {
 	Message string
 }
 
+// NotReconciled ends the message of an object that no controller has reported on yet.
+const NotReconciled = "it has not been reconciled yet"
+
 // Of computes an object's readiness by the rules of kstatus: its generation has been observed,
 // and its conditions, or the fields of its well-known kind, are complete. For some kinds more of
-// the status counts, see reasonsByKind. A managed resource that is not synced is not ready before
-// it has a Ready condition, to kstatus a missing condition is a good one, nor while its Ready
-// condition is of an older generation.
+// the status counts, see reasonsByKind. A managed resource that is not synced is not ready while
+// its Ready condition is of an older generation, nor before it has one: to kstatus, a missing
+// condition is a good one.
 func Of(o *unstructured.Unstructured) Health {
 	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok && observed < 0 && o.GetDeletionTimestamp() == nil {
-		return Health{Message: "InProgress: it has not been reconciled yet"} // the default of our kinds
+		return Health{Message: string(status.InProgressStatus) + ": " + NotReconciled} // the default of our kinds
 	}
 	result, err := status.Compute(o)
 	if err != nil {
@@ -125,7 +128,7 @@ func byState(o *unstructured.Unstructured) Health {
 	state, _, _ := unstructured.NestedString(o.Object, "status", "state")
 	switch {
 	case observed == 0:
-		return Health{Message: "it has not been reconciled yet"}
+		return Health{Message: NotReconciled}
 	case observed < o.GetGeneration():
 		return Health{Message: fmt.Sprintf("its status is of generation %d, not %d", observed, o.GetGeneration())}
 	case state == "ACTIVE":
