@@ -99,8 +99,11 @@ func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	ctx, span := tracing.StartNode(ctx, tracing.Node{ID: inventory.Node(c.o), Decision: c.decision})
 	err := c.do(ctx)
 	span.End(err)
-	if errors.Is(err, kube.ErrMetadataChanged) {
+	switch {
+	case errors.Is(err, kube.ErrMetadataChanged):
 		return // the event of the change triggers the next reconcile
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return // the program stops, or another replica takes over: that says nothing about the object
 	}
 	if err != nil {
 		reason, message := r.Cluster.DiagnoseError(ctx, c.o, c.verb, err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -651,5 +653,20 @@ func TestRecordedSettingsCountWithoutADefinition(t *testing.T) {
 				t.Errorf("left: %t", left)
 			}
 		})
+	}
+}
+
+// TestARemovalThatIsInterruptedIsNoRefusal has the program stop during a request: that is no cause for which the object stays.
+func TestARemovalThatIsInterruptedIsNoRefusal(t *testing.T) {
+	var logged []string
+	log := funcr.New(func(_, text string) { logged = append(logged, text) }, funcr.Options{})
+	ctx, cancel := context.WithCancel(logr.NewContext(t.Context(), log))
+	c := &removalRequest{o: &unstructured.Unstructured{}, verb: "delete", do: func(context.Context) error {
+		cancel()
+		return ctx.Err()
+	}}
+	newReconciled(t, configMap("a")).send(ctx, c)
+	if c.answered || c.reason != "" || len(logged) > 0 {
+		t.Errorf("answered %t, reason %q, logged %q", c.answered, c.reason, logged)
 	}
 }
