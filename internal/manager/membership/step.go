@@ -14,6 +14,7 @@ import (
 // errExpired once the Lease is lost; other errors are logged, and the step is retried.
 func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
 	var groupDue time.Time
+	var waitsFor string
 	for {
 		next, err := m.takeStep(ctx, own, &groupDue)
 		var other *heldByOther
@@ -21,7 +22,10 @@ func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, &other):
-			m.Log.Info(other.Error())
+			if waitsFor != other.holder {
+				waitsFor = other.holder
+				m.Log.Info(other.Error())
+			}
 			m.release(m.held(), true)
 			next = time.Now().Add(min(other.left, m.retryPeriod()))
 		case errors.Is(err, errExpired):
@@ -29,6 +33,8 @@ func (m *Membership) takeSteps(ctx context.Context, own *ownRecord) error {
 		case err != nil:
 			m.Log.Error(err, "cannot agree with the other replicas on who reconciles what; retrying")
 			next = time.Now().Add(m.retryPeriod())
+		default:
+			waitsFor = ""
 		}
 		timer := time.NewTimer(time.Until(next))
 		select {
