@@ -190,6 +190,30 @@ func TestTheDefaultChainAndProfilesAreReadAgain(t *testing.T) {
 	}
 }
 
+func TestASecretWithoutWhatIsNeededIsNamed(t *testing.T) {
+	clean(t)
+	s := newService(t)
+	cases := map[string]struct {
+		change func(objects)
+		want   string
+	}{
+		"no Secret":             {func(o objects) { delete(o, "Secret/team/key") }, "spec.credentials.secretRef: the Secret team/key does not exist"},
+		"no key":                {func(o objects) { o.secret("team", "key", map[string]string{"accessKeyId": "AKIAONE"}) }, `spec.credentials.secretRef: the Secret team/key has no value for the key "accessKeyId" or "secretAccessKey"`},
+		"an empty value":        {func(o objects) { o.secret("team", "key", map[string]string{"accessKeyId": "", "secretAccessKey": "x"}) }, `spec.credentials.secretRef: the Secret team/key has no value for the key "accessKeyId" or "secretAccessKey"`},
+		"no CA certificates":    {func(o objects) { o.secret("team", "ca", nil) }, `spec.endpoint.caSecretRef: the Secret team/ca has no value for the key "ca.crt"`},
+		"no Secret of the CA's": {func(o objects) { delete(o, "Secret/team/ca") }, "spec.endpoint.caSecretRef: the Secret team/ca does not exist"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			all, m := withSecret(s)
+			tc.change(all)
+			if _, err := New(Options{}).Connect(t.Context(), all, m); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 // TestNoCredentialsAreInTextsOfErrors has the service quote the whole request, as AWS does for a signature that
 // does not match.
 func TestNoCredentialsAreInTextsOfErrors(t *testing.T) {

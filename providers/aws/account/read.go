@@ -95,7 +95,7 @@ type reader struct {
 // secrets reads the access key and the CA certificates.
 func (r reader) secrets(s *settings) error {
 	if ref := s.Spec.Credentials.SecretRef; ref != nil && s.Spec.Credentials.Source == v1alpha1.CredentialsSecret {
-		data, err := r.secret(*ref)
+		name, data, err := r.secret(*ref)
 		if err != nil {
 			return fmt.Errorf("spec.credentials.secretRef: %w", err)
 		}
@@ -105,46 +105,47 @@ func (r reader) secrets(s *settings) error {
 			Token:  cmp.Or(data["sessionToken"], data["AWS_SESSION_TOKEN"], data["aws_session_token"]),
 		}
 		if s.AccessKey.ID == "" || s.AccessKey.Secret == "" {
-			return fmt.Errorf(`spec.credentials.secretRef: the Secret %s has no key "accessKeyId", or no key "secretAccessKey"`, ref.Name)
+			return fmt.Errorf(`spec.credentials.secretRef: the Secret %s has no value for the key "accessKeyId" or "secretAccessKey"`, name)
 		}
 	}
 	if s.Spec.Endpoint != nil && s.Spec.Endpoint.CASecretRef != nil {
 		ref := *s.Spec.Endpoint.CASecretRef
-		data, err := r.secret(ref.SecretReference)
+		name, data, err := r.secret(ref.SecretReference)
 		if err != nil {
 			return fmt.Errorf("spec.endpoint.caSecretRef: %w", err)
 		}
 		if s.CA = data[cmp.Or(ref.Key, "ca.crt")]; s.CA == "" {
-			return fmt.Errorf("spec.endpoint.caSecretRef: the Secret %s has no key %q", ref.Name, cmp.Or(ref.Key, "ca.crt"))
+			return fmt.Errorf("spec.endpoint.caSecretRef: the Secret %s has no value for the key %q", name, cmp.Or(ref.Key, "ca.crt"))
 		}
 	}
 	return nil
 }
 
-// secret reads a Secret that a configuration refers to.
-func (r reader) secret(ref v1alpha1.SecretReference) (map[string]string, error) {
+// secret reads a Secret that a configuration refers to. name is its namespace and name.
+func (r reader) secret(ref v1alpha1.SecretReference) (name string, data map[string]string, err error) {
 	namespace := r.namespace
 	switch {
 	case namespace == "" && ref.Namespace == "":
-		return nil, fmt.Errorf("the reference to the Secret %s needs a namespace, since a ClusterProviderConfig has none", ref.Name)
+		return "", nil, fmt.Errorf("the reference to the Secret %s needs a namespace, since a ClusterProviderConfig has none", ref.Name)
 	case namespace == "":
 		namespace = ref.Namespace
 	case ref.Namespace != "" && ref.Namespace != namespace:
-		return nil, fmt.Errorf("the Secret %s is in namespace %s; a ProviderConfig can only refer to Secrets in its own", ref.Name, ref.Namespace)
+		return "", nil, fmt.Errorf("the Secret %s is in namespace %s; a ProviderConfig can only refer to Secrets in its own", ref.Name, ref.Namespace)
 	}
+	name = namespace + "/" + ref.Name
 	o, err := r.objects.Get(secretKind, namespace, ref.Name)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if o == nil {
-		return nil, fmt.Errorf("the Secret %s/%s does not exist", namespace, ref.Name)
+		return "", nil, fmt.Errorf("the Secret %s does not exist", name)
 	}
 	encoded, _, _ := unstructured.NestedStringMap(o.Object, "data")
-	data := make(map[string]string, len(encoded))
+	data = make(map[string]string, len(encoded))
 	for key, value := range encoded {
 		if raw, err := base64.StdEncoding.DecodeString(value); err == nil {
 			data[key] = string(raw)
 		}
 	}
-	return data, nil
+	return name, data, nil
 }
