@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // providerConfig is the kind ProviderConfig of the sandbox, and an object of it.
@@ -133,7 +132,7 @@ func TestSecretsAreExportedOnlyOnRequest(t *testing.T) {
 	if err != nil || !bytes.Contains(raw, []byte("dGhlLXNlY3JldC12YWx1ZQ")) {
 		t.Errorf("the Secret is not in the export: %v", err)
 	}
-	p.Delete(t, suite.CRD, "", "providerconfigs.sandbox.espalier.dev")
+	p.DeleteCRD(t, "providerconfigs.sandbox.espalier.dev")
 	stop := p.run(t, fakeCloud)
 	defer stop()
 	p.deleteStock(t, fakeCloud)

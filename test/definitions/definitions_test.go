@@ -276,7 +276,7 @@ func TestADefinitionServesAKindOnceItsNameIsFree(t *testing.T) {
 	s.Apply(t, suite.SubnetCRD)
 	s.Apply(t, clash)
 	s.Await(t, suite.RGD, "", s.Name("clash"), suite.HasCondition("KindReady", "False", "KindNotOwned"))
-	s.Delete(t, suite.CRD, "", "subnets."+s.Group)
+	s.DeleteCRD(t, "subnets."+s.Group)
 	s.AwaitDefinitions(t, "clash")
 
 	t.Log("another definition's too")

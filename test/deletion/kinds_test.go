@@ -44,7 +44,7 @@ func TestTheLeafKindIsDeletedWithTheNest(t *testing.T) {
 			setFinalizers(t, s, leaf(s), "x-leaf", guard)
 			watched := watchLayers(t, s, isNotInError)
 			first(t, s, func() {
-				s.Delete(t, suite.CRD, "", leafCRD(s))
+				s.DeleteCRD(t, leafCRD(s))
 				awaitGone(t, s, leaf(s), "x-below")
 			}, func() {
 				s.Delete(t, s.Kind("Top"), s.NS, "x")
@@ -66,7 +66,7 @@ func deleteLeafKind(t *testing.T) (s suite.Suite, watched *revisionChecker) {
 	s = newSuite(t)
 	build(t, s)
 	watched = watchLayers(t, s, isNotInError)
-	s.Delete(t, suite.CRD, "", leafCRD(s))
+	s.DeleteCRD(t, leafCRD(s))
 	s.AwaitGone(t, suite.CRD, "", leafCRD(s))
 	s.Await(t, s.Kind("Low"), s.NS, "x", isWaiting("WaitingForKind", "Leaf"))
 	return s, watched
@@ -102,7 +102,7 @@ func TestAComposedKindIsDeletedUnderANest(t *testing.T) {
 			was := s.Get(t, s.Kind(kind), s.NS, "x")
 			before := s.Get(t, suite.CRD, "", kindCRD(s, kind))
 			watched := watchLayers(t, s, isNotInError)
-			s.Delete(t, suite.CRD, "", kindCRD(s, kind))
+			s.DeleteCRD(t, kindCRD(s, kind))
 			s.Await(t, suite.CRD, "", kindCRD(s, kind), isRecreated(before))
 			awaitServed(t, s, s.Kind(kind))
 			s.Await(t, s.Kind(kind), s.NS, "x", isRecreated(was))
@@ -125,7 +125,7 @@ func TestAComposedKindIsDeletedWhileTheNestIs(t *testing.T) {
 			watched := watchLayers(t, s, isNotInError)
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
-			s.Delete(t, suite.CRD, "", kindCRD(s, kind))
+			s.DeleteCRD(t, kindCRD(s, kind))
 			s.Await(t, suite.CRD, "", kindCRD(s, kind), isTerminating)
 			awaitBlocked(t, s, "x-leaf", report.HeldByFinalizer, guard)
 			setFinalizers(t, s, leaf(s), "x-leaf")
@@ -181,7 +181,7 @@ func TestAnUnservedKindBlocksADeletion(t *testing.T) {
 			}
 			s.Delete(t, s.Kind("Top"), s.NS, "x")
 			awaitReported(t, s)
-			s.Delete(t, suite.CRD, "", leafCRD(s))
+			s.DeleteCRD(t, leafCRD(s))
 			awaitKindGone(t, s)
 			awaitNestGone(t, s)
 		})

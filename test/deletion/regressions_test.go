@@ -86,7 +86,7 @@ func TestAnUnservedKindIsDeletedLater(t *testing.T) {
 	if d := report.ReadDeletion(blocked); d.Removed != 0 || d.Percent == 100 {
 		t.Errorf("no child is deleted, and the status reports %s, %d%%", d.Progress, d.Percent)
 	}
-	s.Delete(t, suite.CRD, "", s.Expand("leafs.leaf.$GROUP"))
+	s.DeleteCRD(t, s.Expand("leafs.leaf.$GROUP"))
 	uid := blocked.GetUID()
 	s.Await(t, s.Kind("Low"), s.NS, "x", func(o *unstructured.Unstructured) error {
 		if o != nil && o.GetUID() == uid {
