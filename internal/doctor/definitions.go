@@ -27,7 +27,17 @@ func (e *examination) definitions() {
 		remedy := "correct the Composition " + r.GetLabels()[v1.CompositionNameLabel] + ", or serve its functions: kubectl describe compositionrevision " + r.GetName()
 		e.served(r, remedy)
 	}
-	e.fine("definitions", "all are accepted and served; for an instance: espalier tree KIND/NAME")
+	deleted := 0
+	for _, d := range e.Definitions {
+		if d.GetDeletionTimestamp() != nil {
+			deleted++
+		}
+	}
+	rest := ""
+	if deleted > 0 {
+		rest = ", apart from " + diag.Counted(deleted, "that is being deleted", "that are being deleted")
+	}
+	e.fine("definitions", "all are accepted and served%s; for an instance: espalier tree KIND/NAME", rest)
 }
 
 // served checks the conditions of a definition or revision. That it is being deleted is another check.

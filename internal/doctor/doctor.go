@@ -1,6 +1,6 @@
 // Package doctor decides from the state of an installation what is wrong with it, and what to do about each problem: versions,
-// permissions, CustomResourceDefinitions, webhooks, certificates, definitions that are not served, deletions that do not end, objects
-// without an owner, and fields that somebody else keeps changing.
+// permissions, CustomResourceDefinitions, webhooks, certificates, definitions that are not served, changes that nobody has reconciled,
+// deletions that do not end, objects without an owner, and fields that somebody else keeps changing.
 //
 // Begin with Examine, from a State that a caller has read.
 //
@@ -122,7 +122,7 @@ const (
 func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, Unknown, OK}, s) }
 
 // Checks, in the order of a report.
-var Checks = []string{"versions", "controllers", "providers", "rights", "crds", "webhooks", "certificates", "definitions", "deletions", "orphans", "contested", unreadCheck}
+var Checks = []string{"versions", "controllers", "providers", "rights", "crds", "webhooks", "certificates", "definitions", "reconciled", "deletions", "orphans", "contested", unreadCheck}
 
 // Object names an object.
 type Object struct {
@@ -164,7 +164,8 @@ func Examine(s State) []Finding {
 	e := &examination{State: s}
 	for _, check := range []func(*examination){
 		(*examination).versions, (*examination).controllers, (*examination).providers, (*examination).rights, (*examination).crds,
-		(*examination).webhooks, (*examination).certificates, (*examination).definitions, (*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
+		(*examination).webhooks, (*examination).certificates, (*examination).definitions, (*examination).reconciled,
+		(*examination).deletions, (*examination).orphans, (*examination).contested, (*examination).unread,
 	} {
 		check(e)
 	}

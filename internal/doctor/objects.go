@@ -88,9 +88,13 @@ func (e *examination) orphans() {
 				count++
 			}
 		}
-		o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
+		o, definition := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}, strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/")
+		if count == 0 {
+			e.add(Warning, "orphans", o, "apply the definition again; or: kubectl delete crd "+c.Name, "its definition %s is gone; there are no objects of the kind", definition)
+			continue
+		}
 		e.add(Warning, "orphans", o, "apply the definition again; or delete the objects of the kind and then: kubectl delete crd "+c.Name,
-			"its definition %s is gone: %s not reconciled", strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/"), diag.Counted(count, "object is", "objects are"))
+			"its definition %s is gone: %s not reconciled", definition, diag.Counted(count, "object is", "objects are"))
 	}
 	known := map[Object]bool{}
 	for _, i := range e.Instances {

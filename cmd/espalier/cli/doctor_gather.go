@@ -86,10 +86,10 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 		{i.readProviders, []string{"providers"}},
 		{i.readRights, []string{"rights"}},
 		{i.readInstalls, []string{"crds"}},
-		{i.readCRDs, []string{"crds", "webhooks", "certificates", "deletions", "orphans", "contested"}},
+		{i.readCRDs, []string{"crds", "webhooks", "certificates", "reconciled", "deletions", "orphans", "contested"}},
 		{i.readWebhooks, []string{"webhooks", "certificates"}},
 		{i.readRevisions, []string{"definitions"}},
-		{i.readObjects, []string{"definitions", "deletions", "orphans", "contested"}},
+		{i.readObjects, []string{"definitions", "reconciled", "deletions", "orphans", "contested"}},
 	} {
 		i.checks = stage.checks
 		stage.read(ctx)
@@ -326,7 +326,7 @@ func (i *installation) readObjects(ctx context.Context) {
 		}
 	}
 	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions", schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
-	i.checks = []string{"deletions", "orphans", "contested"}
+	i.checks = []string{"reconciled", "deletions", "orphans", "contested"}
 	for _, c := range i.state.CRDs {
 		version := servedVersion(c)
 		before := len(i.state.Unread)
