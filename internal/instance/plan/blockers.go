@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
@@ -96,11 +97,17 @@ func (r Remaining) terminatingBlocker(c target) (blocker *report.Blocker, retryA
 	if since.IsZero() {
 		since = r.Now
 	}
-	grace := max(0, c.GetDeletionTimestamp().Sub(r.Now)) // of the deletion
-	if left := grace + delay - r.Now.Sub(since); left > 0 {
+	if left := graceAfter(c.Unstructured, since) + delay - r.Now.Sub(since); left > 0 {
 		return nil, left
 	}
 	return blocker, 0
+}
+
+// graceAfter is how much of the grace period of a deletion remains after a time. The object names its end by the clock of
+// the API server, which may differ from this one: it is at most the whole period.
+func graceAfter(o *unstructured.Unstructured, since time.Time) time.Duration {
+	seconds := ptr.Deref(o.GetDeletionGracePeriodSeconds(), 0)
+	return min(max(0, o.GetDeletionTimestamp().Sub(since)), time.Duration(seconds)*time.Second)
 }
 
 // findBlocker returns what blocks a child that is being deleted, as far as it is known, and the

@@ -83,6 +83,15 @@ func fieldsOf(value any) map[string]any {
 
 func dying(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: now}) }
 
+// endsAt is for an object that is being deleted with a grace period.
+func endsAt(end time.Time, grace time.Duration) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		seconds := int64(grace / time.Second)
+		o.SetDeletionTimestamp(&metav1.Time{Time: end})
+		o.SetDeletionGracePeriodSeconds(&seconds)
+	}
+}
+
 // lost takes the ownership of data.a away.
 func lost(o *unstructured.Unstructured) {
 	fields := fieldsOf(o.Object)

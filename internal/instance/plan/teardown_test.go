@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -274,11 +273,19 @@ func TestTeardown(t *testing.T) {
 			progress: "0/1", wave: "1/1", retry: 29 * time.Second,
 		},
 		"The grace period of a deletion is waited for": {
-			reason: "it ends then",
-			remains: plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), func(o *unstructured.Unstructured) {
-				o.SetDeletionTimestamp(&metav1.Time{Time: now.Add(time.Minute)})
-			})}},
+			reason:   "it ends then",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), endsAt(now.Add(time.Minute), time.Minute))}},
 			progress: "0/1", wave: "1/1", retry: 90 * time.Second,
+		},
+		"The grace period of a deletion is waited for once it is under way": {
+			reason:   "what passed of it counts once",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), endsAt(now.Add(15*time.Second), time.Minute))}, History: trials(plan.DeletionAttempts{FirstSeen: now.Add(-45 * time.Second), ChangedAt: now.Add(-45 * time.Second)}, "uid-a")},
+			progress: "0/1", wave: "1/1", retry: 45 * time.Second,
+		},
+		"A deletion without a grace period, by a clock that is an hour ahead": {
+			reason:   "the time on the object is that of another machine",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), endsAt(now.Add(time.Hour), 0))}},
+			progress: "0/1", wave: "1/1", retry: 30 * time.Second,
 		},
 		"A usage without user that is being deleted is reported after seconds": {
 			reason:   "its controller reports first",
