@@ -272,6 +272,11 @@ func TestTeardown(t *testing.T) {
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), dying)}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: now.Add(-time.Second)}, "uid-a")},
 			progress: "0/1", wave: "1/1", retry: 29 * time.Second,
 		},
+		"Finalizers that are not those of before are named alone": {
+			reason:   "the ones of before are gone, and nobody has looked up who added these",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), held("a/b"))}, History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: long, Finalizers: []report.Finalizer{{Name: "x/y", Managers: []string{"kubectl"}}}}, "uid-a")},
+			blockers: []string{"ConfigMap prod/a: Finalizer: held by finalizer a/b"}, progress: "0/1", wave: "1/1",
+		},
 		"The grace period of a deletion is waited for": {
 			reason:   "it ends then",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), endsAt(now.Add(time.Minute), time.Minute))}},
