@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
@@ -57,8 +58,8 @@ func TestReportsSayWhatOneReplicaWouldKnow(t *testing.T) {
 		}
 		got := written.DeepCopy()
 		gotUnready := countMembers(got, known)
-		if len(gotUnready) != len(wantUnready) || got.Ready != want.Ready || got.Total != want.Total || got.Pinned != want.Pinned {
-			t.Errorf("counts %d unready, %d ready of %d; want %d, %d of %d", len(gotUnready), got.Ready, got.Total, len(wantUnready), want.Ready, want.Total)
+		if len(gotUnready) != len(wantUnready) || got.Updated != want.Updated || got.Ready != want.Ready || got.Total != want.Total || got.Pinned != want.Pinned {
+			t.Errorf("counts %d unready, %d updated, %d ready of %d; want %d, %d, %d of %d", len(gotUnready), got.Updated, got.Ready, got.Total, len(wantUnready), want.Updated, want.Ready, want.Total)
 		}
 		if len(wantUnready) <= maxUnready {
 			if diff := cmp.Diff(wantUnready, gotUnready); diff != "" {
@@ -77,9 +78,13 @@ func TestAReportOnAnotherStateSaysNothing(t *testing.T) {
 		want          Member
 	}{
 		"the same":            {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x", Revision: 2, Ready: true}},
-		"an earlier wave":     {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(1)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
+		"another wave":        {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(1)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
 		"an earlier revision": {&v1alpha1.RolloutStatus{Revision: 1, Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, Member{Namespace: "a", Name: "x"}},
-		"no rollout":          {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, nil, Member{Namespace: "a", Name: "x"}},
+		"an earlier rollout of the revision": {
+			&v1alpha1.RolloutStatus{Revision: 2, StartedAt: statusTime(time.Unix(1, 0)), Begun: wave(hashSpace)}, &v1alpha1.RolloutStatus{Revision: 2, StartedAt: statusTime(time.Unix(9, 0)), Begun: wave(hashSpace)},
+			Member{Namespace: "a", Name: "x"},
+		},
+		"no rollout": {&v1alpha1.RolloutStatus{Revision: 2, Begun: wave(hashSpace)}, nil, Member{Namespace: "a", Name: "x"}},
 	} {
 		members := []Member{{Namespace: "a", Name: "x"}}
 		ReportOf(c.reported, counted, allSlots).Complete(c.now, members)
@@ -97,5 +102,39 @@ func TestInstancesCreatedAfterTheCountAreAwaited(t *testing.T) {
 	report.Complete(written, members)
 	if unready := countMembers(written.DeepCopy(), members); len(unready) != 1 {
 		t.Errorf("unready are %v, want one", unready)
+	}
+}
+
+// TestCountsStayWhenAWaveBegins has a report of the wave before: what it counted as updated and ready still counts, and
+// the new wave waits for a report of its own.
+func TestCountsStayWhenAWaveBegins(t *testing.T) {
+	var all []Member
+	for i := range 30 {
+		all = append(all, Member{Namespace: fmt.Sprintf("ns-%d", i), Name: "x", Revision: 2, Ready: i != 0, Reason: "NotReady"})
+	}
+	first := v1alpha1.BegunWave{Below: hashSpace / 2}
+	written := &v1alpha1.RolloutStatus{Revision: 2, Begun: []v1alpha1.BegunWave{first}}
+	for i := range all {
+		if !Reached(written, all[i].Namespace, all[i].Name, nil) {
+			all[i].Revision = 1
+		}
+	}
+	before := written.DeepCopy()
+	countMembers(before, all)
+	report := ReportOf(written, all, allSlots)
+
+	written.Begun = append(written.Begun, v1alpha1.BegunWave{})
+	known := make([]Member, len(all))
+	for i, m := range all {
+		known[i] = Member{Namespace: m.Namespace, Name: m.Name}
+	}
+	report.Complete(written, known)
+	after := written.DeepCopy()
+	unready := countMembers(after, known)
+	if after.Updated != before.Updated || after.Ready != before.Ready {
+		t.Errorf("%d updated, %d ready once the wave has begun; %d, %d before", after.Updated, after.Ready, before.Updated, before.Ready)
+	}
+	if len(unready) != len(all) {
+		t.Errorf("the wave waits for %d instances, want all %d", len(unready), len(all))
 	}
 }

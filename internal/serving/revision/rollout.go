@@ -30,6 +30,8 @@ type Member struct {
 	// Ready says whether it was ready then; Reason and Message say why not.
 	Ready           bool
 	Reason, Message string
+	// Unconfirmed says that it was ready before the last wave began, and that its replica has not reported on it since.
+	Unconfirmed bool
 }
 
 // IsUnobserved says that the instance takes part in rollouts and has not been reconciled since
@@ -134,8 +136,8 @@ func reachesOthers(status *v1alpha1.RolloutStatus, members []Member) bool {
 	})
 }
 
-// countMembers counts the members in the status, and returns those that were reached and aren't
-// ready, sorted.
+// countMembers counts the members in the status, and returns those that were reached and that the
+// wave waits for, sorted: they aren't ready, or not known to be ready still.
 func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.UnreadyInstance {
 	status.Total, status.Updated, status.Ready, status.Pinned = 0, 0, 0, 0
 	var unready []v1alpha1.UnreadyInstance
@@ -161,6 +163,9 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 		default:
 			status.Updated++
 			status.Ready++
+			if m.Unconfirmed {
+				unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: updating, Message: "not reported by its replica since the wave began"})
+			}
 		}
 	}
 	slices.SortFunc(unready, func(a, b v1alpha1.UnreadyInstance) int {
