@@ -132,7 +132,7 @@ func (m *Membership) Run(ctx context.Context) {
 }
 
 // retryPeriod is how often a record is renewed, in the proportion of client-go's leader election.
-func (m *Membership) retryPeriod() time.Duration { return m.Duration * 2 / 15 }
+func (c Config) retryPeriod() time.Duration { return c.Duration * 2 / 15 }
 
 // incarnation takes part under one ID, until the context ends or the Lease is lost.
 func (m *Membership) incarnation(ctx context.Context) (err error) {

@@ -7,11 +7,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
@@ -56,19 +58,49 @@ func (r *records) run(ctx context.Context) {
 			return r.Leases.Watch(ctx, o)
 		},
 	}
-	// The informer stores a list as a whole, and calls the handlers for its Leases one after the other. So each call
-	// reads all of them: the version of one of the list says that all were read.
-	var store cache.Store
-	var informer cache.Controller
-	store, informer = cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: source, ObjectType: &coordinationv1.Lease{},
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { r.read(store.List(), nil) },
-			UpdateFunc: func(_, _ any) { r.read(store.List(), nil) },
-			DeleteFunc: func(o any) { r.read(store.List(), o) },
-		},
-	})
-	informer.RunWithContext(ctx)
+	store := leaseStore{cache.NewStore(cache.MetaNamespaceKeyFunc), r.read}
+	reflector := cache.NewReflectorWithOptions(source, &coordinationv1.Lease{}, store, cache.ReflectorOptions{Logger: &r.Log, Name: "replicas", Backoff: r.watchBackoff()})
+	ctx = logr.NewContext(ctx, r.Log)
+	for retry := r.watchBackoff(); ctx.Err() == nil; {
+		began := time.Now()
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+			r.Log.V(1).Info("the watch of the Leases of all replicas ended", "reason", err.Error())
+		}
+		if time.Since(began) > time.Minute {
+			retry = r.watchBackoff()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry.Step()):
+		}
+	}
+}
+
+// watchBackoff paces attempts to read the Leases: no slower than this replica's Lease is renewed. Once it is renewed after
+// an outage of the API server, the others leave slots to this replica, which takes them when it has read their Leases.
+func (r *records) watchBackoff() *wait.Backoff {
+	period := r.retryPeriod()
+	return &wait.Backoff{Duration: period / 8, Factor: 2, Jitter: 0.5, Steps: 5, Cap: period}
+}
+
+// leaseStore stores what the watch reports. A list is stored as a whole before it is read: the version of one of its Leases
+// says that all of them were read.
+type leaseStore struct {
+	cache.Store
+	read func(all []any, deleted any)
+}
+
+func (s leaseStore) Add(o any) error    { return s.then(nil, s.Store.Add(o)) }
+func (s leaseStore) Update(o any) error { return s.then(nil, s.Store.Update(o)) }
+func (s leaseStore) Delete(o any) error { return s.then(o, s.Store.Delete(o)) }
+func (s leaseStore) Replace(all []any, version string) error {
+	return s.then(nil, s.Store.Replace(all, version))
+}
+
+// then reads all Leases after a change of the store.
+func (s leaseStore) then(deleted any, err error) error {
+	s.read(s.List(), deleted)
+	return err
 }
 
 // read records all Leases that there are, and one that was deleted.

@@ -77,6 +77,39 @@ func TestAListIsReadAsAWhole(t *testing.T) {
 	})
 }
 
+// outage refuses all requests until it is over.
+type outage struct {
+	lists
+	until time.Time
+}
+
+func (o *outage) List(ctx context.Context, options metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	if time.Now().Before(o.until) {
+		return nil, apierrors.NewServiceUnavailable("not ready")
+	}
+	return o.lists.List(ctx, options)
+}
+
+// TestLeasesAreReadSoonAfterALongOutage: a replica renews its Lease as soon as the API server is back, and the others leave
+// its slots to it. It takes them once it has read their Leases.
+func TestLeasesAreReadSoonAfterALongOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		const duration = 15 * time.Second
+		over := time.Now().Add(10 * time.Minute)
+		r := newRecords(Config{Group: "group", Duration: duration, Leases: &outage{until: over, lists: lists{next: []*coordinationv1.LeaseList{
+			{ListMeta: metav1.ListMeta{ResourceVersion: "3"}, Items: []coordinationv1.Lease{lease("a", "1", nil), lease("b", "2", nil)}},
+		}}}}, func() {})
+		go r.run(ctx)
+		<-time.After(time.Until(over) + duration/3)
+		if _, read, _ := r.peers("a", "1", time.Now()); !read {
+			t.Errorf("no Lease was read within %s of the end of the outage", duration/3)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
 // TestACopyOfALeaseIsNoReplica has a copy of a replica's Lease, which nobody renews. It must not be taken for the replica,
 // whose Lease would be deleted.
 func TestACopyOfALeaseIsNoReplica(t *testing.T) {
