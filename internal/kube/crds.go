@@ -63,24 +63,7 @@ func watchBackoff() *wait.Backoff {
 }
 
 // Run watches until the context ends.
-func (c *CRDs) Run(ctx context.Context) {
-	ctx = logr.NewContext(ctx, c.log)
-	for retry := watchBackoff(); ctx.Err() == nil; {
-		began := time.Now()
-		if err := c.reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
-			c.log.V(1).Info("Watch of CustomResourceDefinitions ended", "reason", err.Error())
-		}
-		if time.Since(began) > time.Minute {
-			retry = watchBackoff()
-		}
-		pause := time.NewTimer(retry.Step())
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			pause.Stop()
-		}
-	}
-}
+func (c *CRDs) Run(ctx context.Context) { RunReflector(ctx, c.log, c.reflector, watchBackoff) }
 
 // Synced is closed once all existing definitions were reported.
 func (c *CRDs) Synced() <-chan struct{} { return c.complete }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
@@ -60,20 +60,7 @@ func (r *records) run(ctx context.Context) {
 	}
 	store := leaseStore{cache.NewStore(cache.MetaNamespaceKeyFunc), r.read}
 	reflector := cache.NewReflectorWithOptions(source, &coordinationv1.Lease{}, store, cache.ReflectorOptions{Logger: &r.Log, Name: "replicas", Backoff: r.watchBackoff()})
-	ctx = logr.NewContext(ctx, r.Log)
-	for retry := r.watchBackoff(); ctx.Err() == nil; {
-		began := time.Now()
-		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
-			r.Log.V(1).Info("the watch of the Leases of all replicas ended", "reason", err.Error())
-		}
-		if time.Since(began) > time.Minute {
-			retry = r.watchBackoff()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry.Step()):
-		}
-	}
+	kube.RunReflector(ctx, r.Log, reflector, r.watchBackoff)
 }
 
 // watchBackoff paces attempts to read the Leases: no slower than this replica's Lease is renewed. Once it is renewed after
