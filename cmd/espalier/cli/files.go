@@ -23,6 +23,14 @@ const maxFiles = 10_000
 // stdinName is how the standard input is shown as a file.
 const stdinName = "stdin"
 
+// displayName is how a file of the arguments is shown.
+func displayName(name string) string {
+	if name == "-" {
+		return stdinName
+	}
+	return name
+}
+
 // readFiles reads files, all YAML and JSON files below directories, and - for the standard input.
 func readFiles(cmd *cobra.Command, names []string) ([]*workspace.File, error) {
 	var out []*workspace.File

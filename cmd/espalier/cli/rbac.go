@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/workspace"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
 )
@@ -66,7 +66,7 @@ func newRBAC() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the definition, if it is a ResourceGroup")
-	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "the file with the definition, instead of one in the cluster; - for the standard input")
+	cmd.Flags().StringVarP(&flags.file, "filename", "f", "", "a file or a directory with the definition, instead of one in the cluster; - for the standard input")
 	cmd.Flags().StringSliceVar(&flags.instances, "instance-namespace", nil, "another namespace with instances of a ResourceGroup; can be repeated")
 	cmd.Flags().StringVar(&flags.account, "serviceaccount", "", "the service account that the controllers run as: NAMESPACE:NAME")
 	cmd.Flags().StringVar(&flags.user, "user", "", "the user that the controllers run as, if it is not a service account")
@@ -140,7 +140,13 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 	}
 	var d *v1alpha1.ResourceGraphDefinition
 	if flags.file != "" {
-		d, err = definitionIn(cmd.InOrStdin(), flags.file)
+		var files []*workspace.File
+		if files, err = readFiles(cmd, []string{flags.file}); err != nil {
+			return nil, nil, err
+		}
+		d, err = definitionIn(displayName(flags.file), files, func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+			return servedWithoutSchema(cluster.Kinds, gvk)
+		})
 	} else {
 		d, err = definitionNamed(cmd.Context(), cluster, flags.namespace, args[0])
 	}
@@ -178,28 +184,27 @@ func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Sub
 	return binding.Subjects
 }
 
-// maxDefinition bounds how much of a file is read.
-const maxDefinition = 4 << 20 // bytes: more than an API server stores
-
-func definitionIn(stdin io.Reader, path string) (*v1alpha1.ResourceGraphDefinition, error) {
-	from := stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		from = file
+// definitionIn returns the one definition in files, which may have other objects as well. What the API server or the controllers would
+// refuse has no roles: a field that is ignored here, such as a misspelled serviceAccount, would silently change them. Served looks up kinds
+// of the cluster.
+func definitionIn(name string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo, bool)) (*v1alpha1.ResourceGraphDefinition, error) {
+	w := workspace.New(files, workspace.Options{Version: Version(), Kinds: served, SecretOutputs: graph.WarnOfSecretOutputs})
+	if problems := errorsIn(w); len(problems) > 0 {
+		return nil, errors.New(name + " is not valid:\n" + strings.Join(problems, "\n"))
 	}
-	raw, err := io.ReadAll(io.LimitReader(from, maxDefinition))
-	if err != nil {
-		return nil, err
+	group := v1alpha1.GroupVersion.Group
+	found := w.Documents(schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGraphDefinitionKind}, schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGroupKind})
+	switch len(found) {
+	case 1:
+		return decodeDefinition(found[0].Object)
+	case 0:
+		return nil, fmt.Errorf("%s has no %s or %s", name, v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind)
 	}
-	var d v1alpha1.ResourceGraphDefinition
-	if err := yaml.Unmarshal(raw, &d); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	names := make([]string, len(found))
+	for i, d := range found {
+		names[i] = d.Object.GetKind() + " " + d.Object.GetName()
 	}
-	return checkDefinition(&d)
+	return nil, fmt.Errorf("%s has several definitions; give one: %s", name, strings.Join(names, ", "))
 }
 
 func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, name string) (*v1alpha1.ResourceGraphDefinition, error) {
@@ -215,23 +220,19 @@ func definitionNamed(ctx context.Context, cluster *follow.Cluster, namespace, na
 	if u, err = cluster.ResourceClient(target).Get(ctx, name, metav1.GetOptions{}); err != nil {
 		return nil, err
 	}
-	var d v1alpha1.ResourceGraphDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &d); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", target, err)
-	}
-	return checkDefinition(&d)
+	return decodeDefinition(u)
 }
 
-// checkDefinition checks that an object is a graph definition with a schema.
-func checkDefinition(d *v1alpha1.ResourceGraphDefinition) (*v1alpha1.ResourceGraphDefinition, error) {
-	known := d.Kind == v1alpha1.ResourceGraphDefinitionKind || d.Kind == v1alpha1.ResourceGroupKind
-	if d.APIVersion != v1alpha1.GroupVersion.String() || !known {
-		return nil, fmt.Errorf("%s %s of %s is not a graph definition", d.Kind, d.Name, d.APIVersion)
+// decodeDefinition decodes a definition, which must have a schema.
+func decodeDefinition(u *unstructured.Unstructured) (*v1alpha1.ResourceGraphDefinition, error) {
+	var d v1alpha1.ResourceGraphDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &d); err != nil {
+		return nil, fmt.Errorf("decode %s %s: %w", u.GetKind(), u.GetName(), err)
 	}
 	if d.Spec.Schema == nil {
 		return nil, fmt.Errorf("%s %s has no spec.schema", d.Kind, d.Name)
 	}
-	return d, nil
+	return &d, nil
 }
 
 // requiredPermissions returns the permissions that a definition needs in a cluster. Instances are
@@ -258,6 +259,15 @@ func requiredPermissions(d *v1alpha1.ResourceGraphDefinition, instances []string
 		return permissions, fmt.Errorf("look up how kinds are served: %w", failed)
 	}
 	return permissions, nil
+}
+
+// servedWithoutSchema returns a kind of the cluster, whose fields are not checked.
+func servedWithoutSchema(kinds *follow.Kinds, gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+	mapping, err := kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return object.KindInfo{}, false // requiredPermissions reports it
+	}
+	return object.KindInfo{Namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}, true
 }
 
 // servedByCatalog returns how a kind of a resource type of AWS will be served: a definition may activate it, so that

@@ -14,7 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
+	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
 // TestRolesOfTheControllers prints the roles of controllers that run with a webhook.
@@ -102,16 +104,47 @@ func TestKindsOfTheCatalogHavePermissionsBeforeTheyAreServed(t *testing.T) {
 	}
 }
 
-func TestOnlyAGraphDefinitionWithASchemaHasRoles(t *testing.T) {
+func TestOnlyAValidGraphDefinitionHasRoles(t *testing.T) {
+	const valid = "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}, spec: {schema: {apiVersion: v1alpha1, kind: WebApp}}}\n"
 	cases := map[string]struct{ text, want string }{
-		"A graph definition":        {"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}, spec: {schema: {kind: WebApp}}}", ""},
-		"Another kind":              {"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "Deployment web of apps/v1 is not a graph definition"},
-		"A definition of no schema": {"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}}", "ResourceGraphDefinition webapps has no spec.schema"},
+		"A graph definition": {valid, ""},
+		"A graph definition among other objects": {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}\n---\n" + valid, "",
+		},
+		"Another kind": {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}",
+			"stdin has no ResourceGraphDefinition or ResourceGroup",
+		},
+		"Nothing": {"", "stdin has no ResourceGraphDefinition or ResourceGroup"},
+		"Two definitions": {
+			valid + "---\n" + strings.ReplaceAll(strings.ReplaceAll(valid, "webapps", "shops"), "WebApp", "Shop"),
+			"stdin has several definitions; give one: ResourceGraphDefinition webapps, ResourceGraphDefinition shops",
+		},
+		"A definition of no schema": {
+			"{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: webapps}, spec: {}}",
+			"stdin is not valid:\nstdin:1:90: error: spec.schema: is required",
+		},
+		"Unknown fields": {
+			"apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: webapps}\nspec:\n" +
+				"  schema: {apiVersion: v1alpha1, kind: WebApp, knd: WebApp}\n  servicAccount: {name: web}\n",
+			"stdin is not valid:\nstdin:5:53: error: spec.schema.knd: there is no such field; did you mean \"kind\"?\n" +
+				"stdin:6:3: error: spec.servicAccount: there is no such field; did you mean \"serviceAccount\"?",
+		},
+		"A kind that only the cluster has": {
+			strings.Replace(valid, "WebApp}", "WebApp}, resources: [{id: new, template: {apiVersion: example.com/v1, kind: FromTheCluster, metadata: {name: a}, spec: {a: 1}}}]", 1), "",
+		},
+		"A field that is set twice": {
+			valid + "---\napiVersion: v1\nkind: ConfigMap\nkind: Secret\nmetadata: {name: web}\n",
+			"stdin is not valid:\nstdin:5:1: error: the key \"kind\" is already in line 4",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if _, err := definitionIn(strings.NewReader(tc.text), "-"); err != nil {
+			served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+				return object.KindInfo{}, gvk.Kind == "FromTheCluster"
+			}
+			if _, err := definitionIn("stdin", []*workspace.File{workspace.NewFile("stdin", tc.text)}, served); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want {
