@@ -221,48 +221,95 @@ func isUnready(p preview.Problem) bool { return p.Reason == string(plan.NotReady
 func Render(ctx context.Context, o ManagerOptions, files []simulation.Applied, namespace string, timeout time.Duration) ([]preview.Rendered, []preview.Problem, error) {
 	var rendered []preview.Rendered
 	var problems []preview.Problem
-	var observed []simulation.Applied
-	begun := false
+	var r rendering
 	err := RunOffline(ctx, o, namespace, timeout, func(ctx context.Context, c *Offline) (bool, error) {
 		if !c.Settled() {
 			return false, errors.New("the controllers were still busy when the time was over; raise --wait")
 		}
-		if !begun {
-			begun = true
-			var first []simulation.Applied
-			for _, f := range files {
-				if c.isComposable(f.Object, files) {
-					observed = append(observed, f)
-				} else {
-					first = append(first, f)
-				}
-			}
-			return true, c.Apply(ctx, first...)
-		}
-		rest, met := []simulation.Applied(nil), false
-		for _, f := range observed {
-			exists, err := c.Observe(ctx, f.Object)
-			if err != nil {
-				return false, err
-			}
-			if met = met || exists; !exists {
-				rest = append(rest, f)
-			}
-		}
-		observed = rest
-		switch {
-		case met:
-			return true, nil
-		case len(observed) > 0: // nothing consists of them
-			all := observed
-			observed = nil
-			return true, c.Apply(ctx, all...)
+		if again, err := r.next(ctx, c, files); again || err != nil {
+			return again, err
 		}
 		in := c.State()
 		rendered, problems = preview.Render(in), in.Problems
 		return false, nil
 	})
 	return rendered, problems, err
+}
+
+// rendering gives the objects of files to a cluster.
+type rendering struct {
+	begun bool
+	// pending are objects that an instance may consist of, and has not created so far. Besides are those of them that
+	// were applied because nothing consisted of them then.
+	pending, besides []simulation.Applied
+}
+
+// next applies or observes objects; false if there is none left.
+func (r *rendering) next(ctx context.Context, c *Offline, files []simulation.Applied) (again bool, err error) {
+	if !r.begun {
+		r.begun = true
+		var first []simulation.Applied
+		for _, f := range files {
+			if c.isComposable(f.Object, files) {
+				r.pending = append(r.pending, f)
+			} else {
+				first = append(first, f)
+			}
+		}
+		return true, c.Apply(ctx, first...)
+	}
+	if again, err = r.retract(ctx, c); again || err != nil {
+		return again, err
+	}
+	var rest []simulation.Applied
+	for _, f := range r.pending {
+		exists, err := c.Observe(ctx, f.Object)
+		if err != nil {
+			return false, err
+		}
+		if again = again || exists; !exists {
+			rest = append(rest, f)
+		}
+	}
+	r.pending = rest
+	if again || len(rest) == 0 {
+		return again, nil
+	}
+	r.pending, r.besides = nil, append(r.besides, rest...)
+	return true, c.Apply(ctx, rest...)
+}
+
+// retract deletes objects that were applied because no instance consisted of them, and that one wants to create now: it had waited for
+// another one of them, such as for what an externalRef names. They are observed once the instance has created them.
+func (r *rendering) retract(ctx context.Context, c *Offline) (again bool, err error) {
+	wanted := c.foreign()
+	var rest []simulation.Applied
+	for _, f := range r.besides {
+		if !wanted(f.Object) {
+			rest = append(rest, f)
+			continue
+		}
+		if err := c.Delete(ctx, f.Object); err != nil {
+			return false, err
+		}
+		r.pending, again = append(r.pending, f), true
+	}
+	r.besides = rest
+	return again, nil
+}
+
+// foreign returns whether an object keeps an instance from creating one of the same name.
+func (c *Offline) foreign() func(*unstructured.Unstructured) bool {
+	var problems []plan.Problem
+	for _, decided := range c.decisions.last() {
+		for _, step := range decided.Steps {
+			problems = append(problems, step.Problem)
+		}
+	}
+	return func(o *unstructured.Unstructured) bool {
+		key := object.KeyOf(o)
+		return slices.ContainsFunc(problems, func(p plan.Problem) bool { return p.IsNotOwned(key) })
+	}
 }
 
 // isComposable says whether an object may be one that an instance consists of: it neither defines a kind nor

@@ -83,6 +83,45 @@ func TestRenderPrintsWhatInstancesConsistOf(t *testing.T) {
 	}
 }
 
+// TestRenderObservesWhatWaitsForOthers has an instance that creates its Deployment only once the file's Secret exists, and its ConfigMap once
+// the Deployment has the status of the file: neither may be taken for an object besides the instance.
+func TestRenderObservesWhatWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "site.yaml")
+	const site = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: site}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Site, spec: {name: string}, status: {up: "${web.status.availableReplicas}", note: "${note.data.seen}"}}
+  resources:
+  - {id: key, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: key}}}
+  - {id: web, readyWhen: ["${web.status.availableReplicas > 0}"], template: {apiVersion: apps/v1, kind: Deployment, metadata: {name: "${schema.metadata.name}"}, spec: {
+      selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: a, image: "${key.data.image}"}]}}}}}
+  - {id: note, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${web.metadata.name}"}, data: {up: "${string(web.status.availableReplicas)}"}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Site, metadata: {name: shop}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: shop}, status: {availableReplicas: 3}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}, data: {seen: yesterday}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: key}, data: {image: nginx}}
+`
+	if err := os.WriteFile(file, []byte(site), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", file)
+	for _, want := range []string{"image: nginx", "  up: 3\n", "  up: \"3\"\n", "note: yesterday", "state: ACTIVE"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 func TestRenderRefusesWrongArguments(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.yaml")

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -103,8 +104,16 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	}
 	return Problem{
 		Reason:  NotOwned,
-		Message: fmt.Sprintf("%s already exists and belongs to %s; it is not changed. %s", object.KeyOf(h), described, how),
+		Message: fmt.Sprintf("%s%sbelongs to %s; it is not changed. %s", object.KeyOf(h), existsAlready, described, how),
 	}
+}
+
+// existsAlready follows the name of an object that is not owned.
+const existsAlready = " already exists and "
+
+// IsNotOwned says whether the problem is that an object exists already and is not the instance's.
+func (p Problem) IsNotOwned(key object.Key) bool {
+	return p.Reason == NotOwned && strings.HasPrefix(p.Message, key.String()+existsAlready)
 }
 
 // MissingNamespaceProblem is the problem of a node whose namespace doesn't exist or, if exists
