@@ -49,10 +49,14 @@ func readFiles(cmd *cobra.Command, names []string) ([]*workspace.File, error) {
 			return nil, err
 		}
 		for _, path := range paths {
-			if seen[filepath.Clean(path)] {
+			resolved, err := filepath.EvalSymlinks(path)
+			if err != nil {
+				resolved = filepath.Clean(path) // such as a pipe of the shell
+			}
+			if seen[resolved] {
 				continue
 			}
-			seen[filepath.Clean(path)] = true
+			seen[resolved] = true
 			text, err := readManifest(path)
 			if err != nil {
 				return nil, err
@@ -72,20 +76,45 @@ func manifestsBelow(name string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
-	var out []string
-	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+	out, err := filesBelow(name, func(path string) bool {
 		isTest := strings.HasSuffix(path, deftest.FileSuffix) || strings.HasSuffix(path, deftest.ExpectedSuffix)
-		if err == nil && entry.Type().IsRegular() && !isTest && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
-			out = append(out, path)
-		}
-		if len(out) > maxFiles {
-			return fmt.Errorf("%s has more than %d manifests", name, maxFiles)
-		}
-		return err
+		return !isTest && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
 	})
+	if err == nil && len(out) > maxFiles {
+		return nil, fmt.Errorf("%s has more than %d manifests", name, maxFiles)
+	}
 	if err == nil && len(out) == 0 {
 		err = fmt.Errorf("%s has no .yaml, .yml or .json files", name)
 	}
+	return out, err
+}
+
+// filesBelow returns the files of a directory that match, and of the directories in it. Symbolic links to files are among them: a file that
+// is silently left out would be one that is not checked.
+func filesBelow(dir string, matches func(path string) bool) (out []string, err error) {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		dir = filepath.Clean(dir) + string(filepath.Separator) // the directory itself may be a link
+	}
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !matches(path) {
+			return err
+		}
+		mode := entry.Type()
+		if mode&fs.ModeSymlink != 0 {
+			target, err := os.Stat(path)
+			if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(entry.Name(), ".") {
+				return nil // as Emacs locks a file
+			}
+			if err != nil {
+				return err
+			}
+			mode = target.Mode()
+		}
+		if mode.IsRegular() {
+			out = append(out, path)
+		}
+		return nil
+	})
 	return out, err
 }
 

@@ -163,15 +163,11 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 func testFiles(dirs []string) ([]string, error) {
 	var out []string
 	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() && strings.HasSuffix(path, deftest.FileSuffix) {
-				out = append(out, path)
-			}
-			return err
-		})
+		found, err := filesBelow(dir, func(path string) bool { return strings.HasSuffix(path, deftest.FileSuffix) })
 		if err != nil {
 			return nil, err
 		}
+		out = append(out, found...)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("there are no files that end in %s in %s", deftest.FileSuffix, strings.Join(dirs, " and "))
