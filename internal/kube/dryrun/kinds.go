@@ -7,10 +7,12 @@ import (
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
@@ -47,7 +49,7 @@ func (k *plannedKind) admissionOf(version string) *admission.Admission {
 // written. A definition that would be created is shown as established, since no server will
 // set that condition. The entry's lock is held.
 func (c call) recordKind(e *entry) {
-	if c.info.resource.Group != "apiextensions.k8s.io" || c.info.resource.Resource != "customresourcedefinitions" || e.planned == nil {
+	if !c.isDefinition() || e.planned == nil {
 		return
 	}
 	group, _, _ := unstructured.NestedString(e.planned.Object, "spec", "group")
@@ -84,6 +86,9 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	if kind == nil {
 		return o, nil
 	}
+	if c.isDefinition() {
+		return c.admitDefinition(o, old)
+	}
 	a := kind.admissionOf(o.GroupVersionKind().Version)
 	if a == nil {
 		return o, nil
@@ -95,11 +100,33 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 		}
 	}
 	out, problems := a.Admit(o, old)
+	return out, c.refusal(o, problems)
+}
+
+// admitDefinition returns a CustomResourceDefinition that no server checks, or the failure of the write.
+func (c call) admitDefinition(o, old *unstructured.Unstructured) (*unstructured.Unstructured, *answer) {
+	if old != nil && apiequality.Semantic.DeepEqual(o.Object["spec"], old.Object["spec"]) {
+		return o, nil
+	}
+	definition, err := crd.Decode(o)
+	if err != nil {
+		return nil, c.refusal(o, field.ErrorList{field.Invalid(field.NewPath("spec"), "", err.Error())})
+	}
+	return o, c.refusal(o, admission.CheckDefinition(definition))
+}
+
+// refusal is the answer to a write of an invalid object; nil if it has no problems.
+func (c call) refusal(o *unstructured.Unstructured, problems field.ErrorList) *answer {
 	if len(problems) == 0 {
-		return out, nil
+		return nil
 	}
 	status := apierrors.NewInvalid(o.GroupVersionKind().GroupKind(), c.info.name, problems).Status()
-	return nil, &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message, status.Details).raw}
+	return &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message, status.Details).raw}
+}
+
+// isDefinition says whether the request is about a CustomResourceDefinition.
+func (c call) isDefinition() bool {
+	return c.info.resource.Group == "apiextensions.k8s.io" && c.info.resource.Resource == "customresourcedefinitions"
 }
 
 // AddKind adds a kind that no server serves: its objects are stored in the overlay as they are written.

@@ -1,16 +1,20 @@
 package admission
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
 const widgets = `
 spec:
   group: example.org
+  scope: Namespaced
   names: {kind: Widget, plural: widgets}
   versions:
   - name: v1
@@ -108,4 +112,28 @@ func equalJSON(t *testing.T, a, b *unstructured.Unstructured) bool {
 	left, errA := a.MarshalJSON()
 	right, errB := b.MarshalJSON()
 	return errA == nil && errB == nil && string(left) == string(right)
+}
+
+func TestDefinitionsAreCheckedAsByTheAPIServer(t *testing.T) {
+	cases := map[string]struct{ old, new, want string }{
+		"A valid one":               {"", "", ""},
+		"A rule that is not CEL":    {"self.size != 13", "self.sise != 13", "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[1].rule"},
+		"A rule that is too costly": {"self.size != 13", "self.tags.all(a, self.tags.all(b, self.tags.all(c, a + b != c)))", "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[1].rule"},
+		"A column of no type":       {"    served: true", "    served: true\n    additionalPrinterColumns: [{name: a, type: wrong, jsonPath: .spec}]", "spec.versions[0].additionalPrinterColumns[0].type"},
+		"A group without a dot":     {"group: example.org", "group: example", "spec.group"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var c apiextensionsv1.CustomResourceDefinition
+			if err := yaml.Unmarshal([]byte(strings.Replace(widgets, tc.old, tc.new, 1)), &c); err != nil {
+				t.Fatal(err)
+			}
+			c.Name = c.Spec.Names.Plural + "." + c.Spec.Group
+			problems := CheckDefinition(&c)
+			found := slices.ContainsFunc(problems, func(p *field.Error) bool { return p.Field == tc.want })
+			if found != (tc.want != "") || tc.want == "" && len(problems) > 0 {
+				t.Errorf("got %v, want %q", problems, tc.want)
+			}
+		})
+	}
 }
