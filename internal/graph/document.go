@@ -177,6 +177,7 @@ func checkPlaces(c *compilation) {
 		if c.graph.embedded == nil {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)
+			c.checkLiteralLabels(metadata, at)
 		}
 		for _, key := range reservedKeys(metadata) {
 			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for Espalier")

@@ -2,6 +2,8 @@ package graph
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,6 +48,22 @@ func (c *compilation) checkLiteralNames(d *draft, metadata map[string]any, at ob
 		}
 		if why := part.check(text); why != "" {
 			c.problems.Addf(at.Field(part.field), "%q is invalid: %s", diag.Truncate(text, maxShownName), why)
+		}
+	}
+}
+
+// checkLiteralLabels checks labels and the keys of annotations without expressions: the API server refuses every object with an invalid one.
+func (c *compilation) checkLiteralLabels(metadata map[string]any, at object.Path) {
+	for _, field := range []string{"annotations", "labels"} {
+		values, _ := metadata[field].(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if why := object.CheckMetadataKey(field, key); why != "" && !hasExpression(key) {
+				c.problems.Addf(at.Field(field, key), "the key %q is invalid: %s", diag.Truncate(key, maxShownName), why)
+			}
+			text, _ := values[key].(string)
+			if why := object.CheckLabelValue(text); field == "labels" && why != "" && !hasExpression(text) {
+				c.problems.Addf(at.Field(field, key), "%q is invalid: %s", diag.Truncate(text, maxShownName), why)
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package object
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -38,6 +40,26 @@ func (r NameRule) Check(name string) string {
 
 // CheckNamespace says why a text is not a valid namespace name; empty if it is valid.
 func CheckNamespace(name string) string { return Label.Check(name) }
+
+// CheckMetadataKey says why a text cannot be the key of a label or an annotation; empty if it can. Keys of annotations may have
+// upper-case letters in their prefix.
+func CheckMetadataKey(field, key string) string {
+	if field == "annotations" {
+		key = strings.ToLower(key)
+	}
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return "it must be at most 63 letters, digits, '-', '_' and '.', and begin and end with a letter or a digit, with a domain name and '/' before it if needed"
+	}
+	return ""
+}
+
+// CheckLabelValue says why a text cannot be the value of a label; empty if it can.
+func CheckLabelValue(value string) string {
+	if len(validation.IsValidLabelValue(value)) > 0 {
+		return "it must be empty or at most 63 letters, digits, '-', '_' and '.', and begin and end with a letter or a digit"
+	}
+	return ""
+}
 
 // subdomainGroups are the built-in groups whose kinds follow Subdomain, except for the
 // kinds that BuiltInNameRule lists.

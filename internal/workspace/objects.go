@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -47,11 +48,29 @@ func (w *Workspace) checkObject(d *Document, kind object.KindInfo) {
 	} else if d.Object.GetGenerateName() == "" {
 		w.addf(d, Error, "metadata.name", "is required")
 	}
+	w.checkLabels(d)
 	problems := validate(kind.Schema, d.Object.Object)
 	if len(problems) == 0 {
 		problems = w.checkRules(d.Object) // rules assume a valid object
 	}
 	w.add(d, Error, "", slices.DeleteFunc(problems, func(p diag.Diagnostic) bool { return w.hasError(d, p.Path) }))
+}
+
+// checkLabels checks what no schema says about labels and annotations.
+func (w *Workspace) checkLabels(d *Document) {
+	for _, field := range []string{"annotations", "labels"} {
+		values, _, _ := unstructured.NestedMap(d.Object.Object, "metadata", field)
+		for key, value := range values {
+			at := object.Path("metadata").Field(field, key)
+			if why := object.CheckMetadataKey(field, key); why != "" {
+				w.addf(d, Error, at, "the key is invalid: %s", why)
+			}
+			text, _ := value.(string)
+			if why := object.CheckLabelValue(text); field == "labels" && why != "" {
+				w.addf(d, Error, at, "is invalid: %s", why)
+			}
+		}
+	}
 }
 
 // hasError says whether a compiler has found an error in a field already.

@@ -122,6 +122,41 @@ spec:
 	}
 }
 
+// TestRenderRefusesWhatTheAPIServerRefuses renders labels and a CustomResourceDefinition that no API server stores.
+func TestRenderRefusesWhatTheAPIServerRefuses(t *testing.T) {
+	t.Parallel()
+	const definition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: owned}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Owned, spec: {owner: string, size: 'integer | validation="RULE"'}}
+  resources:
+  - {id: config, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}", labels: {owner: "${schema.spec.owner}"}}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Owned, metadata: {name: a}, spec: {owner: OWNER}}
+`
+	for name, tc := range map[string]struct {
+		rule, owner string
+		code        int
+		want        string
+	}{
+		"a valid one":           {"self > 1", "team", exitDone, ""},
+		"an invalid label":      {"self > 1", "the team", exitFailed, "Owned default/a: Rejected: config: ConfigMap \"a\" is invalid: metadata.labels"},
+		"a rule that isn't CEL": {"self > one", "team", exitFailed, "undeclared reference to 'one'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "owned.yaml")
+			if err := os.WriteFile(file, []byte(strings.NewReplacer("RULE", tc.rule, "OWNER", tc.owner).Replace(definition)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if code, _, stderr := call(t.Context(), "render", "-f", file); code != tc.code || !strings.Contains(stderr, tc.want) {
+				t.Errorf("code %d: %s", code, stderr)
+			}
+		})
+	}
+}
+
 func TestRenderRefusesWrongArguments(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.yaml")

@@ -9,8 +9,10 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -88,6 +90,13 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	}
 	if c.isDefinition() {
 		return c.admitDefinition(o, old)
+	}
+	if kind.installed {
+		at := field.NewPath("metadata")
+		problems := append(metav1validation.ValidateLabels(o.GetLabels(), at.Child("labels")), apivalidation.ValidateAnnotations(o.GetAnnotations(), at.Child("annotations"))...)
+		if failed := c.refusal(o, problems); failed != nil {
+			return nil, failed
+		}
 	}
 	a := kind.admissionOf(o.GroupVersionKind().Version)
 	if a == nil {
