@@ -171,3 +171,47 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestItemsOfAList(t *testing.T) {
+	const list = `
+apiVersion: v1
+kind: List
+metadata: {resourceVersion: ""}
+items:
+- &first
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: a}
+- text
+- apiVersion: v1
+  kind: List
+  items:
+  - {apiVersion: v1, kind: Secret, metadata: {name: b}}
+- *first
+- null
+---
+{apiVersion: example.com/v1, kind: List, items: [{kind: Mine}]}
+---
+{apiVersion: v1, kind: List}
+---
+{apiVersion: v1, kind: List, items: none}
+`
+	var got []string
+	for _, d := range parse(t, list) {
+		items, problems := d.Items()
+		for _, i := range items {
+			got = append(got, fmt.Sprint(i.Object["kind"], " ", find(list, i.Range("metadata.name"))))
+		}
+		for _, p := range problems {
+			got = append(got, find(list, p.Range)+" "+p.Message)
+		}
+	}
+	want := []string{
+		"ConfigMap 9:a", "Secret 14:b", "ConfigMap 9:a",
+		"10:text an item of a List must be an object with apiVersion and kind", "16:null an item of a List must be an object with apiVersion and kind",
+		"List 18:{",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

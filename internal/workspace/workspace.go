@@ -28,8 +28,12 @@ func NewFile(name, text string) *File {
 	f := &File{Name: name}
 	parsed, problems := source.Parse(text)
 	f.problems = problems
-	for _, d := range parsed {
-		f.documents = append(f.documents, &Document{Document: d, File: f, Object: &unstructured.Unstructured{Object: d.Object}})
+	for _, whole := range parsed {
+		items, problems := whole.Items()
+		f.problems = append(f.problems, problems...)
+		for _, d := range items {
+			f.documents = append(f.documents, &Document{Document: d, File: f, Object: &unstructured.Unstructured{Object: d.Object}})
+		}
 	}
 	return f
 }
