@@ -79,7 +79,7 @@ func TestNamesFromSecretsAreNotReported(t *testing.T) {
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${one}"}}
     - id: refused
       forEach: [{one: "${[word]}"}]
-      template: {apiVersion: v1, kind: Secret, metadata: {name: "${one}", labels: {invalid: "a b"}}}
+      template: {apiVersion: v1, kind: Secret, metadata: {name: "${one}", labels: {invalid: "${'a' + ' b'}"}}}
     - id: misnamed
       template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${word}!"}}
 `)))
