@@ -45,6 +45,7 @@ var compilerPasses = []compilerPass{
 	{"expressions of the nodes", compileNodes},
 	{"dependencies", connectDependencies},
 	{"instances of the definition's own kind", checkRecursion},
+	{"objects of several nodes", checkSameObjects},
 	{"adoption, conflict and drift policies", checkPolicies},
 	{"the order and the limits of deletion", planDeletion},
 	{"the instance's status", compileStatus},

@@ -163,6 +163,9 @@ func (d *draft) documentPath() object.Path {
 	return d.at.Field("template")
 }
 
+// instanceNamespace is the expression for the namespace of the instance, which is the default.
+const instanceNamespace = "${schema.metadata.namespace}"
+
 // checkPlaces checks scope and namespace, and that templates do not set reserved labels
 // and annotations.
 func checkPlaces(c *compilation) {
@@ -173,7 +176,7 @@ func checkPlaces(c *compilation) {
 		at := d.documentPath().Field("metadata")
 		metadata, isMap := d.document["metadata"].(map[string]any)
 		namespace, set := metadata["namespace"]
-		d.anyNamespace = !isMap || set && namespace != "${schema.metadata.namespace}"
+		d.anyNamespace = !isMap || set && namespace != instanceNamespace
 		if c.graph.embedded == nil {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)

@@ -179,9 +179,8 @@ func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 // its namespace, or if a kind was missing when the graph was compiled.
 func (g *Graph) CertainChildKinds() ([]schema.GroupKind, bool) {
 	var out []schema.GroupKind
-	conditional := map[string]bool{}
-	for _, n := range g.Nodes { // in topological order
-		conditional[n.ID] = len(n.includeWhen) > 0 || slices.ContainsFunc(n.Dependencies, func(id string) bool { return conditional[id] })
+	conditional := g.conditionalNodes()
+	for _, n := range g.Nodes {
 		if !n.hasOwnObjects() {
 			continue
 		}
@@ -194,6 +193,18 @@ func (g *Graph) CertainChildKinds() ([]schema.GroupKind, bool) {
 	}
 	slices.SortFunc(out, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
 	return out, true
+}
+
+// conditionalNodes are the ids of the nodes that some instances do not have: those with includeWhen
+// for the whole node, and those that depend on such a node.
+func (g *Graph) conditionalNodes() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range g.Nodes { // in topological order
+		if len(n.includeWhen) > 0 || slices.ContainsFunc(n.Dependencies, func(id string) bool { return out[id] }) {
+			out[n.ID] = true
+		}
+	}
+	return out
 }
 
 // hasOwnObjects says whether the node's objects are children of the instance.

@@ -1,22 +1,16 @@
 package graph
 
-import "slices"
-
 // checkRecursion refuses a definition of which each instance creates another instance of the
 // same kind. With a condition the instances may end; the limit of nested instances ends the rest.
 func checkRecursion(c *compilation) {
 	if c.graph.embedded != nil {
 		return
 	}
+	conditional := c.graph.conditionalNodes()
 	for _, n := range c.graph.Nodes {
-		if !n.hasOwnObjects() || n.Kind.GroupKind() != c.graph.Kind.GroupKind() || c.isConditional(n) {
+		if !n.hasOwnObjects() || n.Kind.GroupKind() != c.graph.Kind.GroupKind() || conditional[n.ID] || n.forEach != nil {
 			continue
 		}
 		c.problems.Addf(c.draftByID(n.ID).documentPath(), "creates another %s for each %[1]s, without end: set includeWhen, or refer to an existing %[1]s with externalRef", n.Kind.Kind)
 	}
-}
-
-// isConditional says whether there are instances for which the node creates nothing.
-func (c *compilation) isConditional(n *Node) bool {
-	return len(n.includeWhen) > 0 || n.forEach != nil || slices.ContainsFunc(n.Dependencies, func(id string) bool { return c.isConditional(c.graph.node(id)) })
 }
