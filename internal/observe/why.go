@@ -76,12 +76,12 @@ func Explain(top Node, now time.Time) Explanation {
 // ExplainChild is Explain for an object below the top of a tree, with what the status of its instance says of it; false if the tree does
 // not have the object.
 func ExplainChild(top Node, of report.Object, now time.Time) (Explanation, bool) {
-	for _, child := range top.Children {
+	for i, child := range top.Children {
 		if child.Exists && child.object() == of {
 			x := explainer{now: now}
 			switch {
 			case x.isHindered(child):
-				x.visitChild(top, child, nil, nil)
+				x.visitChildren(top, []int{i}, nil)
 			case x.hinderedBelow(child):
 				x.visit(child, nil)
 			}
@@ -188,6 +188,15 @@ func (x explainer) isHindered(n Node) bool {
 
 func (x explainer) hinderedBelow(n Node) bool { return slices.ContainsFunc(n.Children, x.isHindered) }
 
+func (x explainer) hinderedChildren(n Node) (out []int) {
+	for i, child := range n.Children {
+		if x.isHindered(child) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // visit collects the causes in a tree.
 func (x *explainer) visit(n Node, above []Link) {
 	chain := append(slices.Clip(above), x.link(n))
@@ -195,11 +204,7 @@ func (x *explainer) visit(n Node, above []Link) {
 	if n.Deleted != nil {
 		x.visitDeletion(n, chain)
 	} else {
-		for _, child := range n.Children {
-			if x.isHindered(child) {
-				x.visitChild(n, child, chain, nil)
-			}
-		}
+		x.visitChildren(n, x.hinderedChildren(n), chain)
 	}
 	if len(x.found) == before || x.hasOwnProblem(n) {
 		x.found = append(x.found, cause{node: n, chain: chain})
@@ -238,33 +243,97 @@ func (x *explainer) visitDeletion(n Node, chain []Link) {
 	}
 }
 
-// visitChild collects the causes of a hindered child. If it only waits for others that are hindered themselves, these are
-// the causes. Visited are the nodes on the way, since waits may form a cycle.
-func (x *explainer) visitChild(n, child Node, chain []Link, visited []string) {
-	switch {
-	case child.Problem != nil && !x.hinderedBelow(child), child.Removal != nil && child.Deleted == nil:
-		x.found = append(x.found, cause{node: child, parent: n, chain: append(slices.Clip(chain), x.link(child)), waiting: len(visited)})
-		return
-	case len(child.Waits) == 0:
-		x.visitBelow(n, child, chain, len(visited))
-		return
-	}
-	way, visited := append(slices.Clip(chain), x.link(child)), append(slices.Clip(visited), child.ID())
-	var hindered bool
-	var ready *Node
-	for _, target := range targets(n, child) {
+// visitChildren collects the causes of hindered children, given by their indices. If one only waits for others that are hindered
+// themselves, these are the causes.
+func (x *explainer) visitChildren(n Node, hindered []int, chain []Link) {
+	for _, w := range x.waysToCauses(n, hindered) {
+		child, way := n.Children[w.to], slices.Clip(chain)
+		for _, i := range w.waiting {
+			way = append(way, x.link(n.Children[i]))
+		}
 		switch {
-		case slices.Contains(visited, target.ID()):
-		case x.isHindered(target):
-			hindered = true
-			x.visitChild(n, target, way, visited)
-		case target.Exists:
-			ready = &target
+		case child.Problem != nil && !x.hinderedBelow(child), child.Removal != nil && child.Deleted == nil:
+			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: len(w.waiting)})
+		case len(child.Waits) == 0:
+			x.visitBelow(n, child, way, len(w.waiting))
+		default:
+			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: len(w.waiting), ready: x.readyTarget(n, child)})
 		}
 	}
-	if !hindered {
-		x.found = append(x.found, cause{node: child, parent: n, chain: way, waiting: len(visited) - 1, ready: ready})
+}
+
+// readyTarget is the last node that a child waits for which exists and is not hindered; nil if there is none.
+func (x explainer) readyTarget(n, child Node) *Node {
+	for _, i := range slices.Backward(targets(n, child)) {
+		if target := n.Children[i]; target.Exists && !x.isHindered(target) && target.ID() != child.ID() {
+			return &target
+		}
 	}
+	return nil
+}
+
+// wayToCause is a child that hinders others, and the children that wait for it: the first one for the second and so on, and
+// the last one for the child.
+type wayToCause struct {
+	to      int
+	waiting []int
+}
+
+// waysToCauses finds the children that those with the given indices wait for, directly or through others, and that do not wait for
+// hindered ones themselves. Each has the longest way to it. The time is linear in the number of waits.
+func (x explainer) waysToCauses(n Node, hindered []int) []wayToCause {
+	const open, done = 1, 2
+	state, next := make([]int, len(n.Children)), make([][]int, len(n.Children))
+	var order []int // each child after those that it waits for
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = open
+		for _, to := range x.hinderedTargets(n, n.Children[i]) {
+			if state[to] == open {
+				continue // waits may form a cycle
+			}
+			next[i] = append(next[i], to)
+			if state[to] != done {
+				visit(to)
+			}
+		}
+		state[i] = done
+		order = append(order, i)
+	}
+	for _, i := range hindered {
+		if state[i] != done {
+			visit(i)
+		}
+	}
+	length, before := make([]int, len(n.Children)), make([]int, len(n.Children))
+	for _, i := range slices.Backward(order) {
+		for _, to := range next[i] {
+			if length[i]+1 >= length[to] { // of equally long ways, the one that was found first
+				length[to], before[to] = length[i]+1, i
+			}
+		}
+	}
+	var out []wayToCause
+	for _, to := range order {
+		if len(next[to]) > 0 {
+			continue
+		}
+		w := wayToCause{to: to, waiting: make([]int, length[to])}
+		for i, at := length[to]-1, to; i >= 0; i-- {
+			at = before[at]
+			w.waiting[i] = at
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// hinderedTargets are the hindered children that a child waits for; none if it is hindered by something else.
+func (x explainer) hinderedTargets(n, child Node) []int {
+	if child.Problem != nil && !x.hinderedBelow(child) || child.Removal != nil && child.Deleted == nil {
+		return nil
+	}
+	return slices.DeleteFunc(targets(n, child), func(i int) bool { return !x.isHindered(n.Children[i]) })
 }
 
 // visitBelow visits the object of a child.
@@ -279,14 +348,14 @@ func (x *explainer) visitBelow(n, child Node, chain []Link, waiting int) {
 	}
 }
 
-// targets are the nodes beside a child that it waits for, by the names in its waits.
-func targets(n, child Node) []Node {
-	var out []Node
-	for _, sibling := range n.Children {
+// targets are the indices of the nodes beside a child that it waits for, by the names in its waits.
+func targets(n, child Node) []int {
+	var out []int
+	for i, sibling := range n.Children {
 		for _, w := range child.Waits {
 			rest, ok := strings.CutPrefix(w.On, sibling.Node)
 			if sibling.Node != "" && ok && (rest == "" || strings.ContainsRune(".[ ", rune(rest[0]))) {
-				out = append(out, sibling)
+				out = append(out, i)
 				break
 			}
 		}
