@@ -96,6 +96,11 @@ func New(files []*File, o Options) *Workspace {
 		for _, p := range f.problems {
 			w.findings = append(w.findings, Finding{File: f.Name, Range: p.Range, Severity: Error, Message: p.Message})
 		}
+		for _, d := range f.documents {
+			for _, p := range d.MisreadKeys() {
+				w.findings = append(w.findings, Finding{File: f.Name, Range: p.Range, Severity: Warning, Message: p.Message})
+			}
+		}
 	}
 	w.addCRDs()
 	w.addCompositeKinds()
