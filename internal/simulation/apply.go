@@ -48,8 +48,9 @@ type Applier struct {
 	// applied as by kubectl apply on the client.
 	FieldManager string
 
-	pending  []Applied
-	problems []preview.Problem
+	pending     []Applied
+	definitions []Applied
+	problems    []preview.Problem
 }
 
 // clientManager is the field manager of kubectl apply on the client.
@@ -80,7 +81,14 @@ func Defines(o *unstructured.Unstructured, kind schema.GroupKind) bool {
 }
 
 // Add adds objects to apply.
-func (a *Applier) Add(objects ...Applied) { a.pending = append(a.pending, objects...) }
+func (a *Applier) Add(objects ...Applied) {
+	a.pending = append(a.pending, objects...)
+	for _, o := range objects {
+		if IsDefinition(o.Object) {
+			a.definitions = append(a.definitions, o)
+		}
+	}
+}
 
 // Next applies definitions first and then, once they are served, the other objects whose kinds are
 // served. It returns whether it applied something: then more kinds may be served soon.
@@ -144,10 +152,16 @@ const maxMessage = 1000
 func (a *Applier) refuseUnknown(all []Applied) {
 	for _, o := range all {
 		gvk := o.Object.GroupVersionKind()
-		a.problems = append(a.problems, preview.Problem{
+		problem := preview.Problem{
 			Object: object.KeyOf(o.Object).String(), Reason: "NoKind", Message: fmt.Sprintf("there is no kind %s in %s, nor do the files define it", gvk.Kind, gvk.GroupVersion()),
 			Remedy: "plan it together with its definition, or correct apiVersion and kind in " + o.Source,
-		})
+		}
+		if i := slices.IndexFunc(a.definitions, func(d Applied) bool { return Defines(d.Object, gvk.GroupKind()) }); i >= 0 {
+			of := a.definitions[i]
+			problem.Message = fmt.Sprintf("%s does not serve %s in %s: it has problems, or other versions", object.KeyOf(of.Object), gvk.Kind, gvk.GroupVersion())
+			problem.Remedy = fmt.Sprintf("correct the definition in %s, or apiVersion in %s", of.Source, o.Source)
+		}
+		a.problems = append(a.problems, problem)
 	}
 }
 

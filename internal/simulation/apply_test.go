@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/preview"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 )
 
@@ -130,5 +132,35 @@ func TestARefusedObjectIsAProblem(t *testing.T) {
 	}
 	if p := a.Problems(); len(p) != 1 || p[0].Reason != "Refused" || !strings.Contains(p[0].Remedy, "web.yaml") {
 		t.Errorf("problems: %+v", p)
+	}
+}
+
+// The definition may be invalid, or the instance may have a version that it does not have.
+func TestAKindThatItsDefinitionDoesNotServe(t *testing.T) {
+	c := fakekube.New()
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Applier{Client: client, Kinds: kindsOf{"ResourceGraphDefinition": true}}
+	a.Add(Applied{fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: shop}, spec: {schema: {kind: Shop, group: example.org}}}"), "shop.yaml"},
+		Applied{fakekube.Parse("{apiVersion: example.org/v1, kind: Shop, metadata: {name: one}}"), "one.yaml"},
+		Applied{fakekube.Parse("{apiVersion: example.com/v1, kind: Shop, metadata: {name: two}}"), "two.yaml"})
+	for {
+		if applied, err := a.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if !applied {
+			break
+		}
+	}
+	problems := slices.DeleteFunc(a.Problems(), func(p preview.Problem) bool { return p.Reason != "NoKind" })
+	if len(problems) != 2 {
+		t.Fatalf("want a problem of each instance, got %v", problems)
+	}
+	if p := problems[0]; p.Message != "ResourceGraphDefinition shop does not serve Shop in example.org/v1: it has problems, or other versions" || p.Remedy != "correct the definition in shop.yaml, or apiVersion in one.yaml" {
+		t.Errorf("%+v", p)
+	}
+	if p := problems[1]; !strings.Contains(p.Message, "nor do the files define it") {
+		t.Errorf("%+v", p)
 	}
 }
