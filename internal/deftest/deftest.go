@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -81,10 +82,14 @@ type Wait struct {
 // Parse reads a test file. The error has all problems.
 func Parse(text string) (*Test, error) {
 	t := &Test{}
-	if err := yaml.UnmarshalStrict([]byte(text), t); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: "))
+	raw, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		return nil, err
 	}
-	var problems []error
+	problems, err := json.UnmarshalStrict(raw, t)
+	if err != nil {
+		return nil, errors.Join(append(problems, err)...)
+	}
 	if t.APIVersion != APIVersion || t.Kind != Kind {
 		problems = append(problems, fmt.Errorf("apiVersion and kind must be %s and %s", APIVersion, Kind))
 	}

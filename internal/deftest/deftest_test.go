@@ -31,6 +31,8 @@ func TestProblemsOfTestFilesAreReportedTogether(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"no YAML":         {"a: [", "yaml:"},
 		"unknown fields":  {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nstep: []", `unknown field "step"`},
+		"all of them":     {"apiVersion: v1\nkind: Test\nstep: []\nother: 1", `unknown field "other"` + "\n" + `unknown field "step"`},
+		"beside others":   {"apiVersion: v1\nkind: Test\nstep: []", "steps: there must be one\n" + `unknown field "step"`},
 		"another kind":    {"apiVersion: v1\nkind: Test\nsteps: [{}]", "apiVersion and kind must be test.espalier.dev/v1alpha1 and Test"},
 		"no steps":        {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test", "steps: there must be one"},
 		"too many steps":  {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [" + strings.Repeat("{},", maxSteps) + "{}]", "there are 101"},
