@@ -46,7 +46,34 @@ func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[stri
 		c.problems.Addf(at, "is not an object")
 		return nil, false
 	}
-	return out, true
+	return out, c.checkDepth(out, at)
+}
+
+// MaxNesting bounds the levels of a JSON value in a definition: the paths of its fields take memory that
+// grows with the square of their number.
+const MaxNesting = 256
+
+func (c *compilation) checkDepth(v any, at object.Path) bool {
+	if isDeeper(v, MaxNesting) {
+		c.problems.Addf(at, "has objects and lists nested more than %d levels deep (MaxNesting)", MaxNesting)
+		return false
+	}
+	return true
+}
+
+// isDeeper says whether a value has lists and objects nested in more levels than a limit.
+func isDeeper(v any, limit int) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, below := range v {
+			if limit == 0 || isDeeper(below, limit-1) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(below any) bool { return limit == 0 || isDeeper(below, limit-1) })
+	}
+	return false
 }
 
 func isEmpty(raw runtime.RawExtension) bool {

@@ -22,10 +22,19 @@ func TestLimitsAreNamed(t *testing.T) {
 		}
 		return out
 	}
+	nested := func(levels int) []*v1alpha1.Resource {
+		return []*v1alpha1.Resource{
+			{ID: "list", Template: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": "example.org/v1", "kind": "Later", "metadata": {"name": "a"}, "spec": %s"${schema.metadata.name}"%s}`, strings.Repeat("[", levels-1), strings.Repeat("]", levels-1))}},
+			{ID: "value", Value: runtime.RawExtension{Raw: []byte(strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels))}},
+		}
+	}
 	cases := map[string]struct {
 		resources []*v1alpha1.Resource
 		want      string
 	}{
+		"As many levels as are allowed":    {nested(graph.MaxNesting), ""},
+		"One level too many in a template": {nested(graph.MaxNesting + 1)[:1], "spec.resources[0].template: has objects and lists nested more than 256 levels deep (MaxNesting)"},
+		"One level too many in a value":    {nested(graph.MaxNesting + 1)[1:], "spec.resources[0].value: has objects and lists nested more than 256 levels deep (MaxNesting)"},
 		"As many resources as are allowed": {maps(graph.MaxResources, "x"), ""},
 		"One resource too many":            {maps(graph.MaxResources+1, "x"), "spec.resources: has 501 resources, over the limit of 500 (MaxResources)"},
 		"An expression that is too long":   {maps(1, "${'"+strings.Repeat("x", 20<<10)+"'}"), "Length"},

@@ -26,6 +26,10 @@ func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 		c.breakf(d, at, "invalid label selector")
 		return false
 	}
+	if !c.checkDepth(selector, at) {
+		d.broken = true
+		return false
+	}
 	metadata, _ := d.document["metadata"].(map[string]any)
 	metadata["selector"] = selector
 	return true

@@ -27,6 +27,10 @@ func (c *compilation) decodeVariable(d *draft) {
 		c.breakf(d, d.at.Field("value"), "is not a value: %v", err)
 		return
 	}
+	if !c.checkDepth(d.value, d.at.Field("value")) {
+		d.broken = true
+		return
+	}
 	if len(d.source.ForEach) > 0 {
 		c.problems.Addf(d.at.Field("forEach"), "requires a template; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
 	}
