@@ -32,9 +32,11 @@ func (w *Workspace) addCompositeKinds() {
 			continue
 		}
 		w.addCRD(composite)
+		w.checkGenerated(d, composite, func(generated string) object.Path { return originInComposite(generated, "names", x, composite) })
 		if x.Spec.ClaimNames != nil {
 			if claim, problems := xrd.ClaimCRD(x, xrd.Options{}); len(problems) == 0 {
 				w.addCRD(claim)
+				w.checkGenerated(d, claim, func(generated string) object.Path { return originInComposite(generated, "claimNames", x, claim) })
 			}
 		}
 	}

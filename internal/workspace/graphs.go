@@ -80,7 +80,7 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 	w.add(p.document, Warning, "", g.SecretOutputs)
 	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
 	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})}
-	w.checkGenerated(p.document, p.spec.Schema, one.CRD)
+	w.checkGenerated(p.document, one.CRD, func(generated string) object.Path { return originInGraph(generated, p.spec.Schema, one.CRD) })
 	w.graphs = append(w.graphs, one)
 	w.addCRD(one.CRD)
 }

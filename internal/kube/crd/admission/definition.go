@@ -39,6 +39,7 @@ var shared = map[string]string{
 }
 
 func fieldOfV1(path string) string {
+	path = strings.Replace(path, "].JSONPath", "].jsonPath", 1) // the name in Go
 	for moved, original := range shared {
 		if rest, found := strings.CutPrefix(path, moved); found {
 			return original + rest
