@@ -48,6 +48,9 @@ func checkNames(c *compilation) {
 	if s.Plural != "" && len(validation.IsDNS1035Label(s.Plural)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind", Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
 	}
+	if object.IsOwnGroup(c.graph.Kind.Group) {
+		c.problems.Addf("spec.schema.group", "%s is an API group of Espalier itself; use a group of your own, such as platform.example.com", c.graph.Kind.Group)
+	}
 	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
 	}

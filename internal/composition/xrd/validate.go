@@ -39,6 +39,9 @@ func checkIdentity(d *v1.CompositeResourceDefinition, out *diag.List) {
 	for _, problem := range validation.IsDNS1123Subdomain(d.Spec.Group) {
 		out.Addf("spec.group", "is not a valid API group: %s", problem)
 	}
+	if object.IsOwnGroup(d.Spec.Group) {
+		out.Addf("spec.group", "%s is an API group of Espalier itself; use a group of your own, such as platform.example.com", d.Spec.Group)
+	}
 	checkNames(&d.Spec.Names, "spec.names", out)
 }
 
