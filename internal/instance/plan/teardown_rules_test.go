@@ -191,6 +191,23 @@ func TestACauseIsTruncated(t *testing.T) {
 	}
 }
 
+func TestTheFinalizersOfABlockerAreBounded(t *testing.T) {
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf("example.com/%d-%s", i, strings.Repeat("x", 50)))
+	}
+	got := plan.Teardown(plan.Remaining{
+		Instance: instance(), Policy: report.Background, Now: now, Children: []*unstructured.Unstructured{left("a", layer(0), held(names...))},
+		History: trials(plan.DeletionAttempts{FirstSeen: long, ChangedAt: long, ResourceVersion: "1"}, "uid-a"),
+	})
+	if len(got.Deletion.Blockers) != 1 {
+		t.Fatalf("want one blocker, got %+v", got.Deletion.Blockers)
+	}
+	if b := got.Deletion.Blockers[0]; len(b.Finalizers) != 10 || len(b.Message) > 512 || !strings.Contains(b.Message, "example.com/0-") {
+		t.Errorf("%d finalizers, and a message of %d bytes: %s", len(b.Finalizers), len(b.Message), b.Message)
+	}
+}
+
 // A foreign kind has a status.deletion of its own.
 func TestAForeignStatusDoesNotHideFinalizers(t *testing.T) {
 	child := left("a", layer(0), held("example.com/guard"))
