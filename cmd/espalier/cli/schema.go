@@ -89,7 +89,11 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), path)
 	}
-	if problems := errorsIn(w); len(names) == 0 && len(problems) > 0 {
+	problems := errorsIn(w)
+	if len(problems) > 0 && slices.ContainsFunc(all, func(s foundSchema) bool { return s.fromCluster }) {
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "the files have errors, which may be why the schema is the one that the cluster serves:\n%s\n", strings.Join(problems, "\n"))
+	}
+	if len(names) == 0 && len(problems) > 0 {
 		return fmt.Errorf("the files have errors; the kinds of definitions with errors have no schema:\n%s", strings.Join(problems, "\n"))
 	}
 	return nil
@@ -99,6 +103,8 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 type foundSchema struct {
 	kind   workspace.Kind
 	schema *spec.Schema
+	// fromCluster says that the files do not have the kind.
+	fromCluster bool
 }
 
 // schemas returns the schemas of the named kinds; without names, of those of definitions and of the files.
@@ -106,7 +112,7 @@ func (f *schemaFlags) schemas(w *workspace.Workspace, names []string) ([]foundSc
 	var out []foundSchema
 	add := func(k workspace.Kind) {
 		if info, ok := w.Lookup(k.GroupVersionKind); ok && info.Schema != nil {
-			out = append(out, foundSchema{k, info.Schema})
+			out = append(out, foundSchema{kind: k, schema: info.Schema})
 		}
 	}
 	if len(names) == 0 {
@@ -163,7 +169,7 @@ func (f *schemaFlags) inCluster(name string) (out foundSchema, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.kind.GroupVersionKind = target.Mapping.GroupVersionKind
+	out.kind.GroupVersionKind, out.fromCluster = target.Mapping.GroupVersionKind, true
 	out.schema, err = servedSchema(config, out.kind.GroupVersionKind)
 	return out, err
 }
