@@ -122,7 +122,7 @@ type Ending struct {
 	Kind       schema.GroupVersionKind
 	Unreadable string
 	Running    *Running
-	// Serve starts or continues serving the instances.
+	// Serve starts or continues serving the instances; nil if there can be none, since the API server does not serve the kind.
 	Serve func(context.Context)
 	// Cleanup is called before the finalizer is removed; optional.
 	Cleanup func(ctx context.Context, orphaned bool) reconcile.Result
@@ -187,7 +187,9 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 	endings := s.Endings(ctx)
 	if !fence.MayWrite(ctx) {
 		for _, e := range endings {
-			e.Serve(ctx) // some of the instances that remain are this replica's
+			if e.Serve != nil {
+				e.Serve(ctx) // some of the instances that remain are this replica's
+			}
 		}
 		return reconcile.Done()
 	}
