@@ -152,11 +152,27 @@ func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current
 		if of, is := crd.StorageVersion(wanted), crd.StorageVersion(current); of != is {
 			return nil, fmt.Sprintf("revision %d has version %s, but instances are stored in version %s", number, of, is)
 		}
-		if changes := kind.MissingFields(current, wanted); len(changes) > 0 && number != v.rollout.step.Now.Serving {
-			return nil, fmt.Sprintf("revision %d cannot serve: the schema of the served kind lacks fields of it: %s", number, kind.Describe(changes))
+		if problem := r.lacksFieldsOf(v, number, wanted); problem != "" {
+			return nil, problem
 		}
 	}
 	return c.good, ""
+}
+
+// lacksFieldsOf says why a revision that does not serve yet cannot serve with the kind as it is published: the API server
+// would drop fields of its instances.
+func (r *Dialect) lacksFieldsOf(v *session, number int64, wanted *apiextensionsv1.CustomResourceDefinition) (problem string) {
+	if number == v.rollout.step.Now.Serving {
+		return ""
+	}
+	whole, known := r.Kinds.WholeCRD(crd.GroupKind(wanted))
+	if !known {
+		return fmt.Sprintf("revision %d cannot serve: its kind does not exist", number)
+	}
+	if changes := kind.MissingFields(whole, wanted); len(changes) > 0 {
+		return fmt.Sprintf("revision %d cannot serve: the schema of the served kind lacks fields of it: %s", number, kind.Describe(changes))
+	}
+	return ""
 }
 
 // publishesSecrets says why a revision that puts data of Secrets into outputs cannot serve. One that
