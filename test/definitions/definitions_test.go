@@ -285,4 +285,12 @@ func TestADefinitionServesAKindOnceItsNameIsFree(t *testing.T) {
 	s.Delete(t, suite.RGD, "", s.Name("clash"))
 	s.AwaitGone(t, suite.RGD, "", s.Name("clash"))
 	s.AwaitDefinitions(t, "heir")
+
+	t.Log("what a definition leaves behind stays as it is, and the next one says so")
+	s.Apply(t, strings.Replace(clash, "$ID-clash", "$ID-third", 1))
+	s.Await(t, suite.RGD, "", s.Name("third"), suite.HasCondition("KindReady", "False", "KindNotOwned", "is defined by ResourceGraphDefinition "+s.Name("heir")))
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: Subnet\nmetadata: {name: a, namespace: $NS}\n")
+	annotate(s, t, s.Get(t, suite.RGD, "", s.Name("heir")), `"kro.run/allow-orphans":"true"`)
+	s.Delete(t, suite.RGD, "", s.Name("heir"))
+	s.Await(t, suite.RGD, "", s.Name("third"), suite.HasCondition("KindReady", "False", "KindNotOwned", "remains from ResourceGraphDefinition "+s.Name("heir")+", which no longer exists"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
@@ -11,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/internal/serving/install"
@@ -29,7 +32,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 			return nil, err
 		}
 	}
-	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner) }}
+	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner, v.isGone) }}
 	if v.r.Initial != nil {
 		w.Initial = v.initialMetadata(v.choice.candidate.last.graph)
 	}
@@ -126,13 +129,30 @@ func (r *Dialect) unpublished(ctx context.Context, v *session) {
 	}
 }
 
-// otherOwner names the other owner of a CustomResourceDefinition; empty if it is the definition's own.
-func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Definition) string {
+// otherOwner names the other owner of a CustomResourceDefinition, as the end of a sentence; empty if it is the definition's
+// own. IsGone says whether a definition does not exist any more.
+func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Definition, isGone func(object.Key) bool) string {
 	if crd.BelongsTo(c, owner) {
 		return ""
 	}
-	if other, ok := ownerKey(c); ok {
+	other, ok := ownerKey(c)
+	controller := metav1.GetControllerOfNoCopy(c)
+	switch {
+	case ok && isGone(other):
+		return "remains from " + other.String() + ", which no longer exists: to define the kind anew, delete it, and with it all instances"
+	case ok:
 		return "is defined by " + other.String() + " already"
+	case controller != nil:
+		return "is controlled by " + controller.Kind + " " + controller.Name
 	}
 	return "exists already and is not from a definition"
+}
+
+// isGone says whether another definition does not exist any more. A change of that enqueues this definition.
+func (v *session) isGone(other object.Key) bool {
+	if len(other.Name) >= content.LabelValueMaxLength {
+		return false // the label may have a part of the name only
+	}
+	o, state := v.lease.Object(v1alpha1.GroupVersion.WithKind(other.Kind), other.Namespace, other.Name)
+	return o == nil && state.Phase == watch.Synced
 }
