@@ -23,6 +23,11 @@ type Dialect struct {
 // reasonWaiting is the reason of Ready on a claim if its composite isn't ready.
 const reasonWaiting = "Waiting"
 
+// waiting is the condition Ready of a claim that waits for its composite.
+func waiting(why string) v1alpha1.Condition {
+	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: reasonWaiting, Message: "Claim is waiting for composite resource to become Ready: " + why}
+}
+
 // References are the composite that the claim references, of the kind that the definition
 // determines, and the connection Secret, once it is published. While the claim is being
 // deleted, a Secret without the engine's labels is left to the garbage collector.
@@ -42,15 +47,18 @@ func (d Dialect) References(o *unstructured.Unstructured) []instance.Reference {
 // Suspended is why the claim isn't reconciled: it is paused.
 func (Dialect) Suspended(claim *unstructured.Unstructured) string { return composite.Paused(claim) }
 
-// LiveConditions sets Synced and Ready, and the composite's conditions that the claim shows.
+// LiveConditions sets Synced and Ready, and the composite's conditions that the claim shows. While the desired state is
+// unknown, Ready stays True if it is.
 func (Dialect) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at instance.Moment) condition.Set {
 	set := composite.MarkSynced(before, s, at)
-	ready := v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable}
-	if s.Unready != "" {
-		ready.Status, ready.Reason = condition.False, reasonWaiting
-		ready.Message = "Claim is waiting for composite resource to become Ready: " + s.Unready
+	switch {
+	case s.Unready != "":
+		set = at.Mark(set, waiting(s.Unready))
+	case desired.Problem.Reason != "" && !before.IsTrue(v1.TypeReady):
+		set = at.Mark(set, waiting(desired.Problem.Message))
+	case desired.Problem.Reason == "":
+		set = at.Mark(set, v1alpha1.Condition{Type: v1.TypeReady, Status: condition.True, Reason: v1.ReasonAvailable})
 	}
-	set = at.Mark(set, ready)
 	var fromComposite condition.Set
 	for _, c := range desired.Conditions {
 		fromComposite = append(fromComposite, c)

@@ -1,14 +1,27 @@
 package claim
 
 import (
+	"fmt"
+
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance"
+	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
 // Reconciler reconciles the claims of one kind.
 type Reconciler struct{ *instance.Reconciler }
 
 // SetSnapshot sets the definition that claims are composed by.
-func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
-	s.SetComposer(&Composer{Definition: snapshot.Definition})
+func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) { s.SetComposer(composerOf(snapshot)) }
+
+// composerOf is the composer of claims. If their composites would be objects of somebody else's kind, it leaves claims
+// unchanged.
+func composerOf(snapshot xrd.Snapshot) instance.Composer {
+	composer := &Composer{Definition: snapshot.Definition}
+	if !snapshot.ForeignComposites {
+		return composer
+	}
+	return instance.Frozen{Composer: composer, Problem: plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf(
+		"the kind %s does not belong to CompositeResourceDefinition %s, which says why in its condition Established; the claim is not changed until it does",
+		snapshot.Definition.CompositeKind().Kind, snapshot.Definition.Name)}}
 }

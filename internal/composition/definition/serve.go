@@ -1,6 +1,8 @@
 package definition
 
 import (
+	"strconv"
+
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,7 +32,7 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 	if !m.Is(kind, v.GetUID()) {
 		m.Replace(v.GetUID(), func() *queue.Controller {
 			m.reconciler = make(d, kind, func() { r.EnqueueDefinition(key) })
-			r.setCompositions(m, d, digest)
+			r.setCompositions(v, m, d, digest)
 			return r.Engine.Start(kind, r.Held(kind, m.reconciler), func() { r.EnqueueDefinition(key) })
 		}, func() {
 			r.Reconcilers.Stopped(m.reconciler)
@@ -38,7 +40,7 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 		})
 		return
 	}
-	if r.setCompositions(m, d, digest) {
+	if r.setCompositions(v, m, d, digest) {
 		for _, o := range r.Hub.Select(kind, "", labels.Everything()) {
 			m.Enqueue(object.KeyOf(o), watch.Background)
 		}
@@ -46,14 +48,25 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 }
 
 // setCompositions sets the compositions of a kind's reconciler, if they have changed.
-func (r *Dialect) setCompositions(m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
+func (r *Dialect) setCompositions(v *session, m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
 	compositions, revisions, cacheDigest, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
-	if !complete || m.snapshotDigest == digest+cacheDigest {
+	foreign := r.compositesAreForeign(v, d)
+	of := digest + cacheDigest + strconv.FormatBool(foreign)
+	if !complete || m.snapshotDigest == of {
 		return false
 	}
-	m.snapshotDigest = digest + cacheDigest
-	m.reconciler.SetSnapshot(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions})
+	m.snapshotDigest = of
+	m.reconciler.SetSnapshot(Snapshot{Definition: d, Compositions: compositions, Revisions: revisions, ForeignComposites: foreign})
 	return true
+}
+
+// compositesAreForeign says whether the composite kind belongs to another definition, or to another program.
+func (r *Dialect) compositesAreForeign(v *session, d *v1.CompositeResourceDefinition) bool {
+	if own, _ := r.ownedCRDs(v); own != nil {
+		return false
+	}
+	_, exists := r.Config.Kinds.CRD(d.CompositeKind().GroupKind())
+	return exists
 }
 
 // servedBy is the definition that the kinds are served by, with its digest: the last good one.

@@ -31,4 +31,6 @@ type Snapshot struct {
 	Definition   *v1.CompositeResourceDefinition
 	Compositions []*v1.Composition
 	Revisions    []*v1.CompositionRevision
+	// ForeignComposites says that the composite kind is served, and is not the definition's.
+	ForeignComposites bool
 }

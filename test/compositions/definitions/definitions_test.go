@@ -194,6 +194,25 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
+func TestClaimsAreToldThatTheirCompositesWouldBeOfAForeignKind(t *testing.T) {
+	c := newTestCluster(t)
+	foreign := func(want bool) func(*servedKind) error {
+		return func(s *servedKind) error {
+			if len(s.used) == 0 || s.used[len(s.used)-1].ForeignComposites != want {
+				return fmt.Errorf("the last snapshot has not ForeignComposites %t", want)
+			}
+			return nil
+		}
+	}
+	c.Apply(t, fmt.Sprintf(foreignCRD, "", ""))
+	c.Apply(t, definitionText("v1", "App", claimable))
+	c.Await(t, definition, "", c.name("apps"), all(conditionIs("Established", "False", "KindNotOwned"), isOffered))
+	c.port.await(t, c.kind("Claim"), foreign(true))
+	c.DeleteCRD(t, c.name("apps"))
+	c.Await(t, definition, "", c.name("apps"), all(isEstablished))
+	c.port.await(t, c.kind("Claim"), foreign(false))
+}
+
 func TestAForeignKindIsLeftAlone(t *testing.T) {
 	c := newTestCluster(t)
 	c.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owner, namespace: $NS}\n")
