@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -64,13 +66,21 @@ func NewLogger(to io.Writer, format LogFormat, verbosity int) logr.Logger {
 // warning begins messages with the level of warnings, which logr does not have.
 const warning = "warning: "
 
-// levels gives warnings their level. It drops the error of a lease that the process released itself when it was told to
-// stop, which controller-runtime logs each time.
+// levels gives warnings their level. It drops two errors that are none: of a lease that the process released itself when it
+// was told to stop, which controller-runtime logs each time; and of an event about an object in a namespace that is being
+// deleted, where nothing can be created.
 type levels struct{ slog.Handler }
 
 func (l levels) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "error received after stop sequence was engaged" && leaseReleased(r) {
-		return nil
+	switch r.Message {
+	case "error received after stop sequence was engaged":
+		if hasError(r, func(err error) bool { return err.Error() == "leader election lost" }) {
+			return nil
+		}
+	case "Server rejected event (will not retry!)":
+		if hasError(r, func(err error) bool { return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) }) {
+			return nil
+		}
 	}
 	if text, is := strings.CutPrefix(r.Message, warning); is && r.Level == slog.LevelInfo {
 		warned := slog.NewRecord(r.Time, slog.LevelWarn, text, r.PC)
@@ -84,13 +94,14 @@ func (l levels) WithAttrs(attrs []slog.Attr) slog.Handler { return levels{l.Hand
 
 func (l levels) WithGroup(name string) slog.Handler { return levels{l.Handler.WithGroup(name)} }
 
-func leaseReleased(r slog.Record) (released bool) {
+// hasError says whether a record has an error that matches.
+func hasError(r slog.Record, matches func(error) bool) (found bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		err, is := a.Value.Any().(error)
-		released = released || is && err.Error() == "leader election lost"
-		return !released
+		found = found || is && matches(err)
+		return !found
 	})
-	return released
+	return found
 }
 
 // maxLogged bounds one value of a log line, in bytes.

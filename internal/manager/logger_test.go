@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // TestLogLinesQuoteTextsOfOthers logs a text that would control a terminal, and an endless one.
@@ -75,5 +80,22 @@ func TestTheReleaseOfALeaseIsNoError(t *testing.T) {
 	log.Error(errors.New("a controller failed"), "error received after stop sequence was engaged")
 	if !strings.Contains(out.String(), "a controller failed") {
 		t.Errorf("it logs %q", out.String())
+	}
+}
+
+// TestAnEventInATerminatingNamespaceIsNoError logs what client-go does with the answer of the API server.
+func TestAnEventInATerminatingNamespaceIsNoError(t *testing.T) {
+	var out bytes.Buffer
+	log := NewLogger(&out, LogText, 0).WithName("events")
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "a.1", errors.New("not permitted"))
+	log.Error(refused, "Server rejected event (will not retry!)", "event", "a")
+	if !strings.Contains(out.String(), "not permitted") {
+		t.Errorf("it logs %q", out.String())
+	}
+	out.Reset()
+	refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	log.Error(refused, "Server rejected event (will not retry!)", "event", "a")
+	if out.Len() > 0 {
+		t.Errorf("it logs %s", out.String())
 	}
 }
