@@ -67,8 +67,8 @@ type memory struct {
 	statusTooNarrow bool
 	// dialectConditions are the dialect's own where the status holds the author's instead.
 	dialectConditions condition.Set
-	// unsettledReconciles counts the reconciles that ended while the composer's answer still
-	// changed.
+	// unsettledReconciles counts the reconciles in a row that ended while another round would have
+	// changed more.
 	unsettledReconciles int
 	// problemRecorded says that there was an event of a problem, and none of its end yet.
 	problemRecorded bool

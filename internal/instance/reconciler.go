@@ -144,9 +144,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if out := r.chooseComposer(ctx, s); out.IsFinal() {
 		return out
 	}
-	defer s.lease.Discard()      // the watches of the last reconcile stay, unless it is committed
-	s.requeueAfter = time.Second // unless the last round has nothing more to do
-	for s.round = range s.composer.Depth() + 1 + extraRounds {
+	defer s.lease.Discard() // the watches of the last reconcile stay, unless it is committed
+	rounds := s.composer.Depth() + 1 + extraRounds
+	for s.round = range rounds {
 		if err := r.observe(ctx, s); err != nil {
 			return reconcile.Fail(err)
 		}
@@ -161,6 +161,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		if changed := r.act(ctx, s); !changed && !s.recordIdleRound() {
 			break
 		}
+		if s.round == rounds-1 {
+			s.recordUnsettled()
+		}
 	}
 	if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
 		return out
@@ -170,8 +173,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 }
 
 // recordIdleRound records a round that has changed nothing, and reports whether another follows:
-// the composer may give another answer in it. For a composer whose answer changes each time the
-// rounds of a reconcile are bounded, and the delay to the next reconcile doubles.
+// the composer may give another answer in it.
 func (s *reconcileState) recordIdleRound() (more bool) {
 	s.idleRounds++
 	switch {
@@ -181,9 +183,16 @@ func (s *reconcileState) recordIdleRound() (more bool) {
 	case s.idleRounds < maxIdleRounds:
 		return true
 	}
+	s.recordUnsettled()
+	return false
+}
+
+// recordUnsettled records that the reconcile ends while another round would change more. A composer
+// that answers something else each time, such as the current time, never settles: its rounds are
+// bounded, and the delay to the next reconcile doubles.
+func (s *reconcileState) recordUnsettled() {
 	s.requeueAfter = time.Second << s.memory.unsettledReconciles
 	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, maxUnsettledReconciles)
-	return false
 }
 
 // extraRounds are those beyond what the nodes depend on, for what others change during a reconcile: what the

@@ -3,6 +3,7 @@ package instance
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -42,5 +43,25 @@ func TestAComposerWhoseAnswerAlwaysChangesIsNotHotLooped(t *testing.T) {
 	f.nodes.adjust = nil
 	if out := f.reconcile(); out.RequeueAfter != 0 {
 		t.Errorf("it is repeated in %s", out.RequeueAfter)
+	}
+}
+
+func TestAComposerWhoseObjectsAlwaysChangeIsNotHotLooped(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	composed := 0
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) {
+		composed++
+		o := d.Nodes[0].Object.DeepCopy()
+		o.Object["data"] = map[string]any{"a": strconv.Itoa(composed)}
+		d.Nodes[0].Object = o
+	}
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		if out := f.reconcile(); out.RequeueAfter != want {
+			t.Errorf("it is repeated in %s, want %s", out.RequeueAfter, want)
+		}
+	}
+	f.nodes.adjust = nil
+	if out := f.reconcile(); out.RequeueAfter != 0 {
+		t.Errorf("once the answer is stable, it is repeated in %s", out.RequeueAfter)
 	}
 }
