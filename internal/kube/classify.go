@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,10 +37,25 @@ func ClassifyError(err error) (Reason, string) {
 		return ReasonWaitingForKind, message
 	case apierrors.IsForbidden(err):
 		return ReasonForbidden, message
-	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsRequestEntityTooLargeError(err):
+	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), IsTooLarge(err):
 		return ReasonRejected, message
 	}
 	return ReasonUnavailable, message
+}
+
+// IsTooLarge says that the API server does not accept a request of that size, or its storage does not store an object of
+// that size.
+func IsTooLarge(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	if apierrors.IsRequestEntityTooLargeError(err) {
+		return true
+	}
+	answer := status.Status() // that of the storage has a text only
+	return answer.Code == http.StatusInternalServerError && (strings.Contains(answer.Message, "etcdserver: request is too large") ||
+		strings.Contains(answer.Message, "trying to send message larger than max"))
 }
 
 // RedactedMessage describes the error of a request without quoting the object that was
@@ -50,6 +66,9 @@ func redactedMessage(err error, withFields bool) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return describeNoAnswer(err)
+	}
+	if IsTooLarge(err) {
+		return "the object is too large for the API server"
 	}
 	answer := status.Status()
 	text := "the API server answers " + describeStatus(answer)

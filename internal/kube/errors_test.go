@@ -23,6 +23,10 @@ var (
 	}
 )
 
+func answerOf(code int32, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+}
+
 func TestClassifyError(t *testing.T) {
 	cases := map[string]struct {
 		err    error
@@ -55,6 +59,18 @@ func TestClassifyError(t *testing.T) {
 			err: &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: 409, Reason: "This resource is in use", Message: "admission webhook denied the request",
 			}}, reason: kube.ReasonUnavailable,
+		},
+		"the request is too large for the API server": {
+			err: apierrors.NewRequestEntityTooLargeError("limit is 3145728"), reason: kube.ReasonRejected,
+		},
+		"the object is too large for etcd": {
+			err: answerOf(500, "etcdserver: request is too large"), reason: kube.ReasonRejected,
+		},
+		"the object is too large for a message to etcd": {
+			err: answerOf(500, "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2600283 vs. 2097152)"), reason: kube.ReasonRejected,
+		},
+		"etcd fails": {
+			err: answerOf(500, "etcdserver: request timed out"), reason: kube.ReasonUnavailable,
 		},
 		"the request is malformed": {
 			err: apierrors.NewBadRequest("no such field"), reason: kube.ReasonRejected,
@@ -131,6 +147,7 @@ func TestRedactedMessage(t *testing.T) {
 			"such as the answer to a body that cannot be decoded", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
 			"the API server answers 500 Internal Server Error, without a reason",
 		},
+		"An object that is too large":            {"the answer has a text only", answerOf(500, "etcdserver: request is too large"), "the object is too large for the API server"},
 		"An answer with neither reason nor code": {"such as the answer of a proxy", &apierrors.StatusError{}, "the API server answers without a reason"},
 		"No answer": {
 			"the URL has the object's name", &url.Error{Op: "Patch", URL: "https://cluster/" + secret, Err: errors.New("connection refused")},
