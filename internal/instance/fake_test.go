@@ -3,6 +3,7 @@ package instance
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -37,6 +38,8 @@ type fake struct {
 	calls, events []string
 	// fail has the error of a request, by its call.
 	fail map[string]error
+	// maxStatus is how many bytes of a status are stored; 0 for any.
+	maxStatus int
 	// answer changes what a write answers.
 	answer func(*unstructured.Unstructured)
 	// unsynced are kinds that can't be read, gone those that no server knows.
@@ -168,6 +171,10 @@ func (f fakeCluster) RemoveFinalizers(_ context.Context, o *unstructured.Unstruc
 }
 
 func (f fakeCluster) WriteStatus(_ context.Context, o *unstructured.Unstructured, status map[string]any, _ string) (*unstructured.Unstructured, error) {
+	if text, _ := json.Marshal(status); f.maxStatus > 0 && len(text) > f.maxStatus {
+		_ = f.request("status", o.GetKind(), o.GetName())
+		return nil, apierrors.NewRequestEntityTooLargeError("the status is too large")
+	}
 	return f.write("status", o, o.GetUID(), map[string]any{"status": replacing(o, "status", status)})
 }
 

@@ -106,6 +106,8 @@ type reconcileState struct {
 	plan      plan.Plan
 	// inventoryProblem is why the inventory can't be written, if it can't.
 	inventoryProblem plan.Problem
+	// statusTooLarge says that the API server does not store the desired status.
+	statusTooLarge bool
 	// ignored names the annotations that the definition of an instance that is being deleted does
 	// not allow.
 	ignored string

@@ -29,6 +29,11 @@ import (
 func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
 	s.lease.Commit()
 	traceUnapplied(ctx, s.plan)
+	return r.reportSummary(ctx, s)
+}
+
+// reportSummary is report without what comes once in a reconcile.
+func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) reconcile.Result {
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.inventoryProblem.Reason != "" {
 		summary = summary.WithInventoryProblem(s.inventoryProblem)
@@ -46,11 +51,14 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
 	}
 	revision := s.instance.GetResourceVersion()
-	if out := r.writeStatus(ctx, s, status.Render(s.desired.Status, s.composer.StatusFields())); out.IsFinal() {
-		if out.Err != nil {
-			r.recordStatusRefusal(s, out.Err)
-			return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
-		}
+	rendered := status.Render(s.desired.Status, s.composer.StatusFields())
+	switch out := r.writeStatus(ctx, s, rendered); {
+	case kube.IsTooLarge(out.Err) && !s.statusTooLarge:
+		return r.reportStatusTooLarge(ctx, s, rendered)
+	case out.Err != nil:
+		r.recordStatusRefusal(s, out.Err)
+		return reconcile.Fail(errors.Join(append(s.errs, out.Err)...))
+	case out.IsFinal():
 		return out
 	}
 	r.noteReadiness(s, conditions, shown)
@@ -69,6 +77,24 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	}
 	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, summary.Retry, s.desired.RequeueAfter))
 }
+
+// reportStatusTooLarge reports that the API server does not store the desired status. The author's part of the status stays as it
+// was stored last.
+func (r *Reconciler) reportStatusTooLarge(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
+	size := 0
+	if text, err := json.Marshal(status); err == nil {
+		size = len(text)
+	}
+	s.statusTooLarge = true
+	s.desired.Status, _, _ = unstructured.NestedMap(s.instance.Object, "status")
+	s.desired.Problem = plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("the desired status has %d KiB, more than the API server stores; the fields of the status are outdated", size>>10)}
+	s.plan.Problem = s.desired.Problem
+	s.requeueAfter = statusTooLargeRetry
+	return r.reportSummary(ctx, s)
+}
+
+// statusTooLargeRetry is when a status that was too large is computed and written again.
+const statusTooLargeRetry = time.Minute
 
 // soonest is the shortest of the delays; 0 is none.
 func soonest(delays ...time.Duration) time.Duration {

@@ -68,6 +68,30 @@ func TestAStatusThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+func TestAStatusThatIsTooLargeIsReported(t *testing.T) {
+	f := newReconciled(t, configMap("a"))
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = "vpc-1" }
+	f.reconcile()
+	f.maxStatus = 10 << 10
+	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["id"] = strings.Repeat("x", 20<<10) }
+	if out := f.reconcile(); out.Err != nil || out.RequeueAfter != time.Minute {
+		t.Errorf("got %+v", out)
+	}
+	f.wantCondition(v1alpha1.InstanceReady, "False Rejected: the desired status has 20 KiB, more than the API server stores; the fields of the status are outdated")
+	if id, _, _ := unstructured.NestedString(f.shop().Object, "status", "id"); id != "vpc-1" {
+		t.Errorf("the field that was stored has the value %.10q", id)
+	}
+	f.wantEvent("the desired status has 20 KiB")
+	f.reconcile()
+	f.wantCalls("status Web shop") // the large one
+	if len(f.events) > 0 {
+		t.Errorf("recorded again: %q", f.events)
+	}
+	f.nodes.adjust = nil
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceReady, "True")
+}
+
 func TestAStatusThatIsStoredWithoutFieldsIsWrittenAgainAFewTimes(t *testing.T) {
 	f := newFixture(t, configMap("a"))
 	f.nodes.adjust = func(d *plan.Desired, _ plan.Facts, _ ClusterState) { d.Status["unknown"] = "pruned by the schema" }
