@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 	case "dying":
 		fmt.Fprintln(os.Stderr, "there is no configuration")
 		os.Exit(3)
+	case "crashing":
+		function.Main(func(_ context.Context, r *request) (*response, error) {
+			fmt.Fprintln(os.Stderr, "cannot log in with "+r.GetMeta().GetTag())
+			os.Exit(3)
+			return nil, nil
+		})
 	case "environment":
 		fmt.Fprintln(os.Stderr, os.Environ())
 		os.Exit(3)

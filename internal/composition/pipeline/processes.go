@@ -172,7 +172,8 @@ type NotRunningError struct {
 	Function, Program string
 	// Err is the exit error.
 	Err error
-	// Output is the end of the program's output.
+	// Output is the end of the program's output, if it exited before it accepted connections. Later output may have
+	// data of any composite.
 	Output string
 	// RestartAt is when the program is restarted.
 	RestartAt time.Time

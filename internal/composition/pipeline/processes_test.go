@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
 // printed takes what programs print.
@@ -122,6 +123,25 @@ func TestAnErrorHasTheProgramsOutput(t *testing.T) {
 	processes.Close()
 	if got := out.String(); got != "there is no configuration\n" {
 		t.Errorf("want what it printed, got %q", got)
+	}
+}
+
+// TestAnErrorHasNoOutputOfCalls makes a program fail in a call, and another caller see that it is not running.
+func TestAnErrorHasNoOutputOfCalls(t *testing.T) {
+	out := &printed{}
+	runner, _ := started(t, "crashing", pipeline.ProcessOptions{MinBackoff: time.Hour, Output: func(string) io.Writer { return out }})
+	if _, err := runner.Run(t.Context(), "f", &request{Meta: &fnv1.RequestMeta{Tag: "hunter2"}}); err == nil {
+		t.Error("want the call to fail")
+	}
+	until(t, "the program is not running", func() bool {
+		_, err := runner.Run(t.Context(), "f", &request{})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("want an error without data of another call, got %v", err)
+		}
+		return err != nil && strings.Contains(err.Error(), "exit status 3")
+	})
+	if got := out.String(); !strings.Contains(got, "hunter2") {
+		t.Errorf("want what it printed in the log, got %q", got)
 	}
 }
 

@@ -111,6 +111,7 @@ func (p *process) runOnce(ctx context.Context, output *tail) error {
 	if err := p.waitUntilListening(ctx, address, exited); err != nil {
 		return p.terminate(command, exited, err)
 	}
+	output.discard()
 	p.setState(address, nil)
 	select {
 	case err := <-exited:

@@ -16,6 +16,8 @@ type tail struct {
 	end []byte
 	// cut says that there was more before.
 	cut bool
+	// discarded says that nothing is kept any more.
+	discarded bool
 }
 
 // tailBytes is how much of a program's output is kept for error messages.
@@ -23,12 +25,22 @@ const tailBytes = 1 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
-	t.end = append(t.end, p...)
+	if !t.discarded {
+		t.end = append(t.end, p...)
+	}
 	if extra := len(t.end) - tailBytes; extra > 0 {
 		t.end, t.cut = append(t.end[:0], t.end[extra:]...), true
 	}
 	t.mu.Unlock()
 	return t.next.Write(p)
+}
+
+// discard drops what is kept, and keeps nothing from now on. A program that is called may print data of one
+// composite, and error messages are in the statuses of all that use its function.
+func (t *tail) discard() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end, t.cut, t.discarded = nil, false, true
 }
 
 func (t *tail) String() string {
