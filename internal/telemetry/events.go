@@ -3,6 +3,9 @@
 package telemetry
 
 import (
+	"fmt"
+	"hash/fnv"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
@@ -36,5 +39,17 @@ const (
 )
 
 func (r recorder) Event(about runtime.Object, severity Severity, reason, message string) {
-	r.to.Eventf(about, nil, string(severity), diag.Truncate(reason, maxReason), "Reconcile", "%s", diag.TruncateMiddle(message, maxNote))
+	note := diag.TruncateMiddle(message, maxNote)
+	r.to.Eventf(about, nil, string(severity), diag.Truncate(reason, maxReason), actionOf(note), "%s", note)
+}
+
+// maxSeries bounds the series of one revision of an object with one reason: the messages of a function may always differ.
+const maxSeries = 1024
+
+// actionOf is the action of an event. Events of the same revision of an object with the same reason and action are one
+// series, which has one of their notes; so events with different notes have different actions.
+func actionOf(note string) string {
+	digest := fnv.New32a()
+	_, _ = digest.Write([]byte(note)) // never fails
+	return fmt.Sprintf("Reconcile-%03x", digest.Sum32()%maxSeries)
 }
