@@ -270,3 +270,22 @@ func TestAnInstanceOfWhichOnlyTheStatusChangesIsLeftOut(t *testing.T) {
 		t.Errorf("the plan does not say what waits: %s", p.Text(80))
 	}
 }
+
+func TestARenderedInstanceHasTheWarningsOfFunctions(t *testing.T) {
+	key := object.Key{Group: "example.org", Kind: "App", Namespace: "prod", Name: "shop"}
+	results := []plan.Result{
+		{Warning: true, Reason: "ComposeResources", Message: "Pipeline step \"a\": no\nregion"},
+		{Warning: true, Reason: "ComposeResources", Message: "Pipeline step \"a\": no\nregion"},
+		{Reason: "ComposeResources", Message: "Pipeline step \"a\": all is well"},
+		{Warning: true, Reason: "ComposeResources", Message: "step \"b\": the function failed"},
+	}
+	in := Input{
+		Objects:   []Object{{After: parse(t, "apiVersion: example.org/v1\nkind: App\nmetadata: {name: shop, namespace: prod}\n")}},
+		Decisions: map[object.Key]plan.Plan{key: {Results: results, Problem: plan.Problem{Message: "cannot compose resources: step \"b\": the function failed"}}},
+	}
+	text, err := Render(in)[0].YAML()
+	want := "---\n# App prod/shop\n# Warning ComposeResources: Pipeline step \"a\": no region\napiVersion: example.org/v1\n"
+	if err != nil || !strings.HasPrefix(text, want) {
+		t.Errorf("want %q, got %q, %v", want, text, err)
+	}
+}

@@ -22,6 +22,8 @@ type Rendered struct {
 	Objects []*unstructured.Unstructured
 	Waits   []Wait
 	Skipped []Wait
+	// Results are the warnings of functions. In a cluster they are events.
+	Results []plan.Result
 }
 
 // Render returns the instances of a simulation, sorted by kind and name. Objects are those that the
@@ -32,7 +34,7 @@ func Render(in Input) []Rendered {
 	b.noteOwners()
 	all := map[object.Key]*Rendered{}
 	for key := range in.Decisions {
-		all[key] = &Rendered{Waits: waitsOf(in.Decisions[key]), Skipped: skipped(in.Decisions[key])}
+		all[key] = &Rendered{Waits: waitsOf(in.Decisions[key]), Skipped: skipped(in.Decisions[key]), Results: warnings(in.Decisions[key])}
 	}
 	order := map[object.Key]int{}
 	for _, decided := range in.Decisions {
@@ -72,6 +74,17 @@ func skipped(p plan.Plan) []Wait {
 	for _, step := range p.Steps {
 		if step.Action == plan.Skip {
 			out = append(out, Wait{step.Node, step.Problem.Message})
+		}
+	}
+	return out
+}
+
+// warnings are the results of functions that a person should know of. A fatal one is a problem as well, and is not repeated.
+func warnings(p plan.Plan) []plan.Result {
+	var out []plan.Result
+	for _, result := range p.Results {
+		if result.Warning && !strings.Contains(p.Problem.Message, result.Message) && !slices.Contains(out, result) {
+			out = append(out, result)
 		}
 	}
 	return out
@@ -129,8 +142,8 @@ func withoutTimes(v any) any {
 	return v
 }
 
-// YAML returns the instance and its objects as YAML documents. What is not known yet, and nodes that are
-// left out, are comments. Data of Secrets are shown: they come from the files.
+// YAML returns the instance and its objects as YAML documents. What is not known yet, nodes that are left
+// out, and warnings are comments. Data of Secrets are shown: they come from the files.
 func (r Rendered) YAML() (string, error) {
 	var b strings.Builder
 	for i, o := range append([]*unstructured.Unstructured{r.Instance}, r.Objects...) {
@@ -146,6 +159,9 @@ func (r Rendered) YAML() (string, error) {
 			}
 			for _, w := range r.Skipped {
 				b.WriteString("# " + comment(w.Node+": left out: "+w.Message))
+			}
+			for _, result := range r.Results {
+				b.WriteString("# " + comment("Warning "+result.Reason+": "+result.Message))
 			}
 		}
 		b.Write(raw)

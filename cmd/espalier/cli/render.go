@@ -70,7 +70,8 @@ func newRender() *cobra.Command {
 			"one that an instance consists of are its observed state, such as the status of a Deployment; what\n" +
 			"waits for that goes on. All others exist besides the instances, and can be read by them.\n\n" +
 			"What a server adds, Espalier's own labels and times are left out, so that the result can be\n" +
-			"compared. Comments say what is not known yet, and why, and which nodes are left out.\n\n" +
+			"compared. Comments say what is not known yet, and why, which nodes are left out, and the warnings\n" +
+			"of functions.\n\n" +
 			"Exit codes: 0, or 1 after a failure or if there are problems; 2 for invalid arguments.",
 		Example: "  espalier render -f webapp.yaml -f shop.yaml\n" +
 			"  espalier render -f platform/ -f shop.yaml -f deployment-ready.yaml -o json\n" +

@@ -90,9 +90,10 @@ type Plan struct {
 	// Settled says that there is nothing to apply or to wait for: all desired objects exist,
 	// though they may not be ready yet.
 	Settled bool
-	// Unresolved and Problem are Desired's.
+	// Unresolved, Problem and Results are Desired's.
 	Unresolved []string
 	Problem    Problem
+	Results    []Result
 }
 
 // Ungranted holds, by the UID of a child, the digest of the fields whose ownership the API
@@ -103,7 +104,7 @@ type Ungranted map[types.UID]string
 // Compute decides what to do for an instance. It is a pure function: the same
 // input gives the same plan.
 func Compute(desired Desired, facts Facts, history History, owner inventory.Owner, manager string) Plan {
-	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem}
+	p := Plan{Settled: desired.Problem.Reason == "", Unresolved: desired.Unresolved, Problem: desired.Problem, Results: desired.Results}
 	wanted := map[types.UID]bool{}
 	preserved := preservationOf(desired, facts)
 	owner.NoOwnerReferences = owner.NoOwnerReferences || desired.NoOwnerReferences
