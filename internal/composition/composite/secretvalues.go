@@ -140,6 +140,14 @@ func (v *secretValues) redact(text string) string {
 	return v.redactTruncated(text)
 }
 
+// redactReason replaces a reason that has a value by another one: a reason is one word.
+func (v *secretValues) redactReason(reason string) string {
+	if v.redact(reason) != reason {
+		return "Redacted"
+	}
+	return reason
+}
+
 // redactTruncated replaces the beginning of a value before an ellipsis, and the end of one after it.
 func (v *secretValues) redactTruncated(text string) string {
 	pieces := strings.Split(text, diag.Ellipsis)

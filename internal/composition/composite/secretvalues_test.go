@@ -58,6 +58,16 @@ func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
 	}
 }
 
+func TestAReasonStaysOneWord(t *testing.T) {
+	var v secretValues
+	v.add(map[string][]byte{"password": []byte("hunter22")})
+	for reason, want := range map[string]string{"NoRegion": "NoRegion", "hunter22": "Redacted", "Not_hunter22": "Redacted", "": ""} {
+		if got := v.redactReason(reason); got != want {
+			t.Errorf("%s: want %q, got %q", reason, want, got)
+		}
+	}
+}
+
 func TestValuesOfSecretsAreFoundHoweverMessagesQuoteThem(t *testing.T) {
 	const value = "hunter\x1b\"<2>\tü\ufeff!"
 	var v secretValues

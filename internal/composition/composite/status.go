@@ -52,7 +52,7 @@ func (s *compositeState) recordStatus(result pipeline.Result) (changed bool) {
 func (s *compositeState) resultConditions(result pipeline.Result) []v1alpha1.Condition {
 	var out []v1alpha1.Condition
 	for _, c := range result.Conditions {
-		out = append(out, v1alpha1.Condition{Type: c.Type, Status: c.Status, Reason: s.secrets.redact(c.Reason), Message: s.secrets.redact(c.Message)})
+		out = append(out, v1alpha1.Condition{Type: c.Type, Status: c.Status, Reason: s.secrets.redactReason(c.Reason), Message: s.secrets.redact(c.Message)})
 	}
 	return out
 }
@@ -61,11 +61,11 @@ func (s *compositeState) resultConditions(result pipeline.Result) []v1alpha1.Con
 func (s *compositeState) functionResults(result pipeline.Result) []plan.Result {
 	var out []plan.Result
 	for _, r := range result.Results {
-		out = append(out, plan.Result{Warning: r.Warning, Reason: s.secrets.redact(r.Reason), Message: s.secrets.redact(r.String()), Claim: r.ForClaim})
+		out = append(out, plan.Result{Warning: r.Warning, Reason: s.secrets.redactReason(r.Reason), Message: s.secrets.redact(r.String()), Claim: r.ForClaim})
 	}
 	var fatal *pipeline.FatalError
 	if result.Failure != nil && errors.As(result.Failure, &fatal) {
-		out = append(out, plan.Result{Warning: true, Reason: s.secrets.redact(fatal.Reason), Message: s.secrets.redact(result.Failure.Error()), Claim: fatal.ForClaim})
+		out = append(out, plan.Result{Warning: true, Reason: s.secrets.redactReason(fatal.Reason), Message: s.secrets.redact(result.Failure.Error()), Claim: fatal.ForClaim})
 	}
 	return out
 }

@@ -51,6 +51,8 @@ type CompositionChoice struct {
 	// Name is the composition's name; it is set even if the composition doesn't exist.
 	Name       string
 	SelectedBy SelectedBy
+	// NamedBy is the field that names the composition; "" if it was selected otherwise.
+	NamedBy string
 
 	// Composition is nil if there is a problem.
 	Composition *v1.Composition
@@ -75,9 +77,9 @@ func (c CompositionChoice) IsAmbiguous() bool { return len(c.OtherMatches) > 0 }
 func (c CompositionChoice) String() string {
 	switch c.Problem {
 	case Missing:
-		return fmt.Sprintf("there is no composition %s (%s)", c.Name, c.SelectedBy)
+		return fmt.Sprintf("there is no composition %s, which %s names", c.Name, c.NamedBy)
 	case Incompatible:
-		return fmt.Sprintf("composition %s (%s) is for %s %s", c.Name, c.SelectedBy, c.TypeRef.APIVersion, c.TypeRef.Kind)
+		return fmt.Sprintf("composition %s, which %s names, is for %s %s", c.Name, c.NamedBy, c.TypeRef.APIVersion, c.TypeRef.Kind)
 	case NoMatch, NoRevision, InvalidSelector:
 		text := fmt.Sprintf("there is no composition for %s %s (spec.compositeTypeRef)", c.TypeRef.APIVersion, c.TypeRef.Kind)
 		if len(c.Labels) > 0 {
@@ -99,11 +101,11 @@ func SelectComposition(compositions []*v1.Composition, i Instance, d *v1.Composi
 	match, selects := i.CompositionSelector()
 	switch {
 	case d.Spec.EnforcedCompositionRef != nil:
-		return compositionByName(compositions, d, d.Spec.EnforcedCompositionRef.Name, Enforced)
+		return compositionByName(compositions, d, d.Spec.EnforcedCompositionRef.Name, Enforced, "spec.enforcedCompositionRef of the CompositeResourceDefinition")
 	case i.CompositionName() != "":
-		return compositionByName(compositions, d, i.CompositionName(), Referenced)
+		return compositionByName(compositions, d, i.CompositionName(), Referenced, string(i.layout.CompositionRef.Path()))
 	case !selects && d.Spec.DefaultCompositionRef != nil:
-		return compositionByName(compositions, d, d.Spec.DefaultCompositionRef.Name, Default)
+		return compositionByName(compositions, d, d.Spec.DefaultCompositionRef.Name, Default, "spec.defaultCompositionRef of the CompositeResourceDefinition")
 	}
 	wanted := labels.SelectorFromValidatedSet(match)
 	var matching []*v1.Composition
@@ -124,8 +126,8 @@ func SelectComposition(compositions []*v1.Composition, i Instance, d *v1.Composi
 }
 
 // compositionByName selects the composition of a name, if it is for the kind.
-func compositionByName(compositions []*v1.Composition, d *v1.CompositeResourceDefinition, name string, by SelectedBy) CompositionChoice {
-	out := CompositionChoice{Name: name, SelectedBy: by}
+func compositionByName(compositions []*v1.Composition, d *v1.CompositeResourceDefinition, name string, by SelectedBy, field string) CompositionChoice {
+	out := CompositionChoice{Name: name, SelectedBy: by, NamedBy: field}
 	at := slices.IndexFunc(compositions, func(c *v1.Composition) bool { return c.Name == name })
 	switch {
 	case at < 0:
