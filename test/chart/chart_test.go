@@ -120,6 +120,8 @@ func TestValuesAreChecked(t *testing.T) {
 		"Impersonation of all accounts":          {"rbac.impersonate[0].namespace=default", "names"},
 		"An argument that is none":               {"controllers.extraArgs={workers}", "does not match pattern"},
 		"A port that only root may listen on":    {"webhook.port=443", "minimum"},
+		"A port of two servers":                  {"webhook.port=8080", "webhook.port cannot be 8080, which is metrics.port"},
+		"The port of the probes":                 {"metrics.port=8081", "metrics.port cannot be 8081, which is that of the probes"},
 		"A duration without a unit":              {"controllers.poll=60", "got number, want string"},
 		"A ratio above 1":                        {"tracing.samplingRatio=2", "maximum"},
 		"A ratio that is no number":              {"tracing.samplingRatio=half", "does not match pattern"},

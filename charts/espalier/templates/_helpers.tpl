@@ -57,6 +57,19 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- toJson $parts -}}
 {{- end -}}
 
+{{/* Fails if two servers of the controllers' pod would listen on the same port. */}}
+{{- define "espalier.checkPorts" -}}
+{{- $ports := dict "8081" "that of the probes" -}}
+{{- range $name := list "metrics" "ui" "webhook" -}}
+{{- $server := index $.Values $name -}}
+{{- if $server.enabled -}}
+{{- $port := $server.port | int | toString -}}
+{{- with get $ports $port -}}{{- fail (printf "%s.port cannot be %s, which is %s" $name $port .) -}}{{- end -}}
+{{- $_ := set $ports $port (printf "%s.port" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The security context of all containers. */}}
 {{- define "espalier.containerSecurity" -}}
 allowPrivilegeEscalation: false
