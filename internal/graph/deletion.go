@@ -117,10 +117,14 @@ func (c *compilation) checkDeletionOrder() {
 // which depends on the given nodes. A node that is not deleted with the instance does not
 // delay the deletion of its own dependencies, so these are listed as well.
 func (g *Graph) deletionDependencies(ids []string) []string {
-	out := map[string]bool{}
+	out, visited := map[string]bool{}, map[string]bool{}
 	var add func(ids []string)
 	add = func(ids []string) {
 		for _, id := range ids {
+			if visited[id] {
+				continue
+			}
+			visited[id] = true
 			n := g.node(id)
 			if n.hasOwnObjects() {
 				out[id] = true
