@@ -33,10 +33,11 @@ func TestGraphsWithManyWaysToTheSameNode(t *testing.T) {
 		"children that are retained": {"{id: ID, deletionPolicy: Retain, template: " + configMap + "}", "metadata.name"},
 		"children with conditions":   {`{id: ID, includeWhen: ["${schema.spec.enabled}"], template: ` + configMap + "}", "metadata.name"},
 		"variables":                  {`{id: ID, value: {x: "${(ABOVE).substring(0, 5)}"}}`, "x"},
+		"variables without a value":  {`{id: ID, value: {x: "${(none.data.x + ABOVE).substring(0, 5)}"}}`, "x"},
 		"references":                 {`{id: ID, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${ABOVE}"}}}`, "data.above"},
 	} {
 		t.Run(shape, func(t *testing.T) {
-			d := definition(t, "\nspec:\n  schema: {kind: Web, apiVersion: v1, spec: {enabled: boolean}, status: {all: \"${"+fmt.Sprintf("a%d.%s", steps-1, tc.field)+"}\"}}\n  resources: ["+ladder(steps, tc.node, tc.field)+"]\n")
+			d := definition(t, "\nspec:\n  schema: {kind: Web, apiVersion: v1, spec: {enabled: boolean}, status: {all: \"${"+fmt.Sprintf("a%d.%s", steps-1, tc.field)+"}\"}}\n  resources: [{id: none, externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: none}}}, "+ladder(steps, tc.node, tc.field)+"]\n")
 			g := compiled(t, d, commonKinds(t, ""))
 			g.Diagram()
 			g.CertainChildKinds()

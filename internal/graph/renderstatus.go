@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -15,13 +16,14 @@ func (c *composition) renderStatus() map[string]any {
 		return nil
 	}
 	previous, _ := c.facts.Instance.Object["status"].(map[string]any)
+	unobservable := sync.OnceValue(c.unobservable)
 	keep := func(at []any, reason error) (any, bool) {
 		var missing *expr.Pending
 		if !errors.As(reason, &missing) {
 			return nil, false
 		}
 		for _, r := range missing.Refs {
-			if node := c.graph.node(r.Root); node != nil && c.isUnobservable(node) {
+			if unobservable()[r.Root] {
 				return valueAt(previous, at)
 			}
 		}
@@ -46,16 +48,26 @@ func (c *composition) unresolvedMessage(m expr.Missing) string {
 	return m.Err.Error()
 }
 
+// unobservable are the ids of the nodes whose object may exist though it was not observed, and of the
+// variables that depend on such a node.
+func (c *composition) unobservable() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range c.graph.Nodes { // in topological order
+		switch {
+		case c.nodes[n.ID].SkipMessage != "":
+		case n.Variable:
+			out[n.ID] = slices.ContainsFunc(n.Dependencies, func(id string) bool { return out[id] })
+		default:
+			out[n.ID] = c.isUnobservable(n)
+		}
+	}
+	return out
+}
+
 // isUnobservable says whether the node's object may exist though it was not observed: its
 // kind cannot be read, or its name is not known.
 func (c *composition) isUnobservable(n *Node) bool {
 	node := c.nodes[n.ID]
-	if node.SkipMessage != "" {
-		return false
-	}
-	if n.Variable {
-		return slices.ContainsFunc(n.Dependencies, func(id string) bool { return c.isUnobservable(c.graph.node(id)) })
-	}
 	if _, unreadable := c.facts.UnreadableOwned[n.Kind]; unreadable && !n.External {
 		return true
 	}
