@@ -93,8 +93,8 @@ func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.
 	if diff := cmp.Diff([]string{`Create: Create "small", resume ""`, `poll: Create "small", resume "db"`}, open); diff != "" {
 		t.Errorf("stored at the time of the call (-want +got):\n%s", diff)
 	}
-	if out.Err != nil || out.RequeueAfter < 5*time.Second || out.RequeueAfter > 6*time.Second {
-		t.Errorf("it polls as the API wants to be asked: %+v", out)
+	if out.Err != nil || !out.Pending || out.RequeueAfter < 5*time.Second || out.RequeueAfter > 6*time.Second {
+		t.Errorf("it polls as the API wants to be asked, and has not succeeded yet: %+v", out)
 	}
 	w.now = w.now.Add(out.RequeueAfter)
 	_, writes = w.reconcile(t)
@@ -114,7 +114,7 @@ func TestACreationStoresItsIntentBeforeTheCallAndItsTokenBeforeAPoll(t *testing.
 	if name := o.GetAnnotations()[resource.ExternalNameAnnotation]; name != "db" || zone != "a" || at != `"small"` {
 		t.Errorf("external name %q, zone %q, atProvider %q", name, zone, at)
 	}
-	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.RequeueAfter < time.Minute {
+	if out, writes := w.reconcile(t); len(writes) > 0 || out.Err != nil || out.Pending || out.RequeueAfter < time.Minute {
 		t.Errorf("at rest: %q, %+v", writes, out)
 	}
 }

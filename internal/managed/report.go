@@ -60,10 +60,17 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	switch {
 	case step.Err != nil:
 		return reconcile.FailAfter(step.Err, step.After)
+	case step.After > 0 && s.isOperationOpen():
+		return reconcile.Pending(jittered(step.After))
 	case step.After > 0:
 		return reconcile.RequeueAfter(jittered(step.After))
 	}
 	return reconcile.Done()
+}
+
+// isOperationOpen reports whether the outcome of an operation is not known yet.
+func (s *reconcileState) isOperationOpen() bool {
+	return s.state.Binding != nil && s.state.Binding.Operation != nil
 }
 
 // generationOf is the generation that a condition of the step is about. While a change has not reached the external

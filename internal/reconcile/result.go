@@ -20,8 +20,11 @@ type Result struct {
 	RequeueAfter time.Duration
 	// Err is a failure. The reconcile is repeated with exponential backoff, and not
 	// before RequeueAfter.
-	Err   error
-	final bool
+	Err error
+	// Pending means that a request is accepted and has not succeeded yet: the backoff of
+	// earlier failures stays.
+	Pending bool
+	final   bool
 }
 
 // Done ends the reconcile until the next event.
@@ -29,6 +32,13 @@ func Done() Result { return Result{final: true} }
 
 // RequeueAfter ends the reconcile and asks for another after that time at the latest.
 func RequeueAfter(after time.Duration) Result { return Result{RequeueAfter: after, final: true} }
+
+// Pending ends the reconcile while an external API works on a request that it has accepted,
+// and asks for another reconcile after that time at the latest. It is no success: if the API
+// lets the request fail each time, the repetitions have a growing delay.
+func Pending(after time.Duration) Result {
+	return Result{RequeueAfter: after, Pending: true, final: true}
+}
 
 // Conflict ends the reconcile because another client changed the object first. The event
 // of that change starts the next one. A conflict that an admission webhook answered has

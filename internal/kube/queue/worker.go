@@ -50,7 +50,9 @@ func (e *Engine) reconcile(w work) {
 		})
 	}
 	if out.Err == nil {
-		w.Forget()
+		if !out.Pending {
+			w.Forget()
+		}
 		if out.RequeueAfter > 0 {
 			w.kind.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
 		}

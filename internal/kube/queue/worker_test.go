@@ -74,3 +74,39 @@ func TestReconcileEventContainsItsWait(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitingForAnOperationKeepsTheBackoff has an external API that accepts an operation, works on it for a
+// second, and lets it fail: what was accepted is no success.
+func TestWaitingForAnOperationKeepsTheBackoff(t *testing.T) {
+	cases := map[string]struct {
+		waiting reconcile.Result
+		longest bool
+		reason  string
+	}{
+		"The operation is waited for": {reconcile.Pending(time.Second), true, "none has succeeded"},
+		"The operation succeeds":      {reconcile.RequeueAfter(time.Second), false, "each failure is the first one after a success"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			onWorld(t, 1, func(_ *world, e *Engine) {
+				var failedAt time.Time
+				var last time.Duration
+				made := 0
+				e.Start(widget, reconciles(func(context.Context, object.Key) reconcile.Result {
+					if made++; made%2 == 1 {
+						if !failedAt.IsZero() {
+							last = time.Since(failedAt)
+						}
+						return tc.waiting
+					}
+					failedAt = time.Now()
+					return reconcile.Fail(errors.New("the operation has failed"))
+				}), nil)
+				<-time.After(time.Hour)
+				if got := last >= longestDelay/2; got != tc.longest {
+					t.Errorf("after %d reconciles in an hour the delay after a failure is %s: %s", made, last, tc.reason)
+				}
+			})
+		})
+	}
+}
