@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -110,6 +111,8 @@ func (s State) handlePresent() Step {
 		return s.updateBinding(func(b *binding.BindingSpec) { b.AbsentSince = nil })
 	case s.Resource.ExternalName != b.Ref && !s.ExternalNameSet:
 		return s.setExternalName()
+	case s.isConnectedForOtherName():
+		return Step{Do: Finish, After: time.Second} // the next reconcile connects a client for the bound name
 	}
 	if step, done := s.checkDuplicates(); done {
 		return step
@@ -159,6 +162,12 @@ func (s State) driftMessage() string {
 		return "values that the external API does not return may differ in the external resource, " + notAllowed
 	}
 	return ""
+}
+
+// isConnectedForOtherName reports whether the client was connected while the external-name annotation had another
+// name, which this reconcile has set back. Its differences, and the request that follows from them, are for that name.
+func (s State) isConnectedForOtherName() bool {
+	return s.ExternalNameSet && s.Caps.Naming == external.CallerAssigned && s.DesiredKeyAnnotation != "" && s.DesiredKeyAnnotation != s.Binding.Ref
 }
 
 // setExternalName writes the bound identity into the external-name annotation.

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"cmp"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,5 +73,42 @@ func TestALostExternalNameIsRestored(t *testing.T) {
 		if step := operation.Next(s); step.Do != operation.Finish || step.After == 0 || step.Synced.Reason != "" {
 			t.Errorf("deleting: %t: the next step is %s %+v", deleting, step.Do, step.Synced)
 		}
+	}
+}
+
+// TestAClientOfAnotherNameIsNotUsedOnceTheNameIsRestored changes the external-name annotation of a bound resource. The
+// client was connected for that name, so that its differences and its request are those of another resource.
+func TestAClientOfAnotherNameIsNotUsedOnceTheNameIsRestored(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		naming     external.Naming
+		annotation string
+		want       operation.Do
+	}{
+		"the name was another one":                     {"the client has it", external.CallerAssigned, "other", operation.Finish},
+		"the name was missing":                         {"the client has derived the bound one", external.CallerAssigned, "", operation.Prepare},
+		"the annotation was another assigned identity": {"no request follows from it", external.ProviderAssigned, "other", operation.Prepare},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := operation.State{
+				Resource: operation.Resource{HasFinalizer: true, DeletesExternal: true, ExternalName: tc.annotation}, Now: start,
+				Caps: external.Caps{Naming: tc.naming}, DesiredKey: external.Key{Scope: "here", Type: "thing"}, DesiredKeyAnnotation: tc.annotation,
+				Requests: map[external.Verb]external.Request{},
+				Observed: &external.Observation{Presence: external.Present, Ref: "a", UpToDate: external.No, Diff: "the name"},
+				Binding:  &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingBound, Ref: "a", Attempts: 1},
+			}
+			if tc.naming == external.CallerAssigned {
+				s.DesiredKey.Name, s.Binding.Key.Name = cmp.Or(tc.annotation, "a"), "a"
+			}
+			if step := operation.Next(s); step.Do != operation.SetExternalName || step.Ref != "a" {
+				t.Fatalf("the next step is %s %+v", step.Do, step.Synced)
+			}
+			s.Resource.ExternalName, s.ExternalNameSet = "a", true
+			step := operation.Next(s)
+			if step.Do != tc.want || tc.want == operation.Finish && (step.After == 0 || step.Synced.Reason != "") {
+				t.Errorf("%s: the next step is %s %+v", tc.reason, step.Do, step)
+			}
+		})
 	}
 }
