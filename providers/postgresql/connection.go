@@ -106,7 +106,9 @@ func (obs *observation) credentials(sess *session, m *v1alpha1.Role, state *role
 		if step.Store.Next != "" {
 			connection[keyNext] = step.Store.Next
 		}
-		obs.atProvider["passwordSetAt"] = connection[keyAt]
+		if !step.WaitForSecret && !step.Set {
+			obs.atProvider["passwordSetAt"] = connection[keyAt]
+		}
 	}
 	sess.server.addURI(connection)
 	obs.connection = map[string][]byte{}

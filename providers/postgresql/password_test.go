@@ -73,6 +73,39 @@ func TestAPasswordIsRotatedByTheClockOfTheProvider(t *testing.T) {
 	}
 }
 
+// TestTheStatusShowsOnlyPasswordsThatTheServerHas: a password that cannot be stored, since the Secret belongs to another
+// object, is generated again in each reconcile, and is set in none.
+func TestTheStatusShowsOnlyPasswordsThatTheServerHas(t *testing.T) {
+	own := []any{map[string]any{"uid": "role-1", "controller": true}}
+	cases := map[string]struct {
+		owners []any
+		server string
+		want   any
+	}{
+		"The server has the password of the Secret": {own, "a", noon.Format(time.RFC3339)},
+		"The server has another password":           {own, "b", nil},
+		"The Secret belongs to another object":      {nil, "a", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := &v1alpha1.Role{}
+			m.Name, m.Namespace, m.UID = "app", "team", "role-1"
+			m.Spec.WriteConnectionSecretToRef = &resource.SecretReference{Name: "login"}
+			stored := secretData("password", "a", keyAt, noon.Format(time.RFC3339))
+			stored["metadata"] = map[string]any{"ownerReferences": tc.owners}
+			sess := &session{servers: &pools{options: Options{Now: func() time.Time { return noon.Add(time.Hour) }}}, objects: fakeObjects{"Secret team/login": stored}}
+			obs := &observation{atProvider: map[string]any{}}
+			state := &roleState{Name: "app", Attributes: map[string]bool{"LOGIN": true}}
+			if err := obs.credentials(sess, m, state, func(p string) external.Answer { return passwordMatches(tc.server, p) }); err != nil {
+				t.Fatal(err)
+			}
+			if got := obs.atProvider["passwordSetAt"]; got != tc.want {
+				t.Errorf("passwordSetAt is %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
 func passwordMatches(server, password string) external.Answer {
 	if server == password {
 		return external.Yes
