@@ -70,7 +70,10 @@ func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, n
 	}
 	obs := &observation{presence: external.Absent, create: request{SQL: []string{createDatabase(name, initial)}}}
 	if state == nil {
-		obs.needs = append(databaseNeeds(initial, sess.server.User), copyNeeds(initial)...)
+		needs := func(p v1alpha1.DatabaseParameters) []need {
+			return append(databaseNeeds(p, sess.server.User), copyNeeds(p)...)
+		}
+		obs.needs = creationNeeds(needs(initial), needs(m.Spec.ForProvider))
 		return obs, nil
 	}
 	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()

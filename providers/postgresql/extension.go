@@ -74,7 +74,9 @@ func observeExtension(ctx context.Context, sess *session, m *v1alpha1.Extension,
 	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: createExtension(name, initial), Mark: mark}}
 	if state == nil {
 		initial.Database = p.Database
-		obs.needs = extensionNeeds(name, initial)
+		params := p
+		params.Cascade = initial.Cascade // the field of that need is the name
+		obs.needs = creationNeeds(extensionNeeds(name, initial), extensionNeeds(name, params))
 		return obs, nil
 	}
 	obs.presence, obs.comment = external.Present, state.Comment

@@ -51,7 +51,7 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 	mark := "ROLE " + ident(name)
 	obs := &observation{presence: external.Absent, create: request{SQL: createRole(name, initial), Mark: mark}}
 	if state == nil {
-		obs.needs = roleNeeds(initial)
+		obs.needs = creationNeeds(roleNeeds(initial), roleNeeds(m.Spec.ForProvider))
 		return obs, nil
 	}
 	obs.needs = state.resetNeeds(m.Spec.ForProvider)

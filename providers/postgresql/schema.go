@@ -69,7 +69,7 @@ func observeSchema(ctx context.Context, sess *session, m *v1alpha1.Schema, name 
 	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: []string{create}, Mark: mark}}
 	if state == nil {
 		initial.Database = p.Database
-		obs.needs = needsOfSchema(name, initial, sess.server.User)
+		obs.needs = creationNeeds(needsOfSchema(name, initial, sess.server.User), needsOfSchema(name, p, sess.server.User))
 		return obs, nil
 	}
 	obs.presence, obs.comment = external.Present, state.Comment

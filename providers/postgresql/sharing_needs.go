@@ -67,6 +67,16 @@ func (s roleState) resetNeeds(p v1alpha1.RoleParameters) []need {
 	return out
 }
 
+// creationNeeds are the needs of a creation. Those that forProvider alone does not have come from initProvider.
+func creationNeeds(initial, params []need) []need {
+	for i, n := range initial {
+		if !slices.Contains(params, n) {
+			initial[i].Field = strings.Replace(n.Field, "spec.forProvider.", "spec.initProvider.", 1)
+		}
+	}
+	return initial
+}
+
 // databaseNeeds are the needs of a Database. The user of the configuration is the owner of a
 // database without one.
 func databaseNeeds(p v1alpha1.DatabaseParameters, user string) []need {

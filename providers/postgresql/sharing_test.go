@@ -3,6 +3,8 @@ package postgresql
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +224,20 @@ func TestErrorsOfConnectionsHaveNoPassword(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestADenialNamesTheFieldThatTheUserHasSet has fields of initProvider, which are used at the creation only.
+func TestADenialNamesTheFieldThatTheUserHasSet(t *testing.T) {
+	forProvider := v1alpha1.RoleParameters{CreateDB: ptr(true), MemberOf: []string{"theirs"}}
+	initial := forProvider
+	initial.Superuser = ptr(true)
+	fields := map[string]bool{}
+	for _, n := range creationNeeds(roleNeeds(initial), roleNeeds(forProvider)) {
+		fields[n.Field] = true
+	}
+	want := map[string]bool{"spec.initProvider.superuser": true, "spec.forProvider.createDB": true, "spec.forProvider.memberOf": true}
+	if !maps.Equal(fields, want) {
+		t.Errorf("the needs name %v", slices.Sorted(maps.Keys(fields)))
 	}
 }
