@@ -23,16 +23,16 @@ func (c *Client) DryRunCreate(ctx context.Context, o *unstructured.Unstructured,
 		return err
 	}
 	o = o.DeepCopy()
-	o.SetName(dryRunName(o.GetName()))
+	o.SetName(DryRunName(o.GetName()))
 	o.SetUID("")
 	o.SetResourceVersion("")
 	_, err = r.Create(ctx, o, metav1.CreateOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
 	return withAttempt("create", "", err)
 }
 
-// dryRunName returns a name that is valid wherever the given one is, and that is unlikely
+// DryRunName returns a name that is valid wherever the given one is, and that is unlikely
 // to be taken.
-func dryRunName(name string) string {
+func DryRunName(name string) string {
 	const maxNamePrefix = 40 // the result still fits a DNS label
 	head := strings.TrimRight(name[:min(len(name), maxNamePrefix)], "-.:")
 	return head + "-" + object.Digest(name)[:10]

@@ -61,6 +61,10 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	if err := simulation.RefuseHeld(ctx, client); err != nil {
 		return preview.Plan{}, err
 	}
+	columns, err := servesMoreColumns(ctx, client)
+	if err != nil {
+		return preview.Plan{}, err
+	}
 	live := client
 	var compared *against
 	if p.Against != "" {
@@ -75,7 +79,7 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	decisions, failures := &decisions{}, &simulation.Failures{}
 	c, err := NewControllers(Options{
 		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
+		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: columns || o.AdditionalPrinterColumns,
 		Limits: o.Limits, SecretOutputs: o.SecretOutputs, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
 	})
 	if err != nil {

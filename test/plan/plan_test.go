@@ -70,6 +70,12 @@ func awaitData(t *testing.T, s suite.Suite, name, key, value string) {
 	})
 }
 
+// applyText applies the objects of a text.
+func applyText(t *testing.T, s suite.Suite, text string) {
+	t.Helper()
+	apply(t, s, testkit.Parse(t, s.Expand(text)))
+}
+
 // compositeFiles define a kind of composites with a Composition of built-in functions.
 const compositeFiles = `
 apiVersion: apiextensions.crossplane.io/v2

@@ -233,7 +233,7 @@ func tryPlan(t *testing.T, s suite.Suite, revision string, objects []*unstructur
 		applied[i] = simulation.Applied{Object: o, Source: "drawn.yaml"}
 	}
 	return server.Preview(t.Context(), server.ManagerOptions{
-		Options: manager.Options{Name: "espalier", Config: s.Config, Log: logr.Discard()}, Workers: 4,
+		Options: manager.Options{Name: "espalier", Version: "test", Config: s.Config, Log: logr.Discard()}, Workers: 4,
 	}, server.PreviewOptions{Objects: applied, Namespace: s.NS, FieldManager: "test", Against: revision, Timeout: testkit.Timeout})
 }
 

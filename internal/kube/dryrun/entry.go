@@ -67,6 +67,11 @@ func (o *Overlay) setPlanned(e *entry, now *unstructured.Unstructured) {
 	}
 }
 
+// isReplaced says whether the stored object would be deleted, and another one created under its name.
+func (e *entry) isReplaced() bool {
+	return e.stored != nil && e.planned != nil && e.stored.GetUID() != e.planned.GetUID()
+}
+
 // change returns what would become of the object; false if it would not change.
 func (e *entry) change() (Change, bool) {
 	e.mu.Lock()

@@ -46,7 +46,7 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 // for all writes together, and decides which changes count.
 func (e *entry) generation(next *unstructured.Unstructured) int64 {
 	current := e.planned.GetGeneration()
-	counted := e.stored != nil && current == e.stored.GetGeneration() && next.GetGeneration() > current
+	counted := e.stored != nil && !e.isReplaced() && current == e.stored.GetGeneration() && next.GetGeneration() > current
 	if current > 0 && (counted || !reflect.DeepEqual(generationFields(e.planned), generationFields(next))) {
 		return current + 1
 	}
@@ -182,7 +182,7 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 	body := next.DeepCopy()
 	body.SetManagedFields(nil)
 	manager := c.request.URL.Query().Get("fieldManager")
-	if e.stored == nil {
+	if e.stored == nil || e.isReplaced() {
 		if c.info.subresource == "status" {
 			return next, nil, nil // the server cannot dry-run it before the object exists
 		}
@@ -192,7 +192,7 @@ func (c call) tryUpdate(e *entry, next *unstructured.Unstructured) (*unstructure
 		if err != nil {
 			return nil, nil, err
 		}
-		a, err := c.tryCreation(raw, manager)
+		a, err := c.tryCreation(e, raw, manager)
 		return c.mergeAnswer(e, next, a), failure(a), err
 	}
 	body.SetResourceVersion(e.stored.GetResourceVersion())
@@ -235,7 +235,7 @@ func (c call) mergeAnswer(e *entry, next *unstructured.Unstructured, a answer) *
 		}
 		return out
 	}
-	if status, has := next.Object["status"]; has && (e.hasStatus || e.stored == nil) {
+	if status, has := next.Object["status"]; has && (e.hasStatus || e.stored == nil || e.isReplaced()) {
 		answered.Object["status"] = status
 	}
 	answered.SetUID(next.GetUID())

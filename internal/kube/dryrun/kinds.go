@@ -50,9 +50,9 @@ func (k *plannedKind) admissionOf(version string) *admission.Admission {
 // recordKind records the effect on a kind when its CustomResourceDefinition would be
 // written. A definition that would be created is shown as established, since no server will
 // set that condition. The entry's lock is held.
-func (c call) recordKind(e *entry) {
+func (c call) recordKind(e *entry) error {
 	if !c.isDefinition() || e.planned == nil {
-		return
+		return nil
 	}
 	group, _, _ := unstructured.NestedString(e.planned.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(e.planned.Object, "spec", "names", "plural")
@@ -61,13 +61,22 @@ func (c call) recordKind(e *entry) {
 	if err != nil {
 		definition = nil
 	}
-	c.overlay.mu.Lock()
-	c.overlay.plannedKinds[schema.GroupResource{Group: group, Resource: plural}] = &plannedKind{
+	resource := schema.GroupResource{Group: group, Resource: plural}
+	planned := &plannedKind{
 		kind: kind, list: kind + "List", installed: e.stored == nil, definition: definition, admissions: map[string]*admission.Admission{},
 	}
+	c.overlay.mu.Lock()
+	former := c.overlay.plannedKinds[resource]
+	c.overlay.plannedKinds[resource] = planned
 	c.overlay.mu.Unlock()
-	if conditions, _, _ := unstructured.NestedSlice(e.planned.Object, "status", "conditions"); e.stored != nil || len(conditions) > 0 {
-		return
+	if e.stored != nil {
+		if former != nil && former.definition != nil && definition != nil && apiequality.Semantic.DeepEqual(former.definition.Spec, definition.Spec) {
+			return nil
+		}
+		return c.readmit(planned, resource)
+	}
+	if conditions, _, _ := unstructured.NestedSlice(e.planned.Object, "status", "conditions"); len(conditions) > 0 {
+		return nil
 	}
 	now := e.planned.DeepCopy()
 	names, _, _ := unstructured.NestedMap(now.Object, "spec", "names")
@@ -79,6 +88,7 @@ func (c call) recordKind(e *entry) {
 		},
 	}
 	c.overlay.setPlanned(e, now)
+	return nil
 }
 
 // admit returns an object of a planned kind as it would be stored, or the failure of the write. Other

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/espalier-dev/espalier/internal/kube"
 )
 
 const asJSON = "application/json"
@@ -39,6 +40,13 @@ func (c call) write() (*http.Response, error) {
 	if c.info.name == "" || c.info.subresource != "" && c.info.subresource != "status" {
 		return nil, fmt.Errorf("dry run: %s %s is not sent, since the API server cannot dry-run it", c.request.Method, c.request.URL.Path)
 	}
+	if c.request.Method == http.MethodPost && c.request.URL.Query().Has("dryRun") {
+		a, err := c.tryDryRun(body)
+		if err != nil {
+			return nil, err
+		}
+		return a.response(c.request), nil
+	}
 	e := c.overlay.entry(c.info.key())
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,9 +57,27 @@ func (c call) write() (*http.Response, error) {
 		return nil, err
 	}
 	if e.planned != before {
-		c.recordKind(e)
+		if err := c.recordKind(e); err != nil {
+			return nil, err
+		}
 	}
 	return a.response(c.request), nil
+}
+
+// tryDryRun answers the dry run of a creation by the program itself, which plans nothing.
+func (c call) tryDryRun(body []byte) (answer, error) {
+	if c.overlay.plannedKind(c.info.resource) == nil {
+		return c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.query(), c.request.Header.Get("Content-Type"), body)
+	}
+	o := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(body, &o.Object); err != nil {
+		return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
+	}
+	created, failed, err := c.createInstalled(o)
+	if err != nil || failed != nil {
+		return valueOf(failed), err
+	}
+	return objectAnswer(http.StatusCreated, created), nil
 }
 
 // nameOf returns the name of an object to create.
@@ -166,7 +192,7 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 		}
 		now = created
 	} else {
-		a, err := c.tryCreation(c.withoutPreconditions(body), c.request.URL.Query().Get("fieldManager"))
+		a, err := c.tryCreation(e, c.withoutPreconditions(body), c.request.URL.Query().Get("fieldManager"))
 		if err != nil || a.failed() {
 			return a, err
 		}
@@ -221,10 +247,28 @@ func (c call) withoutPreconditions(body []byte) []byte {
 	return raw
 }
 
-// tryCreation dry-runs the creation of an object.
-func (c call) tryCreation(body []byte, manager string) (answer, error) {
+// tryCreation dry-runs the creation of an object. The server still has the object that a recreated one replaces, so that the latter is
+// tried with another name.
+func (c call) tryCreation(e *entry, body []byte, manager string) (answer, error) {
 	q := url.Values{"dryRun": {metav1.DryRunAll}, "fieldManager": {manager}}
-	return c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, body)
+	if e.stored == nil {
+		return c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, body)
+	}
+	o := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(body, &o.Object); err != nil {
+		return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
+	}
+	o.SetName(kube.DryRunName(c.info.name))
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, raw)
+	if created := a.object(); err == nil && created != nil {
+		created.SetName(c.info.name)
+		return objectAnswer(a.code, created), nil
+	}
+	return a, err
 }
 
 // delete tries to delete an object, which disappears at once unless it has finalizers.
@@ -248,7 +292,7 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 		}
 		p.ResourceVersion = nil // it may be one that the overlay assigned
 	}
-	if e.stored != nil {
+	if e.stored != nil && !e.isReplaced() {
 		options.DryRun = []string{metav1.DryRunAll}
 		raw, err := json.Marshal(options)
 		if err != nil {
@@ -259,25 +303,15 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 			return a, err
 		}
 	}
-	finalizers := current.GetFinalizers()
-	if p := options.PropagationPolicy; p != nil && *p != metav1.DeletePropagationBackground {
-		name := metav1.FinalizerDeleteDependents
-		if *p == metav1.DeletePropagationOrphan {
-			name = metav1.FinalizerOrphanDependents
-		}
-		if !slices.Contains(finalizers, name) {
-			finalizers = append(finalizers, name)
-		}
-	}
-	if len(finalizers) == 0 {
+	// The finalizers of the garbage collector are not added, since it would remove them once it has dealt with the dependents.
+	if len(current.GetFinalizers()) == 0 {
 		c.overlay.setPlanned(e, nil)
 		return answer{code: http.StatusOK, raw: []byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`)}, nil
 	}
-	if current.GetDeletionTimestamp() != nil && slices.Equal(finalizers, current.GetFinalizers()) {
+	if current.GetDeletionTimestamp() != nil {
 		return objectAnswer(http.StatusOK, current), nil
 	}
 	now := current.DeepCopy()
-	now.SetFinalizers(finalizers)
 	if now.GetDeletionTimestamp() == nil {
 		at := metav1.NewTime(time.Now().Truncate(time.Second))
 		now.SetDeletionTimestamp(&at)
