@@ -54,6 +54,7 @@ type OfflineStep func(ctx context.Context, cluster *Offline) (again bool, err er
 // namespace are in the given one.
 func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout time.Duration, step OfflineStep) error {
 	overlay, config := offline.New()
+	convertObjects(overlay)
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
@@ -66,6 +67,7 @@ func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout
 	if err != nil {
 		return err
 	}
+	c.conversions.at = &offlineEndpoint
 	cluster.kinds = c.Kinds
 	cluster.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: namespace}
 	for _, name := range []string{namespace, DefaultSigningKeyNamespace} {

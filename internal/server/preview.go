@@ -65,6 +65,10 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	if err != nil {
 		return preview.Plan{}, err
 	}
+	endpoint, err := servedEndpoint(ctx, client)
+	if err != nil {
+		return preview.Plan{}, err
+	}
 	live := client
 	var compared *against
 	if p.Against != "" {
@@ -73,6 +77,7 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 		}
 	}
 	overlay := dryrun.New()
+	convertObjects(overlay)
 	if client, err = dynamic.NewForConfig(overlay.Wrap(o.Config)); err != nil {
 		return preview.Plan{}, fmt.Errorf("connect to the API server: %w", err)
 	}
@@ -85,6 +90,7 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	if err != nil {
 		return preview.Plan{}, err
 	}
+	c.conversions.at = endpoint
 	run := &previewRun{overlay: overlay, client: client, live: live, engineKinds: c.Engine.Kinds, against: compared}
 	run.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: p.Namespace, FieldManager: p.FieldManager}
 	run.applier.Add(p.Objects...)

@@ -249,3 +249,39 @@ func TestWhatTestsDoNotReachIsNamed(t *testing.T) {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 }
+
+// TestRenderConvertsInstances has an instance in a version of which the fields differ from those of the version that the graph reads.
+func TestRenderConvertsInstances(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	const app = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: apps}
+spec:
+  schema:
+    apiVersion: v1
+    kind: App
+    spec: {replicas: integer}
+    versions:
+    - name: v1alpha1
+      spec: {size: string}
+      conversion:
+        to: {spec: {replicas: '${self.spec.size == "large" ? 5 : 1}'}}
+        from: {spec: {size: '${self.spec.?replicas.orValue(1) > 3 ? "large" : "small"}'}}
+  resources:
+  - {id: config, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {replicas: "${string(schema.spec.replicas)}"}}}
+---
+apiVersion: kro.run/v1alpha1
+kind: App
+metadata: {name: shop}
+spec: {size: large}
+`
+	if err := os.WriteFile(file, []byte(app), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", file)
+	if code != exitDone || !strings.Contains(stdout, "  replicas: \"5\"\n") || strings.Contains(stdout, "size:") {
+		t.Errorf("code %d: %s\n%s", code, stderr, stdout)
+	}
+}

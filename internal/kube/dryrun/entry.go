@@ -72,8 +72,8 @@ func (e *entry) isReplaced() bool {
 	return e.stored != nil && e.planned != nil && e.stored.GetUID() != e.planned.GetUID()
 }
 
-// change returns what would become of the object; false if it would not change.
-func (e *entry) change() (Change, bool) {
+// change returns what would become of the object, in the version in which it is stored; false if it would not change.
+func (e *entry) change(converted func(schema.GroupResource, *unstructured.Unstructured, schema.GroupVersion) *unstructured.Unstructured) (Change, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.written || e.stored == nil && e.planned == nil {
@@ -83,6 +83,7 @@ func (e *entry) change() (Change, bool) {
 	if e.planned != nil {
 		c.After = e.planned.DeepCopy()
 		if e.stored != nil {
+			c.After = converted(e.resource.GroupResource(), c.After, e.stored.GroupVersionKind().GroupVersion())
 			c.After.SetResourceVersion(e.stored.GetResourceVersion())
 			if isSame(c.Before, c.After) {
 				return Change{}, false

@@ -24,19 +24,20 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 	if err != nil || failed != nil {
 		return valueOf(failed), err
 	}
+	current := c.inVersion(e.planned)
 	entries := next.GetManagedFields()
 	if c.overlay.servedAsStored(c.info) {
 		next, failed, err = c.tryUpdate(e, next)
 		if err != nil || failed != nil {
 			return valueOf(failed), err
 		}
-	} else if next, failed = c.admit(next, e.planned); failed != nil {
+	} else if next, failed = c.admit(next, current); failed != nil {
 		return *failed, nil
 	}
 	next.SetManagedFields(entries)
-	next.SetGeneration(e.generation(next))
-	if isSame(e.planned, next) {
-		return objectAnswer(http.StatusOK, e.planned), nil
+	next.SetGeneration(e.generation(current, next))
+	if isSame(current, next) {
+		return objectAnswer(http.StatusOK, current), nil
 	}
 	c.accept(e, next)
 	return objectAnswer(http.StatusOK, next), nil
@@ -44,10 +45,10 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 
 // generation is the generation of an object after a further write. The server counts one
 // for all writes together, and decides which changes count.
-func (e *entry) generation(next *unstructured.Unstructured) int64 {
-	current := e.planned.GetGeneration()
+func (e *entry) generation(planned, next *unstructured.Unstructured) int64 {
+	current := planned.GetGeneration()
 	counted := e.stored != nil && !e.isReplaced() && current == e.stored.GetGeneration() && next.GetGeneration() > current
-	if current > 0 && (counted || !reflect.DeepEqual(generationFields(e.planned), generationFields(next))) {
+	if current > 0 && (counted || !reflect.DeepEqual(generationFields(planned), generationFields(next))) {
 		return current + 1
 	}
 	return current

@@ -69,6 +69,7 @@ func (c call) recordKind(e *entry) error {
 	former := c.overlay.plannedKinds[resource]
 	c.overlay.plannedKinds[resource] = planned
 	c.overlay.mu.Unlock()
+	c.overlay.converters.set(resource, definition)
 	if e.stored != nil {
 		if former != nil && former.definition != nil && definition != nil && apiequality.Semantic.DeepEqual(former.definition.Spec, definition.Spec) {
 			return nil

@@ -31,7 +31,8 @@ type Overlay struct {
 	pending  atomic.Int64  // requests in flight, without watches
 	requests atomic.Uint64 // all requests, without watches
 
-	types fieldTypes
+	types      fieldTypes
+	converters converters
 
 	mu sync.Mutex
 	// entries are the objects that would be written.
@@ -306,7 +307,7 @@ func (o *Overlay) Changes() []Change {
 	})
 	var out []Change
 	for _, k := range keys {
-		if change, ok := o.entry(k).change(); ok {
+		if change, ok := o.entry(k).change(o.converted); ok {
 			out = append(out, change)
 		}
 	}

@@ -28,13 +28,7 @@ func (c call) get() (*http.Response, error) {
 
 // inVersion returns the object in the requested version.
 func (c call) inVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
-	version := c.info.resource.GroupVersion().String()
-	if o.GetAPIVersion() == version {
-		return o
-	}
-	o = o.DeepCopy()
-	o.SetAPIVersion(version)
-	return o
+	return c.overlay.converted(c.info.resource.GroupResource(), o, c.info.resource.GroupVersion())
 }
 
 // selection is the part of a collection that a request selects.

@@ -47,6 +47,7 @@ func (c call) write() (*http.Response, error) {
 		}
 		return a.response(c.request), nil
 	}
+	c.learnConverter()
 	e := c.overlay.entry(c.info.key())
 	e.mu.Lock()
 	defer e.mu.Unlock()
