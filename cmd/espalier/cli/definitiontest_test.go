@@ -267,7 +267,7 @@ spec:
     - name: v1alpha1
       spec: {size: string}
       conversion:
-        to: {spec: {replicas: '${self.spec.size == "large" ? 5 : 1}'}}
+        to: {spec: {replicas: '${self.spec.?size.orValue("") == "large" ? 5 : 1}'}}
         from: {spec: {size: '${self.spec.?replicas.orValue(1) > 3 ? "large" : "small"}'}}
   resources:
   - {id: config, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {replicas: "${string(schema.spec.replicas)}"}}}
