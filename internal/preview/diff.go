@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -177,9 +178,11 @@ func (d *differ) add(at object.Path, change FieldChange, before, after any) {
 }
 
 func encode(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetEscapeHTML(false) // expressions have && and <
+	if e.Encode(v) != nil {
 		return nil // values of objects can be encoded
 	}
-	return raw
+	return bytes.TrimSpace(raw.Bytes())
 }
