@@ -1,22 +1,26 @@
 package deftest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
 
 // encode returns a value as JSON, as far as it can be.
 func encode(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
 		return fmt.Sprint(v)
 	}
-	return string(raw)
+	return strings.TrimSpace(raw.String())
 }
 
 // equal compares values of JSON: numbers by what they are.
