@@ -38,12 +38,13 @@ func convertObjects(o *dryrun.Overlay) {
 	})
 }
 
-// servedEndpoint is that of the conversion webhook of the controllers that serve a cluster; nil if they serve none. It is where they have
-// the API server send the deletions of objects in use, since both webhooks are one server.
+// servedEndpoint is that of the conversion webhook of the controllers that serve a cluster; nil if they serve none, or if it may not be
+// read: without the webhooks, the controllers need no such permission. It is where they have the API server send the deletions of objects
+// in use, since both webhooks are one server.
 func servedEndpoint(ctx context.Context, client dynamic.Interface) (*install.Endpoint, error) {
 	configurations := client.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations"))
 	o, err := configurations.Get(ctx, webhook.ConfigurationName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return nil, nil
 	}
 	if err != nil {
