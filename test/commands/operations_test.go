@@ -46,8 +46,8 @@ func operations(t *testing.T, s *shell) {
 	s.run(t, s.help(t, "gather"), "espalier why webapp/shop --from incident.tar.gz", notReady, "Deployment default/web: Rejected", "field is immutable")
 	s.run(t, s.help(t, "gather"), "espalier gather -n team-a -n team-b -o incident.tar.gz", done)
 	s.do(t, "espalier tree webapp -A --from incident.tar.gz | tee trees && grep -q team-b trees && ! grep -q prod trees")
-	s.do(t, "espalier schema webapp 2> notes | grep -q WebApp && test ! -s notes")
-	s.do(t, "echo 'kind: WebApp' > broken.yaml && espalier schema webapp -f broken.yaml 2> notes | grep -q WebApp && grep -q 'the files have errors' notes")
+	s.do(t, "espalier schema webapp > schema.json 2> notes && grep -q WebApp schema.json && test ! -s notes")
+	s.do(t, "echo 'kind: WebApp' > broken.yaml && espalier schema webapp -f broken.yaml > schema.json 2> notes && grep -q WebApp schema.json && grep -q 'the files have errors' notes")
 }
 
 // checks runs espalier doctor where nothing is wrong.

@@ -67,6 +67,10 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 	if err != nil {
 		return err
 	}
+	problems := errorsIn(w)
+	if len(problems) > 0 && slices.ContainsFunc(all, func(s foundSchema) bool { return s.fromCluster }) {
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "the files have errors, which may be why the schema is the one that the cluster serves:\n%s\n", strings.Join(problems, "\n"))
+	}
 	for _, s := range all {
 		converted, err := jsonschema.Of(s.kind.GroupVersionKind, s.schema, w.MetadataSchema())
 		if err != nil {
@@ -88,10 +92,6 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 			return err
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), path)
-	}
-	problems := errorsIn(w)
-	if len(problems) > 0 && slices.ContainsFunc(all, func(s foundSchema) bool { return s.fromCluster }) {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "the files have errors, which may be why the schema is the one that the cluster serves:\n%s\n", strings.Join(problems, "\n"))
 	}
 	if len(names) == 0 && len(problems) > 0 {
 		return fmt.Errorf("the files have errors; the kinds of definitions with errors have no schema:\n%s", strings.Join(problems, "\n"))

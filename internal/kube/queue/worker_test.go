@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,10 +90,13 @@ func TestWaitingForAnOperationKeepsTheBackoff(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			onWorld(t, 1, func(_ *world, e *Engine) {
+				var mu sync.Mutex
 				var failedAt time.Time
 				var last time.Duration
 				made := 0
 				e.Start(widget, reconciles(func(context.Context, object.Key) reconcile.Result {
+					mu.Lock()
+					defer mu.Unlock()
 					if made++; made%2 == 1 {
 						if !failedAt.IsZero() {
 							last = time.Since(failedAt)
@@ -103,6 +107,8 @@ func TestWaitingForAnOperationKeepsTheBackoff(t *testing.T) {
 					return reconcile.Fail(errors.New("the operation has failed"))
 				}), nil)
 				<-time.After(time.Hour)
+				mu.Lock()
+				defer mu.Unlock()
 				if got := last >= longestDelay/2; got != tc.longest {
 					t.Errorf("after %d reconciles in an hour the delay after a failure is %s: %s", made, last, tc.reason)
 				}
