@@ -81,18 +81,35 @@ func (c *Cluster) ApplyFile(tb testing.TB, path string) {
 }
 
 // Apply applies the objects of a YAML text by server-side apply, and returns them as
-// stored. It waits until their kinds are served.
+// stored. It waits until their kinds are served with the fields of the objects.
 func (c *Cluster) Apply(tb testing.TB, text string) []*unstructured.Unstructured {
 	tb.Helper()
 	var out []*unstructured.Unstructured
 	for _, o := range Parse(tb, text) {
-		answer, err := c.TryApply(tb, o)
-		if err != nil {
-			tb.Fatalf("apply %s %s: %v", o.GetKind(), o.GetName(), err)
-		}
-		out = append(out, answer)
+		out = append(out, c.apply(tb, o))
 	}
 	return out
+}
+
+// apply applies one object. The API server may serve the former schema of a kind for a moment after its
+// CustomResourceDefinition was changed, and then refuses new fields; it has no watch for that.
+func (c *Cluster) apply(tb testing.TB, o *unstructured.Unstructured) *unstructured.Unstructured {
+	tb.Helper()
+	answer, err := c.TryApply(tb, o)
+	if lacksField(err) {
+		Poll(tb, fmt.Sprintf("%s has the fields of %s (%v)", o.GetKind(), o.GetName(), err), func() bool {
+			answer, err = c.TryApply(tb, o)
+			return !lacksField(err)
+		})
+	}
+	if err != nil {
+		tb.Fatalf("apply %s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+	return answer
+}
+
+func lacksField(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // TryApply applies one object and returns the server's answer, or its error.
