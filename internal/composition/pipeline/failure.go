@@ -3,6 +3,9 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
@@ -27,7 +30,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 func (f *Failure) IsTransient() bool {
 	var call *CallError
 	if errors.As(f.Err, &call) {
-		return !permanentCodes[call.Code]
+		return !permanentCodes[call.Code] && !call.isForSize()
 	}
 	var fetch *FetchError
 	return errors.As(f.Err, &fetch)
@@ -35,6 +38,12 @@ func (f *Failure) IsTransient() bool {
 
 // permanentCodes are the codes of calls that fail again until the input changes.
 var permanentCodes = map[string]bool{"TooLarge": true, "InvalidArgument": true, "FailedPrecondition": true, "Unimplemented": true}
+
+// isForSize says whether gRPC refused a message for its size, on either side. Other calls that exhaust a
+// resource have the same code, but it may be available again later.
+func (e *CallError) isForSize() bool {
+	return e.Code == codes.ResourceExhausted.String() && strings.Contains(e.Message, "message larger than max")
+}
 
 // FatalError is a Fatal result of a function.
 type FatalError struct {

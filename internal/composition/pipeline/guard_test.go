@@ -178,6 +178,7 @@ func TestIsTransient(t *testing.T) {
 		"A function that cannot be reached":  {&pipeline.CallError{Code: "Unavailable"}, true},
 		"A function that takes too long":     {&pipeline.CallError{Code: "DeadlineExceeded"}, true},
 		"A request that is too large":        {&pipeline.CallError{Code: "TooLarge"}, false},
+		"A function at its limit of calls":   {&pipeline.CallError{Code: "ResourceExhausted", Message: "try later"}, true},
 		"A program that is no function":      {&pipeline.CallError{Code: "Unimplemented"}, false},
 		"A requirement that cannot be read":  {&pipeline.FetchError{Err: errors.New("no")}, true},
 		"A function that says it has failed": {&pipeline.FatalError{}, false},

@@ -172,14 +172,15 @@ func TestAFunctionIsServedByBothNames(t *testing.T) {
 
 func TestRemoteContainsFunctions(t *testing.T) {
 	cases := map[string]struct {
-		run  function.Func
-		code string
+		run       function.Func
+		code      string
+		transient bool
 	}{
-		"One that hangs": {func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() }, "DeadlineExceeded"},
+		"One that hangs": {func(ctx context.Context, _ *request) (*response, error) { <-ctx.Done(); return nil, ctx.Err() }, "DeadlineExceeded", true},
 		"One that floods": {func(context.Context, *request) (*response, error) {
 			return &response{Results: []*fnv1.Result{{Message: strings.Repeat("x", 3<<20)}}}, nil
-		}, "ResourceExhausted"},
-		"One that panics": {func(context.Context, *request) (*response, error) { panic("oh") }, "Internal"},
+		}, "ResourceExhausted", false},
+		"One that panics": {func(context.Context, *request) (*response, error) { panic("oh") }, "Internal", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -191,6 +192,9 @@ func TestRemoteContainsFunctions(t *testing.T) {
 			_, err := pipeline.Guard(r, pipeline.CallLimits{Timeout: 500 * time.Millisecond}).Run(t.Context(), "f", &request{})
 			if call, ok := err.(*pipeline.CallError); !ok || call.Code != tc.code {
 				t.Errorf("want %s, got %v", tc.code, err)
+			}
+			if got := (&pipeline.Failure{Err: err}).IsTransient(); got != tc.transient {
+				t.Errorf("want transient %t: %v", tc.transient, err)
 			}
 		})
 	}
