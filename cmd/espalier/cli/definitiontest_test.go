@@ -122,6 +122,38 @@ spec:
 	}
 }
 
+// TestRenderReadsStringDataAsData has a Secret of the file in plain text, which the API server stores as data.
+func TestRenderReadsStringDataAsData(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "site.yaml")
+	const site = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: site}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Site, spec: {}}
+  resources:
+  - {id: login, externalRef: {apiVersion: v1, kind: Secret, metadata: {name: login}}}
+  - {id: copy, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: copy}, data: {user: "${string(login.data.user)}", host: "${string(login.data.host)}"}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Site, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: login}, stringData: {user: admin}, data: {user: bm9ib2R5, host: ZGI=}}
+`
+	if err := os.WriteFile(file, []byte(site), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", file, "--secret-outputs=Warn")
+	for _, want := range []string{"user: admin", "host: db"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitDone {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 // TestRenderRefusesWhatTheAPIServerRefuses renders labels and a CustomResourceDefinition that no API server stores.
 func TestRenderRefusesWhatTheAPIServerRefuses(t *testing.T) {
 	t.Parallel()

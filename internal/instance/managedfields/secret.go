@@ -7,6 +7,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // A Secret that is applied with stringData is stored with data: the API server records that the
@@ -17,10 +18,6 @@ const (
 	dataField       = "data"
 	stringDataField = "stringData"
 )
-
-func isSecret(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
-}
 
 // isOwn says whether an entry is that of the objects which this program applies.
 func isOwn(manager string, operation metav1.ManagedFieldsOperationType, subresource string) bool {
@@ -35,7 +32,7 @@ func ownsStringData(entry ownership.Entry) bool {
 // Stored returns the fields that a manager owns of an object as they are stored: stringData of a Secret
 // count as data.
 func Stored(o *unstructured.Unstructured, fields *fieldpath.Set) *fieldpath.Set {
-	if !isSecret(o) {
+	if !object.IsSecret(o) {
 		return fields
 	}
 	return moved(fields, stringDataField, dataField)
@@ -55,7 +52,7 @@ func (l entryList) storeStringData() {
 // Secret was in stringData: its ownership stays that of data, which the engine's next apply
 // turns into what it applies, without a change of the values.
 func restoreStringData(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) (out metav1.ManagedFieldsEntry, restored bool) {
-	if !isOwn(entry.Manager, entry.Operation, entry.Subresource) || !isSecret(o) || o.GetAnnotations()[v1alpha1.StringDataAnnotation] == "" {
+	if !isOwn(entry.Manager, entry.Operation, entry.Subresource) || !object.IsSecret(o) || o.GetAnnotations()[v1alpha1.StringDataAnnotation] == "" {
 		return entry, false
 	}
 	had := ownership.Decode(entry)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Field managers of former engines. Those of a status are not among them: a status is written as
@@ -60,7 +61,7 @@ func isComposer(manager string) bool {
 // NeedsTransfer says whether former engines own fields of an object, or this program's manager
 // the stringData of a Secret, as former versions did. It is cheap: every reconcile calls it.
 func NeedsTransfer(o *unstructured.Unstructured) bool {
-	secret := isSecret(o)
+	secret := object.IsSecret(o)
 	for entry := range ownership.Entries(o) {
 		if IsFormer(entry.Manager, string(entry.Operation), entry.Subresource) || secret && ownsStringData(entry) {
 			return true
@@ -89,7 +90,7 @@ func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry
 	for _, entry := range former {
 		next.transfer(entry, role)
 	}
-	if isSecret(o) {
+	if object.IsSecret(o) {
 		next.storeStringData()
 	}
 	return next, true

@@ -17,21 +17,20 @@ import (
 // would own the data then: others could change it without drift, and a key that is no longer desired
 // would stay.
 func (n Node) asStored() Node {
-	if n.Object == nil || !isSecret(n.Object) {
+	if n.Object == nil {
 		return n
 	}
-	texts, found, err := unstructured.NestedStringMap(n.Object.Object, "stringData")
-	data, isMap := n.Object.Object["data"].(map[string]any)
-	if !found || err != nil || n.Object.Object["data"] != nil && !isMap {
-		return n // there is none, or the API server refuses it
+	data, ok := object.StoredData(n.Object)
+	if !ok {
+		return n
 	}
 	out := &unstructured.Unstructured{Object: maps.Clone(n.Object.Object)}
 	delete(out.Object, "stringData")
-	if len(texts) > 0 {
-		if len(data) == 0 {
-			annotate(out, v1alpha1.StringDataAnnotation, "true")
-		}
-		out.Object["data"] = withTexts(data, texts)
+	if given, _ := out.Object["data"].(map[string]any); len(given) == 0 && len(data) > 0 {
+		annotate(out, v1alpha1.StringDataAnnotation, "true")
+	}
+	if len(data) > 0 {
+		out.Object["data"] = data
 	}
 	n.Object = out
 	n.Drift.Paths = slices.Clone(n.Drift.Paths)
@@ -43,13 +42,9 @@ func (n Node) asStored() Node {
 	return n
 }
 
-func isSecret(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
-}
-
 // ChangedData lists the keys of a Secret's data that have another value on the current object.
 func ChangedData(desired, current *unstructured.Unstructured) []object.Path {
-	if !isSecret(desired) {
+	if !object.IsSecret(desired) {
 		return nil
 	}
 	wanted, _ := desired.Object["data"].(map[string]any)
@@ -74,16 +69,6 @@ func sameBytes(a, b any) bool {
 	bytesA, errA := base64.StdEncoding.DecodeString(textA)
 	bytesB, errB := base64.StdEncoding.DecodeString(textB)
 	return errA != nil || errB != nil || bytes.Equal(bytesA, bytesB)
-}
-
-// withTexts returns the data of a Secret with texts, which have precedence.
-func withTexts(data map[string]any, texts map[string]string) map[string]any {
-	out := make(map[string]any, len(data)+len(texts))
-	maps.Copy(out, data)
-	for key, text := range texts {
-		out[key] = base64.StdEncoding.EncodeToString([]byte(text))
-	}
-	return out
 }
 
 // annotate sets an annotation of an object whose metadata are shared.

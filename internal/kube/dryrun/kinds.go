@@ -2,6 +2,7 @@ package dryrun
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // plannedKind is a kind whose CustomResourceDefinition would be installed or changed: the server does
@@ -108,6 +110,11 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 		if failed := c.refusal(o, problems); failed != nil {
 			return nil, failed
 		}
+		if data, ok := object.StoredData(o); ok {
+			o = &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+			delete(o.Object, "stringData")
+			o.Object["data"] = data
+		}
 	}
 	a := kind.admissionOf(o.GroupVersionKind().Version)
 	if a == nil {
@@ -149,7 +156,8 @@ func (c call) isDefinition() bool {
 	return c.info.resource.Group == "apiextensions.k8s.io" && c.info.resource.Resource == "customresourcedefinitions"
 }
 
-// AddKind adds a kind that no server serves: its objects are stored in the overlay as they are written.
+// AddKind adds a kind that no server serves: its objects are stored in the overlay as they are written,
+// except that stringData of a Secret becomes data.
 func (o *Overlay) AddKind(resource schema.GroupResource, kind string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
