@@ -170,6 +170,29 @@ func TestAMissingKindDoesNotAffectOthers(t *testing.T) {
 	})
 }
 
+// TestTheRemedyOfAKindLastsAsLongAsItIsMissing has a kind that something else than a CustomResourceDefinition serves.
+func TestTheRemedyOfAKindLastsAsLongAsItIsMissing(t *testing.T) {
+	withScriptedHub(t, scripts{}, func(t *testing.T, s *scriptedHub) {
+		resolve := s.env.Resolve
+		s.env.Resolve = func(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
+			r, err := resolve(ctx, gvk)
+			if missing := (*UnavailableError)(nil); errors.As(err, &missing) {
+				missing.Remedy = "install the provider"
+			}
+			return r, err
+		}
+		s.commit("i", Child(vpc, "a", "x"))
+		if got := s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind); got.Remedy != "install the provider" {
+			t.Errorf("the remedy is %q", got.Remedy)
+		}
+		s.install(vpc, newScript())
+		s.KindChanged(vpc.GroupKind(), KindAdded)
+		if got := s.expectState(t, vpc, Managed(), Synced, ""); got.Remedy != "" {
+			t.Errorf("in sync, and still to be remedied: %q", got.Remedy)
+		}
+	})
+}
+
 func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 	forbidden := newScript()
 	refuse := func(verbs ...string) {
@@ -186,6 +209,7 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 	withScriptedHub(t, scripts{vpc: forbidden}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
 		got := s.expectState(t, vpc, Managed(), Unavailable, Forbidden)
+		since := got.Since
 		if want := "list vpcs.kro.run is forbidden: no role"; got.Message != want {
 			t.Errorf("message is %q, want %q", got.Message, want)
 		}
@@ -197,9 +221,14 @@ func TestAForbiddenKindSaysWhatIsForbidden(t *testing.T) {
 			t.Errorf("message is %q, want %q", got.Message, want)
 		}
 		s.expect(t, "a list that succeeds without a watch is no recovery, and flaps nothing")
+		if got.Since != since {
+			t.Errorf("forbidden since %s, and then since %s", since, got.Since)
+		}
 		refuse()
 		pass(2 * time.Minute)
-		s.expectState(t, vpc, Managed(), Synced, "")
+		if got := s.expectState(t, vpc, Managed(), Synced, ""); !got.Since.After(since) {
+			t.Errorf("in sync since %s, when it was forbidden", got.Since)
+		}
 		s.expect(t, "the role arrived", "i: KindState Vpc ")
 	})
 }
@@ -235,7 +264,7 @@ func TestAnUpdatedKindIsListedAgain(t *testing.T) {
 	sc := newScript(made(vpc, "a/x", 1))
 	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
 		s.commit("i", Child(vpc, "a", "x"))
-		synctest.Wait()
+		before := s.expectState(t, vpc, Managed(), Synced, "")
 		s.recorder.take()
 		changed := made(vpc, "a/x", 1)
 		changed.Object["spec"] = map[string]any{"defaulted": true}
@@ -245,6 +274,9 @@ func TestAnUpdatedKindIsListedAgain(t *testing.T) {
 		got, _ := s.Get(vpc, "a", "x")
 		if got.Object["spec"] == nil {
 			t.Error("the object is read as it was under the old schema")
+		}
+		if after := s.expectState(t, vpc, Managed(), Synced, ""); after.Generation == before.Generation {
+			t.Error("what was read before and after is of one generation")
 		}
 	})
 }
