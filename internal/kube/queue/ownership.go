@@ -3,8 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
+	"sync/atomic"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/espalier-dev/espalier/internal/kube/fence"
@@ -114,16 +117,17 @@ func (c *Controller) disown(key object.Key) {
 }
 
 // catchUp reads an object from the API server when it is reconciled first after it was taken over from another
-// replica, whose last writes the cache may lack. Known is false if the object is gone, and the event of that is
-// on its way.
+// replica, whose last writes the cache may lack. It need not be read if it was written after the takeover, as each
+// new one is: the other replica wrote nothing any more. Known is false if the object is gone, and the event of that
+// is on its way.
 func (c *Controller) catchUp(ctx context.Context, key object.Key) (known bool, err error) {
 	tenure := fence.Of(ctx)
 	if tenure == nil || c.tenures.epochOf(key) == tenure.Epoch {
 		return true, nil
 	}
 	c.disown(key) // what is remembered is of a former tenure
-	_, cached := c.engine.Hub.GetCached(c.Kind, key.Namespace, key.Name)
-	if began := c.engine.began.Load(); cached && began != nil && tenure.Taken.After(*began) {
+	o, cached := c.engine.Hub.GetCached(c.Kind, key.Namespace, key.Name)
+	if began := c.engine.began.Load(); cached && began != nil && tenure.Taken.After(*began) && !c.takeover(ctx, tenure).Precedes(o) {
 		if found, err := c.engine.Hub.Refresh(ctx, c.Kind, key.Namespace, key.Name); err != nil || !found {
 			return false, err
 		}
@@ -132,8 +136,39 @@ func (c *Controller) catchUp(ctx context.Context, key object.Key) (known bool, e
 	return true, nil
 }
 
+// takeover returns a revision of the kind from after a takeover: what has a later one was written afterwards. The API
+// server is asked once for each takeover. If it does not say, the result precedes nothing.
+func (c *Controller) takeover(ctx context.Context, tenure *fence.Tenure) watch.Revision {
+	if last := c.tenures.last.Load(); last != nil && last.epoch >= tenure.Epoch {
+		return last.revision
+	}
+	answer := c.tenures.asking.DoChan(strconv.FormatInt(tenure.Epoch, 10), func() (any, error) {
+		revision, err := c.engine.Hub.Revision(ctx, c.Kind)
+		if err == nil {
+			c.tenures.last.Store(&takeover{tenure.Epoch, revision})
+		}
+		return revision, err
+	})
+	select {
+	case a := <-answer:
+		revision, _ := a.Val.(watch.Revision)
+		return revision
+	case <-ctx.Done():
+		return 0
+	}
+}
+
+// takeover is a revision of a kind from after the takeover of an epoch.
+type takeover struct {
+	epoch    int64
+	revision watch.Revision
+}
+
 // tenures has the epoch in which each object was reconciled last. It is safe for concurrent use.
 type tenures struct {
+	last   atomic.Pointer[takeover]
+	asking singleflight.Group
+
 	mu    sync.Mutex
 	byKey map[object.Key]int64
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,7 +29,7 @@ func (o *owners) own(epoch int64, names ...string) {
 	if o.tenure != nil {
 		o.tenure.End()
 	}
-	o.tenure, o.names = &fence.Tenure{Holder: "here", Epoch: epoch}, names
+	o.tenure, o.names = &fence.Tenure{Holder: "here", Epoch: epoch, Taken: time.Now()}, names
 }
 
 func (o *owners) Owns(key object.Key) bool {
@@ -103,6 +104,52 @@ func TestAReplicaReconcilesWhatItOwns(t *testing.T) {
 		expect(t, "in a later tenure", j, "disown w1", "reconcile w1")
 		c.Stop()
 	})
+}
+
+// TestATakeoverReadsWhatTheCacheMayLack takes objects over while the watch is late: another replica may have written
+// them, or deleted them with what they had. Those that were created afterwards it cannot know.
+func TestATakeoverReadsWhatTheCacheMayLack(t *testing.T) {
+	onWorld(t, 3, func(w *world, e *Engine) {
+		mine := &owners{}
+		mine.own(1, "w0")
+		e.Ownership = mine
+		j := &journal{}
+		c := e.Start(widget, j, nil)
+		expect(t, "at the start", j, "disown w0", "reconcile w0")
+		expectReads(t, "at the start: the caches have just been filled", w, 0, 0)
+
+		<-time.After(time.Second)
+		w.late = true
+		w.remove(1)
+		mine.own(2, "w0", "w1", "w2", "w3", "w4")
+		e.Moved(func(object.Key) bool { return true })
+		expect(t, "after a takeover", j, "disown w0", "disown w1", "disown w2", "reconcile w0", "reconcile w2")
+		expectReads(t, "after a takeover: each object, and the revision of the kind", w, 3, 1)
+
+		w.late = false
+		w.add(3)
+		expect(t, "after a creation", j, "disown w3", "reconcile w3")
+		w.add(4)
+		expect(t, "after another creation", j, "disown w4", "reconcile w4")
+		expectReads(t, "after creations: nothing that another replica knew", w, 0, 0)
+
+		mine.own(3, "w3")
+		c.Enqueue(widgetKey(3), 0)
+		expect(t, "after another takeover", j, "disown w3", "reconcile w3")
+		expectReads(t, "after another takeover", w, 1, 1)
+		c.Stop()
+	})
+}
+
+// expectReads compares the reads since the last call.
+func expectReads(t *testing.T, when string, w *world, gets, pages int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.gets != gets || w.pages != pages {
+		t.Errorf("%s: got %d objects and %d lists, want %d and %d", when, w.gets, w.pages, gets, pages)
+	}
+	w.gets, w.pages = 0, 0
 }
 
 func TestAFollowerReconcilesEverythingAndWritesNothingOfOthers(t *testing.T) {

@@ -3,11 +3,13 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,21 +31,36 @@ func widgetKey(n int) object.Key {
 	return object.Key{Group: widget.Group, Kind: widget.Kind, Name: fmt.Sprint("w", n)}
 }
 
-// world is an API server with widgets, which are only deleted, and no parts.
+// world is an API server with widgets, which never change, and no parts.
 type world struct {
-	mu      sync.Mutex
-	widgets map[string]bool
-	watches []chan apiwatch.Event
+	mu       sync.Mutex
+	revision int
+	widgets  map[string]int // their revisions
+	watches  []chan apiwatch.Event
 	// gone says that the kind of the widgets is deleted.
 	gone bool
+	// late says that the watches deliver nothing.
+	late bool
+	// gets and pages count the reads of one widget, and the lists with a limit.
+	gets, pages int
 }
 
 func newWorld(widgets int) *world {
-	w := &world{widgets: map[string]bool{}}
+	w := &world{revision: 1, widgets: map[string]int{}}
 	for n := range widgets {
-		w.widgets[widgetKey(n).Name] = true
+		w.widgets[widgetKey(n).Name] = w.revision
 	}
 	return w
+}
+
+// add creates a widget.
+func (w *world) add(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := widgetKey(n).Name
+	w.revision++
+	w.widgets[name] = w.revision
+	w.deliver(apiwatch.Added, widgetObject(name, w.revision))
 }
 
 // remove deletes a widget.
@@ -51,9 +68,17 @@ func (w *world) remove(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := widgetKey(n).Name
+	w.revision++
 	delete(w.widgets, name)
+	w.deliver(apiwatch.Deleted, widgetObject(name, w.revision))
+}
+
+// deliver sends an event to all watches. The lock is held.
+func (w *world) deliver(event apiwatch.EventType, o *unstructured.Unstructured) {
 	for _, events := range w.watches {
-		events <- apiwatch.Event{Type: apiwatch.Deleted, Object: widgetObject(name, "2")}
+		if !w.late {
+			events <- apiwatch.Event{Type: event, Object: o}
+		}
 	}
 }
 
@@ -90,17 +115,33 @@ type resource struct {
 	world *world
 }
 
-func (s resource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (s resource) Namespace(string) dynamic.ResourceInterface { return s }
+
+func (s resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
+	s.world.gets++
+	revision, found := s.world.widgets[name]
+	if !found {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: widget.Group, Resource: "widgets"}, name)
+	}
+	return widgetObject(name, revision), nil
+}
+
+func (s resource) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	if options.Limit > 0 {
+		s.world.pages++
+	}
 	return s.world.list(), nil
 }
 
 func (w *world) list() *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
-	list.SetResourceVersion("1")
-	for name := range w.widgets {
-		list.Items = append(list.Items, *widgetObject(name, "1"))
+	list.SetResourceVersion(strconv.Itoa(w.revision))
+	for name, revision := range w.widgets {
+		list.Items = append(list.Items, *widgetObject(name, revision))
 	}
 	return list
 }
@@ -109,13 +150,13 @@ func (s resource) Watch(_ context.Context, options metav1.ListOptions) (apiwatch
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	list := s.world.list()
-	events := make(chan apiwatch.Event, 2*len(list.Items)+1) // the initial events, the deletions, and the bookmark
+	events := make(chan apiwatch.Event, 2*len(list.Items)+10) // the initial events, the deletions, the bookmark, and some more
 	if options.SendInitialEvents != nil && *options.SendInitialEvents {
 		for i := range list.Items {
 			events <- apiwatch.Event{Type: apiwatch.Added, Object: &list.Items[i]}
 		}
 		end := &unstructured.Unstructured{Object: map[string]any{}}
-		end.SetResourceVersion("1")
+		end.SetResourceVersion(list.GetResourceVersion())
 		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		events <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
 	}
@@ -123,11 +164,11 @@ func (s resource) Watch(_ context.Context, options metav1.ListOptions) (apiwatch
 	return apiwatch.NewProxyWatcher(events), nil
 }
 
-func widgetObject(name, version string) *unstructured.Unstructured {
+func widgetObject(name string, revision int) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(widget)
 	o.SetName(name)
-	o.SetResourceVersion(version)
+	o.SetResourceVersion(strconv.Itoa(revision))
 	return o
 }
 
