@@ -32,6 +32,10 @@ const (
 	replicaVariable = "ESPALIER_BENCH_REPLICA"
 	// shardedInstances are spread over shardedNamespaces.
 	shardedInstances, shardedNamespaces = 1000, 100
+	// laterInstances are created once another replica has taken over.
+	laterInstances = 300
+	// shardedName and laterName begin the names of the instances.
+	shardedName, laterName = "sharded", "later"
 	// replicaLease is the duration of the Leases, and takeoverTime what a takeover may take in addition.
 	replicaLease, takeoverTime = 15 * time.Second, 5 * time.Second
 )
@@ -166,7 +170,7 @@ func (b *bench) measureReplicated(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return b.deleteSharded(ctx, w)
+	return b.deleteFlats(ctx, w, shardedName, shardedInstances)
 }
 
 // awaitReplicas waits until all replicas have the same view.
@@ -205,21 +209,7 @@ func (l labelled) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 
 func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*replicaProcess, before []float64) error {
 	n := len(processes)
-	var took time.Duration
-	r, err := b.countRequests(ctx, fmt.Sprintf("create %d instances with %d replicas", shardedInstances, n), shardedInstances, requests{{"POST", "flats"}: shardedInstances}, func() error {
-		began := time.Now()
-		if err := concurrently(ctx, b.workers, shardedInstances, func(ctx context.Context, i int) error {
-			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Flat", "spec": map[string]any{"text": "first"}}}
-			o.SetName(numberedName("sharded", i))
-			_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
-			return err
-		}); err != nil {
-			return err
-		}
-		last, err := w.awaitAll(ctx, shardedInstances, isReady(1))
-		took = last.Sub(began)
-		return err
-	})
+	perInstance, took, err := b.createFlats(ctx, w, shardedName, shardedInstances, fmt.Sprintf("create %d instances with %d replicas", shardedInstances, n))
 	if err != nil {
 		return err
 	}
@@ -239,9 +229,36 @@ func (b *bench) createSharded(ctx context.Context, w *watchStream, processes []*
 	for i := range after {
 		grown = append(grown, fmt.Sprintf("%.1f", after[i]-before[i]))
 	}
-	b.add(row{Work: fmt.Sprintf("a fresh instance with %d replicas", n), Unit: "requests", Value: float64(r.of(work)) / shardedInstances, Budget: 7.05,
+	b.add(row{Work: fmt.Sprintf("a fresh instance with %d replicas", n), Unit: "requests", Value: perInstance, Budget: 7.05,
 		Detail: fmt.Sprintf("%d instances in %d namespaces at once: %.1f s; then each replica has %s MiB of resident memory, and the heap in use has grown by %s MiB", shardedInstances, shardedNamespaces, took.Seconds(), strings.Join(memory, ", "), strings.Join(grown, ", "))})
 	return nil
+}
+
+// createFlats creates instances at once, and returns the requests of the controllers for each one, and how long it took
+// until all were ready.
+func (b *bench) createFlats(ctx context.Context, w *watchStream, name string, count int, what string) (perInstance float64, took time.Duration, err error) {
+	r, err := b.countRequests(ctx, what, count, requests{{"POST", "flats"}: count}, func() error {
+		began := time.Now()
+		if err := concurrently(ctx, b.workers, count, func(ctx context.Context, i int) error {
+			o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1alpha1", "kind": "Flat", "spec": map[string]any{"text": "first"}}}
+			o.SetName(numberedName(name, i))
+			_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Create(ctx, o, metav1.CreateOptions{FieldManager: manager})
+			return err
+		}); err != nil {
+			return err
+		}
+		last, err := w.awaitAll(ctx, count, named(name, isReady(1)))
+		took = last.Sub(began)
+		return err
+	})
+	return float64(r.of(work)) / float64(count), took, err
+}
+
+// named checks objects whose name begins with a text.
+func named(prefix string, next check) check {
+	return func(t watch.EventType, o *unstructured.Unstructured) bool {
+		return strings.HasPrefix(o.GetName(), prefix) && next(t, o)
+	}
 }
 
 // heaps are the heaps of processes that are in use, in MiB.
@@ -256,14 +273,15 @@ func heaps(of []*replicaProcess) (all []float64, err error) {
 	return all, nil
 }
 
-// measureTakeover kills a replica, changes an instance in each namespace, and waits until all are reconciled.
+// measureTakeover kills a replica, changes an instance in each namespace, and waits until all are reconciled. Then it
+// measures the requests of fresh instances.
 func (b *bench) measureTakeover(ctx context.Context, w *watchStream, n int, killed *replicaProcess) error {
 	began := time.Now()
 	if err := killed.Process.Kill(); err != nil {
 		return err
 	}
 	if err := concurrently(ctx, b.workers, shardedNamespaces, func(ctx context.Context, i int) error {
-		_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Patch(ctx, numberedName("sharded", i), types.MergePatchType, []byte(`{"spec":{"text":"second"}}`), metav1.PatchOptions{FieldManager: manager})
+		_, err := b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Patch(ctx, numberedName(shardedName, i), types.MergePatchType, []byte(`{"spec":{"text":"second"}}`), metav1.PatchOptions{FieldManager: manager})
 		return err
 	}); err != nil {
 		return err
@@ -274,15 +292,21 @@ func (b *bench) measureTakeover(ctx context.Context, w *watchStream, n int, kill
 	}
 	b.add(row{Work: fmt.Sprintf("take over from one of %d replicas that is killed", n), Unit: "ms", Value: milliseconds(last.Sub(began)), Budget: milliseconds(replicaLease + takeoverTime),
 		Detail: fmt.Sprintf("until an instance of each namespace is reconciled again; its Lease expires after %s", replicaLease)})
-	return nil
+	perInstance, _, err := b.createFlats(ctx, w, laterName, laterInstances, fmt.Sprintf("create %d instances with %d replicas, after one was killed", laterInstances, n-1))
+	if err != nil {
+		return err
+	}
+	b.add(row{Work: fmt.Sprintf("a fresh instance with %d replicas, after one was killed", n-1), Unit: "requests", Value: perInstance, Budget: 6.05,
+		Detail: fmt.Sprintf("%d instances in %d namespaces at once", laterInstances, shardedNamespaces)})
+	return b.deleteFlats(ctx, w, laterName, laterInstances)
 }
 
-func (b *bench) deleteSharded(ctx context.Context, w *watchStream) error {
-	if err := concurrently(ctx, b.workers, shardedInstances, func(ctx context.Context, i int) error {
-		return b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Delete(ctx, numberedName("sharded", i), metav1.DeleteOptions{})
+func (b *bench) deleteFlats(ctx context.Context, w *watchStream, name string, count int) error {
+	if err := concurrently(ctx, b.workers, count, func(ctx context.Context, i int) error {
+		return b.client.Resource(ours("flats")).Namespace(shardedNamespace(i)).Delete(ctx, numberedName(name, i), metav1.DeleteOptions{})
 	}); err != nil {
 		return err
 	}
-	_, err := w.awaitAll(ctx, shardedInstances, isGone)
+	_, err := w.awaitAll(ctx, count, named(name, isGone))
 	return err
 }
