@@ -70,11 +70,11 @@ func (s *reconcileState) forgetObstacles() {
 
 // mayAdopt says whether a node may adopt the object that has its name.
 func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
-	if by.Refused != nil || by.IsNamespace() || !node.AdoptUnowned && !node.AdoptClaimable {
+	if by.Refused != nil || by.IsNamespace() || !node.AdoptsUnowned() && !node.AdoptClaimable {
 		return false
 	}
 	found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
-	step := plan.Step{AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable}
+	step := plan.Step{AdoptUnowned: node.AdoptsUnowned(), AdoptClaimable: node.AdoptClaimable}
 	return found != nil && state.Phase == watch.Synced && step.MayAdopt(found, s.owner)
 }
 
@@ -86,7 +86,7 @@ func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstru
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
 	}
-	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptUnowned })
+	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptsUnowned() })
 	return plan.NameConflictProblem(h, s.owner, adopts)
 }
 

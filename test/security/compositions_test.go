@@ -1,6 +1,8 @@
 package security
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,4 +62,47 @@ spec: {settings: precious}
 		t.Fatal(err)
 	}
 	s.Await(t, suite.ConfigMap, platform, "precious", suite.HasField("true", "data", "composed"))
+}
+
+// TestACompositionTakesOverNoDefinition has the author of a composition, who may neither write
+// definitions nor use the service account of one, compose a definition that exists. The controllers may
+// patch definitions and impersonate that account, so that nothing but this rule keeps the author from
+// reading and writing as the account.
+func TestACompositionTakesOverNoDefinition(t *testing.T) {
+	s := suite.New(t)
+	author := user(t, s, "author", "", `[{apiGroups: [apiextensions.crossplane.io], resources: [compositeresourcedefinitions, compositions], verbs: [create, get, patch]}, {apiGroups: [$GROUP], resources: [xthiefs], verbs: [create, get]}]`)
+	const definition = `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-site}
+spec:
+  serviceAccount: {namespace: $NS, name: builder}
+  schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
+  resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {text: platform}}}]
+`
+	s.Apply(t, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: builder, namespace: $NS}\n---"+fmt.Sprintf(accountRules, "builder")+"---"+definition)
+	s.AwaitDefinitions(t, "site")
+	if err := apply(t, s, author, suite.XRD("v2", "XThief", "x: {type: string}", "", "scope: Cluster")+"---"+suite.Composition("thief", "XThief", suite.PatchAndTransform(`
+      - name: definition
+        base:
+          apiVersion: kro.run/v1alpha1
+          kind: ResourceGraphDefinition
+          metadata: {name: $ID-site, annotations: {espalier.dev/adopt: IfUnowned}}
+          spec:
+            serviceAccount: {namespace: $NS, name: builder}
+            schema: {apiVersion: v1alpha1, kind: Site, group: $GROUP}
+            resources: [{id: page, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {text: thief}}}]
+        readinessChecks: [{type: None}]
+`))); err != nil {
+		t.Fatal(err)
+	}
+	s.Await(t, schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v2", Kind: "CompositeResourceDefinition"}, "", s.Expand("xthiefs.$GROUP"), suite.HasCondition("Established", "True", "WatchingCompositeResource"))
+	s.Apply(t, "apiVersion: $GROUP/v1alpha1\nkind: XThief\nmetadata: {name: $ID-x}\nspec: {}\n")
+	s.Await(t, s.Kind("XThief"), "", s.Name("x"), suite.HasCondition("Synced", "False", "ReconcileError", "already exists"))
+	s.Await(t, suite.RGD, "", s.Name("site"), func(o *unstructured.Unstructured) error {
+		if text := fmt.Sprint(o.Object["spec"]); strings.Contains(text, "thief") {
+			t.Error("the definition is another one: " + text)
+		}
+		return nil
+	})
 }

@@ -98,7 +98,8 @@ type Node struct {
 	External bool
 	// Variable nodes are values and have no object: Waits says why the value isn't known.
 	Variable bool
-	// AdoptUnowned lets the node take over an object that has no owner.
+	// AdoptUnowned lets the node take over an object that has no owner, unless that is a definition: see
+	// AdoptsUnowned.
 	AdoptUnowned bool
 	// AdoptClaimable lets it take over one that has no owner and is marked for that: see
 	// inventory.IsClaimable.
@@ -181,3 +182,6 @@ type Wait struct {
 
 // Key identifies the wait across reconciles.
 func (w Wait) Key() WaitKey { return WaitKey{Node: w.Node, On: w.On} }
+
+// AdoptsUnowned says whether the node takes over an object that has no owner. No instance takes over a definition.
+func (n Node) AdoptsUnowned() bool { return n.AdoptUnowned && !isDefinition(n.Kind.GroupKind()) }

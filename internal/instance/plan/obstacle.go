@@ -92,6 +92,7 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 		how = "It is adopted with the next reconcile"
 	case owner.IsDisprovedBySignature(h.Unstructured):
 		how = "If it is this instance's, remove its annotation " + v1alpha1.SignatureAnnotation + ", which is invalid; if not, delete it, or give one of the two another name"
+	case isDefinition(h.GroupVersionKind().GroupKind()): // is adopted by nobody
 	case owner.Definition.Dialect == object.ClaimDialect:
 		how = "To let the claim take it over, annotate it " + v1alpha1.ClaimableAnnotation + "=" + owner.Namespace + "/" + owner.Name
 	case owner.Definition.Dialect == object.GraphDialect:

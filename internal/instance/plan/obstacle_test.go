@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -113,6 +114,11 @@ func TestNameConflictProblem(t *testing.T) {
 		},
 		"A CustomResourceDefinition can't be adopted by a composite": {
 			plan.NameHolder{Unstructured: someone(definition)}, object.CompositeDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
+		},
+		"A graph definition can't be adopted": {
+			plan.NameHolder{Unstructured: someone(func(o *unstructured.Unstructured) {
+				o.SetGroupVersionKind(schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "ResourceGraphDefinition"})
+			})}, object.GraphDialect, false, plan.NotOwned, "not changed. Delete it, or give one of the two another name",
 		},
 		"An invalid signature can be removed from a composed resource": {
 			plan.NameHolder{Unstructured: someone(labelled, invalid)}, object.CompositeDialect, false, plan.NotOwned,

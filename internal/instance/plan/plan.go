@@ -141,7 +141,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 		return waiting(node, facts)
 	}
 	node = node.asStored()
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptUnowned, AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External}
+	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptsUnowned(), AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External}
 	if node.External || node.Variable {
 		return step
 	}
