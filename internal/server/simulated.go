@@ -30,7 +30,7 @@ func convertObjects(o *dryrun.Overlay) {
 		if _, ours := crd.Owner(c); !ours || !kind.Converts(c) {
 			return nil, nil
 		}
-		converter, err := kind.Converter(c)
+		converter, err := webhook.NewConverter(c)
 		if err != nil {
 			return nil, err
 		}

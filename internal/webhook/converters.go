@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/singleflight"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
@@ -135,8 +137,21 @@ func compile(o *unstructured.Unstructured, former compiledKind) compiledKind {
 		return found
 	}
 	found.formerDigest = former.digest
-	found.converter, found.err = kind.Converter(current)
+	found.converter, found.err = NewConverter(current)
 	return found
+}
+
+// NewConverter returns the converter of a kind that a definition serves, from its CustomResourceDefinition.
+func NewConverter(c *apiextensionsv1.CustomResourceDefinition) (*conversion.Converter, error) {
+	converter, err := kind.Converter(c)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := admission.NewSpecRules(c, crd.StorageVersion(c))
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of CustomResourceDefinition %s: %w", c.Name, err)
+	}
+	return converter.WithRules(rules.Broken), nil
 }
 
 func (c *ConverterCache) cached(name string) (compiledKind, bool) {

@@ -12,6 +12,7 @@ type conversion struct {
 	from, to    string
 	spec        map[string]any
 	annotations map[string]any
+	broken      RuleCheck
 }
 
 func newConversion(o map[string]any, from, to string) *conversion {
@@ -88,7 +89,7 @@ func (p *Pair) convert(c *conversion, there, back *transform) error {
 	}
 	p.keeper.restore(spec, c.popAnnotation(KeptAnnotationPrefix+c.to))
 	if there.toStored {
-		if err := there.validate(spec); err != nil {
+		if err := there.validate(spec, c.broken); err != nil {
 			return err
 		}
 	}

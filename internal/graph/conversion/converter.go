@@ -85,7 +85,13 @@ type Converter struct {
 	kind  schema.GroupKind
 	hub   string
 	pairs map[string]*Pair
+	// broken checks what is converted to the hub.
+	broken RuleCheck
 }
+
+// RuleCheck is the first CEL rule of the hub that a spec breaks, and the path of its field in the spec; "" if
+// it breaks none.
+type RuleCheck func(spec map[string]any) (at object.Path, why string)
 
 // New returns a converter of a kind, given the pairs of the spokes.
 func New(kind schema.GroupKind, hub string, pairs map[string]*Pair) *Converter {
@@ -152,6 +158,15 @@ func (c *Converter) Convert(o map[string]any, version string) (map[string]any, e
 	return o, err
 }
 
+// WithRules returns a converter that converts nothing to the hub that breaks one of its rules. The API
+// server evaluates the rules of the version that a client writes only. A client of a spoke could have any value
+// in a field that only the hub has, by the annotation of kept values.
+func (c *Converter) WithRules(broken RuleCheck) *Converter {
+	out := *c
+	out.broken = broken
+	return &out
+}
+
 // Kind is the kind of the objects that the converter converts.
 func (c *Converter) Kind() schema.GroupKind { return c.kind }
 
@@ -169,6 +184,7 @@ func (c *Converter) versions() []string {
 // that no longer exist.
 func (c *Converter) convertOnce(o map[string]any, from, to string, convert func(*conversion) error) (map[string]any, error) {
 	ch := newConversion(o, from, to)
+	ch.broken = c.broken
 	if err := convert(ch); err != nil {
 		err := newError(err)
 		err.Object, err.From, err.To = describeObject(o), from, to

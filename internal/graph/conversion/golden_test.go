@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -15,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
@@ -46,7 +48,29 @@ func (k kind) converter(t testing.TB) *conversion.Converter {
 	if problems != nil {
 		t.Fatal(problems.Err())
 	}
-	return conversion.New(schema.GroupKind{Group: "kro.run", Kind: "App"}, k.Hub.Name, map[string]*conversion.Pair{k.Version.Name: pair})
+	converter := conversion.New(schema.GroupKind{Group: "kro.run", Kind: "App"}, k.Hub.Name, map[string]*conversion.Pair{k.Version.Name: pair})
+	return converter.WithRules(k.rules(t).Broken)
+}
+
+// rules are those of the hub.
+func (k kind) rules(t testing.TB) admission.SpecRules {
+	t.Helper()
+	s, problems := specschema.Parse(k.Hub.Spec, "spec", specschema.Options{Types: k.Hub.Types})
+	if problems != nil {
+		t.Fatal(problems.Err())
+	}
+	root := apiextensionsv1.JSONSchemaProps{Type: "object"}
+	if s != nil {
+		root.Properties = map[string]apiextensionsv1.JSONSchemaProps{"spec": *s}
+	}
+	c := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+		{Name: k.Hub.Name, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &root}},
+	}}}
+	rules, err := admission.NewSpecRules(c, k.Hub.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
 }
 
 // TestGoldens reads testdata. Each archive is a kind in kind.yaml and the stories of

@@ -271,9 +271,13 @@ func decode(raw []byte) (any, error) {
 	return plain.Copy(out), nil
 }
 
-// validate returns an error if the spec is not valid for the target's schema.
-func (w *transform) validate(fields map[string]any) error {
+// validate returns an error if the spec is not valid for the target's schema, or breaks a rule. Rules
+// assume a valid spec.
+func (w *transform) validate(fields map[string]any, broken RuleCheck) error {
 	at, why := specschema.ValidateValue(orObject(w.target.Spec), fields)
+	if why == "" && broken != nil {
+		at, why = broken(fields)
+	}
 	if why == "" {
 		return nil
 	}
