@@ -1,11 +1,13 @@
 package security
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
@@ -47,6 +49,22 @@ spec: {size: large}
 			t.Errorf("a claim has changed the composite %s", name)
 		}
 	}
+	other := testkit.Namespace(t, s.Config)
+	s.Apply(t, `
+apiVersion: $GROUP/v1alpha1
+kind: Top
+metadata: {name: merger, namespace: `+other+`}
+spec: {size: large, resourceRef: {apiVersion: $GROUP/v1alpha1, kind: XTop, name: $ID-bound}}
+`)
+	s.Await(t, s.Kind("XTop"), "", s.Name("bound"), suite.HasField("merger", "spec", "claimRef", "name"))
+	claim("curious", "bound")
+	refused := s.Await(t, s.Kind("Top"), s.NS, "curious", suite.HasCondition("Synced", "False", "ReconcileError", "belongs to an object of another namespace"))
+	for _, name := range []string{"merger", other} {
+		if text, err := refused.MarshalJSON(); err != nil || strings.Contains(string(text), name) {
+			t.Errorf("the claim names %s of another namespace: %s, %v", name, text, err)
+		}
+	}
+
 	claim("entitled", "offered")
 	s.Await(t, s.Kind("XTop"), "", s.Name("offered"), suite.HasField("entitled", "spec", "claimRef", "name"))
 	s.Delete(t, s.Kind("Top"), s.NS, "thief")

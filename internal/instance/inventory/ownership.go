@@ -64,6 +64,25 @@ func DescribeOwner(o *unstructured.Unstructured) string {
 	return "no known owner"
 }
 
+// DescribeOwnerIn is DescribeOwner for those who read the objects of a namespace, "" for those who read
+// cluster-scoped ones: an owner in another namespace is not named, since they could find out by names that are taken
+// what others have there.
+func DescribeOwnerIn(namespace string, o *unstructured.Unstructured) (text string, hidden bool) {
+	of := ""
+	labels := o.GetLabels()
+	if labels[v1alpha1.InstanceNameLabel] != "" {
+		of = labels[v1alpha1.InstanceNamespaceLabel]
+	} else if metav1.GetControllerOfNoCopy(o) != nil {
+		of = o.GetNamespace()
+	} else if key, _, claimed := ClaimedBy(o); claimed {
+		of = key.Namespace
+	}
+	if namespace != "" && of != "" && of != namespace {
+		return "an object of another namespace", true
+	}
+	return DescribeOwner(o), false
+}
+
 // InstanceOf returns the instance that a child belongs to, by the child's metadata, with the
 // version that created the child.
 func InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {

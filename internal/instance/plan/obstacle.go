@@ -66,26 +66,33 @@ type NameHolder struct {
 func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	key, _, known := inventory.InstanceOf(h.Unstructured)
 	known = known && key != owner.Key() // which only its metadata says
+	holds, goes := key.String()+", which has the name,", "goes with "+key.String()+", which is being deleted"
+	if _, hidden := inventory.DescribeOwnerIn(owner.Namespace, h.Unstructured); hidden {
+		holds, goes = "the owner of "+object.KeyOf(h).String()+" in another namespace", "is deleted with that object"
+	}
 	switch {
 	case h.GetDeletionTimestamp() != nil && owner.Owns(h.Unstructured):
 		return TerminatingProblem(h.Unstructured)
 	case h.GetDeletionTimestamp() != nil:
-		return NameHeldProblem(h.Unstructured, "is being deleted")
+		return NameHeldProblem(owner.Namespace, h.Unstructured, "is being deleted")
 	case known && h.Syncing:
-		return Problem{Reason: Syncing, Message: "checking whether " + key.String() + ", which has the name, is being deleted"}
+		return Problem{Reason: Syncing, Message: "checking whether " + holds + " is being deleted"}
 	case known && h.Instance != nil && h.Instance.GetDeletionTimestamp() != nil:
-		return NameHeldProblem(h.Unstructured, "goes with "+key.String()+", which is being deleted")
+		return NameHeldProblem(owner.Namespace, h.Unstructured, goes)
 	}
 	return notOwned(h, owner, adopts)
 }
 
 // notOwned names the owner and the managers of an object, and how the instance could adopt it.
 func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
-	described, how := inventory.DescribeOwner(h.Unstructured), "Delete it, or give one of the two another name"
+	how := "Delete it, or give one of the two another name"
+	described, hidden := inventory.DescribeOwnerIn(owner.Namespace, h.Unstructured)
 	if h.GetLabels()[v1alpha1.ApplySetPartOfLabel] == owner.ID() {
 		described = "no known owner: its labels name this instance, and nothing proves that the instance has created it"
 	}
 	switch {
+	case !owner.IsUnowned(h.Unstructured) && hidden:
+		how = "Its metadata names that object: have it release this one, or give one of the two another name"
 	case !owner.IsUnowned(h.Unstructured):
 		how = "Give one of the two another name, or have " + described + " release it"
 	case adopts:

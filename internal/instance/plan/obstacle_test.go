@@ -77,6 +77,16 @@ func TestNameConflictProblem(t *testing.T) {
 		o.SetAnnotations(map[string]string{v1alpha1.SignatureAnnotation: owner.Keys.SignatureOf("i-1", owner.Key(), object.Key{Kind: "ConfigMap", Name: "former"}, "x")})
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: owner.Kind.Kind, Name: owner.Name, UID: owner.UID, Controller: new(true)}})
 	}
+	elsewhere := owner
+	elsewhere.Namespace, elsewhere.Name = "payroll", "merger"
+	tenants := func(o *unstructured.Unstructured) { elsewhere.Mark(o, inventory.Place{Node: "x"}) }
+	in := func(namespace string) change {
+		return func(o *unstructured.Unstructured) { o.SetNamespace(namespace) }
+	}
+	claimed := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedStringMap(o.Object, map[string]string{"apiVersion": "kro.run/v1", "kind": "Team", "namespace": "payroll", "name": "merger"}, "spec", "claimRef")
+	}
+	const hidden = "an object of another namespace"
 	labelled := func(o *unstructured.Unstructured) {
 		o.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
 	}
@@ -131,6 +141,21 @@ func TestNameConflictProblem(t *testing.T) {
 		"An object with a controller can't be adopted": {
 			plan.NameHolder{Unstructured: someone(deployment)}, object.GraphDialect, false, plan.NotOwned, "Give one of the two another name, or have Deployment web release it",
 		},
+		"An owner in another namespace is not named": {
+			plan.NameHolder{Unstructured: someone(tenants)}, object.GraphDialect, false, plan.NotOwned, "belongs to " + hidden + "; it is not changed. Its metadata names that object",
+		},
+		"An owner in another namespace that is being deleted is not named": {
+			plan.NameHolder{Unstructured: someone(tenants), Instance: someone(dying)}, object.GraphDialect, false, plan.NameHeld, "of " + hidden + ", which is deleted with that object; it is created once that is gone",
+		},
+		"An owner in another namespace that has not been read is not named": {
+			plan.NameHolder{Unstructured: someone(tenants), Syncing: true}, object.GraphDialect, false, plan.Syncing, "checking whether the owner of ConfigMap prod/x in another namespace is being deleted",
+		},
+		"A controller in another namespace is not named": {
+			plan.NameHolder{Unstructured: someone(deployment, in("payroll"))}, object.GraphDialect, false, plan.NotOwned, "belongs to " + hidden,
+		},
+		"A claim in another namespace is not named": {
+			plan.NameHolder{Unstructured: someone(claimed)}, object.ClaimDialect, false, plan.NotOwned, "belongs to " + hidden,
+		},
 		"The message names its managers": {
 			plan.NameHolder{Unstructured: someone(), Writers: "kubectl"}, object.GraphDialect, false, plan.NotOwned, "(written by kubectl)",
 		},
@@ -145,6 +170,9 @@ func TestNameConflictProblem(t *testing.T) {
 			}
 			if tc.adopts && strings.Contains(got.Message, "IfUnowned") {
 				t.Errorf("it advises what is so already: %s", got.Message)
+			}
+			if strings.Contains(got.Message, "merger") {
+				t.Errorf("it names an object of another namespace: %s", got.Message)
 			}
 		})
 	}

@@ -12,12 +12,13 @@ import (
 )
 
 // NameHeldProblem is the problem of a node whose name a foreign object has that is going to be
-// gone, for the given cause.
-func NameHeldProblem(holder *unstructured.Unstructured, cause string) Problem {
+// gone, for the given cause. The instance is in the namespace, which is empty for a cluster-scoped one.
+func NameHeldProblem(namespace string, holder *unstructured.Unstructured, cause string) Problem {
+	of, _ := inventory.DescribeOwnerIn(namespace, holder)
 	return Problem{
 		Reason: NameHeld,
 		Message: fmt.Sprintf("the name is held by %s of %s, which %s; it is created once that is gone%s",
-			object.KeyOf(holder), inventory.DescribeOwner(holder), cause, deletionBlockedText(holder)),
+			object.KeyOf(holder), of, cause, deletionBlockedText(holder)),
 	}
 }
 
