@@ -78,14 +78,18 @@ type target struct {
 	found *unstructured.Unstructured
 }
 
+func (t target) resolvesAlways() bool { return t.policy == "Always" }
+
 // resolveField returns the value for a field; nil if the field is set, or has no reference.
 func (s *reconcileState) resolveField(ref port.Reference, f field) (any, error) {
-	targets, err := s.findTargets(ref, f)
-	if err != nil || len(targets) == 0 {
-		return nil, err
+	named, selector := s.readReference(ref, f)
+	always := slices.ContainsFunc(named, target.resolvesAlways) || len(named) == 0 && s.readTarget(selector).resolvesAlways()
+	if isSet(f.value()) && !always {
+		return nil, nil // nothing is read for it, so that the value outlives what it is from
 	}
-	if isSet(f.value()) && !slices.ContainsFunc(targets, func(t target) bool { return t.policy == "Always" }) {
-		return nil, nil
+	targets, err := s.findTargets(ref, named, selector)
+	if err != nil {
+		return nil, err
 	}
 	extract := ref.Extract
 	if extract == nil {
@@ -123,36 +127,39 @@ func isSet(value any) bool {
 	return value != nil && value != "" && (!isList || len(list) > 0)
 }
 
-// findTargets returns the objects that a field names, or else those that it selects, and
-// watches them.
-func (s *reconcileState) findTargets(ref port.Reference, f field) ([]target, error) {
-	var out []target
-	named := f.parent[cmp.Or(ref.Ref, f.name()+"Ref")]
-	if ref.List && ref.Ref == "" && named == nil {
-		named = f.parent[f.name()+"Refs"]
+// readReference returns the objects that a field names, and how it selects them otherwise.
+func (s *reconcileState) readReference(ref port.Reference, f field) (named []target, selector map[string]any) {
+	value := f.parent[cmp.Or(ref.Ref, f.name()+"Ref")]
+	if ref.List && ref.Ref == "" && value == nil {
+		value = f.parent[f.name()+"Refs"]
 	}
-	list, isList := named.([]any)
-	if !isList && named != nil {
-		list = []any{named}
+	list, isList := value.([]any)
+	if !isList && value != nil {
+		list = []any{value}
 	}
 	for _, item := range list {
 		m, _ := item.(map[string]any)
-		t := s.readTarget(m)
-		if t.name == "" {
-			continue
+		if t := s.readTarget(m); t.name != "" {
+			named = append(named, t)
 		}
+	}
+	selector, _ = f.parent[cmp.Or(ref.Selector, f.name()+"Selector")].(map[string]any)
+	return named, selector
+}
+
+// findTargets returns the objects that are named, or else those that are selected, and watches them.
+func (s *reconcileState) findTargets(ref port.Reference, named []target, selector map[string]any) ([]target, error) {
+	for i, t := range named {
 		found, err := s.Get(ref.To, t.namespace, t.name)
 		if err != nil {
 			return nil, err
 		}
 		if found != nil && s.mayReferTo(found) {
-			t.found = found
+			named[i].found = found
 		}
-		out = append(out, t)
 	}
-	selector, _ := f.parent[cmp.Or(ref.Selector, f.name()+"Selector")].(map[string]any)
-	if len(out) > 0 || selector == nil {
-		return out, nil
+	if len(named) > 0 || selector == nil {
+		return named, nil
 	}
 	return s.selectTargets(ref, selector)
 }

@@ -143,6 +143,29 @@ func TestReferencesAreResolvedBeforeAnyCall(t *testing.T) {
 				w.Change(databaseKey, forProvider("network", "mine"))
 			}, "net-7", nil, ok,
 		},
+		"a value is set, and the selector matches nothing any longer": {
+			"it stays: the siblings of an orphan have no controller", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchControllerRef": true}))
+				w.Change(databaseKey, forProvider("network", "mine"))
+			}, "mine", nil, ok,
+		},
+		"a value is set and to be resolved always, and the selector matches nothing any longer": {
+			"the policy says so", []string{network},
+			func(w *world) {
+				w.Change(databaseKey, forProvider("networkSelector", map[string]any{"matchControllerRef": true, "policy": map[string]any{"resolve": "Always"}}))
+				w.Change(databaseKey, forProvider("network", "mine"))
+			}, "mine", nil,
+			`False ReconcileError: spec.forProvider.network: no Network in namespace "prod" has the same controller as this object`,
+		},
+		"a value is set, and the kind is forbidden": {
+			"nothing is read for it", []string{network},
+			func(w *world) {
+				w.Kinds[networkKind.GroupKind()] = fakekube.Kind{State: forbidden}
+				w.Change(databaseKey, forProvider("networkSelector", tier))
+				w.Change(databaseKey, forProvider("network", "mine"))
+			}, "mine", nil, ok,
+		},
 		"nothing has the name": {
 			"nothing is asked of the external API", nil,
 			func(w *world) { w.Change(databaseKey, forProvider("networkRef", ref())) }, nil, nil,
