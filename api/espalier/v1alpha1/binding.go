@@ -64,6 +64,12 @@ type BindingSpec struct {
 	// +optional
 	Explicit bool `json:"explicit,omitempty"`
 
+	// StaleName is an external name that names no external resource to adopt, although the
+	// annotation has it: the external resource is gone, or a retry was requested instead.
+	//
+	// +optional
+	StaleName string `json:"staleName,omitempty"`
+
 	Phase BindingPhase `json:"phase"`
 
 	// Ref is the identity of the external resource, once it is known. The controllers never

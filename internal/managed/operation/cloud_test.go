@@ -107,7 +107,7 @@ func (c *cloud) find(mark external.Mark) []external.Observation {
 	c.calls++
 	var out []external.Observation
 	for _, t := range c.shown() {
-		if (mark.Is(t.mark) || mark.ID == "" && mark.Owner == t.mark.Owner) && t.deleted.IsZero() {
+		if (mark.Is(t.mark) || mark.ID == "" && t.mark != nil && mark.Owner == t.mark.Owner) && t.deleted.IsZero() {
 			out = append(out, c.seen(t, ""))
 		}
 	}

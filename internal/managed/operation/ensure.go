@@ -20,6 +20,8 @@ func (s State) ensure() Step {
 		return s.createBinding()
 	case s.Binding.Shared && s.Resource.Policies.Exclusive():
 		return s.makeExclusive()
+	case s.isExplicit() != s.Binding.Explicit:
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Explicit = s.isExplicit() })
 	case s.ref() == "":
 		return s.create() // there is no identity to observe yet
 	}
@@ -60,17 +62,31 @@ func (s State) handleAbsent() Step {
 		return finish(resource.ReconcileError, "the external resource does not exist; waiting until the external API shows all recent changes", left).
 			with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	}
-	if s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit {
+	if s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit && s.Resource.ExternalName == s.Binding.Ref {
 		return s.identityNotChoosable().with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	}
 	if step, done := s.checkDisagreement(); done {
 		return step
 	}
 	step := s.updateBinding(func(b *binding.BindingSpec) {
-		b.Ref, b.Phase, b.AbsentSince, b.AbsentBefore = "", binding.BindingReserved, nil, nil
+		b.Ref, b.StaleName, b.Phase, b.AbsentSince, b.AbsentBefore = "", b.Ref, binding.BindingReserved, nil, nil
 	})
-	step.Event = Event{"ExternalResourceGone", fmt.Sprintf("the external resource %s was deleted, although this object was not; it is created again", s.Binding.Ref)}
+	next := "it is created again"
+	if name := s.Resource.ExternalName; s.Caps.Naming == external.ProviderAssigned && name != "" && name != s.Binding.Ref {
+		next = "the annotation names " + name + " instead"
+	}
+	step.Event = Event{"ExternalResourceGone", fmt.Sprintf("the external resource %s was deleted, although this object was not; %s", s.Binding.Ref, next)}
 	return step
+}
+
+// isExplicit reports whether the managed resource names an external resource. Where the API assigns
+// identities, the annotation can name one, or cease to, until one is bound.
+func (s State) isExplicit() bool {
+	b := s.Binding
+	if s.Caps.Naming != external.ProviderAssigned || b.Phase != binding.BindingReserved || b.Ref != "" {
+		return b.Explicit
+	}
+	return s.Resource.ExternalName != "" && s.Resource.ExternalName != b.StaleName
 }
 
 // create starts a creation, if the policies allow it.
@@ -79,7 +95,11 @@ func (s State) create() Step {
 	case s.OperationErr != nil:
 		return Failure(s.OperationErr).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Creating})
 	case !s.Resource.Policies.Allow(resource.ActionCreate):
-		return finish(resource.ReconcileError, absentAndNotCreated, s.Resource.PollInterval).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
+		message := absentAndNotCreated
+		if s.ref() == "" {
+			message = unnamedAndNotCreated
+		}
+		return finish(resource.ReconcileError, message, s.Resource.PollInterval).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable})
 	case s.Caps.Naming == external.ProviderAssigned && s.Binding.Explicit:
 		return s.identityNotChoosable()
 	case s.mayHaveLostBinding():
@@ -195,10 +215,15 @@ func (s State) readyCondition() Condition {
 	}
 }
 
-const absentAndNotCreated = "the external resource does not exist, and spec.managementPolicies does not allow creating it"
+const (
+	absentAndNotCreated  = "the external resource does not exist, and spec.managementPolicies does not allow creating it"
+	unnamedAndNotCreated = "no external resource is named, and spec.managementPolicies does not allow creating one. Set the annotation " +
+		resource.ExternalNameAnnotation + " to the identity of an existing one"
+)
 
 // identityNotChoosable ends the reconcile if the annotation names a resource that does not
 // exist, and that cannot be created since the provider assigns identities.
 func (s State) identityNotChoosable() Step {
-	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities", s.ref()), s.Resource.PollInterval)
+	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation %s, or remove it to have a new one created",
+		s.ref(), resource.ExternalNameAnnotation), s.Resource.PollInterval)
 }

@@ -281,7 +281,7 @@ func (s State) unresolved(reason string) Step {
 	case retryRequested:
 		retry := s.openOperation(external.Create, binding.BindingCreating)
 		if retry.Do == UpdateBinding {
-			retry.Binding.Retried, retry.Binding.Explicit = s.Resource.Retry, false
+			retry.Binding.Retried, retry.Binding.Explicit, retry.Binding.StaleName = s.Resource.Retry, false, s.Resource.ExternalName
 		}
 		return retry
 	case s.Resource.ExternalName != "" && !b.Explicit:
