@@ -55,6 +55,9 @@ func advice(h report.BlockedObject) []string {
 		}
 		return []string{fmt.Sprintf("to allow its deletion: %s %s-", kubectlAnnotate(h.Object), v1alpha1.ProtectAnnotation)}
 	case report.ExternalDeletion:
+		if _, why, isPaused := strings.Cut(h.Message, ": "+resource.ReconcilePaused); isPaused {
+			return []string{resumeManagedAdvice(h.Object, why)}
+		}
 		return []string{"the provider must delete the external resource; see its status: " + espalierCommand("tree", h.Object)}
 	case report.KindUnavailable:
 		return []string{"serve a version of the kind again, or delete its CustomResourceDefinition"}
@@ -101,9 +104,17 @@ func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
 }
 
-// resumeAdvice is the command that ends the pause of an object.
-func resumeAdvice(n Node) string {
-	return fmt.Sprintf("to resume it: %s %s-", kubectlAnnotate(n.object()), resource.PausedAnnotation)
+// resumeAdvice is the command that ends the pause of an object by its annotation.
+func resumeAdvice(o report.Object) string {
+	return fmt.Sprintf("to resume it: %s %s-", kubectlAnnotate(o), resource.PausedAnnotation)
+}
+
+// resumeManagedAdvice is how the pause of a managed resource ends: its policies pause it if the message says so.
+func resumeManagedAdvice(o report.Object, message string) string {
+	if strings.Contains(message, "spec.managementPolicies") {
+		return "to resume it, set spec.managementPolicies: to [\"*\"], or to others without Delete if the external resource is to stay: kubectl edit " + arguments(o)
+	}
+	return resumeAdvice(o)
 }
 
 func kubectlAnnotate(o report.Object) string {

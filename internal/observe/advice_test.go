@@ -68,6 +68,14 @@ func TestAdviceForAManagedResource(t *testing.T) {
 			report.BlockedObject{Reason: report.ExternalDeletion},
 			[]string{"the provider must delete the external resource; see its status: espalier tree subnet.ec2.example.org a", force},
 		},
+		"The managed resource is paused by its annotation": {
+			report.BlockedObject{Reason: report.ExternalDeletion, Message: "the external resource still exists: ReconcilePaused: paused by the annotation crossplane.io/paused; nothing is observed or changed"},
+			[]string{"to resume it: kubectl annotate subnet.ec2.example.org a crossplane.io/paused-", force},
+		},
+		"The managed resource is paused by its policies": {
+			report.BlockedObject{Reason: report.ExternalDeletion, Message: "the external resource still exists: ReconcilePaused: paused by an empty spec.managementPolicies; nothing is observed or changed"},
+			[]string{"to resume it, set spec.managementPolicies: to [\"*\"], or to others without Delete if the external resource is to stay: kubectl edit subnet.ec2.example.org a", force},
+		},
 		"The provider has reported that it deletes": {
 			report.BlockedObject{Reason: report.ExternalDeletion, InProgress: true, Message: "the external resource still exists: Deleting"},
 			[]string{"nothing to do: the provider is deleting the external resource and reports no problem", force},

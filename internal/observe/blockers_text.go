@@ -82,7 +82,7 @@ func (h BlockerReport) noBlockersText() string {
 	case h.Deleted == nil:
 		return ""
 	case h.Deletion == nil && h.root.paused:
-		return "nothing is deleted while it is paused; " + resumeAdvice(h.root)
+		return "nothing is deleted while it is paused; " + resumeAdvice(h.root.object())
 	case h.Deletion == nil && len(h.root.Finalizers) > 0:
 		return fmt.Sprintf("no blockers are known, but the controller that must remove finalizer %s may not be running", strings.Join(h.root.Finalizers, ", "))
 	}

@@ -83,7 +83,7 @@ func (c cause) advice() []string {
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
 	case n.paused && n.Problem == nil && len(n.Waits) == 0:
-		return []string{resumeAdvice(n)}
+		return []string{resumeAdvice(n.object())}
 	}
 	instance := c.parent
 	if n.Instance || c.parent.Kind == "" {
@@ -125,7 +125,7 @@ func (c cause) advice() []string {
 // managedAdvice lists what can be done about an object by its own message, which for a managed resource is that of its provider.
 func managedAdvice(n Node) []string {
 	if n.paused {
-		return []string{resumeAdvice(n)}
+		return []string{resumeAdvice(n.object())}
 	}
 	if config := missingConfig.FindStringSubmatch(n.Message); config != nil {
 		return []string{fmt.Sprintf("create %s, or name another one in spec.providerConfigRef", config[1])}
