@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
 // How long the deletion of a child may take before it is reported as a blocker: most take
@@ -141,7 +142,10 @@ func (r Remaining) findBlocker(c target) (blocker *report.Blocker, delay time.Du
 // instanceBlocker returns what blocks a nested instance that has our finalizer.
 func (r Remaining) instanceBlocker(c target) (blocker *report.Blocker, delay time.Duration) {
 	nested := report.ReadDeletion(c.Unstructured)
+	synced, _ := condition.Read(c.Unstructured).Get(health.Synced)
 	switch ready, _ := health.ReadyConditionOf(c.Unstructured); {
+	case synced.Status == condition.False && synced.Reason == resource.ReconcilePaused: // what it reported before may be over
+		return r.newBlocker(c, report.ChildBlocked, "its status says: "+synced.Message, c.GetDeletionTimestamp().Time), actionableDelay
 	case nested != nil && len(nested.Blockers) > 0:
 		return r.childBlocker(c, *nested), 0
 	case nested != nil:

@@ -104,6 +104,14 @@ func saysDeleting(o *unstructured.Unstructured) {
 	}}
 }
 
+// paused adds to the status of a nested instance that it is paused.
+func paused(o *unstructured.Unstructured) {
+	status, _ := o.Object["status"].(map[string]any)
+	status["conditions"] = []any{
+		map[string]any{"type": "Synced", "status": "False", "reason": "ReconcilePaused", "message": "deletion waits: paused"},
+	}
+}
+
 // asComposite makes a nested instance a composite with a claim, which another engine serves.
 func asComposite(o *unstructured.Unstructured) {
 	o.SetFinalizers([]string{"x/y"})
@@ -241,6 +249,16 @@ func TestTeardown(t *testing.T) {
 			reason:   "it says what the deletion waits for",
 			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), saysDeleting)}, History: noticed},
 			blockers: []string{"ConfigMap prod/a: ChildBlocked: its status says: 1 of 2 are gone"}, progress: "0/1", wave: "1/1",
+		},
+		"A nested instance that is paused is reported soon": {
+			reason:   "it stays until a user resumes it",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(), paused)}},
+			progress: "0/1", wave: "1/1", retry: 200 * time.Millisecond,
+		},
+		"The pause of a nested instance is reported, and not what was blocked before": {
+			reason:   "its controller does nothing about that",
+			remains:  plan.Remaining{Children: []*unstructured.Unstructured{left("a", layer(0), nested(deepCause()), paused)}, History: noticed},
+			blockers: []string{"ConfigMap prod/a: ChildBlocked: its status says: deletion waits: paused"}, progress: "0/1", wave: "1/1",
 		},
 		"A nested instance that only another finalizer keeps is held by it": {
 			reason:   "its children are gone",
