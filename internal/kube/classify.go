@@ -37,7 +37,7 @@ func ClassifyError(err error) (Reason, string) {
 		return ReasonWaitingForKind, message
 	case apierrors.IsForbidden(err):
 		return ReasonForbidden, message
-	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), IsTooLarge(err):
+	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), IsTooLarge(err), isMistyped(err):
 		return ReasonRejected, message
 	}
 	return ReasonUnavailable, message
@@ -58,6 +58,17 @@ func IsTooLarge(err error) bool {
 		strings.Contains(answer.Message, "trying to send message larger than max"))
 }
 
+// isMistyped says that an applied object does not have the fields and types of its kind's schema. The API server
+// answers with the code of an internal error.
+func isMistyped(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	answer := status.Status()
+	return answer.Code == http.StatusInternalServerError && strings.Contains(answer.Message, "failed to create typed patch object")
+}
+
 // RedactedMessage describes the error of a request without quoting the object that was
 // sent: the server's reason, the forbidden verb and resource, and the fields in question.
 func RedactedMessage(err error) string { return redactedMessage(err, true) }
@@ -69,6 +80,9 @@ func redactedMessage(err error, withFields bool) string {
 	}
 	if IsTooLarge(err) {
 		return "the object is too large for the API server"
+	}
+	if isMistyped(err) {
+		return "the object does not have the fields and types of its kind's schema"
 	}
 	answer := status.Status()
 	text := "the API server answers " + describeStatus(answer)

@@ -69,6 +69,13 @@ func TestClassifyError(t *testing.T) {
 		"the object is too large for a message to etcd": {
 			err: answerOf(500, "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2600283 vs. 2097152)"), reason: kube.ReasonRejected,
 		},
+		"an applied object has not the types of its schema": {
+			err:    answerOf(500, `failed to create typed patch object (default/x; example.com/v1, Kind=Gizmo): .spec.size: expected string, got &value.valueUnstructured{Value:5}`),
+			reason: kube.ReasonRejected,
+		},
+		"the stored object has not the types of its schema": {
+			err: answerOf(500, `failed to create typed live object (default/x; example.com/v1, Kind=Gizmo): .spec.size: expected string, got …`), reason: kube.ReasonUnavailable,
+		},
 		"etcd fails": {
 			err: answerOf(500, "etcdserver: request timed out"), reason: kube.ReasonUnavailable,
 		},
@@ -147,7 +154,11 @@ func TestRedactedMessage(t *testing.T) {
 			"such as the answer to a body that cannot be decoded", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
 			"the API server answers 500 Internal Server Error, without a reason",
 		},
-		"An object that is too large":            {"the answer has a text only", answerOf(500, "etcdserver: request is too large"), "the object is too large for the API server"},
+		"An object that is too large": {"the answer has a text only", answerOf(500, "etcdserver: request is too large"), "the object is too large for the API server"},
+		"An object of other types": {
+			"the text quotes the value", answerOf(500, "failed to create typed patch object (p/"+secret+"; v1, Kind=Secret): .data: expected map, got "+secret),
+			"the object does not have the fields and types of its kind's schema",
+		},
 		"An answer with neither reason nor code": {"such as the answer of a proxy", &apierrors.StatusError{}, "the API server answers without a reason"},
 		"No answer": {
 			"the URL has the object's name", &url.Error{Op: "Patch", URL: "https://cluster/" + secret, Err: errors.New("connection refused")},
