@@ -174,6 +174,14 @@ func RemoveInitialMetadata(ctx context.Context, cluster interface {
 func install(ctx context.Context, cluster Cluster, o *unstructured.Unstructured) error {
 	digest := object.Digest(o.Object)
 	o.SetAnnotations(map[string]string{DigestAnnotation: digest})
+	err := installOnce(ctx, cluster, o, digest)
+	if apierrors.IsConflict(err) {
+		err = installOnce(ctx, cluster, o, digest) // several processes start at the same time
+	}
+	return err
+}
+
+func installOnce(ctx context.Context, cluster Cluster, o *unstructured.Unstructured, digest string) error {
 	current, err := cluster.Get(ctx, o.GroupVersionKind(), "", o.GetName())
 	switch {
 	case apierrors.IsNotFound(err):

@@ -18,6 +18,8 @@ type cluster struct {
 	objects map[string]*unstructured.Unstructured
 	writes  []string
 	refused error
+	// installsFirst: another process makes each first write of an object before this one.
+	installsFirst bool
 	// unreadable is the answer to reads.
 	unreadable error
 }
@@ -47,11 +49,16 @@ func (c *cluster) Delete(_ context.Context, o *unstructured.Unstructured) error 
 }
 
 func (c *cluster) write(verb string, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if c.refused != nil {
+	key := o.GetKind() + " " + o.GetName()
+	switch {
+	case c.refused != nil:
 		return nil, c.refused
+	case c.installsFirst && c.objects[key] == nil:
+		c.objects[key] = o.DeepCopy()
+		return nil, apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("the object has been modified"))
 	}
 	c.writes = append(c.writes, verb+" "+o.GetKind())
-	c.objects[o.GetKind()+" "+o.GetName()] = o
+	c.objects[key] = o
 	return o, nil
 }
 
@@ -77,6 +84,16 @@ func TestInstall(t *testing.T) {
 	c.objects[binding].SetAnnotations(nil) // it is a chart's
 	c.objects[binding].Object["spec"] = map[string]any{"policyName": "espalier-service-accounts", "validationActions": []any{"Audit"}}
 	install()
+}
+
+func TestSeveralProcessesInstallAtTheSameTime(t *testing.T) {
+	c := &cluster{objects: map[string]*unstructured.Unstructured{}, installsFirst: true}
+	if err := Install(t.Context(), c); err != nil {
+		t.Error("what another process has installed is reported as an error:", err)
+	}
+	if len(c.objects) != 2 || len(c.writes) != 0 {
+		t.Errorf("%d objects exist; wrote %v", len(c.objects), c.writes)
+	}
 }
 
 func TestInstallNamesWhatIsRefused(t *testing.T) {
