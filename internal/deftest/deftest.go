@@ -17,6 +17,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/source"
 )
 
 // APIVersion and Kind are those of test files.
@@ -89,6 +90,13 @@ func Parse(text string) (*Test, error) {
 	problems, err := json.UnmarshalStrict(raw, t)
 	if err != nil {
 		return nil, errors.Join(append(problems, err)...)
+	}
+	documents, unread := source.Parse(text)
+	for _, p := range unread {
+		problems = append(problems, errors.New(p.String()))
+	}
+	if len(documents) > 1 {
+		problems = append(problems, fmt.Errorf("a file has one test, and this one has %d documents; make a file of each", len(documents)))
 	}
 	if t.APIVersion != APIVersion || t.Kind != Kind {
 		problems = append(problems, fmt.Errorf("apiVersion and kind must be %s and %s", APIVersion, Kind))
@@ -285,12 +293,15 @@ func (s Step) checkProblems(problems []preview.Problem) []string {
 	var out []string
 	met := make([]bool, len(s.Problems))
 	for _, p := range problems {
-		i := slices.IndexFunc(s.Problems, func(wanted string) bool { return strings.Contains(p.String(), wanted) })
-		if i < 0 {
-			out = append(out, "problem: "+p.String())
-			continue
+		expected := false
+		for i, wanted := range s.Problems {
+			if strings.Contains(p.String(), wanted) {
+				expected, met[i] = true, true
+			}
 		}
-		met[i] = true
+		if !expected {
+			out = append(out, "problem: "+p.String())
+		}
 	}
 	for i, wanted := range s.Problems {
 		if !met[i] {

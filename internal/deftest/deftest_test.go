@@ -37,13 +37,14 @@ func TestProblemsOfTestFilesAreReportedTogether(t *testing.T) {
 		"no steps":        {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test", "steps: there must be one"},
 		"too many steps":  {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [" + strings.Repeat("{},", maxSteps) + "{}]", "there are 101"},
 		"a nameless one":  {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{apply: [{kind: A, apiVersion: v1}]}]", "steps[0].apply[0]: an object must have"},
+		"two tests":       {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{}]\n---\napiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{}]", "a file has one test, and this one has 2 documents"},
 		"and another too": {"apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{apply: [{kind: A, apiVersion: v1}], absent: [{}]}]", "steps[0].absent[0]: an object must have"},
 	} {
 		if _, err := Parse(tc.text); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	got, err := Parse("apiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{name: first}, {}]")
+	got, err := Parse("# about the test\n---\napiVersion: test.espalier.dev/v1alpha1\nkind: Test\nsteps: [{name: first}, {}]\n---\n")
 	if err != nil || got.Title(0) != "first" || got.Title(1) != "step 2" || got.HasExpectations() {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -95,6 +96,7 @@ func TestAbsentObjectsWaitsAndProblems(t *testing.T) {
 		"another wait":                {Step{Waits: []Wait{{Node: "web"}}, Problems: []string{"NotOwned"}}, []string{`node web does not wait for ""; what waits: region[a] of App prod/web waits for service.spec.clusterIP`}},
 		"of another instance":         {Step{Waits: []Wait{{Instance: "App dev/web", Node: "region"}}, Problems: []string{"NotOwned"}}, []string{`node region does not wait for ""; nothing waits`}},
 		"an unexpected problem":       {Step{}, []string{"problem: App prod/web: NotOwned: x is somebody else's"}},
+		"two parts of one problem":    {Step{Problems: []string{"NotOwned", "somebody"}}, nil},
 		"a problem that is not there": {Step{Problems: []string{"NotOwned", "Forbidden"}}, []string{`there is no problem with "Forbidden"`}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.step.Check(state, "prod")); diff != "" {
