@@ -55,7 +55,7 @@ type testRun struct {
 
 	begun   bool
 	stage   stage
-	missing []string // what a step should have observed
+	missing []string // what a step should have observed or deleted
 	results []StepResult
 }
 
@@ -109,8 +109,13 @@ func (r *testRun) change(ctx context.Context, c *Offline, step deftest.Step) err
 		}
 	}
 	for _, o := range step.Delete {
-		if err := c.Delete(ctx, (&unstructured.Unstructured{Object: o}).DeepCopy()); err != nil {
+		u := (&unstructured.Unstructured{Object: o}).DeepCopy()
+		exists, err := c.Delete(ctx, u)
+		if err != nil {
 			return err
+		}
+		if !exists {
+			r.missing = append(r.missing, object.KeyOf(u).String()+": does not exist, so that it cannot be deleted")
 		}
 	}
 	return nil

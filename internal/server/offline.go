@@ -155,19 +155,19 @@ func withGeneration(o *unstructured.Unstructured, generation int64) {
 	}
 }
 
-// Delete deletes an object as a user does. It does nothing if there is none.
-func (c *Offline) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+// Delete deletes an object as a user does, and says whether there is one.
+func (c *Offline) Delete(ctx context.Context, o *unstructured.Unstructured) (exists bool, err error) {
 	of, err := c.resource(ctx, o)
 	if kube.IsNoKindMatch(err) {
-		return nil
+		return false, nil
 	}
 	if err == nil {
 		err = of.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 	}
 	if apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
-	return err
+	return true, err
 }
 
 // resource returns the resource of an object, and sets the object's namespace if it lacks one.
@@ -291,7 +291,7 @@ func (r *rendering) retract(ctx context.Context, c *Offline) (again bool, err er
 			rest = append(rest, f)
 			continue
 		}
-		if err := c.Delete(ctx, f.Object); err != nil {
+		if _, err := c.Delete(ctx, f.Object); err != nil {
 			return false, err
 		}
 		r.pending, again = append(r.pending, f), true

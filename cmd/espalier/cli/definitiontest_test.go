@@ -55,6 +55,33 @@ func TestAFailingTestSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestAStepCannotDeleteWhatDoesNotExist has a misspelled name: a test that passes with it tests nothing.
+func TestAStepCannotDeleteWhatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const text = `
+apiVersion: test.espalier.dev/v1alpha1
+kind: Test
+metadata: {name: a typo}
+steps:
+- apply: [{apiVersion: v1, kind: ConfigMap, metadata: {name: shop}}]
+- delete: [{apiVersion: v1, kind: ConfigMap, metadata: {name: shp}}, {apiVersion: example.org/v1, kind: Thing, metadata: {name: shop}}]
+  absent: [{apiVersion: v1, kind: ConfigMap, metadata: {name: shp}}]
+`
+	if err := os.WriteFile(filepath.Join(dir, "a.test.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call(t.Context(), "test", dir)
+	for _, want := range []string{"step 2: ConfigMap default/shp: does not exist, so that it cannot be deleted", "step 2: Thing shop: does not exist, so that it cannot be deleted"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if code != exitFailed {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
 func TestWithoutTestsThereIsAnError(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := call(t.Context(), "test", t.TempDir())
