@@ -26,6 +26,8 @@ type against struct {
 	revision              string
 	resource              schema.GroupVersionResource
 	live, serving, before *unstructured.Unstructured
+	// rollout is the spec.rollout that the object has with the files, once it is left out.
+	rollout any
 }
 
 // findAgainst reads the revision of a graph definition or of a Composition.
@@ -116,6 +118,39 @@ func (a *against) apply(ctx context.Context, client dynamic.Interface) error {
 // restore has the object compose the instances as it does in the cluster.
 func (a *against) restore(ctx context.Context, client dynamic.Interface) error {
 	return a.update(ctx, client, a.live)
+}
+
+// endRollout has all instances updated at once, since the plan is of what the files change in the end and not of the first
+// wave. It says whether there is a rollout.
+func (a *against) endRollout(ctx context.Context, client dynamic.Interface) (ended bool, err error) {
+	if a.rollout != nil {
+		return false, nil
+	}
+	now, err := client.Resource(a.resource).Namespace(a.live.GetNamespace()).Get(ctx, a.live.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("compare with %s: %w", a.revision, err)
+	}
+	rollout, found, _ := unstructured.NestedFieldCopy(now.Object, "spec", "rollout")
+	if !found {
+		return false, nil
+	}
+	a.rollout = rollout
+	next := now.DeepCopy()
+	unstructured.RemoveNestedField(next.Object, "spec", "rollout")
+	return true, a.update(ctx, client, next)
+}
+
+// withRollout returns the object as it is with the files.
+func (a *against) withRollout(o *unstructured.Unstructured) *unstructured.Unstructured {
+	if a.rollout == nil || o == nil {
+		return o
+	}
+	out := o.DeepCopy()
+	out.Object["spec"].(map[string]any)["rollout"] = a.rollout
+	return out
 }
 
 func (a *against) update(ctx context.Context, client dynamic.Interface, to *unstructured.Unstructured) error {

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -185,6 +187,11 @@ func (r *previewRun) step(ctx context.Context, settled bool) (again bool, err er
 		if err != nil || applied {
 			return true, err
 		}
+		if r.against != nil {
+			if ended, err := r.against.endRollout(ctx, r.client); err != nil || ended {
+				return true, err
+			}
+		}
 	}
 	r.plan = r.finish(ctx, settled)
 	return false, nil
@@ -225,10 +232,32 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	if r.against != nil {
 		in.Notes = append(in.Notes, fmt.Sprintf("Compared with what %s makes of the instances, not with what exists. Instances that select a revision themselves keep it.", r.against.revision))
 	}
+	in.Notes = append(in.Notes, rolloutNotes(in.Objects)...)
 	if n := r.anyway; n > 0 {
 		in.Notes = append(in.Notes, fmt.Sprintf("%d objects would change without the files too, since the controllers are not running, or are not done; those changes are left out.", n))
 	}
 	return preview.New(in)
+}
+
+// rolloutNotes name the definitions that change, and that update only some of their instances in the plan.
+func rolloutNotes(objects []preview.Object) []string {
+	var notes []string
+	for _, o := range objects {
+		if o.Before == nil || o.After == nil || o.After.GroupVersionKind().Group != v1alpha1.GroupVersion.Group || equality.Semantic.DeepEqual(o.Before.Object["spec"], o.After.Object["spec"]) {
+			continue
+		}
+		definition := &v1alpha1.ResourceGraphDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.After.Object, definition); err != nil {
+			continue // an object of another kind of the group
+		}
+		at := definition.Status.Rollout
+		if at == nil || at.Phase == v1alpha1.RolloutComplete || at.Updated >= at.Total {
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("%s updates its instances in waves: %d of %d have revision %d in this plan, and later waves update the others. "+
+			"With --against and the revision that serves them, a plan shows all of them.", object.KeyOf(o.After), at.Updated, at.Total, at.Revision))
+	}
+	return notes
 }
 
 // countBaseline counts the instances and their objects that would change anyway.
@@ -262,7 +291,7 @@ func (r *previewRun) objects() []plannedObject {
 				return
 			}
 			if key == object.KeyOf(r.against.live) {
-				o.Before = r.against.before
+				o.Before, o.After = r.against.before, r.against.withRollout(o.After)
 			}
 		}
 		stored := ""

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,56 @@ spec:
 	}
 	// Nothing was written.
 	awaitData(t, s, "first", "value", "two")
+}
+
+// TestAPlanOfARollout has two instances, of which the first wave updates one. A plan of the change has that one, and says that there is
+// another; a plan against the revision before has both, also while the rollout is in progress.
+func TestAPlanOfARollout(t *testing.T) {
+	s := suite.NewSerial(t)
+	file := func(value string) string {
+		return strings.ReplaceAll(`
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-notes}
+spec:
+  rollout: {waves: [{selector: {matchLabels: {tier: canary}}, pause: 1h}]}
+  schema: {apiVersion: v1alpha1, group: $GROUP, kind: Note, spec: {text: string | default=t}}
+  resources:
+  - id: config
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {value: VALUE}}
+`, "VALUE", value)
+	}
+	apply(t, s, testkit.Parse(t, s.Expand(file("one"))))
+	for name, tier := range map[string]string{"first": "canary", "second": "other"} {
+		apply(t, s, testkit.Parse(t, s.Expand("apiVersion: $GROUP/v1alpha1\nkind: Note\nmetadata: {namespace: $NS, name: "+name+", labels: {tier: "+tier+"}}\nspec: {}\n")))
+		awaitData(t, s, name, "value", "one")
+		s.AwaitReady(t, schema.GroupVersionKind{Group: s.Group, Version: "v1alpha1", Kind: "Note"}, s.NS, name)
+	}
+	second := testkit.Parse(t, s.Expand(file("two")))
+	definition := `Change ResourceGraphDefinition ID-notes; spec.resources[id=config].template.data.value: "one" → "two"`
+	firstWave := []string{definition, "Keep Note NS/first", `Change ConfigMap NS/first; data.value: "one" → "two"`}
+	all := append(slices.Clone(firstWave), "Keep Note NS/second", `Change ConfigMap NS/second; data.value: "one" → "two"`)
+
+	p := planOf(t, s, second)
+	if diff := cmp.Diff(firstWave, lines(s, p)); diff != "" {
+		t.Errorf("the plan (-want +got):\n%s", diff)
+	}
+	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], s.Name("notes")+" updates its instances in waves: 1 of 2 ") {
+		t.Errorf("the notes of the plan: %q", p.Notes)
+	}
+	p = planAgainst(t, s, s.Name("notes-r00001"), second)
+	if diff := cmp.Diff(all, lines(s, p)); diff != "" || len(p.Notes) != 1 {
+		t.Errorf("the plan against the revision (-want +got):\n%s\n%q", diff, p.Notes)
+	}
+
+	s.Apply(t, s.Expand(file("two")))
+	awaitData(t, s, "first", "value", "two")
+	p = planAgainst(t, s, s.Name("notes-r00001"), second)
+	if diff := cmp.Diff(all, lines(s, p)); diff != "" || len(p.Notes) != 1 {
+		t.Errorf("the plan against the revision during the rollout (-want +got):\n%s\n%q", diff, p.Notes)
+	}
+	// Nothing was written.
+	awaitData(t, s, "second", "value", "one")
 }
 
 // TestAPlanSaysWhatItCannotKnow has a node that waits for what no controller of the test does.

@@ -51,7 +51,7 @@ func newPlan() *cobra.Command {
 			"as not known yet. Functions are called, and may answer differently later. The kinds of the files\n" +
 			"are validated by their schemas; webhooks for them are not asked. Values from Secrets are hidden.\n\n" +
 			"With --against, the changes are those from the instances as a revision composes them, and not from\n" +
-			"what exists: during a rollout or a rollback, that is what all instances will have changed.\n\n" +
+			"what exists. A rollout in waves is planned to its end then; without --against, up to the first wave.\n\n" +
 			"Exit codes: 0 if there are no problems, 3 if something is refused, 4 if the controllers were\n" +
 			"still busy at the timeout; with --exit-code, 6 if something would change. 1 after a failure, 2\n" +
 			"for invalid arguments.",
