@@ -153,3 +153,14 @@ func TestAConvertedExampleHasTheSameResult(t *testing.T) {
 		t.Errorf("code %d, and %q", code, stderr)
 	}
 }
+
+// TestCopiedMetadataIsThatOfTheUser has a composition that copies all labels and annotations of the composite: an instance of a graph
+// definition has some of the controllers' own, which its children may not have.
+func TestCopiedMetadataIsThatOfTheUser(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := call(t.Context(), "convert", "-f", "testdata/convert/metadata", "--check", "40")
+	golden.Compare(t, "testdata/convert/metadata.golden.yaml", stdout)
+	if want := "the same result for 40 instances with seed 1\n"; code != exitDone || stderr != want {
+		t.Errorf("code %d, and %q, want %q", code, stderr, want)
+	}
+}

@@ -213,7 +213,11 @@ func (g *graphing) fromComposite(resource string, required bool) func(fieldpath.
 			}
 			return selected(expression{text: "schema.spec", kind: typeObject, schema: g.options.Spec}, path[1:], required)
 		case "metadata":
-			return selected(expression{text: "schema.metadata", kind: typeObject, schema: metadataSchema}, path[1:], required)
+			e, err := selected(expression{text: "schema.metadata", kind: typeObject, schema: metadataSchema}, path[1:], required)
+			if err == nil && len(path) == 2 && (path[1].Field == "labels" || path[1].Field == "annotations") {
+				return e.bound(withoutEngineKeys)
+			}
+			return e, err
 		case "status":
 			return g.fromStatus(resource, path, required)
 		case "apiVersion", "kind":
@@ -221,6 +225,12 @@ func (g *graphing) fromComposite(resource string, required bool) func(fieldpath.
 		}
 		return expression{}, fmt.Errorf("reads %s, which instances of a graph definition do not have", path)
 	}
+}
+
+// withoutEngineKeys is a map of labels or annotations without those that the controllers set on each instance: a template may not have
+// them.
+func withoutEngineKeys(v string) (text, kind string, err error) {
+	return v + `.transformMap(k, x, !k.matches("^((internal[.])?kro[.]run|applyset[.]kubernetes[.]io)/"), x)`, typeObject, nil
 }
 
 // metadataSchema says what of the metadata of an object is always there.
