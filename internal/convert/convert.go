@@ -196,6 +196,9 @@ func (r *Result) inputOf(c *v1.Composition) (in *patchandtransform.Input, at obj
 		switch step.FunctionRef.Name {
 		case autoready.Name, autoready.PackageName:
 			health = true
+			if step.Input != nil {
+				lost.Addf(place.Field("input"), "checks of %s have no equivalent; write them as readyWhen", step.FunctionRef.Name)
+			}
 			continue
 		case patchandtransform.Name, patchandtransform.PackageName:
 		default:

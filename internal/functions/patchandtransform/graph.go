@@ -281,14 +281,12 @@ func (g *graphing) resource(at object.Path, t *template) GraphResource {
 	}
 	g.named(desired, t.Name)
 	for field, value := range desired {
-		var err error
-		if desired[field], err = withContainers(value, t.Base[field]); err != nil {
-			g.lost.Addf(at.Field("patches"), "%s: %v", field, err)
-			desired[field] = value
-		}
+		desired[field] = withContainers(value, t.Base[field], object.Path(field), func(item object.Path) {
+			g.lost.Addf(at.Field("patches"), "%s exists only sometimes, and the list has other items, which has no equivalent", item)
+		})
 	}
 	out.Template, _ = templateOf(desired).(map[string]any)
-	out.ReadyWhen = g.readyWhen(at, out.ID, t.ReadinessChecks)
+	out.ReadyWhen = g.readyWhen(at, out.ID, out.Template, t.ReadinessChecks)
 	return out
 }
 
@@ -460,58 +458,61 @@ func merged(before any, value *expression, policy fieldpath.Policy) (*expression
 }
 
 // withContainers is a value in which an object or a list that only patches create exists only if one of its
-// fields or items does, as a patch creates what it writes into. Base is the value before the patches.
-func withContainers(value, base any) (any, error) {
-	var err error
+// fields or items does, as a patch creates what it writes into. Base is the value before the patches. An item
+// that exists only sometimes, in a list that has others, is reported as lost, and is as it was before.
+func withContainers(value, base any, at object.Path, lost func(object.Path)) any {
 	switch v := value.(type) {
 	case map[string]any:
 		before, exists := base.(map[string]any)
 		for _, field := range slices.Sorted(maps.Keys(v)) {
-			if v[field], err = withContainers(v[field], before[field]); err != nil {
-				return nil, fmt.Errorf("%s: %w", field, err)
-			}
+			v[field] = withContainers(v[field], before[field], at.Field(field), lost)
 		}
 		if !exists {
 			return createdObject(v)
 		}
 	case []any:
 		before, exists := base.([]any)
+		items := make([]any, 0, len(v))
 		for i := range v {
 			var old any
 			if i < len(before) {
 				old = before[i]
 			}
-			if v[i], err = withContainers(v[i], old); err != nil {
-				return nil, fmt.Errorf("[%d]: %w", i, err)
+			item := withContainers(v[i], old, at.Index(i), lost)
+			if e, ok := item.(*expression); ok && e.optional && (exists || len(v) > 1) {
+				lost(at.Index(i))
+				if old == nil {
+					continue
+				}
+				item = old
 			}
-			if e, ok := v[i].(*expression); ok && e.optional && (exists || len(v) > 1) {
-				return nil, fmt.Errorf("item %d of a list that has others exists only sometimes, which has no equivalent", i)
-			}
+			items = append(items, item)
 		}
-		if exists || len(v) == 0 {
-			return v, nil
+		if exists || len(items) == 0 {
+			return items
 		}
-		if e, ok := v[0].(*expression); ok && e.optional {
-			return &expression{text: e.text + ".optMap(v, [v])", optional: true, kind: typeArray}, nil
+		if e, ok := items[0].(*expression); ok && e.optional {
+			return &expression{text: e.text + ".optMap(v, [v])", optional: true, kind: typeArray}
 		}
+		return items
 	}
-	return value, nil
+	return value
 }
 
 // createdObject is an object that exists if one of its fields does.
-func createdObject(fields map[string]any) (any, error) {
+func createdObject(fields map[string]any) any {
 	names := slices.Sorted(maps.Keys(fields))
 	kinds := make([]any, len(names))
 	for i, name := range names {
 		e, ok := fields[name].(*expression)
 		if !ok || !e.optional {
-			return fields, nil
+			return fields
 		}
 		kinds[i] = e
 	}
 	if len(names) == 1 {
 		only := fields[names[0]].(*expression)
-		return &expression{text: only.text + ".optMap(v, {" + quoted(names[0]) + ": v})", optional: true, kind: typeObject}, nil
+		return &expression{text: only.text + ".optMap(v, {" + quoted(names[0]) + ": v})", optional: true, kind: typeObject}
 	}
 	values, exists := make(map[string]any, len(names)), make([]string, len(names))
 	for i, name := range names {
@@ -522,7 +523,7 @@ func createdObject(fields map[string]any) (any, error) {
 		}
 		values[name] = &e
 	}
-	return &expression{text: "(" + strings.Join(exists, " || ") + " ? optional.of(" + literal(values) + ") : optional.none())", optional: true, kind: typeObject}, nil
+	return &expression{text: "(" + strings.Join(exists, " || ") + " ? optional.of(" + literal(values) + ") : optional.none())", optional: true, kind: typeObject}
 }
 
 // templateOf is a value with expressions as a template writes them.
@@ -554,8 +555,12 @@ func templateOf(value any) any {
 
 // readyWhen are the readiness checks as conditions. Without checks a resource is ready by its condition
 // Ready, or by its status in general.
-func (g *graphing) readyWhen(at object.Path, id string, checks []readinessCheck) []string {
+func (g *graphing) readyWhen(at object.Path, id string, template map[string]any, checks []readinessCheck) []string {
 	if len(checks) == 0 && g.options.HealthByStatus {
+		return nil
+	}
+	if len(checks) == 0 && hasNoReadyCondition(template) {
+		g.lost.Addf(at.Field("readinessChecks"), "is missing, and no %v has a condition Ready, so that the composite is never ready; the node is ready once it exists", template["kind"])
 		return nil
 	}
 	if len(checks) == 0 {
@@ -571,6 +576,17 @@ func (g *graphing) readyWhen(at object.Path, id string, checks []readinessCheck)
 		out = append(out, "${"+text+"}")
 	}
 	return out
+}
+
+// hasNoReadyCondition says whether a kind is one of Kubernetes without a condition of type Ready. Many have no conditions at all, and
+// an expression that reads one would be invalid.
+func hasNoReadyCondition(template map[string]any) bool {
+	apiVersion, _ := template["apiVersion"].(string)
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		return template["kind"] != "Pod" && template["kind"] != "Node"
+	}
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
 func (r *readinessCheck) expression(id string) (string, error) {

@@ -260,7 +260,7 @@ func (t *transform) expression(v, kind string) (text, out string, err error) {
 		text, out := mapExpression(t.Map, v)
 		return text, out, nil
 	case "match":
-		return t.Match.expression(v)
+		return t.Match.expression(v, kind)
 	case "string":
 		return t.String.expression(v, kind)
 	case "convert":
@@ -322,7 +322,10 @@ func dynamic(value any, kind string) string {
 	return "dyn(" + literal(value) + ")"
 }
 
-func (m *match) expression(v string) (text, kind string, err error) {
+func (m *match) expression(v, of string) (text, kind string, err error) {
+	if len(m.Patterns) > 0 && of != typeString && of != typeUnknown {
+		return "", "", fmt.Errorf("match is of strings, and the value is of type %s: the function fails", of)
+	}
 	results := []any{}
 	for i := range m.Patterns {
 		results = append(results, m.Patterns[i].Result)
