@@ -32,6 +32,8 @@ type State struct {
 	NoNodes bool
 	// Leases are the leases of controllers.
 	Leases []Lease
+	// Holds suspend the controllers.
+	Holds []Hold
 	// Providers are the Deployments of the chart's providers, and ProviderLeases their leases; there are none if no provider runs by
 	// itself.
 	Providers      []Controller
@@ -67,6 +69,11 @@ type Lease struct {
 	Namespace, Name, Holder string
 	Renewed                 time.Time
 	Duration                time.Duration
+}
+
+// Hold is an object that suspends the controllers, and why it was created.
+type Hold struct {
+	Name, Reason string
 }
 
 // Rights are the permissions that a service account lacks.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/serving/install"
@@ -50,6 +52,10 @@ func (e *examination) controllers() {
 			start = "see that espalier up runs, or espalier run: the cluster has no nodes, so that no pods can run the controllers"
 		}
 		e.add(Warning, "controllers", nil, start, "neither a Deployment nor a lease of the controllers was found; they may run without a leader election")
+	}
+	for _, h := range e.Holds {
+		e.add(Warning, "controllers", &Object{Group: espalier.GroupVersion.Group, Kind: "Hold", Name: h.Name},
+			"when what it is for is done: kubectl delete hold "+h.Name, "nothing is reconciled and no deletion goes on while it exists: %s", cmp.Or(h.Reason, "no reason given"))
 	}
 	e.fine("controllers", "they run")
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/graph"
@@ -83,6 +84,7 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 	}{
 		{func(ctx context.Context) { i.readControllers(ctx, len(accounts) == 0) }, []string{"versions", "controllers", "rights"}},
 		{i.readLeases, []string{"controllers"}},
+		{i.readHolds, []string{"controllers"}},
 		{i.readProviders, []string{"providers"}},
 		{i.readRights, []string{"rights"}},
 		{i.readInstalls, []string{"crds"}},
@@ -166,6 +168,17 @@ func programOf(args []string) programFlags {
 
 func (i *installation) readLeases(ctx context.Context) {
 	i.state.Leases = i.leases(ctx, "Leases of the controllers", programName)
+}
+
+func (i *installation) readHolds(ctx context.Context) {
+	list, err := i.dynamic.Resource(espalier.GroupVersion.WithResource("holds")).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) || !i.read("Holds", err) { // without the kind there is none
+		return
+	}
+	for _, h := range list.Items {
+		reason, _, _ := unstructured.NestedString(h.Object, "spec", "reason")
+		i.state.Holds = append(i.state.Holds, doctor.Hold{Name: h.GetName(), Reason: reason})
+	}
 }
 
 // providersSelector selects the Deployments of providers that 'espalier install' and the Helm chart create.
