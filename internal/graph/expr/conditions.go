@@ -60,8 +60,9 @@ func (c *Conditions) Eval(b *Budget, vars map[string]any) (found []Condition, mi
 }
 
 const (
-	newCondition  = "@runtime.newCondition" // the macro expands to this function
-	readCondition = "runtime.condition"
+	newConditionMacro = "newCondition"          // called as runtime.newCondition
+	newCondition      = "@runtime.newCondition" // the macro expands to this function
+	readCondition     = "runtime.condition"
 )
 
 var (
@@ -95,7 +96,7 @@ func (e *Env) withConditions() (*Env, *shape, error) {
 func conditionOptions(condition *shape) []cel.EnvOption {
 	text := cel.StringType
 	return []cel.EnvOption{
-		cel.Macros(cel.ReceiverMacro("newCondition", 1, expandNewCondition)),
+		cel.Macros(cel.ReceiverMacro(newConditionMacro, 1, expandNewCondition)),
 		cel.Function(newCondition, cel.Overload("runtime_new_condition", []*cel.Type{text, text, text, text}, condition.celType(),
 			cel.FunctionBinding(func(args ...ref.Val) ref.Val { return makeCondition(condition, args) }))),
 		cel.Function(readCondition, cel.Overload("runtime_condition", []*cel.Type{cel.DynType, text}, condition.celType(),

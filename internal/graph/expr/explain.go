@@ -44,7 +44,7 @@ func isConditionFunction(x ast.Expr) bool {
 		return false
 	}
 	target, name := x.AsCall().Target(), x.AsCall().FunctionName()
-	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == "newCondition" || name == "condition")
+	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == newConditionMacro || name == "condition")
 }
 
 // isConsequence says whether an error only follows from another: the author misspelled a
@@ -121,7 +121,7 @@ func (e *Env) describeNameError(d *diag.Diagnostic, x ast.Expr, selections map[i
 		}
 		if !e.cel.HasFunction(call.FunctionName()) {
 			d.Problem = fmt.Sprintf("there is no function %q", call.FunctionName())
-			d.Nearest = diag.Nearest(call.FunctionName(), e.functionNames())
+			d.Nearest = e.nearestFunction(call.FunctionName())
 		}
 	default: // literals cause no errors
 	}
@@ -174,6 +174,16 @@ func (e *Env) functionNames() []string {
 		names = append(names, m.Function())
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return strings.ContainsAny(name, "_@") })
+}
+
+// nearestFunction is the function that is most similar to a name, as an expression calls it.
+func (e *Env) nearestFunction(name string) string {
+	names := e.functionNames()
+	nearest := diag.Nearest(name, names)
+	if nearest == newConditionMacro || name == newConditionMacro && slices.Contains(names, name) {
+		return "runtime." + newConditionMacro
+	}
+	return nearest
 }
 
 // startOffset returns the byte offset of a part of a checked expression.
