@@ -244,6 +244,28 @@ spec:
 	awaitData(t, s, "second", "value", "one")
 }
 
+// TestAPlanOfANamespaceAndWhatIsInIt has a file that creates a namespace, with an instance in it: the API server has no namespace to
+// dry-run the latter in.
+func TestAPlanOfANamespaceAndWhatIsInIt(t *testing.T) {
+	s := suite.NewSerial(t)
+	applyText(t, s, `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: $ID-notes}
+spec:
+  schema: {apiVersion: v1alpha1, group: $GROUP, kind: Note, spec: {text: string | default=t}}
+  resources:
+  - id: config
+    template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {text: "${schema.spec.text}"}}
+  - id: web
+    template: {apiVersion: v1, kind: Service, metadata: {name: "${schema.metadata.name}"}, spec: {ports: [{port: 80}], selector: {app: "${config.metadata.name}"}}}
+`)
+	const file = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $ID-new}\n---\napiVersion: $GROUP/v1alpha1\nkind: Note\nmetadata: {namespace: $ID-new, name: first}\nspec: {}\n"
+	want(t, s, file, "Create Namespace ID-new", "Create Note ID-new/first", "Create ConfigMap ID-new/first", "Create Service ID-new/first")
+	missing := "apiVersion: $GROUP/v1alpha1\nkind: Note\nmetadata: {namespace: $ID-none, name: first}\nspec: {}\n"
+	want(t, s, missing, "problem Refused")
+}
+
 // TestAPlanSaysWhatItCannotKnow has a node that waits for what no controller of the test does.
 func TestAPlanSaysWhatItCannotKnow(t *testing.T) {
 	s := suite.NewSerial(t)

@@ -68,6 +68,9 @@ func (c call) write() (*http.Response, error) {
 // tryDryRun answers the dry run of a creation by the program itself, which plans nothing.
 func (c call) tryDryRun(body []byte) (answer, error) {
 	if c.overlay.plannedKind(c.info.resource) == nil {
+		if c.inNewNamespace() {
+			return c.tryElsewhere(c.request.Method, c.query(), c.request.Header.Get("Content-Type"), body)
+		}
 		return c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.query(), c.request.Header.Get("Content-Type"), body)
 	}
 	o := &unstructured.Unstructured{}
@@ -150,7 +153,12 @@ func (c call) tryFirstWrite(e *entry, body []byte) (answer, error) {
 		}
 		return a, err
 	}
-	a, err := c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.dryRunQuery(), c.request.Header.Get("Content-Type"), body)
+	var a answer
+	if contentType := c.request.Header.Get("Content-Type"); c.isCreation() && c.inNewNamespace() {
+		a, err = c.tryElsewhere(c.request.Method, c.dryRunQuery(), contentType, body)
+	} else {
+		a, err = c.send(c.request.Context(), c.request.Method, c.request.URL.Path, c.dryRunQuery(), contentType, body)
+	}
 	if err != nil || a.failed() {
 		return a, err
 	}
@@ -252,6 +260,9 @@ func (c call) withoutPreconditions(body []byte) []byte {
 // tried with another name.
 func (c call) tryCreation(e *entry, body []byte, manager string) (answer, error) {
 	q := url.Values{"dryRun": {metav1.DryRunAll}, "fieldManager": {manager}}
+	if e.stored == nil && c.inNewNamespace() {
+		return c.tryElsewhere(http.MethodPost, q, asJSON, body)
+	}
 	if e.stored == nil {
 		return c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, body)
 	}
@@ -267,6 +278,48 @@ func (c call) tryCreation(e *entry, body []byte, manager string) (answer, error)
 	a, err := c.send(c.request.Context(), http.MethodPost, c.info.collection().path(), q, asJSON, raw)
 	if created := a.object(); err == nil && created != nil {
 		created.SetName(c.info.name)
+		return objectAnswer(a.code, created), nil
+	}
+	return a, err
+}
+
+// inNewNamespace says whether the namespace of the request exists only in the overlay.
+func (c call) inNewNamespace() bool {
+	if c.info.namespace == "" {
+		return false
+	}
+	of := key{resource: "namespaces", name: c.info.namespace}
+	if now, changed := c.overlay.lookup(of); !changed || now == nil {
+		return false
+	}
+	e := c.overlay.entry(of)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stored == nil
+}
+
+// tryElsewhere dry-runs the creation of an object in another namespace, with another name: the server does not have the object's own
+// namespace yet, and would refuse it.
+func (c call) tryElsewhere(method string, q url.Values, contentType string, body []byte) (answer, error) {
+	o := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(body, &o.Object); err != nil {
+		return answer{}, fmt.Errorf("dry run: %s is not JSON: %w", c.request.URL.Path, err)
+	}
+	at := c.info.collection()
+	at.namespace = metav1.NamespaceDefault
+	o.SetNamespace(at.namespace)
+	o.SetName(kube.DryRunName(c.info.name))
+	if method == http.MethodPatch {
+		at.name = o.GetName()
+	}
+	raw, err := o.MarshalJSON()
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := c.send(c.request.Context(), method, at.path(), q, contentType, raw)
+	if created := a.object(); err == nil && created != nil {
+		created.SetName(c.info.name)
+		created.SetNamespace(c.info.namespace)
 		return objectAnswer(a.code, created), nil
 	}
 	return a, err
