@@ -25,14 +25,14 @@ func (e *examination) deletions() {
 	for _, all := range [][]*unstructured.Unstructured{e.Definitions, e.Instances} {
 		for _, o := range all {
 			known[objectOf(o)] = true
-			e.deletion(o, fmt.Sprintf("espalier blockers %s %s", kindArgument(objectOf(o)), o.GetName())+inNamespace(o.GetNamespace()))
+			e.deletion(o, "espalier blockers "+arguments(objectOf(o)))
 		}
 	}
 	for _, c := range e.Children {
 		if known[objectOf(c.Object)] {
 			continue // an instance that is a part of another one
 		}
-		e.deletion(c.Object, fmt.Sprintf("espalier blockers %s %s", kindArgument(c.Instance), c.Instance.Name)+inNamespace(c.Instance.Namespace))
+		e.deletion(c.Object, "espalier blockers "+arguments(c.Instance))
 	}
 	for _, c := range e.CRDs {
 		if since, stuck := e.isStuck(timeOf(c.DeletionTimestamp), c.DeletionTimestamp != nil); stuck {
@@ -62,6 +62,14 @@ func (e *examination) deletion(o *unstructured.Unstructured, remedy string) {
 
 func (e *examination) isStuck(at time.Time, deleted bool) (since string, stuck bool) {
 	return at.UTC().Format(time.RFC3339), deleted && e.Now.Sub(at) >= e.StuckAfter
+}
+
+// arguments name an object for kubectl and espalier. Its name is that of somebody else.
+func arguments(o Object) string {
+	if strings.HasPrefix(o.Name, "-") { // as a word of its own it would be an option
+		return diag.ShellWord(kindArgument(o)+"/"+o.Name) + inNamespace(o.Namespace)
+	}
+	return kindArgument(o) + " " + diag.ShellWord(o.Name) + inNamespace(o.Namespace)
 }
 
 func kindArgument(o Object) string {
@@ -105,7 +113,7 @@ func (e *examination) orphans() {
 			continue
 		}
 		o := objectOf(c.Object)
-		e.add(Warning, "orphans", &o, fmt.Sprintf("if nothing needs it: kubectl delete %s %s", kindArgument(o), o.Name)+inNamespace(o.Namespace), "it belongs to %s, which is gone", c.Instance)
+		e.add(Warning, "orphans", &o, "if nothing needs it: kubectl delete "+arguments(o), "it belongs to %s, which is gone", c.Instance)
 	}
 	e.fine("orphans", "every kind has its definition, and every object its instance")
 }
@@ -127,7 +135,7 @@ func (e *examination) contested() {
 				continue
 			}
 			o := objectOf(i)
-			e.add(Problem, "contested", &o, fmt.Sprintf("espalier why %s %s", kindArgument(o), o.Name)+inNamespace(o.Namespace)+"; stop the other writer, or set driftPolicy: Ignore for the resource", "resource %v: %v", one["node"], one["message"])
+			e.add(Problem, "contested", &o, "espalier why "+arguments(o)+"; stop the other writer, or set driftPolicy: Ignore for the resource", "resource %v: %v", one["node"], one["message"])
 		}
 	}
 	for _, c := range e.Children {

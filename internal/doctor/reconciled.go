@@ -26,7 +26,7 @@ func (e *examination) reconciled() {
 			what, status = fmt.Sprintf("generation %d", o.GetGeneration()), fmt.Sprintf("; its status is of generation %d", observed)
 		}
 		one := objectOf(o)
-		remedy := fmt.Sprintf("espalier why %s %s", kindArgument(one), one.Name) + inNamespace(one.Namespace) + "; see also whether the controllers run"
+		remedy := "espalier why " + arguments(one) + "; see also whether the controllers run"
 		e.add(Warning, "reconciled", &one, remedy, "%s has not been reconciled since %s%s", what, changed.UTC().Format(time.RFC3339), status)
 	}
 	e.fine("reconciled", "no change waits longer than %s", e.StuckAfter)

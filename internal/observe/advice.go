@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -78,7 +79,7 @@ func finalizerAdvice(f report.Finalizer) string {
 	if slices.ContainsFunc(f.Managers, isOwnManager) {
 		return "Espalier's controllers set finalizer " + f.Name + " and must remove it; 'espalier doctor' says whether they run and what they may not do"
 	}
-	return fmt.Sprintf("%s set finalizer %s and must remove it", strings.Join(f.Managers, " or "), f.Name)
+	return fmt.Sprintf("%s set finalizer %s and must remove it", inert(strings.Join(f.Managers, " or ")), f.Name)
 }
 
 // isOwnManager says whether a field manager is one of this program's controllers.
@@ -101,7 +102,7 @@ func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 	if b.RootCause().HasExternalResource() {
 		left = "it and the external resource"
 	}
-	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, name)
+	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, diag.ShellWord(name))
 }
 
 // resumeAdvice is the command that ends the pause of an object by its annotation.
@@ -133,9 +134,36 @@ func Arguments(o *unstructured.Unstructured) string { return arguments(report.Ob
 func ArgumentsOf(o report.Object) string { return arguments(o) }
 
 func arguments(o report.Object) string {
-	text := strings.ToLower(o.Key().GroupKind().String()) + " " + o.Name
+	kind, name := strings.ToLower(o.Key().GroupKind().String()), o.Name
+	if strings.HasPrefix(name, "-") {
+		kind, name = "", kind+"/"+name // as a word of its own it would be an option
+	}
+	text := strings.TrimPrefix(kind+" "+diag.ShellWord(name), " ")
 	if o.Namespace != "" {
 		text += " -n " + o.Namespace
+	}
+	return text
+}
+
+// programs are those whose commands are advised.
+var programs = []string{"kubectl ", "espalier "}
+
+// SplitCommand splits the command off an advice that ends in one: "see its events: kubectl describe …".
+func SplitCommand(advice string) (text, command string) {
+	at := len(advice)
+	for _, program := range programs {
+		if i := strings.Index(advice, ": "+program); i >= 0 {
+			at = min(at, i)
+		}
+	}
+	return advice[:at], strings.TrimPrefix(advice[at:], ": ")
+}
+
+// inert returns a text of somebody else, such as the name of a field manager, as it is written before
+// a command: what looks like a command in it is escaped, so that SplitCommand does not find it.
+func inert(text string) string {
+	for _, program := range programs {
+		text = strings.ReplaceAll(text, ": "+program, `:\x20`+program)
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -138,10 +139,11 @@ func (c Contested) advice(o report.Object, node string) []string {
 	if field == "" {
 		field = "the field"
 	}
-	out := []string{fmt.Sprintf("have %s stop writing %s of %s", other, field, o)}
+	other, node = inert(other), inert(node)
+	out := []string{fmt.Sprintf("have %s stop writing %s of %s", other, inert(field), inert(o.String()))}
 	switch {
 	case c.definition.Name != "" && c.Field != "":
-		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore and driftPaths: [%s] for resource %s: kubectl edit %s", other, shellWord(field), node, arguments(c.definition)))
+		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore and driftPaths: [%s] for resource %s: kubectl edit %s", other, inert(diag.ShellWord(field)), node, arguments(c.definition)))
 	case c.definition.Name != "":
 		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore for resource %s: kubectl edit %s", other, node, arguments(c.definition)))
 	default:
@@ -150,7 +152,7 @@ func (c Contested) advice(o report.Object, node string) []string {
 	if c.Field == "" {
 		return out
 	}
-	return append(out, "see what sets it: espalier why "+arguments(report.Object{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name})+" "+shellWord(field)+inNamespace(o.Namespace))
+	return append(out, "see what sets it: espalier why "+arguments(report.Object{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name})+" "+diag.ShellWord(field)+inNamespace(o.Namespace))
 }
 
 // contestedBelow returns the contests about external resources of a node and of those below it.
@@ -168,14 +170,6 @@ func contestedBelow(n Node, now time.Time) (out []OtherCause) {
 		out = append(out, contestedBelow(child, now)...)
 	}
 	return out
-}
-
-// shellWord is a word of a command, quoted if a shell would change it.
-func shellWord(s string) string {
-	if strings.ContainsAny(s, " []\"'*$") {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return s
 }
 
 func inNamespace(namespace string) string {

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
@@ -225,5 +226,5 @@ func (r *compositionRevision) patch(field xrd.FieldPath, value string) string {
 	for i := len(field) - 1; i >= 0; i-- {
 		value = fmt.Sprintf(`{%q:%s}`, field[i], value)
 	}
-	return "kubectl patch " + arguments(r.selects) + " --type merge -p '" + value + "'"
+	return "kubectl patch " + arguments(r.selects) + " --type merge -p " + diag.ShellWord(value)
 }

@@ -138,7 +138,7 @@ func (g *graphRevision) explainRollout(r *v1alpha1.RolloutStatus, reached bool) 
 			o := report.ObjectOf(g.instance)
 			o.Namespace, o.Name = u.Namespace, u.Name
 			if o.Key() != object.KeyOf(g.instance) {
-				g.moves("the rollout waits for " + o.String() + ": espalier why " + arguments(o))
+				g.moves("the rollout waits for " + inert(o.String()) + ": espalier why " + arguments(o))
 			}
 		}
 	default:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/diagram"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/instance/report"
@@ -391,7 +392,7 @@ func (b *builder) differences(o, parent *unstructured.Unstructured) []difference
 		if len(e.Expressions) > 0 {
 			d.Sets = observe.Truncate(strings.Join(e.Expressions, " "), maxValue)
 		}
-		d.Command = "espalier why " + observe.ArgumentsOf(report.ObjectOf(o)) + " " + d.Field
+		d.Command = "espalier why " + observe.ArgumentsOf(report.ObjectOf(o)) + " " + diag.ShellWord(d.Field)
 		out = append(out, d)
 	}
 	return out

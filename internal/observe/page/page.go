@@ -11,8 +11,6 @@
 package page
 
 import (
-	"strings"
-
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -39,18 +37,10 @@ type Advice struct {
 func adviceOf(texts []string) []Advice {
 	var out []Advice
 	for _, text := range texts {
-		out = append(out, parseAdvice(text))
+		before, command := observe.SplitCommand(text)
+		out = append(out, Advice{Text: before, Command: command})
 	}
 	return out
-}
-
-func parseAdvice(text string) Advice {
-	for _, program := range []string{"kubectl ", "espalier "} {
-		if before, arguments, found := strings.Cut(text, ": "+program); found {
-			return Advice{Text: before, Command: program + arguments}
-		}
-	}
-	return Advice{Text: text}
 }
 
 // commandsFor are commands about an object, for people to copy: the page itself only reads.
