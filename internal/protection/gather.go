@@ -12,7 +12,6 @@ import (
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -32,12 +31,12 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 		o, _ := s.lease.Object(kind, namespace, name)
 		return o
 	}
-	f.Use.Relation = usage.RelationOf(f.Of.Object, f.By.Object, read)
+	f.Use.Relation = usage.RelationOf(f.Of.Object, f.By.Object, r.Keys.InstanceOf, read)
 	if f.Of.Object != nil && f.By.Object != nil {
 		r.Index.SetRelation(f.Use, f.Use.Relation)
 	}
 	if f.Use.Deleting && !f.IsOutsideNamespace() {
-		f.DeletedWithOwner = isDeletedWithOwner(s.usage.Unstructured, read)
+		f.DeletedWithOwner = isDeletedWithOwner(s.usage.Unstructured, r.Keys.InstanceOf, read)
 		f.Circular = f.DeletedWithOwner && r.Index.Circular(f.Use)
 		if f.Of.Object != nil && !f.WaitsForUser() {
 			f.LastUsage = r.Index.SetReleased(f.Use, object.KeyOf(f.Of.Object))
@@ -162,8 +161,8 @@ const compositeLabel = "crossplane.io/composite"
 
 // isDeletedWithOwner reports whether the instance that has composed a usage is being deleted,
 // too. A usage that is deleted while its instance stays protects nothing any more.
-func isDeletedWithOwner(o *unstructured.Unstructured, read usage.Reader) bool {
-	key, version, ok := inventory.InstanceOf(o)
+func isDeletedWithOwner(o *unstructured.Unstructured, instanceOf usage.InstanceOf, read usage.Reader) bool {
+	key, version, ok := instanceOf(o)
 	if !ok {
 		return o.GetLabels()[compositeLabel] != ""
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -33,6 +34,8 @@ type Reconciler struct {
 	Refusals Refusals
 	Kinds    Kinds
 	Cache    Cache
+	// Keys are the signing keys of the installation: labels of children that they do not prove count for nothing.
+	Keys inventory.Keys
 	// Watch opens a lease on what a reconcile reads.
 	Watch  func(watch.Subscriber) Lease
 	Events telemetry.Recorder

@@ -34,6 +34,7 @@ func newUsages(k *cluster.Cluster, o Options, servesForeign func() bool) *usages
 		index.Watch(kind)
 		k.Serve(kind, &protection.Reconciler{
 			Kind: kind, Index: index, Writer: k.Client, Deleter: k.Client, Refusals: protection.RefusedDeletions{Cluster: k.Client}, Kinds: k.Kinds, Cache: k.Hub,
+			Keys:   k.Keys,
 			Watch:  func(s watch.Subscriber) protection.Lease { return k.Hub.Begin(s) },
 			Events: o.Events, Now: o.Now,
 		})

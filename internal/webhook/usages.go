@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/espalier-dev/espalier/api/protection/v1beta1"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube"
@@ -134,7 +135,7 @@ func (k *ClusterUsages) findRelation(ctx context.Context, key object.Key, u usag
 	if by == nil || by.GetNamespace() != u.By.Namespace {
 		return usage.Unrelated, getErr // a Usage of a namespace names no cluster-scoped object
 	}
-	relation := usage.RelationOf(get(u.Of.Kind, key.Namespace, key.Name), by, get)
+	relation := usage.RelationOf(get(u.Of.Kind, key.Namespace, key.Name), by, inventory.InstanceOf, get)
 	return relation, getErr
 }
 

@@ -53,6 +53,26 @@ func (k Keys) Verifies(signature string, instance, child object.Key, node string
 		k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
 }
 
+// InstanceOf returns the instance that a child belongs to, as the function InstanceOf does, if that is
+// proved: by the child's signature, or, for one without, by its age. Whoever may write labels can
+// name any instance otherwise. Without keys, the metadata alone counts.
+func (k Keys) InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
+	key, version, ok = InstanceOf(child)
+	if !ok || k.IsZero() {
+		return key, version, ok
+	}
+	signature, signed := textOf(child, "annotations", v1alpha1.SignatureAnnotation)
+	if signed && !k.isByUnknownKey(signature) {
+		ok = k.Verifies(signature, key, object.KeyOf(child), Node(child))
+	} else {
+		ok = isOlder(child, k.unsignedBefore)
+	}
+	if !ok {
+		return object.Key{}, "", false
+	}
+	return key, version, true
+}
+
 // isByUnknownKey says whether a signature is well-formed, and of a key that is not among these: it
 // neither proves nor disproves anything.
 func (k Keys) isByUnknownKey(signature string) bool {

@@ -4,7 +4,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -14,24 +13,28 @@ const maxDepth = 16
 // Reader reads an object; it returns nil if there is none or it can't be read.
 type Reader func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
 
+// InstanceOf is the instance that an object is a child of, with the version that created it; false if
+// there is none. inventory.InstanceOf, and that of inventory.Keys, are such functions.
+type InstanceOf func(child *unstructured.Unstructured) (key object.Key, version string, ok bool)
+
 // RelationOf determines how the used object and its user are related, by their metadata and that
 // of the instances above them. Either may be nil if it is unknown.
-func RelationOf(of, by *unstructured.Unstructured, read Reader) Relation {
+func RelationOf(of, by *unstructured.Unstructured, instanceOf InstanceOf, read Reader) Relation {
 	switch {
 	case of == nil || by == nil:
 		return Unrelated
-	case by.GetDeletionTimestamp() != nil && isPart(of, object.KeyOf(by), read):
+	case by.GetDeletionTimestamp() != nil && isPart(of, object.KeyOf(by), instanceOf, read):
 		return UserIsAncestor
-	case isPart(by, object.KeyOf(of), read):
+	case isPart(by, object.KeyOf(of), instanceOf, read):
 		return UserIsDescendant
 	}
 	return Unrelated
 }
 
 // isPart says whether an object is a child of an instance, directly or through nested instances.
-func isPart(o *unstructured.Unstructured, of object.Key, read Reader) bool {
+func isPart(o *unstructured.Unstructured, of object.Key, instanceOf InstanceOf, read Reader) bool {
 	for range maxDepth {
-		key, version, ok := inventory.InstanceOf(o)
+		key, version, ok := instanceOf(o)
 		if !ok {
 			return false
 		}
