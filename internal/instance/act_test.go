@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/testkit/signing"
 )
 
 func TestANodeWaitsForOneThatIsNotReady(t *testing.T) {
@@ -196,6 +197,7 @@ func TestAnObjectOfAnInstanceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
 	labels := holder.GetLabels()
 	labels[v1alpha1.InstanceNameLabel], labels[v1alpha1.ApplySetPartOfLabel] = "market", inventory.ApplySetID(market)
 	holder.SetLabels(labels)
+	holder.SetAnnotations(map[string]string{v1alpha1.SignatureAnnotation: signing.Keys().SignatureOf("market-1", market, object.KeyOf(holder), inventory.Node(holder))})
 	f.put(holder)
 	going := named(webKind, "prod", "market")
 	going.SetFinalizers([]string{v1alpha1.Finalizer})
@@ -209,6 +211,26 @@ func TestAnObjectOfAnInstanceThatIsBeingDeletedIsWaitedFor(t *testing.T) {
 	f.pass(time.Hour)
 	f.reconcile()
 	f.wantCondition(v1alpha1.InstanceResourcesReady, "Syncing")
+}
+
+// Whoever may write the labels of an object would otherwise see by them whether another object,
+// which they may not read, is being deleted.
+func TestForgedLabelsShowNothingOfAnotherInstance(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	other := newFixture(t, configMap("a"))
+	other.reconcile()
+	holder := other.objects[keyOf("a")].DeepCopy()
+	labels := holder.GetLabels()
+	labels[v1alpha1.InstanceNameLabel], labels[v1alpha1.ApplySetPartOfLabel] = "market", inventory.ApplySetID(market)
+	holder.SetLabels(labels)
+	holder.SetAnnotations(nil)
+	f.put(holder)
+	going := named(webKind, "prod", "market")
+	going.SetFinalizers([]string{v1alpha1.Finalizer})
+	going.SetDeletionTimestamp(&metav1.Time{Time: now})
+	f.put(going)
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceResourcesReady, "NotOwned")
 }
 
 var market = func() (k object.Key) { k = shop; k.Name = "market"; return }()

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
@@ -82,7 +81,7 @@ func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
 // object belongs to is watched: its deletion frees the name.
 func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
 	h := plan.NameHolder{Unstructured: holder, Writers: writers}
-	if key, version, ok := inventory.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
+	if key, version, ok := r.Keys.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
 	}
