@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
@@ -132,5 +134,50 @@ spec:
 	})
 	if o := s.Get(t, suite.ConfigMap, s.NS, "kept"); o == nil || o.GetDeletionTimestamp() != nil {
 		t.Error("the controllers have deleted what the tenant may not delete")
+	}
+}
+
+// TestAUsageShowsNoOtherObject has a tenant create Usages with the labels of children, and see by how
+// they are deleted whether the objects that these name exist in another namespace.
+func TestAUsageShowsNoOtherObject(t *testing.T) {
+	s := suite.New(t)
+	tenant := user(t, s, "tenant", s.NS, `[{apiGroups: [protection.crossplane.io], resources: ["*"], verbs: [create, delete, get, patch, update]}]`)
+	other := testkit.Namespace(t, s.Config)
+	for _, o := range testkit.Parse(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: theirs}\n") {
+		o.SetNamespace(other)
+		if _, err := s.TryApply(t, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of, namespace: $NS}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: by, namespace: $NS}\n")
+	for _, guess := range []string{"theirs", "missing"} {
+		key := object.Key{Kind: "Secret", Namespace: other, Name: guess}
+		if err := apply(t, s, tenant, `
+apiVersion: protection.crossplane.io/v1beta1
+kind: Usage
+metadata:
+  name: `+guess+`
+  namespace: $NS
+  labels:
+    applyset.kubernetes.io/part-of: `+inventory.ApplySetID(key)+`
+    kro.run/instance-group: ""
+    kro.run/instance-version: v1
+    kro.run/instance-kind: Secret
+    kro.run/instance-namespace: `+other+`
+    kro.run/instance-name: `+guess+`
+spec:
+  of: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: of}}
+  by: {apiVersion: v1, kind: ConfigMap, resourceRef: {name: by}}
+`); err != nil {
+			t.Fatal(err)
+		}
+		s.Await(t, usageKind, s.NS, guess, suite.HasCondition("Ready", "True", "Available"))
+		tenant.Delete(t, usageKind, s.NS, guess)
+		s.Await(t, usageKind, s.NS, guess, func(o *unstructured.Unstructured) error {
+			if o != nil {
+				return errors.New("the usage still exists")
+			}
+			return nil
+		})
 	}
 }
