@@ -139,10 +139,13 @@ func (c *Controller) catchUp(ctx context.Context, key object.Key) (known bool, e
 // takeover returns a revision of the kind from after a takeover: what has a later one was written afterwards. The API
 // server is asked once for each takeover. If it does not say, the result precedes nothing.
 func (c *Controller) takeover(ctx context.Context, tenure *fence.Tenure) watch.Revision {
-	if last := c.tenures.last.Load(); last != nil && last.epoch >= tenure.Epoch {
+	if last := c.tenures.last.Load(); last.covers(tenure) {
 		return last.revision
 	}
 	answer := c.tenures.asking.DoChan(strconv.FormatInt(tenure.Epoch, 10), func() (any, error) {
+		if last := c.tenures.last.Load(); last.covers(tenure) { // another answer came just before this call began
+			return last.revision, nil
+		}
 		revision, err := c.engine.Hub.Revision(ctx, c.Kind)
 		if err == nil {
 			c.tenures.last.Store(&takeover{tenure.Epoch, revision})
@@ -163,6 +166,9 @@ type takeover struct {
 	epoch    int64
 	revision watch.Revision
 }
+
+// covers says whether the takeover is that of a tenure, or a later one; nil is none.
+func (t *takeover) covers(tenure *fence.Tenure) bool { return t != nil && t.epoch >= tenure.Epoch }
 
 // tenures has the epoch in which each object was reconciled last. It is safe for concurrent use.
 type tenures struct {
