@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -287,5 +288,37 @@ func TestARenderedInstanceHasTheWarningsOfFunctions(t *testing.T) {
 	want := "---\n# App prod/shop\n# Warning ComposeResources: Pipeline step \"a\": no region\napiVersion: example.org/v1\n"
 	if err != nil || !strings.HasPrefix(text, want) {
 		t.Errorf("want %q, got %q, %v", want, text, err)
+	}
+}
+
+func TestAnItemThatStaysAlthoughItIsNotDesiredIsAProblem(t *testing.T) {
+	pruning := func(reason string) *unstructured.Unstructured {
+		o := parse(t, "{apiVersion: example.org/v1, kind: Store, metadata: {namespace: prod, name: shop, uid: a}}")
+		if reason != "" {
+			o.Object["status"] = map[string]any{"pruning": []any{map[string]any{
+				"node": "ledger", "object": map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "prod", "name": "ledger"},
+				"reason": reason, "message": "in use by Usage prod/uses; it is deleted once the usage is gone", "since": "2026-01-01T00:00:00Z",
+			}}}
+		}
+		return o
+	}
+	for name, tc := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"kept by a Usage": {"", "Protected", []string{"Store prod/shop: Protected: ConfigMap prod/ledger is no longer desired, and stays: in use by Usage prod/uses; it is deleted once the usage is gone"}},
+		"as before":       {"Protected", "Protected", nil},
+		"being deleted":   {"", "Deleting", nil},
+		"gone":            {"Protected", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, p := range New(Input{Objects: []Object{{Before: pruning(tc.before), After: pruning(tc.after), Reconciled: true}}}).Problems {
+				got = append(got, p.String())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -50,6 +50,12 @@ func ProblemsOf(before, after *unstructured.Unstructured) []Problem {
 		found.node = p.Node
 		out = append(out, found)
 	}
+	for _, b := range protectedItems(after) {
+		known := before != nil && slices.ContainsFunc(protectedItems(before), func(before report.Blocker) bool { return before.Object == b.Object })
+		found := one(string(b.Reason), b.Object.String()+" is no longer desired, and stays: "+b.Message, "see docs/deletion.md", known)
+		found.node = b.Node
+		out = append(out, found)
+	}
 	if reason, message, by := problemOf(after); reason != "" && len(out) == 0 {
 		known := false
 		if before != nil {
@@ -63,6 +69,12 @@ func ProblemsOf(before, after *unstructured.Unstructured) []Problem {
 		out = append(out, found)
 	}
 	return out
+}
+
+// protectedItems are the objects that an instance no longer desires and does not delete: a plan has no other change of them.
+// What else blocks their deletion is known only once it is requested.
+func protectedItems(instance *unstructured.Unstructured) []report.Blocker {
+	return slices.DeleteFunc(report.ReadPruning(instance), func(b report.Blocker) bool { return b.Reason != report.Protected })
 }
 
 // problemOf is the first problem that an object's conditions show, with the condition's type;
