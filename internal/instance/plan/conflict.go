@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,10 +27,7 @@ type RefusedApply struct {
 func FieldConflictProblem(o *unstructured.Unstructured, fields []string, by string) Problem {
 	text := "fields"
 	if len(fields) > 0 {
-		text = strings.Join(fields[:min(len(fields), maxPaths)], ", ")
-		if more := len(fields) - maxPaths; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
+		text = listPaths(fields)
 	}
 	return Problem{
 		Reason: FieldConflict,

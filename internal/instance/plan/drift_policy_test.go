@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -216,5 +217,20 @@ func TestFieldsThatMayBeNamedAfterASecretAreNotShown(t *testing.T) {
 	}
 	if got := (plan.Step{}).DescribeFields(fields); got != "data.hunter2" {
 		t.Error(got)
+	}
+}
+
+func TestAConflictNamesTheFirstFields(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "fields of ConfigMap", 1: "data.k0 of ConfigMap", 5: "data.k0, data.k1, data.k2, data.k3, data.k4 of ConfigMap",
+		6: "data.k0, data.k1, data.k2, data.k3, data.k4 and 1 more of ConfigMap",
+	} {
+		fields := make([]string, n)
+		for i := range fields {
+			fields[i] = fmt.Sprintf("data.k%d", i)
+		}
+		if got := plan.FieldConflictProblem(has(wants("a", 0, "x")).Observed, fields, "meddler").Message; !strings.HasPrefix(got, want) {
+			t.Errorf("of %d fields: %s", n, got)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func (s Step) DescribeFields(paths []object.Path) string {
 
 const redactedFields = "fields (names redacted: they may come from a Secret)"
 
-func listPaths(paths []object.Path) string {
+func listPaths[P ~string](paths []P) string {
 	texts := make([]string, 0, len(paths))
 	for _, p := range paths[:min(len(paths), maxPaths)] {
 		texts = append(texts, string(p))
