@@ -173,3 +173,28 @@ func TestOldContestsAreDropped(t *testing.T) {
 		t.Errorf("left are %v", losses)
 	}
 }
+
+func TestAFieldIsCededByWaitsForAnotherManagerOnly(t *testing.T) {
+	contested := []object.Path{"data.a"}
+	cases := map[string]struct {
+		reason string
+		change func(*plan.Step)
+		ceded  bool
+	}{
+		"It waits":             {"the other manager has the field", func(*plan.Step) {}, true},
+		"It takes the field":   {"the other manager has stopped", func(s *plan.Step) { s.Action = plan.Correct }, false},
+		"Nothing is contested": {"it waits for something else", func(s *plan.Step) { s.ContestedFields = nil }, false},
+		"Nothing is lost":      {"the field is ours", func(s *plan.Step) { s.LostFields = nil }, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			child := has(wants("a", 0, "x"), lost).Observed
+			step := plan.Step{Current: child, Action: plan.Defer, ContestedFields: contested, LostFields: contested}
+			tc.change(&step)
+			losses := plan.Contests(nil).WithCorrection(child.GetUID(), contested, now.Add(-time.Second)).WithObservedWrites(step, now)
+			if ceded := losses[child.GetUID()]["data.a"].Ceded; ceded != tc.ceded {
+				t.Errorf("%s: ceded is %t", tc.reason, ceded)
+			}
+		})
+	}
+}
