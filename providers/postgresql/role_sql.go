@@ -116,7 +116,7 @@ func (s roleState) configuration(p v1alpha1.RoleParameters, diff diffFunc) []str
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p.Configuration)) {
-		is, there := s.Config[strings.ToLower(name)]
+		is, there := s.setting(name)
 		if value := p.Configuration[name]; !there || !sameSetting(name, is, value) {
 			diff.add("configuration."+name, is, value)
 			out = append(out, fmt.Sprintf("ALTER ROLE %s SET %s TO %s", ident(s.Name), parameter(name), setting(name, value)))
@@ -131,6 +131,17 @@ func (s roleState) configuration(p v1alpha1.RoleParameters, diff diffFunc) []str
 	return out
 }
 
+// setting returns the value of a parameter. The server spells its name as it knows it, such as
+// TimeZone, whatever the case in the statement.
+func (s roleState) setting(name string) (value string, exists bool) {
+	for known, value := range s.Config {
+		if strings.EqualFold(known, name) {
+			return value, true
+		}
+	}
+	return "", false
+}
+
 // parameterName matches names of parameters; those of extensions have dots.
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
 
@@ -141,10 +152,15 @@ func checkRole(p v1alpha1.RoleParameters) error {
 			return err
 		}
 	}
+	names := map[string]string{} // by themselves in lower case
 	for _, name := range slices.Sorted(maps.Keys(p.Configuration)) {
 		if !parameterName.MatchString(name) || len(name) > maxNameLength {
 			return fmt.Errorf("configuration: %q is not a valid name of a parameter", name)
 		}
+		if same, exists := names[strings.ToLower(name)]; exists {
+			return fmt.Errorf("configuration: %q and %q are the same parameter: remove one", same, name)
+		}
+		names[strings.ToLower(name)] = name
 		if err := checkText("configuration."+name, p.Configuration[name]); err != nil {
 			return err
 		}

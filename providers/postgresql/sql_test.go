@@ -65,6 +65,33 @@ func TestStatementsOfARole(t *testing.T) {
 	}
 }
 
+// TestParametersOfARoleAreComparedWithoutCase has the names as the server spells them, whatever
+// the statement that set them.
+func TestParametersOfARoleAreComparedWithoutCase(t *testing.T) {
+	current := roleState{Name: "app", Config: map[string]string{"TimeZone": "UTC", "DateStyle": "ISO, DMY"}}
+	cases := map[string]struct {
+		want   map[string]string
+		change string
+	}{
+		"in the spelling of the server": {want: map[string]string{"TimeZone": "UTC", "DateStyle": "ISO, DMY"}},
+		"in lower case":                 {want: map[string]string{"timezone": "UTC", "datestyle": "ISO, DMY"}},
+		"in upper case":                 {want: map[string]string{"TIMEZONE": "UTC", "DATESTYLE": "ISO, DMY"}},
+		"another value":                 {want: map[string]string{"TimeZone": "CET", "DateStyle": "ISO, DMY"}, change: `ALTER ROLE "app" SET "timezone" TO 'CET'`},
+		"one that is not listed":        {want: map[string]string{"TimeZone": "UTC"}, change: `ALTER ROLE "app" RESET "datestyle"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			sql, _ := current.changes(v1alpha1.RoleParameters{Configuration: tc.want})
+			if d := cmp.Diff(tc.change, strings.Join(sql, "; ")); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+	if err := checkRole(v1alpha1.RoleParameters{Configuration: map[string]string{"TimeZone": "UTC", "timezone": "CET"}}); err == nil || !strings.Contains(err.Error(), `"TimeZone" and "timezone" are the same parameter`) {
+		t.Errorf("a parameter with two values is accepted: %v", err)
+	}
+}
+
 func TestDeletionOfARole(t *testing.T) {
 	cases := map[string]struct {
 		newOwner  *string

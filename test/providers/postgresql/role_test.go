@@ -43,7 +43,7 @@ func (c testDatabase) logsIn(t *testing.T, role, password string) bool {
 func TestARoleLogsInWithItsSecret(t *testing.T) {
 	c := newTestDatabase(t)
 	id := c.id()
-	c.create(t, role, id, "", `forProvider: {login: true, createDB: true, connectionLimit: 7, configuration: {search_path: "app, public", statement_timeout: 5s}}, writeConnectionSecretToRef: {name: login}`)
+	c.create(t, role, id, "", `forProvider: {login: true, createDB: true, connectionLimit: 7, configuration: {search_path: "app, public", statement_timeout: 5s, TimeZone: UTC}}, writeConnectionSecretToRef: {name: login}`)
 	o := c.awaitReady(t, role, id)
 	if got := o.GetAnnotations()["crossplane.io/external-name"]; got != id {
 		t.Errorf("the external name is %q", got)
