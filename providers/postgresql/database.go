@@ -82,10 +82,7 @@ func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, n
 	if obs.immutable != "" {
 		obs.diff = append(obs.diff, obs.immutable)
 	}
-	obs.deletion = request{SQL: []string{"DROP DATABASE " + ident(name)}}
-	if m.Spec.ForProvider.OnDelete == v1alpha1.DatabaseForce {
-		obs.deletion.SQL[0] += " WITH (FORCE)"
-	}
+	obs.deletion = state.deletion(m.Spec.ForProvider)
 	connection := sess.server.connection("", name)
 	sess.server.addURI(connection)
 	obs.connection = map[string][]byte{}
@@ -162,6 +159,15 @@ func (s *databaseState) changes(p v1alpha1.DatabaseParameters) (request, []strin
 		r.SQL, diff = append(r.SQL, alter+"IS_TEMPLATE "+strconv.FormatBool(*p.IsTemplate)), append(diff, diffText("isTemplate", s.Template, *p.IsTemplate))
 	}
 	return r, diff
+}
+
+// deletion returns the next call of the deletion. The server refuses to drop a template, so one that
+// should be none becomes an ordinary database first.
+func (s *databaseState) deletion(p v1alpha1.DatabaseParameters) request {
+	if s.Template && !valueOr(p.IsTemplate, true) {
+		return request{SQL: []string{"ALTER DATABASE " + ident(s.Name) + " IS_TEMPLATE false"}}
+	}
+	return request{SQL: []string{"DROP DATABASE " + ident(s.Name) + textIf(p.OnDelete == v1alpha1.DatabaseForce, " WITH (FORCE)")}}
 }
 
 // immutableDiff describes a difference that cannot be changed; empty for none.

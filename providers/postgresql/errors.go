@@ -15,6 +15,7 @@ const (
 	noSuchDatabase    = "3D000"
 	objectInUse       = "55006"
 	dependentsExist   = "2BP01"
+	wrongObjectType   = "42809"
 	completionUnknown = "40003"
 )
 

@@ -37,6 +37,9 @@ func (sess *session) explain(ctx context.Context, e *external.OpError, i externa
 			e.Message += ": sessions of " + strings.Join(names, ", ")
 		}
 	}
+	if i.Key.Type == "Database" && e.Code == wrongObjectType {
+		e.Message += ". set spec.forProvider.isTemplate: false to make it an ordinary database, which is then deleted"
+	}
 	if hint := hints[i.Key.Type]; hint != "" && (e.Code == dependentsExist || e.Code == objectInUse) {
 		e.Message += ". " + hint
 	}

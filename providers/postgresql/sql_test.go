@@ -153,6 +153,28 @@ func TestStatementsOfADatabase(t *testing.T) {
 	}
 }
 
+func TestDeletionOfADatabase(t *testing.T) {
+	cases := map[string]struct {
+		params     v1alpha1.DatabaseParameters
+		isTemplate bool
+		want       string
+	}{
+		"it is dropped":                             {want: `DROP DATABASE "shop"`},
+		"with its sessions":                         {params: v1alpha1.DatabaseParameters{OnDelete: v1alpha1.DatabaseForce}, want: `DROP DATABASE "shop" WITH (FORCE)`},
+		"the server refuses to drop a template":     {isTemplate: true, want: `DROP DATABASE "shop"`},
+		"a template that is wanted is no exception": {params: v1alpha1.DatabaseParameters{IsTemplate: ptr(true)}, isTemplate: true, want: `DROP DATABASE "shop"`},
+		"one that should be no template is made an ordinary database first": {params: v1alpha1.DatabaseParameters{IsTemplate: ptr(false)}, isTemplate: true, want: `ALTER DATABASE "shop" IS_TEMPLATE false`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := (&databaseState{Name: "shop", Template: tc.isTemplate}).deletion(tc.params)
+			if d := cmp.Diff(request{SQL: []string{tc.want}}, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
 func TestStatementsOfAGrant(t *testing.T) {
 	tables := v1alpha1.GrantParameters{Role: ptr("app"), Database: ptr("shop"), ObjectType: v1alpha1.OnTables, Schema: ptr("s")}
 	withPrivileges := func(p v1alpha1.GrantParameters, option *bool, privileges ...v1alpha1.Privilege) v1alpha1.GrantParameters {

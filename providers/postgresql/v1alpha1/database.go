@@ -133,7 +133,7 @@ type DatabaseParameters struct {
 	// +kubebuilder:validation:Minimum=-1
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
 	// IsTemplate lets every role with CREATEDB copy the database. The server does not
-	// delete a template.
+	// delete a template: set it to false for that, also during the deletion.
 	//
 	// +optional
 	IsTemplate *bool `json:"isTemplate,omitempty"`

@@ -187,3 +187,20 @@ func TestAnExistingDatabaseIsAdoptedOnlyOnRequest(t *testing.T) {
 	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`)
 	c.awaitGone(t, database, id+"-own")
 }
+
+// TestADatabaseThatIsATemplateIsDeletedOnceItIsNone deletes a database that the server protects as a
+// template. The field that made it one also resolves that during the deletion.
+func TestADatabaseThatIsATemplateIsDeletedOnceItIsNone(t *testing.T) {
+	c := newTestDatabase(t)
+	id := c.id()
+	c.create(t, database, id, "", "forProvider: {isTemplate: true}")
+	c.awaitReady(t, database, id)
+	c.Delete(t, database, c.NS, id)
+	c.Await(t, database, c.NS, id, syncedBecause("ReconcileError", "42809", "cannot drop a template database", "spec.forProvider.isTemplate: false"))
+	c.create(t, database, id, "", "forProvider: {isTemplate: false}")
+	c.AwaitGone(t, database, c.NS, id)
+	if got := c.query(t, "postgres", `SELECT count(*) FROM pg_database WHERE datname = $1`, id); got != "0" {
+		t.Error("it is left on the server")
+	}
+	c.expectNoBindings(t)
+}
