@@ -40,13 +40,17 @@ func (p storedPassword) latest() string {
 	return p.Password
 }
 
+// minPasswordAge is the shortest interval of rotations by age. Each rotation writes the Secret, which
+// brings another reconcile: with a shorter interval, rotations would follow each other without end.
+const minPasswordAge = time.Minute
+
 // isDue reports whether the password has to be rotated.
 func (p storedPassword) isDue(r *v1alpha1.PasswordRotation, now time.Time) bool {
 	if r == nil {
 		return false
 	}
 	isRequested := r.Token != "" && r.Token != p.Token
-	return isRequested || (r.Every != nil && r.Every.Duration > 0 && now.Sub(p.At) >= r.Every.Duration)
+	return isRequested || (r.Every != nil && r.Every.Duration > 0 && now.Sub(p.At) >= max(r.Every.Duration, minPasswordAge))
 }
 
 // passwordStep is the next step of a generated password.

@@ -16,6 +16,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func TestNextPasswordStep(t *testing.T) {
 	hourly := &v1alpha1.PasswordRotation{Every: &metav1.Duration{Duration: time.Hour}}
+	always := &v1alpha1.PasswordRotation{Every: &metav1.Duration{Duration: time.Millisecond}}
 	byToken := &v1alpha1.PasswordRotation{Token: "two"}
 	cases := map[string]struct {
 		stored    storedPassword
@@ -28,6 +29,8 @@ func TestNextPasswordStep(t *testing.T) {
 		"a stored one is set":                                       {stored: storedPassword{Password: "a"}, want: passwordStep{Store: storedPassword{Password: "a"}, Set: true}},
 		"one that is set is kept":                                   {stored: storedPassword{Password: "a", At: noon}, server: "a", rotation: hourly, want: passwordStep{Store: storedPassword{Password: "a", At: noon}}},
 		"one that is too old is replaced":                           {stored: storedPassword{Password: "a", At: noon.Add(-time.Hour)}, server: "a", rotation: hourly, want: passwordStep{Store: storedPassword{Password: "a", Next: "new", At: noon}, WaitForSecret: true}},
+		"a shorter interval than the shortest one is that":          {stored: storedPassword{Password: "a", At: noon.Add(-59 * time.Second)}, server: "a", rotation: always, want: passwordStep{Store: storedPassword{Password: "a", At: noon.Add(-59 * time.Second)}}},
+		"after that it is replaced":                                 {stored: storedPassword{Password: "a", At: noon.Add(-time.Minute)}, server: "a", rotation: always, want: passwordStep{Store: storedPassword{Password: "a", Next: "new", At: noon}, WaitForSecret: true}},
 		"a new token replaces it":                                   {stored: storedPassword{Password: "a", Token: "one"}, server: "a", rotation: byToken, want: passwordStep{Store: storedPassword{Password: "a", Next: "new", Token: "two", At: noon}, WaitForSecret: true}},
 		"a token replaces it once":                                  {stored: storedPassword{Password: "a", Token: "two"}, server: "a", rotation: byToken, want: passwordStep{Store: storedPassword{Password: "a", Token: "two"}}},
 		"the next is set, and the old one is stored until then":     {stored: storedPassword{Password: "a", Next: "b", Token: "two"}, server: "a", rotation: byToken, want: passwordStep{Store: storedPassword{Password: "a", Next: "b", Token: "two"}, Set: true}},

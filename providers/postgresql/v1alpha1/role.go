@@ -203,7 +203,8 @@ type LocalSecretKeyReference struct {
 
 // PasswordRotation configures when a generated password is replaced.
 type PasswordRotation struct {
-	// Every is the maximum age of a password.
+	// Every is the maximum age of a password, at least a minute. It is compared when the
+	// role is observed.
 	//
 	// +optional
 	Every *metav1.Duration `json:"every,omitempty"`

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
 // texts are what a Secret holds.
@@ -113,16 +116,25 @@ func TestARotatedPasswordReplacesTheOldOne(t *testing.T) {
 		t.Error("the old password opens, or the new one does not")
 	}
 
-	t.Log("and by age")
-	c.create(t, role, id, "crossplane.io/poll-interval: 1s", fmt.Sprintf(spec, "token: two, every: 1s"))
-	third := c.secret(t, "login", hasFor("two", second))["password"]
-	c.create(t, role, id, "crossplane.io/poll-interval: 1h", fmt.Sprintf(spec, "token: two"))
+	t.Log("and by age, which the Secret has")
+	c.create(t, role, id, "", fmt.Sprintf(spec, "token: two, every: 1h"))
 	c.awaitReady(t, role, id)
-	latest := c.secret(t, "login", hasFor("two", second))["password"]
-	if c.logsIn(t, id, second) || !c.logsIn(t, id, latest) {
+	aged := base64.StdEncoding.EncodeToString([]byte(time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)))
+	c.Patch(t, suite.Secret, c.NS, "login", `{"data":{"passwordSetAt":"`+aged+`"}}`)
+	third := c.secret(t, "login", hasFor("two", second))["password"]
+	if c.logsIn(t, id, second) || !c.logsIn(t, id, third) {
 		t.Error("the old password opens, or the new one does not")
 	}
-	c.saysNowhere(t, id, first, second, third, latest)
+
+	t.Log("an interval of nothing does not rotate it again and again")
+	c.create(t, role, id, "crossplane.io/poll-interval: 1s", fmt.Sprintf(spec, "token: two, every: 1ns"))
+	c.awaitReady(t, role, id)
+	c.triggerReconcile(t, role, id)
+	c.awaitReady(t, role, id)
+	if latest := c.secret(t, "login", hasFor("two", second))["password"]; latest != third {
+		t.Error("it was rotated again within a minute")
+	}
+	c.saysNowhere(t, id, first, second, third)
 	c.awaitGone(t, role, id)
 }
 
