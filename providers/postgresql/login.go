@@ -1,9 +1,12 @@
 package postgresql
 
 import (
+	"bytes"
 	"context"
+	"io"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
@@ -29,23 +32,47 @@ func (sess *session) passwordCheck(ctx context.Context, s *roleState) func(strin
 	}
 }
 
-// tryLogin tries to log in with a password.
+// tryLogin reports whether the server accepts a password. It may refuse the session after that: a
+// role often may not connect to the configuration's database, or has all its connections in use.
 func (sess *session) tryLogin(ctx context.Context, role, password string) external.Answer {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	as := sess.server
 	as.User, as.Password, as.Cert, as.Key = role, password, "", ""
-	var conn *pgx.Conn
-	err := sess.servers.withSlot(ctx, as, func() (err error) {
-		conn, err = as.dial(ctx, as.Database)
+	var isAccepted acceptance
+	err := sess.servers.withSlot(ctx, as, func() error {
+		c, err := as.connConfig(as.Database)
+		if err != nil {
+			return err
+		}
+		build := c.BuildFrontend
+		c.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+			f := build(r, w)
+			f.Trace(&isAccepted, pgproto3.TracerOptions{SuppressTimestamps: true})
+			return f
+		}
+		conn, err := pgx.ConnectConfig(ctx, c)
+		if err == nil {
+			_ = conn.Close(ctx) // nothing was done on it
+		}
 		return err
 	})
 	switch {
-	case err == nil:
-		_ = conn.Close(ctx) // nothing was done on it
+	case err == nil || bool(isAccepted):
 		return external.Yes
 	case hasCode(err, invalidPassword):
 		return external.No
 	}
 	return external.CannotTell
+}
+
+// acceptance is set by the trace of a connection once the server has accepted the password. Each
+// message is one write: its sender, B for the server, and its type, separated by tabs.
+type acceptance bool
+
+func (a *acceptance) Write(message []byte) (int, error) {
+	if bytes.HasPrefix(message, []byte("B\tAuthenticationOk\t")) {
+		*a = true
+	}
+	return len(message), nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
 // startFakeServer starts a server that answers the first packet of each client with some bytes,
@@ -124,4 +126,31 @@ func TestHangingServersOfANamespaceDoNotBlockAllWorkers(t *testing.T) {
 			t.Errorf("the slots are not released: %v", err)
 		}
 	})
+}
+
+// TestALoginShowsAPasswordEvenIfTheSessionIsRefused has a server that reports an error before and after
+// it has accepted the password.
+func TestALoginShowsAPasswordEvenIfTheSessionIsRefused(t *testing.T) {
+	accepted := message('R', "\x00\x00\x00\x00")
+	fatal := func(code string) []byte { return message('E', "SFATAL\x00VFATAL\x00C"+code+"\x00Mno\x00\x00") }
+	cases := map[string]struct {
+		answer []byte
+		want   external.Answer
+	}{
+		"the password is invalid":                        {answer: fatal("28P01"), want: external.No},
+		"the server has no free connection":              {answer: fatal("53300"), want: external.CannotTell},
+		"the role may not connect to the database":       {answer: append(accepted[:len(accepted):len(accepted)], fatal("42501")...), want: external.Yes},
+		"the role has all its connections in use":        {answer: append(accepted[:len(accepted):len(accepted)], fatal("53300")...), want: external.Yes},
+		"an error with the text of an accepted password": {answer: message('E', "SFATAL\x00VFATAL\x00C53300\x00M\nB\tAuthenticationOk\t8\x00\x00"), want: external.CannotTell},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, _ := startFakeServer(t, tc.answer)
+			sess := &session{server: s, servers: &pools{}}
+			defer sess.close()
+			if got := sess.tryLogin(t.Context(), "app", "word"); got != tc.want {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
 }

@@ -246,3 +246,29 @@ spec: {credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
 	c.awaitGone(t, role, id)
 	c.sql(t, "postgres", `DROP ROLE "`+admin+`"`)
 }
+
+// TestAPasswordIsKnownWithoutASession has roles whose logins end after the server has accepted the
+// password: one may not connect to the database of the configuration, the other has no connection left.
+func TestAPasswordIsKnownWithoutASession(t *testing.T) {
+	c := newTestDatabase(t)
+	id, admin := c.id(), c.createAdmin(t, "CREATEROLE CREATEDB")
+	c.sql(t, "postgres", `CREATE DATABASE "`+id+`" OWNER "`+admin+`"`, `REVOKE CONNECT ON DATABASE "`+id+`" FROM PUBLIC`)
+	c.Apply(t, fmt.Sprintf(`
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: closed, namespace: $NS}
+spec: {database: %s, credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ProviderConfig
+metadata: {name: open, namespace: $NS}
+spec: {credentials: {secretRef: {name: admin}}, tls: {mode: disable}}
+`, id))
+	for name, spec := range map[string]string{"closed": "login: true", "open": "login: true, connectionLimit: 0"} {
+		c.create(t, role, id+"-"+name, "", "forProvider: {"+spec+"}, writeConnectionSecretToRef: {name: "+name+"}, providerConfigRef: {kind: ProviderConfig, name: "+name+"}")
+		c.awaitReady(t, role, id+"-"+name)
+		c.awaitGone(t, role, id+"-"+name)
+	}
+	c.sql(t, "postgres", `DROP DATABASE "`+id+`" WITH (FORCE)`, `DROP ROLE "`+admin+`"`)
+	c.expectNoBindings(t)
+}
