@@ -19,30 +19,50 @@ type pools struct {
 	options Options
 	mu      sync.Mutex
 	all     map[server]*pool
-	slots   map[string]chan struct{} // by namespace
+	slots   map[limit]chan struct{}
 }
 
-// A server that does not answer blocks a worker of the whole program for each of its objects.
-// So the calls to the servers of one namespace's ProviderConfigs are limited: further ones fail
-// after a short wait, and are retried.
+// A server that does not answer blocks a worker of the whole program for each of its objects. So
+// the calls to a server are limited, and so are those to all servers of one namespace's
+// ProviderConfigs: further ones fail after a short wait, and are retried.
 const (
 	maxPerNamespace = 3
 	maxQueueTime    = 2 * time.Second
 )
 
-// withSlot calls do, within the limit of the namespace.
-func (p *pools) withSlot(ctx context.Context, s server, do func() error) error {
-	if s.Namespace == "" {
-		return do()
+// limit is what the calls are counted by: a namespace, or the address of a ClusterProviderConfig.
+type limit struct {
+	namespace, address string
+	calls              int
+}
+
+// limit returns the limit of the calls to a server. There are as many as the configuration has
+// connections, since more would only wait for these.
+func (s server) limit() limit {
+	if s.Namespace != "" {
+		return limit{namespace: s.Namespace, calls: maxPerNamespace}
 	}
+	return limit{address: s.scope(), calls: max(maxPerNamespace, int(s.Connections))}
+}
+
+func (l limit) exceeded() error {
+	if l.namespace != "" {
+		return fmt.Errorf("%d calls of namespace %s wait for its servers to answer; this one is retried", l.calls, l.namespace)
+	}
+	return fmt.Errorf("%d calls of %s have no answer yet; this one is retried", l.calls, l.address)
+}
+
+// withSlot calls do, within the limit of the server.
+func (p *pools) withSlot(ctx context.Context, s server, do func() error) error {
+	of := s.limit()
 	p.mu.Lock()
 	if p.slots == nil {
-		p.slots = map[string]chan struct{}{}
+		p.slots = map[limit]chan struct{}{}
 	}
-	slots, exists := p.slots[s.Namespace]
+	slots, exists := p.slots[of]
 	if !exists {
-		slots = make(chan struct{}, maxPerNamespace)
-		p.slots[s.Namespace] = slots
+		slots = make(chan struct{}, of.calls)
+		p.slots[of] = slots
 	}
 	p.mu.Unlock()
 	timeout := time.NewTimer(maxQueueTime)
@@ -52,7 +72,7 @@ func (p *pools) withSlot(ctx context.Context, s server, do func() error) error {
 		defer func() { <-slots }()
 		return do()
 	case <-timeout.C:
-		return &connectError{fmt.Errorf("%d calls of namespace %s wait for its servers to answer; this one is retried", maxPerNamespace, s.Namespace)}
+		return &connectError{of.exceeded()}
 	case <-ctx.Done():
 		return &connectError{context.Cause(ctx)}
 	}

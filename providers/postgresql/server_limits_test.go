@@ -128,6 +128,39 @@ func TestHangingServersOfANamespaceDoNotBlockAllWorkers(t *testing.T) {
 	})
 }
 
+// TestAHangingSharedServerDoesNotBlockAllWorkers starts more calls with a ClusterProviderConfig than it
+// has connections. Those of another server, or of one that answers, are made.
+func TestAHangingSharedServerDoesNotBlockAllWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &pools{}
+		hang := make(chan struct{})
+		ends := make(chan error, 16)
+		for range cap(ends) {
+			go func() {
+				ends <- all.withSlot(t.Context(), server{Host: "hangs", Connections: 4}, func() error { <-hang; return nil })
+			}()
+		}
+		<-time.After(2 * maxQueueTime)
+		synctest.Wait()
+		if len(ends) != 12 {
+			t.Fatalf("%d calls have ended, and 12 have no connection", len(ends))
+		}
+		for range 12 {
+			if err := <-ends; err == nil || !strings.Contains(err.Error(), "4 calls of hangs:0 have no answer") {
+				t.Errorf("want an error that names the server, got %v", err)
+			}
+		}
+		if err := all.withSlot(t.Context(), server{Host: "answers", Connections: 4}, func() error { return errors.ErrUnsupported }); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("another server gets no slot: %v", err)
+		}
+		close(hang)
+		synctest.Wait()
+		if err := all.withSlot(t.Context(), server{Host: "hangs", Connections: 4}, func() error { return nil }); err != nil {
+			t.Errorf("the slots are not released: %v", err)
+		}
+	})
+}
+
 // TestALoginShowsAPasswordEvenIfTheSessionIsRefused has a server that reports an error before and after
 // it has accepted the password.
 func TestALoginShowsAPasswordEvenIfTheSessionIsRefused(t *testing.T) {
