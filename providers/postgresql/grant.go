@@ -93,17 +93,18 @@ func (t target) atProvider(s grantState) map[string]any {
 }
 
 // Queries for objects and the privileges of a role on them. Each row has the parts of the
-// object's name, and one privilege, or none.
+// object's name, and one privilege, or none, with the role that has granted it, unless that is the
+// owner.
 const (
-	databaseQuery = `SELECT '', d.datname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false) FROM pg_database d
-		LEFT JOIN LATERAL (SELECT * FROM aclexplode(d.datacl) x WHERE x.grantee = $3) a ON true WHERE d.datname = $1 AND cardinality($2::text[]) >= 0`
-	schemaQuery = `SELECT '', n.nspname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false) FROM pg_namespace n
-		LEFT JOIN LATERAL (SELECT * FROM aclexplode(n.nspacl) x WHERE x.grantee = $3) a ON true WHERE n.nspname = $1 AND cardinality($2::text[]) >= 0`
-	relationQuery = `SELECT n.nspname, c.relname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		LEFT JOIN LATERAL (SELECT * FROM aclexplode(c.relacl) x WHERE x.grantee = $3) a ON true
+	databaseQuery = `SELECT '', d.datname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_database d
+		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, d.datdba) AS other FROM aclexplode(d.datacl) x WHERE x.grantee = $3) a ON true WHERE d.datname = $1 AND cardinality($2::text[]) >= 0`
+	schemaQuery = `SELECT '', n.nspname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_namespace n
+		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, n.nspowner) AS other FROM aclexplode(n.nspacl) x WHERE x.grantee = $3) a ON true WHERE n.nspname = $1 AND cardinality($2::text[]) >= 0`
+	relationQuery = `SELECT n.nspname, c.relname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, c.relowner) AS other FROM aclexplode(c.relacl) x WHERE x.grantee = $3) a ON true
 		WHERE n.nspname = $1 AND c.relkind = ANY ($4::text[]::"char"[]) AND (cardinality($2::text[]) = 0 OR c.relname = ANY ($2::text[]))`
-	routineQuery = `SELECT n.nspname, p.proname, '(' || pg_get_function_identity_arguments(p.oid) || ')', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-		LEFT JOIN LATERAL (SELECT * FROM aclexplode(p.proacl) x WHERE x.grantee = $3) a ON true
+	routineQuery = `SELECT n.nspname, p.proname, '(' || pg_get_function_identity_arguments(p.oid) || ')', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, p.proowner) AS other FROM aclexplode(p.proacl) x WHERE x.grantee = $3) a ON true
 		WHERE n.nspname = $1 AND (cardinality($2::text[]) = 0 OR p.proname = ANY ($2::text[]))`
 )
 
@@ -152,9 +153,9 @@ func (s *grantState) readObjects(ctx context.Context, conn *pgx.Conn, t target, 
 	if err != nil {
 		return err
 	}
-	var schema, name, arguments, privilege string
+	var schema, name, arguments, privilege, grantor string
 	var grantable bool
-	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &arguments, &privilege, &grantable}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &arguments, &privilege, &grantable, &grantor}, func() error {
 		object := ident(name)
 		if schema != "" {
 			object = ident(schema, name) + arguments // the server has quoted the arguments
@@ -165,7 +166,24 @@ func (s *grantState) readObjects(ctx context.Context, conn *pgx.Conn, t target, 
 		if privilege != "" {
 			s.Privileges[object][privilege] = s.Privileges[object][privilege] || grantable
 		}
+		if grantor != "" {
+			s.addByOther(grantor, object, privilege, grantable)
+		}
 		return nil
 	})
 	return err
+}
+
+// addByOther adds a privilege that another role than the owner has granted.
+func (s *grantState) addByOther(grantor, object, privilege string, grantable bool) {
+	if s.ByOthers == nil {
+		s.ByOthers = map[string]map[string]map[string]bool{}
+	}
+	if s.ByOthers[grantor] == nil {
+		s.ByOthers[grantor] = map[string]map[string]bool{}
+	}
+	if s.ByOthers[grantor][object] == nil {
+		s.ByOthers[grantor][object] = map[string]bool{}
+	}
+	s.ByOthers[grantor][object][privilege] = grantable
 }

@@ -24,6 +24,9 @@ type grantState struct {
 	// Privileges has, by the quoted name of each object of the target, the privileges of the
 	// role, and whether it has the grant option.
 	Privileges map[string]map[string]bool
+	// ByOthers has those that another role than the owner of the object has granted, by that
+	// role and the object. The server revokes them only as that role.
+	ByOthers map[string]map[string]map[string]bool
 	// All are the privileges of the object type on this server.
 	All []string
 	// Member reports whether the role is a member of the group, Admin the admin option.
@@ -65,7 +68,7 @@ func (t target) objectList(objects []string) string {
 	case t.coversSchema():
 		return keywords[t.on].all + " IN SCHEMA " + ident(t.schema)
 	}
-	return keywords[t.on].one + " " + strings.Join(firstThatFit(objects), ", ")
+	return t.namedObjects(objects)
 }
 
 // coversSchema reports whether the target is all objects of the schema.
@@ -119,7 +122,20 @@ func (t target) revoke(s grantState) []string {
 		return []string{"REVOKE " + ident(t.group) + " FROM " + ident(t.role)}
 	}
 	granted := slices.DeleteFunc(s.objects(), func(object string) bool { return len(s.Privileges[object]) == 0 })
-	return []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.objectList(granted), ident(t.role))}
+	sql := []string{fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.objectList(granted), ident(t.role))}
+	for _, grantor := range slices.Sorted(maps.Keys(s.ByOthers)) {
+		objects := slices.Sorted(maps.Keys(s.ByOthers[grantor]))
+		sql = append(sql, actAs(grantor), fmt.Sprintf("REVOKE ALL PRIVILEGES ON %s FROM %s", t.namedObjects(objects), ident(t.role)))
+	}
+	return sql
+}
+
+// actAs returns the statement with which the following ones of the call are those of a role.
+func actAs(role string) string { return "SET LOCAL ROLE " + ident(role) }
+
+// namedObjects returns as many of the objects as a statement can name.
+func (t target) namedObjects(objects []string) string {
+	return keywords[t.on].one + " " + strings.Join(firstThatFit(objects), ", ")
 }
 
 // changes returns the statements that change the privileges to the desired ones.
@@ -128,54 +144,76 @@ func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []s
 		return t.memberChanges(s, p)
 	}
 	wanted := s.wanted(p)
-	// Objects with the same change are in one statement.
+	sql, diff = t.objectChanges(s.Privileges, func(has map[string]bool) []string { return t.statements(has, wanted, p.WithOption) })
+	for _, grantor := range slices.Sorted(maps.Keys(s.ByOthers)) {
+		revoked, changed := t.objectChanges(s.ByOthers[grantor], func(has map[string]bool) []string { return t.revocations(has, wanted, p.WithOption) })
+		if len(revoked) > 0 {
+			sql = append(append(sql, actAs(grantor)), revoked...)
+		}
+		for _, text := range changed {
+			diff = append(diff, text+", granted by "+ident(grantor))
+		}
+	}
+	return sql, diff
+}
+
+// objectChanges returns the statements for all objects. Objects with the same change are in one
+// statement.
+func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string) (sql, diff []string) {
 	objectsByStatement := map[string][]string{}
-	for _, object := range s.objects() {
-		for _, statement := range t.statements(s.Privileges[object], wanted, p.WithOption) {
+	for _, object := range slices.Sorted(maps.Keys(privileges)) {
+		for _, statement := range statements(privileges[object]) {
 			objectsByStatement[statement] = append(objectsByStatement[statement], object)
 		}
 	}
 	for _, statement := range slices.Sorted(maps.Keys(objectsByStatement)) {
-		objects := keywords[t.on].one + " " + strings.Join(firstThatFit(objectsByStatement[statement]), ", ")
+		objects := t.namedObjects(objectsByStatement[statement])
 		if t.coversSchema() && len(objectsByStatement[statement]) > maxNamedObjects {
 			objects = t.objectList(nil) // it has no effect on the objects that need no change
 		}
 		sql = append(sql, strings.Replace(statement, "$OBJECTS", objects, 1))
-		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(s.Privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
+		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
 	}
 	return sql, diff
 }
 
 // statements returns the statements for one object.
 func (t target) statements(has map[string]bool, wanted []string, option *bool) []string {
-	var missing, extra, addOption, removeOption []string
+	var missing, addOption []string
 	for _, privilege := range wanted {
 		grantable, exists := has[privilege]
 		switch {
 		case !exists:
 			missing = append(missing, privilege)
-		case option != nil && *option && !grantable:
+		case valueOr(option, false) && !grantable:
 			addOption = append(addOption, privilege)
-		case option != nil && !*option && grantable:
+		}
+	}
+	out := t.statement(missing, "GRANT %s ON $OBJECTS TO %s"+textIf(valueOr(option, false), " WITH GRANT OPTION"))
+	out = append(out, t.statement(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")...)
+	return append(out, t.revocations(has, wanted, option)...)
+}
+
+// revocations returns those of the statements for one object that revoke privileges.
+func (t target) revocations(has map[string]bool, wanted []string, option *bool) []string {
+	var extra, removeOption []string
+	for _, privilege := range slices.Sorted(maps.Keys(has)) {
+		switch {
+		case !slices.Contains(wanted, privilege):
+			extra = append(extra, privilege)
+		case has[privilege] && !valueOr(option, true):
 			removeOption = append(removeOption, privilege)
 		}
 	}
-	for _, privilege := range slices.Sorted(maps.Keys(has)) {
-		if !slices.Contains(wanted, privilege) {
-			extra = append(extra, privilege)
-		}
+	return append(t.statement(removeOption, "REVOKE GRANT OPTION FOR %s ON $OBJECTS FROM %s"), t.statement(extra, "REVOKE %s ON $OBJECTS FROM %s")...)
+}
+
+// statement returns a statement about privileges; none if there are no privileges.
+func (t target) statement(privileges []string, format string) []string {
+	if len(privileges) == 0 {
+		return nil
 	}
-	var out []string
-	add := func(list []string, format string, more ...any) {
-		if len(list) > 0 {
-			out = append(out, fmt.Sprintf(format, append([]any{strings.Join(list, ", "), ident(t.role)}, more...)...))
-		}
-	}
-	add(missing, "GRANT %s ON $OBJECTS TO %s%s", textIf(valueOr(option, false), " WITH GRANT OPTION"))
-	add(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")
-	add(removeOption, "REVOKE GRANT OPTION FOR %s ON $OBJECTS FROM %s")
-	add(extra, "REVOKE %s ON $OBJECTS FROM %s")
-	return out
+	return []string{fmt.Sprintf(format, strings.Join(privileges, ", "), ident(t.role))}
 }
 
 func (t target) memberChanges(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {

@@ -188,6 +188,7 @@ func TestStatementsOfAGrant(t *testing.T) {
 	cases := map[string]struct {
 		want                       v1alpha1.GrantParameters
 		has                        map[string]map[string]bool
+		byOthers                   map[string]map[string]map[string]bool
 		admin                      bool
 		key, grant, change, revoke string
 	}{
@@ -207,6 +208,15 @@ func TestStatementsOfAGrant(t *testing.T) {
 			want: withPrivileges(one, ptr(false), "SELECT"), has: map[string]map[string]bool{`"s"."a"`: {"SELECT": true}, `"s"."b"`: {"SELECT": false}},
 			key: `shop "app" on tables of "s": "a", "b"`, grant: `GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"`,
 			change: `REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"`, revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"`,
+		},
+		"what others than the owner have granted is revoked as they": {
+			want: withPrivileges(one, ptr(false), "SELECT"), has: map[string]map[string]bool{`"s"."a"`: {"SELECT": true, "INSERT": false}, `"s"."b"`: {"SELECT": false}},
+			byOthers: map[string]map[string]map[string]bool{"x": {`"s"."b"`: {"SELECT": false}}, "w": {`"s"."a"`: {"SELECT": true, "INSERT": false}}},
+			key:      `shop "app" on tables of "s": "a", "b"`, grant: `GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"`,
+			change: `REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"; REVOKE INSERT ON TABLE "s"."a" FROM "app"; ` +
+				`SET LOCAL ROLE "w"; REVOKE GRANT OPTION FOR SELECT ON TABLE "s"."a" FROM "app"; REVOKE INSERT ON TABLE "s"."a" FROM "app"`,
+			revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"; SET LOCAL ROLE "w"; REVOKE ALL PRIVILEGES ON TABLE "s"."a" FROM "app"; ` +
+				`SET LOCAL ROLE "x"; REVOKE ALL PRIVILEGES ON TABLE "s"."b" FROM "app"`,
 		},
 		"a schema that does not exist yet": {
 			want: v1alpha1.GrantParameters{Role: ptr("app"), Database: ptr("shop"), ObjectType: v1alpha1.OnSchema, Schema: ptr("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
@@ -230,7 +240,7 @@ func TestStatementsOfAGrant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := grantState{Privileges: tc.has, All: all, Member: true, Admin: tc.admin}
+			s := grantState{Privileges: tc.has, ByOthers: tc.byOthers, All: all, Member: true, Admin: tc.admin}
 			database, key := to.key()
 			change, _ := to.changes(s, tc.want)
 			got := []string{database + " " + key, strings.Join(to.grant(s, tc.want), "; "), strings.Join(change, "; "), strings.Join(to.revoke(s), "; ")}

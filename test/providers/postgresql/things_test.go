@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/testkit"
 	"github.com/espalier-dev/espalier/providers/postgresql/postgrestest"
 )
 
@@ -202,5 +203,40 @@ func TestADatabaseThatIsATemplateIsDeletedOnceItIsNone(t *testing.T) {
 	if got := c.query(t, "postgres", `SELECT count(*) FROM pg_database WHERE datname = $1`, id); got != "0" {
 		t.Error("it is left on the server")
 	}
+	c.expectNoBindings(t)
+}
+
+// TestPrivilegesThatOthersHaveGrantedAreRevoked has a role with the grant option grant what the owner of
+// the schema has granted too, and more. The server revokes these only as that role.
+func TestPrivilegesThatOthersHaveGrantedAreRevoked(t *testing.T) {
+	c := newTestDatabase(t)
+	id := c.id()
+	reader, other := id+"-reader", id+"-other"
+	c.sql(t, "postgres", `CREATE DATABASE "`+id+`"`, `CREATE ROLE "`+reader+`"`, `CREATE ROLE "`+other+`"`)
+	c.sql(t, id, `CREATE SCHEMA app`, `GRANT ALL ON SCHEMA app TO "`+other+`" WITH GRANT OPTION`)
+	c.create(t, grant, "use", "", "forProvider: {role: "+reader+", database: "+id+", objectType: Schema, schema: app, privileges: [USAGE]}")
+	c.awaitReady(t, grant, "use")
+	granted := func() string {
+		t.Helper()
+		return c.query(t, id, `SELECT string_agg(x, ', ' ORDER BY x) FROM (SELECT CASE grantor WHEN nspowner THEN 'owner ' ELSE 'other ' END || privilege_type
+			FROM pg_namespace, aclexplode(nspacl) WHERE nspname = 'app' AND pg_get_userbyid(grantee) = $1) AS t(x)`, reader)
+	}
+
+	t.Log("a privilege that is not listed")
+	c.sql(t, id, `SET ROLE "`+other+`"; GRANT ALL ON SCHEMA app TO "`+reader+`"`)
+	if got := granted(); got != "other CREATE, other USAGE, owner USAGE" {
+		t.Fatalf("the reader has %s", got)
+	}
+	c.look(t, "use")
+	testkit.Poll(t, "the privilege is revoked", func() bool { return granted() == "other USAGE, owner USAGE" })
+	c.awaitReady(t, grant, "use")
+
+	t.Log("all of them, with the Grant")
+	c.sql(t, id, `SET ROLE "`+other+`"; GRANT ALL ON SCHEMA app TO "`+reader+`"`)
+	c.awaitGone(t, grant, "use")
+	if got := granted(); got != "<null>" {
+		t.Errorf("the reader still has %s", got)
+	}
+	c.sql(t, "postgres", `DROP DATABASE "`+id+`"`, `DROP ROLE "`+reader+`"`, `DROP ROLE "`+other+`"`)
 	c.expectNoBindings(t)
 }
