@@ -38,7 +38,7 @@ func (s State) owned() []external.Observation {
 func (s State) recoverBinding() Step {
 	creating := Condition{Status: metav1.ConditionFalse, Reason: resource.Creating}
 	if s.ObserveErr != nil {
-		return Failure(fmt.Errorf("search for the external resource of a lost binding: %w", s.ObserveErr)).with(creating)
+		return Failure(fmt.Errorf("search for an external resource of this object before one is created: %w", s.ObserveErr)).with(creating)
 	}
 	if !s.SearchedByOwner {
 		return Step{Do: FindByOwner}

@@ -1,9 +1,12 @@
 package operation_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -59,5 +62,19 @@ func TestAForeignMarkIsNotTakenForALostBinding(t *testing.T) {
 				t.Errorf("there were %d creations, and it rests because of %s: %s", l.cloud.creations, l.last.Synced.Reason, l.last.Synced.Message)
 			}
 		})
+	}
+}
+
+// TestAFailedSearchBeforeACreationNamesWhatItIsFor has the external API refuse the first search for a
+// new managed resource, whose Binding nobody has lost.
+func TestAFailedSearchBeforeACreationNamesWhatItIsFor(t *testing.T) {
+	step := operation.Next(operation.State{
+		Resource: operation.Resource{HasFinalizer: true, Policies: policies("*")}, Now: start, MarkOwner: "us", DesiredKey: external.Key{Scope: "here", Type: "thing"},
+		Caps: external.Caps{Naming: external.ProviderAssigned, Marked: true, Findable: true}, ObserveErr: errors.New("access denied"),
+		Binding: &binding.BindingSpec{Key: binding.BindingKey{Scope: "here", Type: "thing"}, Mark: "m", Phase: binding.BindingReserved},
+	})
+	want := "search for an external resource of this object before one is created: access denied"
+	if step.Synced.Message != want || step.Ready.Reason != resource.Creating {
+		t.Errorf("got %q, %s, want %q", step.Synced.Message, step.Ready.Reason, want)
 	}
 }
