@@ -131,3 +131,14 @@ func (s server) dial(ctx context.Context, database string) (*pgx.Conn, error) {
 	}
 	return pgx.ConnectConfig(ctx, c)
 }
+
+// resetRole ends the effect of the parameter role that the owner of a database has set for all
+// sessions in it: the statements would have the permissions of that role. What is set for the user
+// itself stays in effect. The parameters of a connection cannot do this, since they also replace
+// that.
+func resetRole(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('role', 'none', false) WHERE current_setting('role') <> 'none' AND NOT EXISTS (
+		SELECT FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) c
+		WHERE r.rolname = session_user AND c LIKE 'role=%' AND (s.setdatabase = 0 OR s.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())))`)
+	return err
+}

@@ -165,10 +165,15 @@ func (p *pool) dial(ctx context.Context, database string) (conn *pgx.Conn, relea
 		<-p.slots
 		return nil, nil, err
 	}
-	return conn, func() {
+	release = func() {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = conn.Close(closing) // the server detects a broken connection itself
 		<-p.slots
-	}, nil
+	}
+	if err := resetRole(ctx, conn); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return conn, release, nil
 }
