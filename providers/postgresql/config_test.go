@@ -157,6 +157,22 @@ func TestConnectionsIgnoreEnvironmentVariables(t *testing.T) {
 	}
 }
 
+// TestAShortTimeoutIsALimit has timeouts of less than a millisecond, the unit of the server, for which 0
+// is no limit.
+func TestAShortTimeoutIsALimit(t *testing.T) {
+	for timeout, want := range map[time.Duration][2]string{
+		time.Minute: {"60000", "30000"}, time.Millisecond: {"1", "1"}, time.Microsecond: {"1", "1"},
+	} {
+		c, err := server{Host: "h", Port: 1, User: "u", TLS: v1alpha1.TLSDisable, Timeout: timeout}.connConfig("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]string{c.RuntimeParams["statement_timeout"], c.RuntimeParams["lock_timeout"]}; got != want {
+			t.Errorf("with %s, the limits of statements and locks are %v ms, want %v", timeout, got, want)
+		}
+	}
+}
+
 func TestConnectionURI(t *testing.T) {
 	cases := map[string]struct {
 		server server

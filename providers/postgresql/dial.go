@@ -63,10 +63,15 @@ func (s server) connConfig(database string) (*pgx.ConnConfig, error) {
 		"search_path": "pg_catalog",
 		// These override the defaults that the owner of a database can set.
 		"default_transaction_read_only": "off", "default_transaction_isolation": "read committed",
-		"statement_timeout": strconv.FormatInt(s.Timeout.Milliseconds(), 10),
-		"lock_timeout":      strconv.FormatInt((s.Timeout / 2).Milliseconds(), 10),
+		"statement_timeout": milliseconds(s.Timeout),
+		"lock_timeout":      milliseconds(s.Timeout / 2),
 	}
 	return c, nil
+}
+
+// milliseconds returns a time limit for the server, for which 0 is no limit.
+func milliseconds(limit time.Duration) string {
+	return strconv.FormatInt(max(1, limit.Milliseconds()), 10)
 }
 
 // denyLocal refuses connections to this machine: servers often require no password on a socket
