@@ -56,6 +56,8 @@ type memory struct {
 	lastDesired *pipeline.Desired
 	// required are the last requirements of each step.
 	required map[string]*requirements
+	// pending is the last run, if it ended with requirements that were not read yet.
+	pending pendingRun
 	// secrets are the values of the Secrets that the last run was given.
 	secrets secretValues
 	// ambiguity is the message about an ambiguous choice of a composition in this reconcile.
@@ -133,6 +135,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 		s.memory.secrets = s.secrets // the former desired state stays
 	}
 	s.memory.recordRequirements(result)
+	s.memory.recordPending(result)
 	desired := s.desiredOf(result)
 	desired.Fields = s.desiredFields(choice, chosen, desired.Nodes)
 	if choice.IsAmbiguous() {

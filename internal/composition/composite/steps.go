@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,6 +26,7 @@ func (s *compositeState) pipelineSteps(revision *v1.CompositionRevision) ([]pipe
 		step := pipeline.Step{
 			Name: p.Step, Function: p.FunctionRef.Name,
 			Requirements: stepRequirements(p.Requirements), LastRequirements: s.memory.required[p.Step],
+			UnsettledRuns: s.memory.pending.unsettledRuns(p.Step),
 		}
 		if p.Input != nil && len(p.Input.Raw) > 0 {
 			input, err := structs.FromJSON(p.Input.Raw)
@@ -110,4 +112,41 @@ func (m *memory) recordRequirements(result pipeline.Result) {
 	for _, p := range result.Progress {
 		m.required[p.Step] = p.Requirements
 	}
+}
+
+// pendingRun is a run that ended with requirements of a step that were not read yet.
+type pendingRun struct {
+	step         string
+	requirements *requirements
+	// calls is the number of calls of all steps. It grows from run to run while the requirements of a function lead
+	// to others, since each run has read more of them.
+	calls int
+	// unsettled is the number of such runs in a row that got no further than the one before, with other requirements.
+	unsettled int
+}
+
+// unsettledRuns are those of a step.
+func (p pendingRun) unsettledRuns(step string) int {
+	if p.step != step {
+		return 0
+	}
+	return p.unsettled
+}
+
+// recordPending remembers a run that ended with pending requirements. Each run requires anew, so that without this a
+// function with other requirements at each call would be called forever, and each call would start a watch.
+func (m *memory) recordPending(result pipeline.Result) {
+	if len(result.Pending) == 0 {
+		m.pending = pendingRun{}
+		return
+	}
+	last, next := m.pending, pendingRun{unsettled: m.pending.unsettled}
+	for _, p := range result.Progress {
+		next.calls += p.Calls
+		next.step, next.requirements = p.Step, p.Requirements
+	}
+	if last.step != "" && next.calls <= last.calls && !proto.Equal(next.requirements, last.requirements) {
+		next.unsettled++
+	}
+	m.pending = next
 }

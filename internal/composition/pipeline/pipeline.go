@@ -28,6 +28,9 @@ type Step struct {
 	// LastRequirements are the Requirements of the step's last Progress, or nil. If the
 	// function requires the same again, it is called once instead of twice.
 	LastRequirements *fnv1.Requirements
+	// UnsettledRuns is how many runs have ended since the last result while the requirements of the function were
+	// read, and the next run required others instead. They count as calls.
+	UnsettledRuns int
 }
 
 // Request is the input of a run, for all steps.
@@ -159,8 +162,8 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 		if proto.Equal(asked, required) {
 			return response, nil, nil
 		}
-		if progress.Calls > maxRequirementRounds {
-			return nil, nil, &UnstableError{Calls: progress.Calls, Before: required, Last: asked}
+		if s.UnsettledRuns >= maxRequirementRounds || progress.Calls > maxRequirementRounds {
+			return nil, nil, &UnstableError{Calls: s.UnsettledRuns + progress.Calls, Before: required, Last: asked}
 		}
 		required, fctx = asked, response.GetContext()
 	}
