@@ -91,7 +91,7 @@ func redactedMessage(err error, withFields bool) string {
 			text += " to " + what.String()
 		}
 		for _, cause := range answer.Details.Causes {
-			if withFields {
+			if withFields && (cause.Field != "" || cause.Type != "") { // an admission policy has a message only
 				text += fmt.Sprintf("; %s: %s", RedactedField(cause.Field), cause.Type)
 			}
 		}
