@@ -188,6 +188,38 @@ func TestAConversionIsTriedFromWhatIsStored(t *testing.T) {
 	w.stored(t, "v1")
 }
 
+// TestAnInstanceThatIsNotRewrittenIsNamed has one of three instances that cannot be written: the others are rewritten, and
+// the definition says which one keeps its former version from being removed.
+func TestAnInstanceThatIsNotRewrittenIsNamed(t *testing.T) {
+	w := newProgram(t)
+	w.put(t, alpha)
+	w.AwaitReady(t, rgd, "", w.group)
+	for _, name := range []string{"a", "b", "c"} {
+		w.put(t, "apiVersion: $GROUP/v1alpha1\nkind: App\nmetadata: {name: "+name+", namespace: $NS}\nspec: {size: large, count: \"2\"}\n")
+		w.AwaitReady(t, w.kind("v1alpha1"), w.ns, name)
+	}
+	w.put(t, strings.Replace(unchangeable, `"false"`, `"object.metadata.name != 'a'"`, 1))
+	testkit.Poll(t, "changes are refused", func() bool {
+		_, err := w.apps("v1alpha1").Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	})
+	w.put(t, definitionWithMovedFields(strings.Replace(former, "$SERVED", "true", 1)))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.put(t, definitionWithMovedFields(strings.Replace(former, "$SERVED", "false", 1)))
+	w.AwaitReady(t, rgd, "", w.group)
+	w.put(t, definitionWithMovedFields(""))
+	w.awaitKind(t, "VersionStillStored", "1 of 3 instances", "App "+w.ns+"/a", "the API server answers Invalid.")
+	if got := testkit.ConditionStatus(w.Get(t, rgd, "", w.group), "Stalled"); got != "True" {
+		t.Error("it is not stalled, and only a user can make it continue")
+	}
+	w.stored(t, "v1alpha1 v1")
+	for _, kind := range []string{"ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
+		w.Delete(t, schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: kind}, "", w.group)
+	}
+	w.stored(t, "v1")
+	w.AwaitReady(t, rgd, "", w.group)
+}
+
 // triggerReconcile enqueues the definition: a change of an instance does not.
 func (w *program) triggerReconcile(t *testing.T) error {
 	t.Helper()
@@ -240,6 +272,9 @@ func TestTheSameFieldsNeedNoWebhook(t *testing.T) {
 	// Who is in a hurry waits until the instances have been rewritten.
 	w.put(t, strings.Replace(next("[]"), "metadata: {name: $GROUP}", "metadata: {name: $GROUP, annotations: {kro.run/allow-breaking-changes: 'true'}}", 1))
 	w.awaitKind(t, "VersionStillStored", "v1alpha1", "being rewritten")
+	if got := testkit.ConditionStatus(w.Get(t, rgd, "", w.group), "Stalled"); got == "True" {
+		t.Error("it is stalled while the instances are being rewritten")
+	}
 	w.stored(t, "v1")
 	w.AwaitReady(t, rgd, "", w.group)
 	if versions, _, _ := unstructured.NestedSlice(w.crd(t).Object, "spec", "versions"); len(versions) != 1 {

@@ -2,7 +2,9 @@ package definition
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/serving"
@@ -16,7 +18,9 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
 // migrationDelay is the time from a change of the storage version to the migration: other API servers
@@ -37,7 +41,39 @@ type migration struct {
 	storageVersion string
 	since          time.Time
 	listed         bool
+	instances      int
 	pending        []*unstructured.Unstructured
+	// refused are those of the pending instances that the API server has refused to write, with the reason. They are
+	// tried again after the others.
+	refused []refusedInstance
+	// problem names the refused instances of the last attempt; empty if there are none.
+	problem string
+}
+
+// refusedInstance is an instance that cannot be rewritten.
+type refusedInstance struct {
+	*unstructured.Unstructured
+
+	reason string
+}
+
+// maxRefusedInstances bounds how many refused instances a message names.
+const maxRefusedInstances = 3
+
+// retryRefused makes the refused instances pending again, and returns a message about them.
+func (m *migration) retryRefused() string {
+	var texts []string
+	for _, o := range m.refused {
+		if m.pending = append(m.pending, o.Unstructured); len(texts) < maxRefusedInstances {
+			texts = append(texts, fmt.Sprintf("%s: %s", object.KeyOf(o.Unstructured), o.reason))
+		}
+	}
+	if more := len(m.refused) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	text := fmt.Sprintf("%d of %d instances cannot be rewritten in version %s: %s", len(m.refused), m.instances, m.storageVersion, strings.Join(texts, "; "))
+	m.refused = nil
+	return text
 }
 
 // migrate rewrites instances that may be stored in a former version, and then updates
@@ -73,6 +109,13 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 		r.EnqueueDefinition(v.Key)
 		return out
 	}
+	if len(m.refused) > 0 {
+		before := m.problem
+		if m.problem = m.retryRefused(); m.problem != before {
+			r.Events.Event(v.Unstructured, telemetry.Warning, "InstancesNotRewritten", m.problem)
+		}
+		return reconcile.Fail(errors.New(m.problem))
+	}
 	if err := r.setStoredVersion(ctx, m, current.Name); err != nil {
 		return reconcile.Fail(fmt.Errorf("set status.storedVersions of %s to %s: %w", v.source.kind.Kind, m.storageVersion, err))
 	}
@@ -84,7 +127,7 @@ func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result)
 }
 
 // rewriteBatch rewrites some of the instances: an empty change makes the API server store an
-// object again if it is stored in another version. The controllers list them, since they watch
+// object again if it is stored in another version. One that it refuses does not keep the others waiting. The controllers list them, since they watch
 // them anyway and the account may not in all namespaces.
 func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.listed {
@@ -101,11 +144,15 @@ func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *migratio
 			o.SetUID(instances[i].GetUID())
 			m.pending = append(m.pending, o)
 		}
-		m.listed = true
+		m.listed, m.instances = true, len(m.pending)
 	}
 	for range min(migrationBatch, len(m.pending)) {
 		_, err := as.PatchMetadata(ctx, m.pending[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
-		if err != nil && !kube.IsStale(err) {
+		switch {
+		case err == nil || kube.IsStale(err):
+		case kube.IsPermanent(err):
+			m.refused = append(m.refused, refusedInstance{m.pending[0], kube.RedactedMessage(err)})
+		default:
 			return err
 		}
 		m.pending = m.pending[1:]

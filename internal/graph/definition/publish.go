@@ -75,6 +75,9 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 		Current: current, Wanted: wanted, InWaves: v.inWaves(),
 		AllowBreaking: v.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true",
 	}
+	if m := v.memory.migration; m != nil {
+		replacement.NotRewritten = m.problem
+	}
 	for {
 		switch step := replacement.Next(); step.Action {
 		case kind.CheckDependants:
@@ -90,7 +93,7 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 			}
 			replacement.Inconvertible = kind.CheckResult{Done: true, Problem: failing}
 		case kind.Keep:
-			v.readiness.Reason, v.readiness.Message = serving.Reason(step.Reason), step.Message
+			v.readiness.Reason, v.readiness.Message, v.readiness.Unknown = serving.Reason(step.Reason), step.Message, step.Passing
 			return false, nil
 		case kind.Replace:
 			return true, nil

@@ -36,6 +36,8 @@ type Replacement struct {
 	// AllowBreaking says that the author accepts breaking changes. InWaves says that the change is rolled out to the
 	// instances in waves.
 	AllowBreaking, InWaves bool
+	// NotRewritten says which instances cannot be rewritten in the storage version; empty if that is not known of any.
+	NotRewritten string
 
 	// Dependants names the definitions that compose the kind and would no longer compile.
 	Dependants CheckResult
@@ -52,9 +54,11 @@ type CheckResult struct {
 // ReplaceDecision is the next action.
 type ReplaceDecision struct {
 	Action ReplaceAction
-	// Reason and Message say why the current CustomResourceDefinition stays.
+	// Reason and Message say why the current CustomResourceDefinition stays. Passing says that it is replaced without a
+	// further change.
 	Reason  Reason
 	Message string
+	Passing bool
 }
 
 // ReplaceAction is an action of a ReplaceDecision.
@@ -89,11 +93,16 @@ func (r Replacement) Next() ReplaceDecision {
 	}
 	if lost := r.removedStoredVersions(); len(lost) > 0 {
 		advice := "List it in spec.schema.versions until they are rewritten, which starts once that version is served again"
-		if from == to {
+		switch {
+		case from == to && r.NotRewritten != "":
+			advice = r.NotRewritten + ". The version is removed once they are"
+		case from == to:
 			advice = "They are being rewritten; the version is removed afterwards"
 		}
-		return keepCurrent(VersionStillStored, "instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). %s",
+		decision := keepCurrent(VersionStillStored, "instances may still be stored in %s (status.storedVersions of CustomResourceDefinition %s). %s",
 			strings.Join(lost, ", "), r.Wanted.Name, advice)
+		decision.Passing = from == to && r.NotRewritten == ""
+		return decision
 	}
 	switch {
 	case r.changesConversion() && !r.Inconvertible.Done:
