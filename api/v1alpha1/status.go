@@ -107,6 +107,13 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
+// Reasons of the condition Ready of a definition that is being deleted.
+const (
+	DefinitionInstancesRemain = "InstancesRemain"
+	// DefinitionInstancesUnknown is the reason while it cannot be determined whether instances remain.
+	DefinitionInstancesUnknown = "InstancesUnknown"
+)
+
 // Types of conditions on instances. Reconciling, Stalled, Drifted and OverridesIgnored exist only
 // while they are true.
 const (

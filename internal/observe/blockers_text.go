@@ -81,6 +81,8 @@ func (h BlockerReport) noBlockersText() string {
 	switch {
 	case h.Deleted == nil:
 		return ""
+	case h.root.remaining != "":
+		return h.root.remaining
 	case h.Deletion == nil && h.root.paused:
 		return "nothing is deleted while it is paused; " + resumeAdvice(h.root.object())
 	case h.Deletion == nil && len(h.root.Finalizers) > 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -112,6 +113,9 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	}
 	if at := o.GetDeletionTimestamp(); at != nil {
 		n.Deleted, n.Finalizers = utc(at.Time), o.GetFinalizers()
+		if n.Reason == v1alpha1.DefinitionInstancesRemain || n.Reason == v1alpha1.DefinitionInstancesUnknown {
+			n.remaining = n.Message
+		}
 		n.Ready, n.Reason = False, string(report.Deleting)
 		n.Deletion = report.ReadDeletion(o)
 		if slices.Equal(n.Finalizers, []string{report.ExternalFinalizer}) {

@@ -89,6 +89,8 @@ type Node struct {
 	// isManaged is true for a managed resource. unsynced is its condition Synced while that is False, but for a contested one.
 	isManaged bool
 	unsynced  *v1alpha1.Condition
+	// remaining says which instances a definition that is being deleted waits for.
+	remaining string
 	// paused is true for an object that an annotation pauses.
 	paused bool
 	// composeFailed is true for a composite whose pipeline fails: what its status says of composed resources is older.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -41,6 +42,8 @@ func (c cause) sentence(now time.Time) string {
 		return notGone(n.Removal.BlockedObject)
 	case n.Deleted != nil && n.paused && n.Deletion == nil:
 		return c.name() + " is paused: nothing is deleted until it is resumed"
+	case n.remaining != "":
+		return c.name() + " is being deleted: " + n.remaining
 	case n.Deleted != nil:
 		text := c.name() + " is being deleted, and nothing is known to block that"
 		if progress := n.Deletion; progress != nil {
@@ -82,6 +85,11 @@ func (c cause) advice() []string {
 		return advice(n.Removal.RootCause())
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
+	case n.remaining != "":
+		return []string{
+			"see the instances: " + espalierCommand("tree", n.object()),
+			fmt.Sprintf("to delete the definition and leave them behind: %s %s=true", kubectlAnnotate(n.object()), v1alpha1.AllowOrphansAnnotation),
+		}
 	case n.paused && n.Problem == nil && len(n.Waits) == 0:
 		return []string{resumeAdvice(n.object())}
 	}
