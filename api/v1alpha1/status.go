@@ -107,6 +107,10 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
+// DefinitionKindNotReady is the reason of the condition Ready of a definition whose revision cannot serve before its kind is
+// ready for it, as the condition KindReady says.
+const DefinitionKindNotReady = "KindNotReady"
+
 // Reasons of the condition Ready of a definition that is being deleted.
 const (
 	DefinitionInstancesRemain = "InstancesRemain"

@@ -88,6 +88,9 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Created = utc(at.Time)
 	}
 	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
+	if kind, ok := condition.Read(o).Get(v1alpha1.DefinitionKindReady); ok && n.Reason == v1alpha1.DefinitionKindNotReady && kind.Status != condition.True {
+		n.Message += ". KindReady: " + kind.Reason + ": " + kind.Message // Ready refers to it
+	}
 	if problem := health.SyncProblem(o); problem != "" && !strings.Contains(problem, withoutStatus(n.Message)) {
 		n.Message += "; " + problem
 	} else if problem != "" {
