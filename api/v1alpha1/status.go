@@ -107,15 +107,15 @@ const (
 	DefinitionPermissionsGranted = "PermissionsGranted"
 )
 
-// DefinitionKindNotReady is the reason of the condition Ready of a definition whose revision cannot serve before its kind is
+// ReasonKindNotReady is the reason of the condition Ready of a definition whose revision cannot serve before its kind is
 // ready for it, as the condition KindReady says.
-const DefinitionKindNotReady = "KindNotReady"
+const ReasonKindNotReady = "KindNotReady"
 
 // Reasons of the condition Ready of a definition that is being deleted.
 const (
-	DefinitionInstancesRemain = "InstancesRemain"
-	// DefinitionInstancesUnknown is the reason while it cannot be determined whether instances remain.
-	DefinitionInstancesUnknown = "InstancesUnknown"
+	ReasonInstancesRemain = "InstancesRemain"
+	// ReasonInstancesUnknown is the reason while it cannot be determined whether instances remain.
+	ReasonInstancesUnknown = "InstancesUnknown"
 )
 
 // Types of conditions on instances. Reconciling, Stalled, Drifted and OverridesIgnored exist only

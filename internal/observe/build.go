@@ -88,7 +88,7 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Created = utc(at.Time)
 	}
 	n.Ready, n.Reason, n.Message = readiness(o, n.Instance)
-	if kind, ok := condition.Read(o).Get(v1alpha1.DefinitionKindReady); ok && n.Reason == v1alpha1.DefinitionKindNotReady && kind.Status != condition.True {
+	if kind, ok := condition.Read(o).Get(v1alpha1.DefinitionKindReady); ok && n.Reason == v1alpha1.ReasonKindNotReady && kind.Status != condition.True {
 		n.Message += ". KindReady: " + kind.Reason + ": " + kind.Message // Ready refers to it
 	}
 	if problem := health.SyncProblem(o); problem != "" && !strings.Contains(problem, withoutStatus(n.Message)) {
@@ -116,7 +116,7 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 	}
 	if at := o.GetDeletionTimestamp(); at != nil {
 		n.Deleted, n.Finalizers = utc(at.Time), o.GetFinalizers()
-		if n.Reason == v1alpha1.DefinitionInstancesRemain || n.Reason == v1alpha1.DefinitionInstancesUnknown {
+		if n.Reason == v1alpha1.ReasonInstancesRemain || n.Reason == v1alpha1.ReasonInstancesUnknown {
 			n.remaining = n.Message
 		}
 		n.Ready, n.Reason = False, string(report.Deleting)

@@ -186,11 +186,11 @@ func remainingText(remaining *serving.Remaining) (reason, message string) {
 	const orOrphan = "or set the definition's annotation " + v1alpha1.AllowOrphansAnnotation + `: "true" to orphan instances`
 	switch {
 	case !remaining.Known():
-		return v1alpha1.DefinitionInstancesUnknown, fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition is deleted once none remains. Resolve that, %s", remaining.Kind, remaining.State.Message, orOrphan)
+		return v1alpha1.ReasonInstancesUnknown, fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition is deleted once none remains. Resolve that, %s", remaining.Kind, remaining.State.Message, orOrphan)
 	case len(remaining.Objects) == 1:
-		return v1alpha1.DefinitionInstancesRemain, fmt.Sprintf("1 instance of %s remains; the definition is deleted once it is gone. Delete it, %s", remaining.Kind, orOrphan)
+		return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("1 instance of %s remains; the definition is deleted once it is gone. Delete it, %s", remaining.Kind, orOrphan)
 	}
-	return v1alpha1.DefinitionInstancesRemain, fmt.Sprintf("%d instances of %s remain; the definition is deleted once they are gone. Delete them, %s", len(remaining.Objects), remaining.Kind, orOrphan)
+	return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("%d instances of %s remain; the definition is deleted once they are gone. Delete them, %s", len(remaining.Objects), remaining.Kind, orOrphan)
 }
 
 func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {

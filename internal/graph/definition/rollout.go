@@ -19,7 +19,7 @@ const (
 	rollingOutReason = "RollingOut"
 	rolloutPaused    = "RolloutPaused"
 	// kindNotReady: the kind does not allow all fields of the requested revision yet.
-	kindNotReady = v1alpha1.DefinitionKindNotReady
+	kindNotReady = v1alpha1.ReasonKindNotReady
 )
 
 // resolvedCondition says whether the requested revision composes the instances.
