@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -39,37 +40,64 @@ func (i *Import) Abort(ctx context.Context) error {
 	if !begun.IsZero() {
 		i.Progress("aborting the import that began at %s", begun.Format(time.RFC3339))
 	}
-	removed := 0
+	// Until its next check of the Hold, a process that was importing still creates objects.
+	if err := wait(ctx, 2*checkEvery); err != nil {
+		return err
+	}
+	created, err := i.findCreated(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range created {
+		if err := i.undo(ctx, c); err != nil {
+			return fmt.Errorf("delete %s: %w", c.key, err)
+		}
+	}
+	i.Progress("deleted %d objects", len(created))
+	return i.release(ctx)
+}
+
+// creation is an object that this import has created.
+type creation struct {
+	key     object.Key
+	kind    schema.GroupVersionKind
+	uid     types.UID
+	section archive.Section
+}
+
+// findCreated returns what this import has created, except namespaces, in the order of deletion. All is read before
+// anything is deleted, since the controllers of definitions delete their revisions themselves.
+func (i *Import) findCreated(ctx context.Context) ([]creation, error) {
+	var out []creation
 	for _, section := range slices.Backward(archive.AllSections) {
 		if section == archive.Namespaces {
 			continue
 		}
 		for _, o := range slices.Backward(i.File.Sections[section]) {
-			deleted, err := i.undo(ctx, section, o)
-			if err != nil {
-				return fmt.Errorf("delete %s: %w", object.KeyOf(o), err)
+			if err := i.checkHold(ctx); err != nil {
+				return nil, err
 			}
-			if deleted {
-				removed++
+			live, err := i.getCreated(ctx, section, o)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", object.KeyOf(o), err)
+			}
+			if live != nil {
+				out = append(out, creation{key: object.KeyOf(live), kind: o.GroupVersionKind(), uid: live.GetUID(), section: section})
 			}
 		}
 	}
-	i.Progress("deleted %d objects", removed)
-	return i.release(ctx)
+	return out, nil
 }
 
-// undo deletes an object if this import has created it.
-func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (deleted bool, err error) {
-	if err := i.checkHold(ctx); err != nil {
-		return false, err
-	}
+// getCreated returns what this import has created of an object of the archive; nil if there is nothing.
+func (i *Import) getCreated(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	name := o.GetName()
 	if section == archive.Bindings {
 		// The managed resource still exists: it is deleted after its Bindings.
 		if owner, _ := archive.Owner(o); i.inFile(owner) {
 			managed, err := i.get(ctx, archive.OwnerKind(o), owner.Namespace, owner.Name)
 			if err != nil && !isUnserved(err) {
-				return false, err
+				return nil, err
 			}
 			if managed != nil {
 				name = archive.ForOwner(o, managed.GetUID()).GetName()
@@ -78,31 +106,39 @@ func (i *Import) undo(ctx context.Context, section archive.Section, o *unstructu
 	}
 	live, err := i.get(ctx, o.GroupVersionKind(), o.GetNamespace(), name)
 	switch {
-	case isUnserved(err), err == nil && live == nil:
-		return false, nil
+	case isUnserved(err), err == nil && (live == nil || !archive.CreatedBy(live, i.hold)):
+		return nil, nil
 	case err != nil:
-		return false, err
-	case !archive.CreatedBy(live, i.hold):
-		return false, nil
+		return nil, err
 	}
-	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())
+	return live, nil
+}
+
+// undo deletes an object that this import has created, unless it is gone.
+func (i *Import) undo(ctx context.Context, c creation) error {
+	if err := i.checkHold(ctx); err != nil {
+		return err
+	}
+	r, err := i.objects(c.kind, c.key.Namespace)
+	if isUnserved(err) {
+		return nil
+	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	uid := live.GetUID()
 	// The controllers of definitions and functions are not held: they remove their own finalizers.
-	if section != archive.Definitions && section != archive.Functions {
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "finalizers": nil}})
+	if c.section != archive.Definitions && c.section != archive.Functions {
+		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": c.uid, "finalizers": nil}})
 		if err != nil {
-			return false, err
+			return err
 		}
-		if _, err := r.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager}); err != nil && !apierrors.IsNotFound(err) {
-			return false, err
+		if _, err := r.Patch(ctx, c.key.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: Manager}); err != nil && !apierrors.IsNotFound(err) {
+			return err
 		}
 	}
-	err = r.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err = r.Delete(ctx, c.key.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.uid}})
 	if apierrors.IsNotFound(err) {
-		err = nil
+		return nil
 	}
-	return true, err
+	return err
 }

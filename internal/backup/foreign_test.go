@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,49 +165,53 @@ func TestOlderRevisionsOfAnExistingCompositionAreImported(t *testing.T) {
 // TestAnAbortDeletesOnlyWhatTheImportCreated aborts an interrupted import where objects with the
 // archive's annotation exist that an earlier import of it has created.
 func TestAnAbortDeletesOnlyWhatTheImportCreated(t *testing.T) {
-	file, c := exported(t), target()
-	theirs := object.Key{Group: "apiextensions.crossplane.io", Kind: "EnvironmentConfig", Name: "region"}
-	old := find(file, theirs).DeepCopy()
-	old.SetAnnotations(map[string]string{espalier.ImportAnnotation: "import-e1/uid-of-an-earlier-hold"})
-	c.Add(old)
-	c.Before = failing("create App dev/test", errUnavailable)
-	i, _ := newImport(c, file)
-	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
-		t.Fatal(err)
-	}
-	c.Before = nil
-	i, _ = newImport(c, file)
-	if err := i.Abort(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if c.Object(theirs) == nil {
-		t.Error("an object that existed before is deleted")
-	}
-	if c.Object(databaseKey) != nil || c.Object(holdKey) != nil {
-		t.Error("objects of the import remain")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		file, c := exported(t), target()
+		theirs := object.Key{Group: "apiextensions.crossplane.io", Kind: "EnvironmentConfig", Name: "region"}
+		old := find(file, theirs).DeepCopy()
+		old.SetAnnotations(map[string]string{espalier.ImportAnnotation: "import-e1/uid-of-an-earlier-hold"})
+		c.Add(old)
+		c.Before = failing("create App dev/test", errUnavailable)
+		i, _ := newImport(c, file)
+		if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
+			t.Fatal(err)
+		}
+		c.Before = nil
+		i, _ = newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if c.Object(theirs) == nil {
+			t.Error("an object that existed before is deleted")
+		}
+		if c.Object(databaseKey) != nil || c.Object(holdKey) != nil {
+			t.Error("objects of the import remain")
+		}
+	})
 }
 
 // TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt has a Binding of a managed resource that is not
 // in the archive, and its kind is not served.
 func TestAnAbortNeedsNoKindOfAnArchiveWithoutObjectsOfIt(t *testing.T) {
-	file, c := exported(t, func(c *fakekube.Cluster) {
-		c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "k-tombstone"}, func(o *unstructured.Unstructured) {
-			_ = unstructured.SetNestedMap(o.Object, map[string]any{
-				"apiVersion": "batch.example.org/v1", "kind": "Job", "namespace": "prod", "name": "gone", "uid": "job-1",
-			}, "spec", "owner")
-		})
-	}), target()
-	c.Before = failing("create App dev/test", errUnavailable)
-	i, _ := newImport(c, file)
-	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
-		t.Fatal(err)
-	}
-	c.Before = nil
-	i, _ = newImport(c, file)
-	if err := i.Abort(context.Background()); err != nil || c.Object(holdKey) != nil {
-		t.Errorf("got %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		file, c := exported(t, func(c *fakekube.Cluster) {
+			c.Change(object.Key{Group: bindingKind.Group, Kind: "Binding", Name: "k-tombstone"}, func(o *unstructured.Unstructured) {
+				_ = unstructured.SetNestedMap(o.Object, map[string]any{
+					"apiVersion": "batch.example.org/v1", "kind": "Job", "namespace": "prod", "name": "gone", "uid": "job-1",
+				}, "spec", "owner")
+			})
+		}), target()
+		c.Before = failing("create App dev/test", errUnavailable)
+		i, _ := newImport(c, file)
+		if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
+			t.Fatal(err)
+		}
+		c.Before = nil
+		i, _ = newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil || c.Object(holdKey) != nil {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // TestARunCarriesOutThePlan compares the steps of a plan, of a run, and the requests of the run.

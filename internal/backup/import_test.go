@@ -546,21 +546,24 @@ func TestAnObjectIsCreatedOnceItsKindAcceptsObjects(t *testing.T) {
 	}
 }
 
+// interrupted returns a cluster with an import of a file that failed near its end.
+func interrupted(t *testing.T, file archive.File) *fakekube.Cluster {
+	t.Helper()
+	c := target()
+	c.Before = failing("create Usage prod/ledger", errUnavailable)
+	i, _ := newImport(c, file)
+	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
+		t.Fatal(err)
+	}
+	c.Before = nil
+	c.Writes()
+	return c
+}
+
 func TestAbortDeletesImportedObjects(t *testing.T) {
 	file := exported(t)
-	interrupted := func(t *testing.T) *fakekube.Cluster {
-		c := target()
-		c.Before = failing("create Usage prod/ledger", errUnavailable)
-		i, _ := newImport(c, file)
-		if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) {
-			t.Fatal(err)
-		}
-		c.Before = nil
-		c.Writes()
-		return c
-	}
-	t.Run("all objects except namespaces are deleted, in reverse order", func(t *testing.T) {
-		c := interrupted(t)
+	runWithFakeTime(t, "all objects except namespaces are deleted, in reverse order", func(t *testing.T) {
+		c := interrupted(t, file)
 		c.Change(holdKey, func(o *unstructured.Unstructured) {
 			o.SetCreationTimestamp(metav1.NewTime(time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)))
 		})
@@ -593,23 +596,23 @@ func TestAbortDeletesImportedObjects(t *testing.T) {
 			t.Errorf("messages (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("objects of other writers stay", func(t *testing.T) {
-		c := interrupted(t)
+	runWithFakeTime(t, "objects of other writers stay", func(t *testing.T) {
+		c := interrupted(t, file)
 		c.Change(appKey, func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 		i, _ := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil || c.Object(appKey) == nil {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a kind that is not served has no objects", func(t *testing.T) {
-		c := interrupted(t)
+	runWithFakeTime(t, "a kind that is not served has no objects", func(t *testing.T) {
+		c := interrupted(t, file)
 		c.Kinds[appKey.GroupKind()] = fakekube.Kind{Unserved: true}
 		i, _ := newImport(c, file)
 		if err := i.Abort(context.Background()); err != nil {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("no import is in progress", func(t *testing.T) {
+	runWithFakeTime(t, "no import is in progress", func(t *testing.T) {
 		for _, c := range []*fakekube.Cluster{target(), func() *fakekube.Cluster {
 			c := target()
 			c.Kinds[holdKind.GroupKind()] = fakekube.Kind{Unserved: true}
@@ -621,9 +624,9 @@ func TestAbortDeletesImportedObjects(t *testing.T) {
 			}
 		}
 	})
-	t.Run("after a failure it can be repeated", func(t *testing.T) {
+	runWithFakeTime(t, "after a failure it can be repeated", func(t *testing.T) {
 		for n := 1; ; n++ {
-			c, count, failed := interrupted(t), 0, ""
+			c, count, failed := interrupted(t, file), 0, ""
 			c.Before = func(request string) error {
 				if count++; count == n {
 					failed = request
@@ -646,6 +649,60 @@ func TestAbortDeletesImportedObjects(t *testing.T) {
 			i, _ = newImport(c, file)
 			if err := i.Abort(context.Background()); err != nil {
 				t.Errorf("repeated after %q failed: %v", failed, err)
+			}
+		}
+	})
+}
+
+// TestAnAbortCountsWhatControllersDelete has the controller of definitions delete a revision with its definition.
+func TestAnAbortCountsWhatControllersDelete(t *testing.T) {
+	file := exported(t)
+	runWithFakeTime(t, "a revision goes with its definition", func(t *testing.T) {
+		c := interrupted(t, file)
+		c.After = func(request string) error {
+			if request == "delete ResourceGraphDefinition apps" {
+				c.Remove(object.Key{Group: graphRevisionKind.Group, Kind: graphRevisionKind.Kind, Name: "apps-1"})
+			}
+			return nil
+		}
+		i, p := newImport(c, file)
+		if err := i.Abort(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.messages[len(p.messages)-1]; got != "deleted 20 objects" {
+			t.Errorf("the last message is %q", got)
+		}
+	})
+}
+
+// TestAnAbortDeletesWhatIsStillCreated aborts an import whose process goes on until its next check of the Hold.
+func TestAnAbortDeletesWhatIsStillCreated(t *testing.T) {
+	file := exported(t)
+	runWithFakeTime(t, "the process of the import is alive", func(t *testing.T) {
+		c := target()
+		reached := make(chan struct{})
+		c.Before = func(request string) error {
+			if request == "create Database prod/web" {
+				close(reached)
+				<-time.After(checkEvery / 2)
+			}
+			return nil
+		}
+		former, _ := newImport(c, file)
+		ended := make(chan error, 1)
+		go func() { ended <- former.Run(context.Background()) }()
+		<-reached
+		i, _ := newImport(c, file)
+		i.Holder = "another"
+		if err := i.Abort(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil && !errors.Is(err, ErrTakenOver) {
+			t.Errorf("the import ends with %v", err)
+		}
+		for _, key := range []object.Key{databaseKey, appKey} {
+			if c.Object(key) != nil {
+				t.Errorf("%s is left", key)
 			}
 		}
 	})
