@@ -50,11 +50,12 @@ type Import struct {
 type ProblemsError struct{ Problems []string }
 
 func (p *ProblemsError) Error() string {
-	text := "nothing was written; problems:"
+	var text strings.Builder
+	text.WriteString("nothing was written; problems:")
 	for _, problem := range p.Problems {
-		text += "\n  " + printable(problem)
+		text.WriteString("\n  " + printable(problem))
 	}
-	return text
+	return text.String()
 }
 
 // ErrChanged is returned if an object has appeared since the plan was made.

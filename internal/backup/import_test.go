@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -235,6 +236,21 @@ func TestAnImportWithConflictsWritesNothing(t *testing.T) {
 				t.Errorf("Plan returned %v", err)
 			}
 		})
+	}
+}
+
+// TestManyProblemsAreListedInLinearMemory has as many problems as a file with the same object again and again.
+func TestManyProblemsAreListedInLinearMemory(t *testing.T) {
+	err := &ProblemsError{slices.Repeat([]string{"ConfigMap prod/web appears twice"}, 20_000)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text := err.Error()
+	runtime.ReadMemStats(&after)
+	if n := strings.Count(text, "\n"); n != 20_000 {
+		t.Errorf("%d problems are listed", n)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 {
+		t.Errorf("a text of %d bytes takes %d bytes of memory", len(text), used)
 	}
 }
 
