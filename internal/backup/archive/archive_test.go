@@ -205,9 +205,11 @@ func TestCheckReportsProblems(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"no YAML":               {"\x1f\x8b", "decode the header, the first document: "},
+		"no YAML":               {"\x1f\x8c", "decode the header, the first document: "},
 		"a header of no type":   {strings.Replace(header(t, counted), "format: 2", "format: two", 1), "decode the header, the first document: "},
 		"a header of no format": {strings.Replace(header(t, counted), "format: 2\n", "", 1), "the header has no format"},
+		"a negative format":     {strings.Replace(header(t, counted), "format: 2\n", "format: -1\n", 1), "the header has the invalid format -1"},
+		"a compressed file":     {"\x1f\x8b\x08\x00", "it is compressed; decompress it first: gunzip -c FILE | espalier import -"},
 	} {
 		if _, err := Decode(strings.NewReader(tc.text), MaxBytes); err == nil || errors.Is(err, ErrNotAnExport) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: Decode returned %v", name, err)

@@ -50,11 +50,20 @@ func (f File) Objects() []*unstructured.Unstructured {
 // ErrNotAnExport is returned for a stream that does not begin with an export's header.
 var ErrNotAnExport = errors.New("not an export of Espalier: the first document must be of kind Export")
 
+// gzipMagic is how a gzip file begins.
+const gzipMagic = "\x1f\x8b"
+
+var errCompressed = errors.New("it is compressed; decompress it first: gunzip -c FILE | espalier import -")
+
 // Decode reads an export of at most so many bytes. It returns an error if the stream is no
 // valid export; Check finds problems of its content.
 func Decode(r io.Reader, maxBytes int64) (File, error) {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(&boundedReader{r, maxBytes, maxBytes}))
+	in := bufio.NewReader(&boundedReader{r, maxBytes, maxBytes})
 	f := File{Sections: map[Section][]*unstructured.Unstructured{}}
+	if magic, err := in.Peek(len(gzipMagic)); err == nil && string(magic) == gzipMagic {
+		return f, errCompressed
+	}
+	documents := utilyaml.NewYAMLReader(in)
 	first, err := documents.Read()
 	if errors.Is(err, io.EOF) {
 		return f, ErrNotAnExport
@@ -74,6 +83,9 @@ func Decode(r io.Reader, maxBytes int64) (File, error) {
 	}
 	if f.Header.Format == 0 {
 		return f, errors.New("the header has no format")
+	}
+	if f.Header.Format < 0 {
+		return f, fmt.Errorf("the header has the invalid format %d", f.Header.Format)
 	}
 	if f.Header.Format > Format {
 		return f, fmt.Errorf("the export has format %d, and this program reads formats up to %d: import it with version %s or later", f.Header.Format, Format, f.Header.Version)
