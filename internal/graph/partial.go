@@ -3,11 +3,14 @@ package graph
 import (
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -23,6 +26,30 @@ func CompilePartially(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Partial {
 		}
 	}
 	return &Partial{c: c}
+}
+
+// WithoutStatus returns what the kind of the instances follows from, for its schema only; nil if that has problems, here or when the definition
+// was read. Any field of the status is accepted, since the types of its fields follow from the nodes.
+func (p *Partial) WithoutStatus(read diag.List) *Graph {
+	if p.c.spec.Schema == nil {
+		return nil
+	}
+	for _, problem := range slices.Concat(read, p.c.problems) {
+		steps := problem.Path.Segments()
+		isOfSchema := len(steps) < 2 || beginsWith(steps, "spec", "schema")
+		if isOfSchema && !beginsWith(steps, "spec", "schema", "status") {
+			return nil
+		}
+	}
+	isOpen := true
+	status := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &isOpen, Properties: map[string]apiextensionsv1.JSONSchemaProps{}}
+	declared, _ := (&compilation{}).decode(p.c.spec.Schema.Status, "spec.schema.status")
+	for name := range declared { // also one with the name of a field of the engine
+		status.Properties[name] = apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &isOpen}
+	}
+	out := *p.c.graph
+	out.Status = crd.PackSchema(&status)
+	return &out
 }
 
 // EnvAt returns the environment of the expressions in a field of the definition; nil if there is none.

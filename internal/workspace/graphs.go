@@ -3,6 +3,7 @@ package workspace
 import (
 	"slices"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -71,18 +72,32 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 	problems.Add(p.problems...)
 	w.add(p.document, Error, "", problems.Sorted())
 	if g == nil || len(problems) > 0 {
-		if _, known := w.Lookup(p.kind); !known && p.kind.Kind != "" {
-			// Its instances and the definitions that use it are checked as far as possible.
-			w.kinds[p.kind] = object.KindInfo{Namespaced: p.spec.Schema.Scope != v1alpha1.ClusterScope, ServedByDefinition: true, NameRule: object.Subdomain}
-		}
+		w.addKindOfInvalid(p, kinds)
 		return
 	}
 	w.add(p.document, Warning, "", g.SecretOutputs)
-	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
-	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})}
+	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: w.crdOf(p, g)}
 	w.checkGenerated(p.document, one.CRD, func(generated string) object.Path { return originInGraph(generated, p.spec.Schema, one.CRD) })
 	w.graphs = append(w.graphs, one)
 	w.addCRD(one.CRD)
+}
+
+func (w *Workspace) crdOf(p *pendingGraph, g *graph.Graph) *apiextensionsv1.CustomResourceDefinition {
+	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
+	return kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})
+}
+
+// addKindOfInvalid adds what is known of the kind of a definition with errors, so that its instances and the definitions that use it are checked
+// as far as possible.
+func (w *Workspace) addKindOfInvalid(p *pendingGraph, kinds graph.Kinds) {
+	if _, known := w.Lookup(p.kind); known || p.kind.Kind == "" {
+		return
+	}
+	if g := graph.CompilePartially(p.spec, kinds).WithoutStatus(p.problems); g != nil {
+		w.addKinds(w.crdOf(p, g))
+		return
+	}
+	w.kinds[p.kind] = object.KindInfo{Namespaced: p.spec.Schema.Scope != v1alpha1.ClusterScope, ServedByDefinition: true, NameRule: object.Subdomain}
 }
 
 // warnOfMissingKinds says where kinds are used whose schema is unknown. That needs no graph, so that an invalid definition has these warnings

@@ -117,10 +117,15 @@ func (w *Workspace) addCRDs() {
 	}
 }
 
-// addCRD adds the kinds of a CustomResourceDefinition.
+// addCRD adds a CustomResourceDefinition with its kinds.
 func (w *Workspace) addCRD(c *apiextensionsv1.CustomResourceDefinition) {
+	w.crds[crd.GroupKind(c)] = c
+	w.addKinds(c)
+}
+
+// addKinds adds the served versions of a CustomResourceDefinition's kind.
+func (w *Workspace) addKinds(c *apiextensionsv1.CustomResourceDefinition) {
 	gk := crd.GroupKind(c)
-	w.crds[gk] = c
 	for _, v := range c.Spec.Versions {
 		if v.Served {
 			w.kinds[gk.WithVersion(v.Name)] = kindOf(c, v.Name)
