@@ -44,7 +44,7 @@ func (codec) ReadObject(r *bufio.Reader, into any) error {
 	if _, err := io.ReadFull(r, body); err != nil {
 		return err
 	}
-	return json.Unmarshal(body, into)
+	return decode(body, into)
 }
 
 // readHeader reads the header of a message and returns the length of its body.

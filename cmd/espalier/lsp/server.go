@@ -75,7 +75,7 @@ func Serve(ctx context.Context, connection io.ReadWriteCloser, o Options) error 
 		open: map[string]*document{}, stale: map[string]bool{}, checked: language.Check(nil, nil, o.Language),
 	}
 	s.handlers = s.allHandlers()
-	conn := jsonrpc2.NewConn(ctx, jsonrpc2.NewBufferedStream(connection, codec{}), s, jsonrpc2.SetLogger(s.log))
+	conn := jsonrpc2.NewConn(ctx, stream{jsonrpc2.NewBufferedStream(connection, codec{})}, s, jsonrpc2.SetLogger(s.log))
 	var checks sync.WaitGroup
 	checks.Go(func() { s.checkChanges(ctx, conn) })
 	select {

@@ -387,3 +387,33 @@ func TestFoldersAreRead(t *testing.T) {
 		t.Errorf("%v %v", d.texts, err)
 	}
 }
+
+// TestAnInvalidMessageDoesNotEndTheServer sends messages that are no JSON, or no requests, between valid ones.
+func TestAnInvalidMessageDoesNotEndTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.initialize(t.TempDir())
+		for body, want := range map[string]int{
+			`{"jsonrpc": "2.0", "id": 7, "method": `: -32700,
+			"\xff\xfe":                               -32700,
+			`{}`:                                     -32600,
+			`[]`:                                     -32600,
+			`7`:                                      -32600,
+			`{"jsonrpc": "2.0", "id": {}, "method": "exit"}`:  -32600,
+			`{"jsonrpc": "2.0", "id": 1.5, "method": "exit"}`: -32600,
+			`{"jsonrpc": "2.0", "id": 1, "method": ["exit"]}`: -32600,
+		} {
+			if _, err := fmt.Fprintf(c.in, "Content-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			if m := c.next("", 0); m.Error == nil || m.Error.Code != want {
+				t.Errorf("%s: %+v", body, m)
+			}
+		}
+		c.request("shutdown", nil)
+		c.notify("exit", nil)
+		if err := <-c.ended; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+}
