@@ -136,6 +136,8 @@ func (s *server) Handle(ctx context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Re
 		s.replyError(ctx, conn, r, jsonrpc2.CodeMethodNotFound, "the server does not have "+r.Method)
 	case !isUp && r.Method != "initialize" && r.Method != "exit":
 		s.replyError(ctx, conn, r, codeNotInitialized, "the server is not initialized")
+	case isUp && r.Method == "initialize":
+		s.replyError(ctx, conn, r, jsonrpc2.CodeInvalidRequest, "the server is initialized already")
 	case isDown && r.Method != "exit":
 		s.replyError(ctx, conn, r, jsonrpc2.CodeInvalidRequest, "the server is shut down")
 	case h.now != nil:

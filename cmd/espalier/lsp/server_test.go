@@ -417,3 +417,16 @@ func TestAnInvalidMessageDoesNotEndTheServer(t *testing.T) {
 		}
 	})
 }
+
+func TestAServerIsInitializedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.initialize(t.TempDir())
+		if reply := c.request("initialize", map[string]any{"capabilities": map[string]any{}}); reply.Error == nil || reply.Error.Code != -32600 {
+			t.Errorf("got %+v", reply)
+		}
+		c.request("shutdown", nil)
+		c.notify("exit", nil)
+		<-c.ended
+	})
+}
