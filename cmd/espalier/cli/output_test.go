@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -61,6 +62,37 @@ func TestDocumentsFollowEachOther(t *testing.T) {
 		}
 		if text.String() != want {
 			t.Errorf("%s: %q, want %q", format, text.String(), want)
+		}
+	}
+}
+
+// fullDisk accepts so many bytes.
+type fullDisk struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (d *fullDisk) Write(text []byte) (int, error) {
+	if len(text) > d.left {
+		return 0, errFull
+	}
+	d.left -= len(text)
+	return len(text), nil
+}
+
+// TestAnIncompleteOutputIsAFailure runs commands whose output goes to a full disk.
+func TestAnIncompleteOutputIsAFailure(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		"test ../../../examples/tested",
+		"rbac --controllers --serviceaccount espalier-system:espalier",
+		"schema WebApp -f ../../../examples/tested/webapp.yaml",
+		"install --image example.org/espalier",
+		"version",
+		"--help",
+	} {
+		var errs bytes.Buffer
+		if code := Main(t.Context(), strings.Fields(line), &fullDisk{left: 3}, &errs); code != exitFailed || !strings.Contains(errs.String(), errFull.Error()) {
+			t.Errorf("%s: code %d, %q", line, code, errs.String())
 		}
 	}
 }

@@ -35,10 +35,14 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if isPlugin(os.Args[0]) {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl espalier"}
 	}
+	out := checkOutput(stdout)
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = writeError(out)
+	}
 	if err == nil {
 		return exitDone
 	}
