@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/graph"
@@ -122,7 +123,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		Workers: 16, Dialects: f.dialects.all, Usages: true, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
 	}, server.PreviewOptions{Objects: objects, Namespace: namespace, FieldManager: fieldManager, Against: f.against, Timeout: f.wait})
 	if err != nil {
-		return err
+		return planError(err)
 	}
 	if err := printPlan(cmd.OutOrStdout(), plan, f.output); err != nil {
 		return err
@@ -136,6 +137,14 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		return &codedError{code: exitChanges}
 	}
 	return nil
+}
+
+// planError adds to a refusal who can make the plan.
+func planError(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w\na plan needs the permissions of the controllers: make it with a kubeconfig of their account, in a pipeline for example", err)
 }
 
 // appliedObjects reads the objects of files. All problems of all files are reported at once.

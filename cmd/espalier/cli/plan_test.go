@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestPlanRefusesWrongArguments(t *testing.T) {
@@ -30,5 +35,19 @@ func TestPlanRefusesWrongArguments(t *testing.T) {
 				t.Errorf("code %d: %s", code, stderr)
 			}
 		})
+	}
+}
+
+func TestAForbiddenPlanSaysWhoseRightsItNeeds(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"}, "", errors.New("no role"))
+	err := planError(fmt.Errorf("list CustomResourceDefinitions: %w", forbidden))
+	if text := err.Error(); !strings.Contains(text, "no role") || !strings.Contains(text, "a plan needs the permissions of the controllers") || !apierrors.IsForbidden(err) {
+		t.Error(err)
+	}
+	if other := errors.New("no such file"); planError(other) != other { //nolint:errorlint // it stays the same value
+		t.Error(planError(other))
+	}
+	if err := planError(nil); err != nil {
+		t.Error(err)
 	}
 }

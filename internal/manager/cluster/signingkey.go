@@ -59,7 +59,7 @@ func (k *Cluster) loadSigningKeys(ctx context.Context) error {
 // are for the namespace of the options.
 func forbiddenSigningKey(namespace string, err error) error {
 	return fmt.Errorf("the signing key, Secret %s/%s: %w. CustomResourceDefinition %s records this namespace in its annotation %s: "+
-		"grant get on the Secret there, or move the Secret to the namespace of the lease and change the annotation",
+		"grant the account of the controllers, and nobody else, get on the Secret there, or move the Secret to the namespace of the lease and change the annotation",
 		namespace, v1alpha1.SigningKeySecret, err, bindingsCRD, v1alpha1.SigningKeyAnnotation)
 }
 
