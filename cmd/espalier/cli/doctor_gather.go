@@ -59,7 +59,7 @@ type installation struct {
 }
 
 // gatherInstallation reads an installation. Without accounts, the permissions of those of the Deployments are checked. The error says that
-// the API server does not answer.
+// the API server does not answer, or that the context has ended.
 func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rbacv1.Subject) (doctor.State, error) {
 	i := &installation{config: config, programs: map[rbacv1.Subject]programFlags{}}
 	var problems [4]error
@@ -94,7 +94,9 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 		{i.readObjects, []string{"definitions", "reconciled", "deletions", "orphans", "contested"}},
 	} {
 		i.checks = stage.checks
-		stage.read(ctx)
+		if stage.read(ctx); ctx.Err() != nil { // what was not read is no finding
+			return doctor.State{}, context.Cause(ctx)
+		}
 	}
 	return i.state, nil
 }

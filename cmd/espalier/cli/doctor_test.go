@@ -8,8 +8,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -199,5 +202,21 @@ func TestProgramOf(t *testing.T) {
 	f := programOf([]string{"run", "--leader-election-namespace=a", "--webhook-bind-address=:1", "--admission-policies=false", "--webhook-secret-namespace=b", "--function-certificates-secret=c/d"})
 	if !f.elect || f.policies || !f.webhook || f.leaseNamespace != "a" || f.secret != "b" || f.certificates != "c/d" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// TestAnInterruptedDoctorReportsNothing interrupts it with the first list.
+func TestAnInterruptedDoctorReportsNothing(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/version" {
+			interrupt()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"gitVersion": "v1.37.0"}`)
+	}))
+	defer server.Close()
+	if _, err := gatherInstallation(ctx, &rest.Config{Host: server.URL}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
