@@ -47,7 +47,11 @@ type Import struct {
 }
 
 // ProblemsError lists all problems that prevent an import. Nothing was written.
-type ProblemsError struct{ Problems []string }
+type ProblemsError struct {
+	Problems []string
+	// Held reports whether the Hold of an earlier run of the import exists.
+	Held bool
+}
 
 func (p *ProblemsError) Error() string {
 	var text strings.Builder
@@ -55,7 +59,27 @@ func (p *ProblemsError) Error() string {
 	for _, problem := range p.Problems {
 		text.WriteString("\n  " + printable(problem))
 	}
+	if p.Held {
+		text.WriteString("\n" + heldAdvice)
+	}
 	return text.String()
+}
+
+// heldAdvice says what to do about an import that has not ended.
+const heldAdvice = "the Hold still pauses the controllers: run the import again to continue, or with --abort to delete what it has created"
+
+// heldError is an error that says itself what to do about the Hold.
+type heldError struct{ error }
+
+// stillHeld adds to the error of a run that its Hold stays.
+func stillHeld(err error) error {
+	var says heldError
+	var problems *ProblemsError
+	var kinds *KindsError
+	if err == nil || errors.Is(err, ErrTakenOver) || errors.As(err, &says) || errors.As(err, &problems) || errors.As(err, &kinds) {
+		return err
+	}
+	return fmt.Errorf("%w\n%s", err, heldAdvice)
 }
 
 // ErrChanged is returned if an object has appeared since the plan was made.
@@ -82,18 +106,26 @@ func (i *Import) Run(ctx context.Context) error {
 	}
 	if s, err = i.planAgain(ctx); err != nil {
 		if begun.IsZero() { // nothing has been done yet
-			err = errors.Join(err, i.release(ctx))
+			if problems := new(ProblemsError); errors.As(err, &problems) {
+				problems.Held = false // its own Hold, which is released
+			}
+			return errors.Join(err, i.release(ctx))
 		}
-		return err
+		return stillHeld(err)
 	}
-	steps := s.steps()
+	return stillHeld(i.carryOutAll(ctx, s.steps()))
+}
+
+// carryOutAll carries out all steps, and deletes the Hold.
+func (i *Import) carryOutAll(ctx context.Context, steps []Step) error {
 	for n, step := range steps {
 		if n == 0 || step.section != steps[n-1].section {
 			if err := i.prepare(ctx, step.section); err != nil {
 				return err
 			}
 		}
-		if step, err = i.carryOut(ctx, step); err != nil {
+		step, err := i.carryOut(ctx, step)
+		if err != nil {
 			return err
 		}
 		i.report([]Step{step})
@@ -163,7 +195,7 @@ func (i *Import) checkServedKinds(ctx context.Context) error {
 		return err
 	}
 	if refused := i.File.Refusals(target); len(refused) > 0 {
-		return errors.New(printable("the Hold still pauses the controllers; end the import with --abort. " + strings.Join(refused, "; ")))
+		return heldError{errors.New(printable("the Hold still pauses the controllers; end the import with --abort. " + strings.Join(refused, "; ")))}
 	}
 	return nil
 }
@@ -194,7 +226,7 @@ func (i *Import) plan(ctx context.Context) (*survey, error) {
 		return nil, err
 	}
 	if len(s.problems) > 0 {
-		return nil, &ProblemsError{s.problems}
+		return nil, &ProblemsError{Problems: s.problems, Held: s.hold != nil}
 	}
 	for _, a := range s.accounts {
 		i.Progress("with the permissions of %s", a.Describe())
@@ -203,7 +235,16 @@ func (i *Import) plan(ctx context.Context) (*survey, error) {
 	for _, step := range s.steps() {
 		counts[step.Verb]++
 	}
-	i.Progress("%d objects to create, %d exist already with the same content", counts[Create], counts[Keep])
+	var further strings.Builder
+	for _, c := range []struct {
+		verb Verb
+		what string
+	}{{Finish, "to finish"}, {Renumber, "to renumber"}, {Delete, "to delete again"}} {
+		if counts[c.verb] > 0 {
+			fmt.Fprintf(&further, ", %d %s", counts[c.verb], c.what)
+		}
+	}
+	i.Progress("%d objects to create%s, %d exist already with the same content", counts[Create], further.String(), counts[Keep])
 	if s.unchecked > 0 {
 		i.Progress("the API server has not checked %d objects, since their namespaces or kinds do not exist yet", s.unchecked)
 	}

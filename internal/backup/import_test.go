@@ -241,7 +241,7 @@ func TestAnImportWithConflictsWritesNothing(t *testing.T) {
 
 // TestManyProblemsAreListedInLinearMemory has as many problems as a file with the same object again and again.
 func TestManyProblemsAreListedInLinearMemory(t *testing.T) {
-	err := &ProblemsError{slices.Repeat([]string{"ConfigMap prod/web appears twice"}, 20_000)}
+	err := &ProblemsError{Problems: slices.Repeat([]string{"ConfigMap prod/web appears twice"}, 20_000)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	text := err.Error()
@@ -398,7 +398,10 @@ func TestAnImportPlansAgainUnderItsHold(t *testing.T) {
 			func(_ *testing.T, c *fakekube.Cluster) {
 				c.Add(fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: apps}, spec: {schema: {kind: Other}}}"))
 			},
-			func(err error) bool { problems := new(ProblemsError); return errors.As(err, &problems) },
+			func(err error) bool {
+				problems := new(ProblemsError)
+				return errors.As(err, &problems) && !problems.Held
+			},
 		},
 	}
 	for name, tc := range cases {
@@ -722,4 +725,45 @@ func TestAnAbortDeletesWhatIsStillCreated(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAFailedImportSaysThatTheControllersArePaused fails imports after their Hold is created.
+func TestAFailedImportSaysThatTheControllersArePaused(t *testing.T) {
+	file := exported(t)
+	c := target()
+	c.Before = failing("create Usage prod/ledger", errUnavailable)
+	i, _ := newImport(c, file)
+	const advice = "the Hold still pauses the controllers: run the import again to continue, or with --abort to delete what it has created"
+	if err := i.Run(context.Background()); !errors.Is(err, errUnavailable) || !strings.Contains(err.Error(), advice) {
+		t.Errorf("got %v", err)
+	}
+	c.Before = nil
+	c.Add(fakekube.Parse("{apiVersion: protection.crossplane.io/v1beta1, kind: Usage, metadata: {name: ledger, namespace: prod}, spec: {reason: another}}"))
+	for name, run := range map[string]func(*Import) error{
+		"a run":  func(i *Import) error { return i.Run(context.Background()) },
+		"a plan": func(i *Import) error { _, err := i.Plan(context.Background()); return err },
+	} {
+		i, _ = newImport(c, file)
+		if err := run(i); err == nil || !strings.Contains(err.Error(), "exists and differs") || !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s after that: %v", name, err)
+		}
+	}
+	c.Remove(holdKey)
+	i, _ = newImport(c, file)
+	if err := i.Run(context.Background()); err == nil || strings.Contains(err.Error(), advice) {
+		t.Errorf("without a Hold: %v", err)
+	}
+}
+
+func TestAPlanCountsAllSteps(t *testing.T) {
+	file := exported(t, func(c *fakekube.Cluster) { c.Change(appKey, deleting) })
+	c := interrupted(t, file)
+	i, p := newImport(c, file)
+	if _, err := i.Plan(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	const want = "1 objects to create, 22 to finish, 1 to delete again, 0 exist already with the same content"
+	if !slices.Contains(p.messages, want) {
+		t.Errorf("got %q", p.messages)
+	}
 }
