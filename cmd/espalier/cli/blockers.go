@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -42,7 +41,6 @@ func newBlockers() *cobra.Command {
 }
 
 func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error {
-	manager.SilenceLibraries() // log lines of the watches would garble the screen
 	shown, state, err := flags.readTree(cmd.Context(), cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -87,7 +86,6 @@ func (f *deleteFlags) check() error {
 }
 
 func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) error {
-	manager.SilenceLibraries() // log lines of the watches would garble the screen
 	target, err := flags.find(io.Discard, kind, name)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
-	"github.com/espalier-dev/espalier/internal/manager"
 )
 
 // doctorFlags are the flags of doctor.
@@ -56,7 +55,6 @@ func examine(cmd *cobra.Command, flags doctorFlags) error {
 		}
 		accounts = append(accounts, account)
 	}
-	manager.SilenceLibraries()
 	config, err := flags.where.config()
 	if err != nil {
 		return err

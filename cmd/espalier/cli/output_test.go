@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -93,6 +96,27 @@ func TestAnIncompleteOutputIsAFailure(t *testing.T) {
 		var errs bytes.Buffer
 		if code := Main(t.Context(), strings.Fields(line), &fullDisk{left: 3}, &errs); code != exitFailed || !strings.Contains(errs.String(), errFull.Error()) {
 			t.Errorf("%s: code %d, %q", line, code, errs.String())
+		}
+	}
+}
+
+// TestLibrariesDoNotLogWithoutAnAPIServer checks that the error of a command is all that it prints.
+func TestLibrariesDoNotLogWithoutAnAPIServer(t *testing.T) {
+	t.Parallel()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	const nowhere = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]}`
+	archive := filepath.Join(t.TempDir(), "archive")
+	for path, text := range map[string]string{kubeconfig: nowhere, archive: "{kind: Export, format: 2, id: a}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{"why vpc/demo", "tree vpc/demo", "export", "import --dry-run " + archive, "import --abort " + archive, "rollback vpc", "gather", "takeover --plan", "uninstall", "rbac vpc", "schema Vpc"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], append(strings.Fields(line), "--kubeconfig", kubeconfig)...) //nolint:gosec // the test program itself
+		cmd.Args[0], cmd.Dir = asProgram, t.TempDir()
+		out, err := cmd.CombinedOutput()
+		if err == nil || strings.Contains(string(out), "UnhandledError") || strings.Contains(string(out), ".go:") {
+			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}
 }

@@ -181,11 +181,12 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			log := flags.logger(cmd) // before the first connection, which would silence the libraries
 			config, err := cluster.config()
 			if err != nil {
 				return err
 			}
-			options, err := flags.options(config, flags.logger(cmd), served)
+			options, err := flags.options(config, log, served)
 			if err != nil {
 				return err
 			}
@@ -273,8 +274,10 @@ func (f *clusterFlags) namespaceOr(given string) (string, error) {
 	return namespace, nil
 }
 
-// config returns the configuration for the cluster, without client-side throttling, or for the record.
+// config returns the configuration for the cluster, without client-side throttling, or for the record. What libraries log about requests is
+// discarded unless there is a logger: it would garble screens, and the errors say it.
 func (f *clusterFlags) config() (*rest.Config, error) {
+	manager.SilenceLibraries()
 	if f.from != "" {
 		return recordedConfig(f.from)
 	}

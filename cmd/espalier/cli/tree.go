@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
 
@@ -62,7 +61,6 @@ func newTree() *cobra.Command {
 }
 
 func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
-	manager.SilenceLibraries() // log lines of the watches would garble the screen
 	shown, err := flags.find(cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err

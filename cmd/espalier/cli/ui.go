@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli/ui"
-	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/observe/page"
 )
@@ -61,7 +60,6 @@ const (
 )
 
 func serveUI(cmd *cobra.Command, flags uiFlags) error {
-	manager.SilenceLibraries() // the page says what cannot be watched
 	host, _, err := net.SplitHostPort(flags.address)
 	if err != nil {
 		return &usageError{fmt.Errorf("--address: %w", err)}
