@@ -40,7 +40,12 @@ func TestReferencesAreNoReasonToWrite(t *testing.T) {
 		"It has none, and the policy is None":             {"it is as it was applied", made(bare), nil, true, plan.Keep, 0},
 		"Another client has removed them":                 {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }, false, plan.Correct, 2},
 		"Another client has removed one":                  {"it has drifted", made(referring), func(o *unstructured.Unstructured) { o.SetOwnerReferences(o.GetOwnerReferences()[1:]) }, false, plan.Correct, 2},
-		"Another client has set controller: true":         {"the instance is no controller", made(referring), func(o *unstructured.Unstructured) { control(o) }, false, plan.Correct, 2},
+		"Another client has replaced one": {"it has drifted", made(referring), func(o *unstructured.Unstructured) {
+			refs := o.GetOwnerReferences()
+			refs[0].UID = "theirs"
+			o.SetOwnerReferences(refs)
+		}, false, plan.Correct, 2},
+		"Another client has set controller: true": {"the instance is no controller", made(referring), func(o *unstructured.Unstructured) { control(o) }, false, plan.Correct, 2},
 		"It has another owner as well": {"the other reference is kept", made(referring), func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{UID: "theirs"}))
 		}, false, plan.Keep, 2},
