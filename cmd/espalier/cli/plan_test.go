@@ -44,7 +44,7 @@ func TestAForbiddenPlanSaysWhoseRightsItNeeds(t *testing.T) {
 	if text := err.Error(); !strings.Contains(text, "no role") || !strings.Contains(text, "a plan needs the permissions of the controllers") || !apierrors.IsForbidden(err) {
 		t.Error(err)
 	}
-	if other := errors.New("no such file"); planError(other) != other { //nolint:errorlint // it stays the same value
+	if other := errors.New("no such file"); !errors.Is(planError(other), other) || planError(other).Error() != other.Error() {
 		t.Error(planError(other))
 	}
 	if err := planError(nil); err != nil {
