@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,20 @@ func observeGrant(ctx context.Context, sess *session, m *v1alpha1.Grant, _ strin
 	if err != nil {
 		return nil, err
 	}
-	if missing := t.missingObject(s); missing != "" && m.DeletionTimestamp == nil {
+	if t.isInSchema() {
+		if s.OwnRoles, err = sess.ownRoles(s.Owners); err != nil {
+			return nil, err
+		}
+	}
+	if missing := cmp.Or(t.missingObject(s), t.onlyForeign(s)); missing != "" && m.DeletionTimestamp == nil {
 		return nil, errors.New(missing)
 	}
 	obs := &observation{presence: external.Absent, create: request{Database: database, SQL: t.grant(s, initial)}}
 	if !s.isGranted() {
+		obs.needs = t.foreignNeeds(s, initial)
 		return obs, nil
 	}
+	obs.needs = t.foreignNeeds(s, p)
 	obs.presence, obs.atProvider = external.Present, t.atProvider(s)
 	obs.update.Database = database
 	obs.update.SQL, obs.diff = t.changes(s, p)
@@ -88,29 +96,29 @@ func (t target) atProvider(s grantState) map[string]any {
 	}
 	return map[string]any{
 		"role": t.role, "objectType": string(t.on), "privileges": anySlice(slices.Sorted(maps.Keys(all))),
-		"withOption": option, "objects": int64(len(s.Privileges)),
+		"withOption": option, "objects": int64(s.countObjects()),
 	}
 }
 
 // Queries for objects and the privileges of a role on them. Each row has the parts of the
 // object's name, and one privilege, or none, with the role that has granted it, unless that is the
-// owner.
+// owner. The last part is the owner of an object in a schema.
 const (
-	databaseQuery = `SELECT '', d.datname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_database d
+	databaseQuery = `SELECT '', d.datname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), ''), '' FROM pg_database d
 		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, d.datdba) AS other FROM aclexplode(d.datacl) x WHERE x.grantee = $3) a ON true WHERE d.datname = $1 AND cardinality($2::text[]) >= 0`
-	schemaQuery = `SELECT '', n.nspname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_namespace n
+	schemaQuery = `SELECT '', n.nspname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), ''), '' FROM pg_namespace n
 		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, n.nspowner) AS other FROM aclexplode(n.nspacl) x WHERE x.grantee = $3) a ON true WHERE n.nspname = $1 AND cardinality($2::text[]) >= 0`
-	relationQuery = `SELECT n.nspname, c.relname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	relationQuery = `SELECT n.nspname, c.relname, '', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), ''), pg_get_userbyid(c.relowner) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, c.relowner) AS other FROM aclexplode(c.relacl) x WHERE x.grantee = $3) a ON true
 		WHERE n.nspname = $1 AND c.relkind = ANY ($4::text[]::"char"[]) AND (cardinality($2::text[]) = 0 OR c.relname = ANY ($2::text[]))`
-	routineQuery = `SELECT n.nspname, p.proname, '(' || pg_get_function_identity_arguments(p.oid) || ')', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), '') FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+	routineQuery = `SELECT n.nspname, p.proname, '(' || pg_get_function_identity_arguments(p.oid) || ')', coalesce(a.privilege_type, ''), coalesce(a.is_grantable, false), coalesce(pg_get_userbyid(a.other), ''), pg_get_userbyid(p.proowner) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 		LEFT JOIN LATERAL (SELECT x.*, nullif(x.grantor, p.proowner) AS other FROM aclexplode(p.proacl) x WHERE x.grantee = $3) a ON true
 		WHERE n.nspname = $1 AND (cardinality($2::text[]) = 0 OR p.proname = ANY ($2::text[]))`
 )
 
 // readGrant reads the privileges of a role on a target. It has none if the target does not exist.
 func (sess *session) readGrant(ctx context.Context, database string, t target) (s grantState, err error) {
-	s.Privileges = map[string]map[string]bool{}
+	s.Privileges, s.Owners = map[string]map[string]bool{}, map[string]string{}
 	err = sess.readIn(ctx, database, func(ctx context.Context, conn *pgx.Conn) error {
 		if t.group != "" {
 			return conn.QueryRow(ctx, `SELECT count(*) > 0, coalesce(bool_or(m.admin_option), false) FROM pg_auth_members m
@@ -153,15 +161,18 @@ func (s *grantState) readObjects(ctx context.Context, conn *pgx.Conn, t target, 
 	if err != nil {
 		return err
 	}
-	var schema, name, arguments, privilege, grantor string
+	var schema, name, arguments, privilege, grantor, owner string
 	var grantable bool
-	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &arguments, &privilege, &grantable, &grantor}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &arguments, &privilege, &grantable, &grantor, &owner}, func() error {
 		object := ident(name)
 		if schema != "" {
 			object = ident(schema, name) + arguments // the server has quoted the arguments
 		}
 		if s.Privileges[object] == nil {
 			s.Privileges[object] = map[string]bool{}
+		}
+		if owner != "" {
+			s.Owners[object] = owner
 		}
 		if privilege != "" {
 			s.Privileges[object][privilege] = s.Privileges[object][privilege] || grantable

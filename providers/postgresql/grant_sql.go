@@ -27,6 +27,10 @@ type grantState struct {
 	// ByOthers has those that another role than the owner of the object has granted, by that
 	// role and the object. The server revokes them only as that role.
 	ByOthers map[string]map[string]map[string]bool
+	// Owners has the owner of each object in a schema. OwnRoles has those that the namespace
+	// manages, and the Grant only concerns their objects; nil if it concerns all.
+	Owners   map[string]string
+	OwnRoles map[string]bool
 	// All are the privileges of the object type on this server.
 	All []string
 	// Member reports whether the role is a member of the group, Admin the admin option.
@@ -71,11 +75,6 @@ func (t target) objectList(objects []string) string {
 	return t.namedObjects(objects)
 }
 
-// coversSchema reports whether the target is all objects of the schema.
-func (t target) coversSchema() bool {
-	return len(t.objects) == 0 && (t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions)
-}
-
 // A statement is stored in a Binding before it is sent, and the API server limits the size of a
 // Binding. If more than maxNamedObjects of a whole schema need a change, the statement is for all
 // objects of the schema. Otherwise it names as many as fit into maxObjectListSize, and the next
@@ -102,6 +101,10 @@ func (t target) grant(s grantState, p v1alpha1.GrantParameters) []string {
 	option := valueOr(p.WithOption, false)
 	if t.group != "" {
 		return []string{"GRANT " + ident(t.group) + " TO " + ident(t.role) + textIf(option, " WITH ADMIN OPTION")}
+	}
+	if s.OwnRoles != nil {
+		sql, _ := t.grantsByOwners(s, p)
+		return sql
 	}
 	return []string{fmt.Sprintf("GRANT %s ON %s TO %s%s", strings.Join(s.wanted(p), ", "), t.objectList(s.objects()), ident(t.role), textIf(option, " WITH GRANT OPTION"))}
 }
@@ -144,9 +147,18 @@ func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []s
 		return t.memberChanges(s, p)
 	}
 	wanted := s.wanted(p)
-	sql, diff = t.objectChanges(s.Privileges, func(has map[string]bool) []string { return t.statements(has, wanted, p.WithOption) })
+	revocations := func(has map[string]bool) []string { return t.revocations(has, wanted, p.WithOption) }
+	if s.OwnRoles != nil {
+		sql, diff = t.objectChanges(s.Privileges, revocations, t.manyObjects)
+		granted, missing := t.grantsByOwners(s, p)
+		sql, diff = append(sql, granted...), append(diff, missing...)
+	} else {
+		sql, diff = t.objectChanges(s.Privileges, func(has map[string]bool) []string {
+			return append(t.grants(has, wanted, p.WithOption), revocations(has)...)
+		}, t.manyObjects)
+	}
 	for _, grantor := range slices.Sorted(maps.Keys(s.ByOthers)) {
-		revoked, changed := t.objectChanges(s.ByOthers[grantor], func(has map[string]bool) []string { return t.revocations(has, wanted, p.WithOption) })
+		revoked, changed := t.objectChanges(s.ByOthers[grantor], revocations, t.manyObjects)
 		if len(revoked) > 0 {
 			sql = append(append(sql, actAs(grantor)), revoked...)
 		}
@@ -157,9 +169,18 @@ func (t target) changes(s grantState, p v1alpha1.GrantParameters) (sql, diff []s
 	return sql, diff
 }
 
-// objectChanges returns the statements for all objects. Objects with the same change are in one
-// statement.
-func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string) (sql, diff []string) {
+// manyObjects returns the objects of a statement that has no effect on those that need no change: if there
+// are too many to name, all of the schema.
+func (t target) manyObjects(objects []string) string {
+	if t.coversSchema() && len(objects) > maxNamedObjects {
+		return t.objectList(nil)
+	}
+	return t.namedObjects(objects)
+}
+
+// objectChanges returns the statements for all objects, which list names. Objects with the same change
+// are in one statement.
+func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string, list func([]string) string) (sql, diff []string) {
 	objectsByStatement := map[string][]string{}
 	for _, object := range slices.Sorted(maps.Keys(privileges)) {
 		for _, statement := range statements(privileges[object]) {
@@ -167,18 +188,14 @@ func (t target) objectChanges(privileges map[string]map[string]bool, statements 
 		}
 	}
 	for _, statement := range slices.Sorted(maps.Keys(objectsByStatement)) {
-		objects := t.namedObjects(objectsByStatement[statement])
-		if t.coversSchema() && len(objectsByStatement[statement]) > maxNamedObjects {
-			objects = t.objectList(nil) // it has no effect on the objects that need no change
-		}
-		sql = append(sql, strings.Replace(statement, "$OBJECTS", objects, 1))
+		sql = append(sql, strings.Replace(statement, "$OBJECTS", list(objectsByStatement[statement]), 1))
 		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
 	}
 	return sql, diff
 }
 
-// statements returns the statements for one object.
-func (t target) statements(has map[string]bool, wanted []string, option *bool) []string {
+// grants returns those of the statements for one object that grant privileges.
+func (t target) grants(has map[string]bool, wanted []string, option *bool) []string {
 	var missing, addOption []string
 	for _, privilege := range wanted {
 		grantable, exists := has[privilege]
@@ -190,8 +207,7 @@ func (t target) statements(has map[string]bool, wanted []string, option *bool) [
 		}
 	}
 	out := t.statement(missing, "GRANT %s ON $OBJECTS TO %s"+textIf(valueOr(option, false), " WITH GRANT OPTION"))
-	out = append(out, t.statement(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")...)
-	return append(out, t.revocations(has, wanted, option)...)
+	return append(out, t.statement(addOption, "GRANT %s ON $OBJECTS TO %s WITH GRANT OPTION")...)
 }
 
 // revocations returns those of the statements for one object that revoke privileges.

@@ -69,11 +69,10 @@ func (t target) check(asked []v1alpha1.Privilege) error {
 	if err := checkName("spec.forProvider.database", t.database); err != nil {
 		return err
 	}
-	inSchema := t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions
 	switch {
 	case t.on == v1alpha1.OnDatabase && t.schema != "":
 		return errors.New("spec.forProvider.schema is set, but objectType is Database: set objectType to Schema, Tables, Sequences or Functions")
-	case !inSchema && len(t.objects) > 0:
+	case !t.isInSchema() && len(t.objects) > 0:
 		return fmt.Errorf("spec.forProvider.objects are set, but objectType is %s: remove objects, or set objectType to Tables, Sequences or Functions", t.on)
 	case t.on == v1alpha1.OnDatabase:
 		return nil
@@ -85,6 +84,14 @@ func (t target) check(asked []v1alpha1.Privilege) error {
 	}
 	return checkName("spec.forProvider.schema", t.schema)
 }
+
+// isInSchema reports whether the target is objects of a schema.
+func (t target) isInSchema() bool {
+	return t.on == v1alpha1.OnTables || t.on == v1alpha1.OnSequences || t.on == v1alpha1.OnFunctions
+}
+
+// coversSchema reports whether the target is all objects of the schema.
+func (t target) coversSchema() bool { return t.isInSchema() && len(t.objects) == 0 }
 
 // maxKeyLength is the length of a list of objects above which a key has its digest.
 const maxKeyLength = 400

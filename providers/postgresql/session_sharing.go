@@ -60,6 +60,25 @@ func (sess *session) isOwned(typ, name string) (bool, error) {
 	return owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == typ && owner.Namespace == sess.sharing.Namespace, nil
 }
 
+// ownRoles returns those of the owners of objects that the namespace manages; nil if the configuration allows
+// others too.
+func (sess *session) ownRoles(owners map[string]string) (map[string]bool, error) {
+	if sess.sharing.allows(v1alpha1.AllowForeignRoles) {
+		return nil, nil
+	}
+	out := map[string]bool{}
+	for _, owner := range owners {
+		if _, known := out[owner]; known {
+			continue
+		}
+		var err error
+		if out[owner], err = sess.isOwned("Role", owner); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // dependsOnServer reports whether facts of the server decide about the need.
 func (n need) dependsOnServer() bool {
 	return n.Template != "" || n.Parameter != "" || n.Extension != ""

@@ -99,7 +99,13 @@ func TestWhatASharedConfigurationRefuses(t *testing.T) {
 		"privileges on functions of the system": {
 			grantNeeds(v1alpha1.GrantParameters{Role: ptr("mine"), Database: ptr("shop"), Schema: ptr("pg_catalog"), Objects: []string{"pg_read_file"}}), "SystemSchemas", "spec.forProvider.schema",
 		},
-		"a granted membership": {grantNeeds(v1alpha1.GrantParameters{Role: ptr("mine"), MemberOf: ptr("postgres")}), "ForeignRoles", "spec.forProvider.memberOf"},
+		"privileges on a named function of others": {namedNeeds(nil, "EXECUTE"), "ForeignRoles", "spec.forProvider.objects"},
+		"granting others what is granted for oneself": {
+			namedNeeds(map[string]bool{"EXECUTE": false}, "EXECUTE", "USAGE"), "ForeignRoles", "spec.forProvider.objects",
+		},
+		"what is granted already":  {needs: namedNeeds(map[string]bool{"EXECUTE": false}, "EXECUTE")},
+		"revoking what others own": {needs: namedNeeds(map[string]bool{"EXECUTE": false, "USAGE": false}, "USAGE")},
+		"a granted membership":     {grantNeeds(v1alpha1.GrantParameters{Role: ptr("mine"), MemberOf: ptr("postgres")}), "ForeignRoles", "spec.forProvider.memberOf"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +139,72 @@ func TestWhatASharedConfigurationRefuses(t *testing.T) {
 			}
 			if err := (sharing{}).check(tc.needs, known); err != nil {
 				t.Errorf("with the ProviderConfig of a namespace: %v", err)
+			}
+		})
+	}
+}
+
+// namedNeeds are the needs of a Grant on a function of the role mine, and on one of postgres, on which the role has some
+// privileges.
+func namedNeeds(has map[string]bool, wanted ...v1alpha1.Privilege) []need {
+	t := target{role: "mine", on: v1alpha1.OnFunctions, database: "shop", schema: "public", objects: []string{"f", "dblink_connect_u"}}
+	return t.foreignNeeds(grantState{
+		Privileges: map[string]map[string]bool{`"public"."f"()`: {}, `"public"."dblink_connect_u"(text)`: has},
+		Owners:     map[string]string{`"public"."f"()`: "mine", `"public"."dblink_connect_u"(text)`: "postgres"}, OwnRoles: map[string]bool{"mine": true},
+	}, v1alpha1.GrantParameters{Privileges: wanted})
+}
+
+// TestOwnersOfObjectsCountUnlessForeignRolesAreAllowed lists the roles on whose objects a Grant may grant.
+func TestOwnersOfObjectsCountUnlessForeignRolesAreAllowed(t *testing.T) {
+	cases := map[string]struct {
+		sharing sharing
+		want    map[string]bool
+	}{
+		"shared":                        {sharing{Config: "ClusterProviderConfig default", Namespace: "team"}, map[string]bool{"mine": true, "theirs": false, "postgres": false}},
+		"shared, with other allowances": {sharing{Config: "ClusterProviderConfig default", Namespace: "team", Allow: []v1alpha1.Allowance{v1alpha1.AllowForeignDatabases}}, map[string]bool{"mine": true, "theirs": false, "postgres": false}},
+		"with ForeignRoles":             {sharing{Config: "ClusterProviderConfig default", Namespace: "team", Allow: []v1alpha1.Allowance{v1alpha1.AllowForeignRoles}}, nil},
+		"with everything":               {sharing{Config: "ClusterProviderConfig default", Namespace: "team", Allow: []v1alpha1.Allowance{v1alpha1.AllowEverything}}, nil},
+		"the ProviderConfig of a team":  {sharing{Namespace: "team"}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			sess := &session{
+				server: server{Host: "h", Port: 1}, sharing: tc.sharing, objects: fakeObjects{"Owner Role mine": {"namespace": "team"}, "Owner Role theirs": {"namespace": "other"}},
+			}
+			got, err := sess.ownRoles(map[string]string{`"s"."a"`: "mine", `"s"."b"`: "theirs", `"s"."c"`: "postgres", `"s"."d"`: "postgres"})
+			if d := cmp.Diff(tc.want, got); d != "" || err != nil {
+				t.Errorf("%s %v", d, err)
+			}
+		})
+	}
+}
+
+// TestASchemaWithObjectsOfOthersOnlySaysSo has nothing to grant on, and nothing that is granted.
+func TestASchemaWithObjectsOfOthersOnlySaysSo(t *testing.T) {
+	all := target{role: "mine", on: v1alpha1.OnTables, database: "shop", schema: "public"}
+	named := all
+	named.objects = []string{"audit"}
+	one := map[string]map[string]bool{`"public"."audit"`: {}}
+	mine := map[string]bool{"mine": true}
+	cases := map[string]struct {
+		target     target
+		privileges map[string]map[string]bool
+		own        map[string]bool
+		want       bool
+	}{
+		"objects of others":               {all, one, mine, true},
+		"one of its own too":              {all, map[string]map[string]bool{`"public"."audit"`: {}, `"public"."orders"`: {}}, mine, false},
+		"something is granted":            {all, map[string]map[string]bool{`"public"."audit"`: {"SELECT": false}}, mine, false},
+		"a named object":                  {named, one, mine, false},
+		"no objects":                      {all, nil, mine, false},
+		"a configuration that is its own": {all, one, nil, false},
+		"a database":                      {target{role: "mine", on: v1alpha1.OnDatabase, database: "shop"}, map[string]map[string]bool{`"shop"`: {}}, nil, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := tc.target.onlyForeign(grantState{Privileges: tc.privileges, Owners: map[string]string{`"public"."audit"`: "postgres", `"public"."orders"`: "mine"}, OwnRoles: tc.own})
+			if (got != "") != tc.want || tc.want && !strings.Contains(got, `"public"."audit" belongs to the role "postgres"`) {
+				t.Errorf("got %q", got)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,7 @@ func TestStatementsOfAGrant(t *testing.T) {
 		want                       v1alpha1.GrantParameters
 		has                        map[string]map[string]bool
 		byOthers                   map[string]map[string]map[string]bool
+		owners                     map[string]string // if the configuration is shared; the namespace manages the role own and its twin
 		admin                      bool
 		key, grant, change, revoke string
 	}{
@@ -218,6 +220,27 @@ func TestStatementsOfAGrant(t *testing.T) {
 			revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a", "s"."b" FROM "app"; SET LOCAL ROLE "w"; REVOKE ALL PRIVILEGES ON TABLE "s"."a" FROM "app"; ` +
 				`SET LOCAL ROLE "x"; REVOKE ALL PRIVILEGES ON TABLE "s"."b" FROM "app"`,
 		},
+		"all tables of a schema, of which others own some": {
+			want: withPrivileges(tables, nil, "SELECT"), has: map[string]map[string]bool{`"s"."a"`: {}, `"s"."b"`: {"INSERT": false}, `"s"."c"`: {}, `"s"."d"`: {"SELECT": false}, `"s"."e"`: {"SELECT": false, "DELETE": false}},
+			owners: map[string]string{`"s"."a"`: "own", `"s"."b"`: "twin", `"s"."c"`: "postgres", `"s"."d"`: "own", `"s"."e"`: "postgres"},
+			key:    `shop "app" on tables of "s"`,
+			grant:  `SET LOCAL ROLE "own"; GRANT SELECT ON TABLE "s"."a" TO "app"; SET LOCAL ROLE "twin"; GRANT SELECT ON TABLE "s"."b" TO "app"`,
+			change: `REVOKE DELETE ON TABLE "s"."e" FROM "app"; REVOKE INSERT ON TABLE "s"."b" FROM "app"; ` +
+				`SET LOCAL ROLE "own"; GRANT SELECT ON TABLE "s"."a" TO "app"; SET LOCAL ROLE "twin"; GRANT SELECT ON TABLE "s"."b" TO "app"`,
+			revoke: `REVOKE ALL PRIVILEGES ON ALL TABLES IN SCHEMA "s" FROM "app"`,
+		},
+		"what others own and is granted already differs in nothing": {
+			want: withPrivileges(tables, nil, "SELECT"), has: map[string]map[string]bool{`"s"."a"`: {"SELECT": false}, `"s"."b"`: {}},
+			owners: map[string]string{`"s"."a"`: "own", `"s"."b"`: "postgres"},
+			key:    `shop "app" on tables of "s"`, revoke: `REVOKE ALL PRIVILEGES ON ALL TABLES IN SCHEMA "s" FROM "app"`,
+		},
+		"two tables, with a shared configuration": {
+			want: withPrivileges(one, ptr(true), "SELECT"), has: map[string]map[string]bool{`"s"."a"`: {"SELECT": false}, `"s"."b"`: {}}, owners: map[string]string{`"s"."a"`: "own", `"s"."b"`: "own"},
+			key:    `shop "app" on tables of "s": "a", "b"`,
+			grant:  `SET LOCAL ROLE "own"; GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app" WITH GRANT OPTION`,
+			change: `SET LOCAL ROLE "own"; GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app" WITH GRANT OPTION`,
+			revoke: `REVOKE ALL PRIVILEGES ON TABLE "s"."a" FROM "app"`,
+		},
 		"a schema that does not exist yet": {
 			want: v1alpha1.GrantParameters{Role: ptr("app"), Database: ptr("shop"), ObjectType: v1alpha1.OnSchema, Schema: ptr("s"), Privileges: []v1alpha1.Privilege{"USAGE"}},
 			key:  `shop "app" on schema "s"`, grant: `GRANT USAGE ON SCHEMA "s" TO "app"`, revoke: `REVOKE ALL PRIVILEGES ON SCHEMA "s" FROM "app"`,
@@ -240,7 +263,10 @@ func TestStatementsOfAGrant(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := grantState{Privileges: tc.has, ByOthers: tc.byOthers, All: all, Member: true, Admin: tc.admin}
+			s := grantState{Privileges: tc.has, ByOthers: tc.byOthers, All: all, Member: true, Admin: tc.admin, Owners: tc.owners}
+			if tc.owners != nil {
+				s.OwnRoles = map[string]bool{"own": true, "twin": true, "postgres": false}
+			}
 			database, key := to.key()
 			change, _ := to.changes(s, tc.want)
 			got := []string{database + " " + key, strings.Join(to.grant(s, tc.want), "; "), strings.Join(change, "; "), strings.Join(to.revoke(s), "; ")}
@@ -248,6 +274,43 @@ func TestStatementsOfAGrant(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// TestAGrantOnManyObjectsNamesAsManyAsFit has more objects than one request can name, of two owners: further
+// calls do the rest.
+func TestAGrantOnManyObjectsNamesAsManyAsFit(t *testing.T) {
+	p := v1alpha1.GrantParameters{Role: ptr("app"), Database: ptr("shop"), ObjectType: v1alpha1.OnFunctions, Schema: ptr("s"), Privileges: []v1alpha1.Privilege{"EXECUTE"}}
+	to, err := parseTarget(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grantState{Privileges: map[string]map[string]bool{}, Owners: map[string]string{}, OwnRoles: map[string]bool{"own": true, "twin": true}}
+	arguments := strings.Repeat("x", 500)
+	for i := range 1000 {
+		object := fmt.Sprintf(`"s"."f%03d"(%s)`, i, arguments)
+		s.Privileges[object], s.Owners[object] = map[string]bool{}, []string{"own", "twin", "postgres", "own"}[i%4]
+	}
+	sql := to.grant(s, p)
+	for calls := 0; len(sql) > 0; calls++ {
+		text := strings.Join(sql, "; ")
+		if calls == 100 || len(text) > 2*maxObjectListSize || strings.Contains(text, "IN SCHEMA") {
+			t.Fatalf("call %d has %d bytes: %.100s", calls, len(text), text)
+		}
+		for object, has := range s.Privileges {
+			if strings.Contains(text, object) {
+				has["EXECUTE"] = false
+			}
+		}
+		sql, _ = to.changes(s, p)
+	}
+	for object, has := range s.Privileges {
+		if isOwn := s.Owners[object] != "postgres"; isOwn != (len(has) > 0) {
+			t.Errorf("%s of %s has %v", object, s.Owners[object], has)
+		}
+	}
+	if got := s.countObjects(); got != 750 {
+		t.Errorf("status.atProvider.objects is %d", got)
 	}
 }
 

@@ -139,7 +139,9 @@ type GrantParameters struct {
 	SchemaSelector *resource.Selector `json:"schemaSelector,omitempty"`
 	// Objects are names of tables, sequences or functions. The default is all of the
 	// schema, including those that are created later. A function's name stands for all
-	// overloads. The list cannot be changed after the creation.
+	// overloads. A ClusterProviderConfig that does not allow ForeignRoles limits them to
+	// those that a role of the namespace owns: names of others are refused, and of all
+	// objects, others are left out. The list cannot be changed after the creation.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=256

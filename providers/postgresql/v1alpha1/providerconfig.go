@@ -109,7 +109,8 @@ const (
 	AllowReplication Allowance = "Replication"
 	AllowBypassRLS   Allowance = "BypassRLS"
 	// AllowForeignRoles is the use of a role that no Role of the namespace manages: its
-	// adoption, membership in it, making it an owner, and granting it privileges.
+	// adoption, membership in it, making it an owner, granting it privileges, and granting
+	// privileges on tables, sequences and functions that it owns.
 	AllowForeignRoles Allowance = "ForeignRoles"
 	// AllowForeignDatabases is the use of a database that no Database of the namespace
 	// manages: its adoption, copying it, and managing schemas, extensions and privileges.

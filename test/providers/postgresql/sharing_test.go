@@ -67,27 +67,34 @@ func (s sharedTenant) awaitGone(t *testing.T, kind schema.GroupVersionKind, name
 	s.AwaitGone(t, kind, s.namespace, name)
 }
 
+// share creates the ClusterProviderConfig $ID with the superuser's credentials for the given namespaces, which allows
+// nothing.
+func (c testDatabase) share(t *testing.T, allowedNamespaces string) {
+	t.Helper()
+	c.Apply(t, fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: shared-login, namespace: default}
+stringData: {username: %s, password: "%s"}
+---
+apiVersion: postgresql.espalier.dev/v1alpha1
+kind: ClusterProviderConfig
+metadata: {name: %s}
+spec:
+  host: 127.0.0.1
+  port: %d
+  credentials: {secretRef: {name: shared-login, namespace: default}}
+  tls: {mode: disable}
+  allowedNamespaces: {%s}
+`, postgrestest.Superuser, postgrestest.Password, c.id(), c.pg.Port, allowedNamespaces))
+}
+
 // TestTenantsOfASharedConfigurationReachOnlyTheirOwn attacks a server as a tenant with the
 // configuration of a superuser, which another namespace shares.
 func TestTenantsOfASharedConfigurationReachOnlyTheirOwn(t *testing.T) {
 	c := newTestDatabase(t)
 	id, other := c.id(), testkit.Namespace(t, c.Config)
-	c.Apply(t, fmt.Sprintf(`
-apiVersion: v1
-kind: Secret
-metadata: {name: shared-login, namespace: default}
-stringData: {username: %[1]s, password: "%[2]s"}
----
-apiVersion: postgresql.espalier.dev/v1alpha1
-kind: ClusterProviderConfig
-metadata: {name: %[3]s}
-spec:
-  host: 127.0.0.1
-  port: %[4]d
-  credentials: {secretRef: {name: shared-login, namespace: default}}
-  tls: {mode: disable}
-  allowedNamespaces: {names: [%[5]s], selector: {matchLabels: {shares: %[3]s}}}
-`, postgrestest.Superuser, postgrestest.Password, id, c.pg.Port, c.NS))
+	c.share(t, fmt.Sprintf("names: [%s], selector: {matchLabels: {shares: %s}}", c.NS, id))
 	victim, attacker := c.newTenant(t, c.NS, id), c.newTenant(t, other, id)
 
 	t.Log("a namespace manages what belongs together, without any allowance")

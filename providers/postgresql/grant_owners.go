@@ -1,0 +1,100 @@
+package postgresql
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
+)
+
+// The user of a shared configuration may be a superuser, who can grant privileges on all objects: also on
+// those that an administrator or the script of an extension has made in a namespace's database, and
+// on which its owner can grant none. So a Grant only concerns objects whose owner is a role that the
+// namespace manages, unless the configuration allows ForeignRoles.
+
+// isForeign reports whether no privileges on an object are granted, because of its owner.
+func (s grantState) isForeign(object string) bool {
+	return s.OwnRoles != nil && !s.OwnRoles[s.Owners[object]]
+}
+
+// grantsByOwners returns the statements that grant missing privileges, as the owners of the objects: after
+// the observation, the owner of a schema may give its name to another schema, with other objects. They
+// name as many objects as fit; a later call does the rest.
+func (t target) grantsByOwners(s grantState, p v1alpha1.GrantParameters) (sql, diff []string) {
+	wanted := s.wanted(p)
+	byOwner := map[string]map[string]map[string]bool{}
+	for object, has := range s.Privileges {
+		owner := s.Owners[object]
+		if s.isForeign(object) {
+			continue
+		}
+		if byOwner[owner] == nil {
+			byOwner[owner] = map[string]map[string]bool{}
+		}
+		byOwner[owner][object] = has
+	}
+	size := 0
+	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
+		granted, missing := t.objectChanges(byOwner[owner], func(has map[string]bool) []string { return t.grants(has, wanted, p.WithOption) }, t.namedObjects)
+		if len(granted) == 0 {
+			continue
+		}
+		if size += len(strings.Join(granted, "")); size > maxObjectListSize && len(sql) > 0 {
+			break
+		}
+		sql = append(append(sql, actAs(owner)), granted...)
+		for _, text := range missing {
+			diff = append(diff, text+", as "+ident(owner))
+		}
+	}
+	return sql, diff
+}
+
+// foreignNeeds are the needs to grant privileges on objects that the Grant names: of each owner, those of
+// one object. What is granted already, or only revoked, needs nothing.
+func (t target) foreignNeeds(s grantState, p v1alpha1.GrantParameters) []need {
+	if t.coversSchema() {
+		return nil
+	}
+	var out []need
+	wanted, seen := s.wanted(p), map[string]bool{}
+	for _, object := range s.objects() {
+		owner := s.Owners[object]
+		if !s.isForeign(object) || seen[owner] || len(t.grants(s.Privileges[object], wanted, p.WithOption)) == 0 {
+			continue
+		}
+		seen[owner] = true
+		n := roleNeed("spec.forProvider.objects", owner)
+		n.What = foreignText(object, owner)
+		out = append(out, n)
+	}
+	return out
+}
+
+func foreignText(object, owner string) string {
+	return fmt.Sprintf("%s belongs to the role %s, which no Role of the namespace manages", object, ident(owner))
+}
+
+// onlyForeign describes a schema that has objects, on none of which privileges are granted; empty for another
+// target.
+func (t target) onlyForeign(s grantState) string {
+	objects := s.objects()
+	if !t.coversSchema() || len(objects) == 0 || s.isGranted() || slices.ContainsFunc(objects, func(object string) bool { return !s.isForeign(object) }) {
+		return ""
+	}
+	return fmt.Sprintf("the schema %s of database %s has no %s of the namespace's roles to grant privileges on: %s, and the configuration does not allow %s",
+		ident(t.schema), ident(t.database), strings.ToLower(string(t.on)), foreignText(objects[0], s.Owners[objects[0]]), v1alpha1.AllowForeignRoles)
+}
+
+// countObjects returns the number of objects of the target, without those that are left out.
+func (s grantState) countObjects() int {
+	n := 0
+	for object, has := range s.Privileges {
+		if !s.isForeign(object) || len(has) > 0 {
+			n++
+		}
+	}
+	return n
+}
