@@ -37,10 +37,10 @@ type observation struct {
 	comment    string
 	mark       *external.Mark
 	atProvider map[string]any
-	// needs are further ones, of the creation or of what was observed. adoptionDenied is why
-	// the resource may not be adopted; empty if it may.
-	needs          []need
-	adoptionDenied string
+	// needs are further ones, of the creation or of what was observed, and adoption those of an
+	// adoption. adoptionDenied is why the resource may not be adopted; empty if it may.
+	needs, adoption []need
+	adoptionDenied  string
 	// waitsFor is a short text of what has to happen before an update; empty for nothing.
 	waitsFor string
 	// notReady is why the resource cannot be used yet; empty if it can.
@@ -121,6 +121,11 @@ func (c *client[M]) observeAllowed(ctx context.Context, m M, name string) (*obse
 	obs, err := c.observe(ctx, c.session, m, name)
 	if err != nil {
 		return nil, err
+	}
+	if denied == "" {
+		if denied, err = c.session.adoptionDenied(ctx, obs.adoption); err != nil {
+			return nil, err
+		}
 	}
 	obs.adoptionDenied = denied
 	if m.GetDeletionTimestamp() != nil {

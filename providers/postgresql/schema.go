@@ -3,6 +3,8 @@ package postgresql
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -73,6 +75,11 @@ func observeSchema(ctx context.Context, sess *session, m *v1alpha1.Schema, name 
 		return obs, nil
 	}
 	obs.presence, obs.comment = external.Present, state.Comment
+	if !slices.Contains(schemaOwners(sess.server.User), state.Owner) {
+		n := roleNeed("the external name", state.Owner)
+		n.What = fmt.Sprintf("the schema belongs to the role %s, which no Role of the namespace manages", ident(state.Owner))
+		obs.adoption = []need{n}
+	}
 	obs.atProvider = map[string]any{"oid": state.OID, "database": database, "owner": state.Owner, "comment": state.Comment}
 	obs.update = request{Database: database, Mark: mark}
 	if p.Owner != nil && *p.Owner != state.Owner {

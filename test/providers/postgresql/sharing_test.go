@@ -123,6 +123,7 @@ func TestTenantsOfASharedConfigurationReachOnlyTheirOwn(t *testing.T) {
 
 	c.sql(t, "postgres", `CREATE ROLE "`+id+`-dba"`, `CREATE DATABASE "`+id+`-dba"`)
 	c.sql(t, id, `CREATE TABLE app.secrets (n int)`)
+	c.sql(t, own, `CREATE SCHEMA dba AUTHORIZATION "`+id+`-dba"`)
 	attacker.Apply(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: chosen, namespace: "+other+"}\nstringData: {password: chosen}\n")
 	attacks := map[string]struct {
 		kind              schema.GroupVersionKind
@@ -146,6 +147,7 @@ func TestTenantsOfASharedConfigurationReachOnlyTheirOwn(t *testing.T) {
 		"given-away":     {database, "", "forProvider: {owner: " + id + "}", []string{"does not allow ForeignRoles"}},
 		"intruder":       {inside, "", "forProvider: {database: " + id + ", owner: " + own + "}", []string{"does not allow ForeignDatabases"}},
 		"system":         {inside, "crossplane.io/external-name: pg_catalog", "forProvider: {database: " + own + ", owner: " + own + "}", []string{"does not allow SystemSchemas"}},
+		"of-another":     {inside, "espalier.dev/adopt: IfUnmarked, crossplane.io/external-name: dba", "forProvider: {database: " + own + ", owner: " + own + ", onDelete: Cascade}", []string{"the external name", `"` + id + `-dba"`, "does not allow ForeignRoles"}},
 		"files":          {grant, "", "forProvider: {role: " + own + ", database: " + own + ", objectType: Functions, schema: pg_catalog, objects: [pg_read_file], privileges: [EXECUTE]}", []string{"does not allow SystemSchemas"}},
 		"others-tables":  {grant, "", "forProvider: {role: " + own + ", database: " + id + ", objectType: Tables, schema: app, privileges: [ALL]}", []string{"does not allow ForeignDatabases"}},
 		"dblink":         {extension, "", "forProvider: {database: " + own + "}", []string{"does not allow UntrustedExtensions"}},
@@ -181,6 +183,9 @@ func TestTenantsOfASharedConfigurationReachOnlyTheirOwn(t *testing.T) {
 			if got := c.query(t, "postgres", query, id+"%"); got != want {
 				t.Errorf("%s: got %s, want %s", query, got, want)
 			}
+		}
+		if got := c.query(t, own, `SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'dba'`); got != id+"-dba" {
+			t.Errorf("the schema dba belongs to %q", got)
 		}
 		if !c.logsIn(t, id, password) || !c.logsIn(t, postgrestest.Superuser, postgrestest.Password) {
 			t.Error("a password was changed")
