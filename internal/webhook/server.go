@@ -199,54 +199,21 @@ func (s *Server) ensureLoop(ctx context.Context, port int) {
 	}
 }
 
-// ensure loads or issues a certificate, and writes it into the webhook configuration. It
+// ensure serves a valid certificate, and writes its authorities into the webhook configuration. It
 // returns when to check again.
 func (s *Server) ensure(ctx context.Context, port int) (time.Duration, error) {
 	hosts, client, err := s.addresses(port)
 	if err != nil {
 		return 0, err
 	}
-	store := s.Options.Store
-	if store == nil {
-		store = &Secret{Cluster: s.Cluster, Namespace: s.Options.Namespace, Name: SecretName}
-	}
-	pair, err := store.Load(ctx)
+	authorities, after, err := s.ensureCertificate(ctx, hosts)
 	if err != nil {
 		return 0, err
 	}
-	certificate, err := pair.load(hosts, s.Now())
-	old := errors.Is(err, errExpiring)
-	if old && s.IsLeader != nil && !s.IsLeader() && certificate.Leaf.NotAfter.Add(-renewBefore/2).After(s.Now()) {
-		err = nil // it is still valid for long enough
-	}
-	after, use := checkInterval, certificate
-	if _, mounted := store.(Mounted); mounted {
-		after = mountedInterval
-		if old {
-			err = nil // it is valid, and renewed elsewhere
-		}
-	}
-	if err != nil {
-		if pair, err = issue(hosts, pair.Authorities, s.Now()); err != nil {
-			return 0, fmt.Errorf("issue a certificate: %w", err)
-		}
-		if err := store.Save(ctx, pair); err != nil {
-			return 0, err // after errConflict, the next attempt loads the other process's certificate
-		}
-		if certificate, err = pair.load(hosts, s.Now()); err != nil {
-			return 0, err
-		}
-		if old {
-			after = rotationDelay // until then the former certificate is served
-		} else {
-			use = certificate
-		}
-	}
-	s.serving.Store(&use)
 	if s.OnEndpoint != nil {
-		s.OnEndpoint(s.endpoint(port, pair.Authorities))
+		s.OnEndpoint(s.endpoint(port, authorities))
 	}
-	client["caBundle"] = base64.StdEncoding.EncodeToString(pair.Authorities)
+	client["caBundle"] = base64.StdEncoding.EncodeToString(authorities)
 	if err := s.configure(ctx, client); err != nil {
 		return 0, err
 	}
@@ -254,6 +221,63 @@ func (s *Server) ensure(ctx context.Context, port int) (time.Duration, error) {
 		s.Log.Error(err, "deletions of objects with the in-use label may be denied")
 	}
 	return after, nil
+}
+
+// ensureCertificate serves the stored certificate, or a new one if the stored one is not valid for the hosts
+// or expires soon. It returns the authorities for clients, and when to check again.
+func (s *Server) ensureCertificate(ctx context.Context, hosts []string) (authorities []byte, after time.Duration, err error) {
+	store := s.store()
+	pair, err := store.Load(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	stored, err := pair.load(hosts, s.Now())
+	isExpiring := errors.Is(err, errExpiring)
+	if err == nil || isExpiring && s.isRenewedElsewhere(store, stored) {
+		s.serving.Store(&stored)
+		return pair.Authorities, checkIntervalOf(store), nil
+	}
+	if pair, err = issue(hosts, pair.Authorities, s.Now()); err != nil {
+		return nil, 0, fmt.Errorf("issue a certificate: %w", err)
+	}
+	if err := store.Save(ctx, pair); err != nil {
+		return nil, 0, err // after errConflict, the next attempt loads the other process's certificate
+	}
+	issued, err := pair.load(hosts, s.Now())
+	if err != nil {
+		return nil, 0, err
+	}
+	if isExpiring {
+		s.serving.Store(&stored) // clients may not have the new authorities yet
+		return pair.Authorities, rotationDelay, nil
+	}
+	s.serving.Store(&issued)
+	return pair.Authorities, checkIntervalOf(store), nil
+}
+
+// store is where the certificate is kept; by default a Secret.
+func (s *Server) store() Store {
+	if s.Options.Store != nil {
+		return s.Options.Store
+	}
+	return &Secret{Cluster: s.Cluster, Namespace: s.Options.Namespace, Name: SecretName}
+}
+
+// isRenewedElsewhere reports whether this process leaves the renewal of a certificate that expires soon to
+// others: to what mounts it, or to the leader for as long as it is valid for long enough.
+func (s *Server) isRenewedElsewhere(store Store, certificate tls.Certificate) bool {
+	if _, mounted := store.(Mounted); mounted {
+		return true
+	}
+	return s.IsLeader != nil && !s.IsLeader() && certificate.Leaf.NotAfter.Add(-renewBefore/2).After(s.Now())
+}
+
+// checkIntervalOf is how often a stored certificate is checked.
+func checkIntervalOf(store Store) time.Duration {
+	if _, mounted := store.(Mounted); mounted {
+		return mountedInterval
+	}
+	return checkInterval
 }
 
 // addresses returns how the API server reaches this process: the hosts for the certificate,
