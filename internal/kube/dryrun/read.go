@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // get answers with the planned object.
@@ -77,49 +80,26 @@ func (c call) changedAt(changed map[key]*unstructured.Unstructured) map[key]*uns
 	return changed
 }
 
-// list answers with the planned collection.
+// list answers with the planned collection, in the order of an API server.
 func (c call) list() (*http.Response, error) {
 	s, err := c.selection()
 	if err != nil {
 		return nil, err
 	}
-	var list struct {
-		APIVersion string            `json:"apiVersion"`
-		Kind       string            `json:"kind"`
-		Metadata   metav1.ListMeta   `json:"metadata"`
-		Items      []json.RawMessage `json:"items"`
+	list, a, err := c.storedList()
+	if err != nil {
+		return nil, err
 	}
-	var a answer
-	if kind := c.overlay.installedKind(c.info.resource); kind != nil {
-		a.code, list.APIVersion, list.Kind = http.StatusOK, c.info.resource.GroupVersion().String(), kind.list
-	} else {
-		a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)
-		switch {
-		case err != nil:
-			return nil, err
-		case a.failed():
-			return a.response(c.request), nil
-		}
-		if err := json.Unmarshal(a.raw, &list); err != nil {
-			return nil, err
-		}
-		c.overlay.observeRevision(list.Metadata.ResourceVersion)
+	if a.failed() {
+		return a.response(c.request), nil
 	}
 	changed := c.changedAt(c.overlay.changedOf(c.info))
 	if len(changed) == 0 && list.Items != nil {
 		return a.response(c.request), nil
 	}
-	items := make([]json.RawMessage, 0, len(list.Items))
-	for _, raw := range list.Items {
-		var o struct {
-			Metadata struct{ Namespace, Name string }
-		}
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return nil, err
-		}
-		if _, isChanged := changed[key{c.info.resource.Group, c.info.resource.Resource, o.Metadata.Namespace, o.Metadata.Name}]; !isChanged {
-			items = append(items, raw)
-		}
+	items, err := unchangedItems(list.Items, c.info.resource.GroupResource(), changed)
+	if err != nil {
+		return nil, err
 	}
 	for k, now := range changed {
 		if list.Metadata.Continue != "" || now == nil || !s.matches(k, now) {
@@ -129,11 +109,65 @@ func (c call) list() (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, raw)
+		items = append(items, listItem{k, raw})
 	}
-	list.Items = items
+	slices.SortFunc(items, func(a, b listItem) int {
+		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
+	})
+	list.Items = make([]json.RawMessage, len(items))
+	for i, item := range items {
+		list.Items[i] = item.raw
+	}
 	if a.raw, err = json.Marshal(list); err != nil {
 		return nil, err
 	}
 	return a.response(c.request), nil
+}
+
+// rawList is a collection whose items are not decoded.
+type rawList struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   metav1.ListMeta   `json:"metadata"`
+	Items      []json.RawMessage `json:"items"`
+}
+
+// listItem is an object of a collection, as JSON.
+type listItem struct {
+	key
+	raw json.RawMessage
+}
+
+// storedList reads the collection that the API server has; it has none of a kind that is only planned.
+func (c call) storedList() (list rawList, a answer, err error) {
+	if kind := c.overlay.installedKind(c.info.resource); kind != nil {
+		return rawList{APIVersion: c.info.resource.GroupVersion().String(), Kind: kind.list}, answer{code: http.StatusOK}, nil
+	}
+	a, err = c.send(c.request.Context(), http.MethodGet, c.request.URL.Path, c.query(), "", nil)
+	if err != nil || a.failed() {
+		return rawList{}, a, err
+	}
+	if err := json.Unmarshal(a.raw, &list); err != nil {
+		return rawList{}, a, err
+	}
+	c.overlay.observeRevision(list.Metadata.ResourceVersion)
+	return list, a, nil
+}
+
+// unchangedItems are the items of a collection that the plan does not change.
+func unchangedItems(all []json.RawMessage, of schema.GroupResource, changed map[key]*unstructured.Unstructured) ([]listItem, error) {
+	items := make([]listItem, 0, len(all))
+	for _, raw := range all {
+		var o struct {
+			Metadata struct{ Namespace, Name string }
+		}
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return nil, err
+		}
+		k := key{of.Group, of.Resource, o.Metadata.Namespace, o.Metadata.Name}
+		if _, isChanged := changed[k]; !isChanged {
+			items = append(items, listItem{k, raw})
+		}
+	}
+	return items, nil
 }
