@@ -71,30 +71,13 @@ func valueOf(a *answer) answer {
 
 // merge returns the planned object with a further write, or the failure of the write.
 func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
-	q := c.request.URL.Query()
-	manager := q.Get("fieldManager")
 	live := c.inVersion(e.planned).DeepCopy()
 	fm, err := c.overlay.types.manager(c, live, c.info.subresource)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.request.Method == http.MethodPatch && c.isApply() {
-		applied := &unstructured.Unstructured{}
-		if err := json.Unmarshal(body, &applied.Object); err != nil {
-			return nil, nil, fmt.Errorf("dry run: an apply of %s is not JSON: %w", c.info.name, err)
-		}
-		if a := c.precondition(applied, e.planned); a != nil {
-			return nil, a, nil
-		}
-		unstructured.RemoveNestedField(applied.Object, "metadata", "uid")
-		unstructured.RemoveNestedField(applied.Object, "metadata", "resourceVersion")
-		o, err := fm.apply(live, applied, manager, isTrue(q.Get("force")))
-		var status apierrors.APIStatus
-		if errors.As(err, &status) {
-			raw, err := json.Marshal(status.Status())
-			return nil, &answer{code: int(status.Status().Code), raw: raw}, err
-		}
-		return o, nil, err
+		return c.mergeApply(fm, e, live, body)
 	}
 	wanted, err := c.patched(live, body)
 	if err != nil {
@@ -103,33 +86,69 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 	if a := c.precondition(wanted, e.planned); a != nil {
 		return nil, a, nil
 	}
-	if c.info.subresource == "status" {
-		status, has := wanted.Object["status"]
-		entries := wanted.GetManagedFields()
-		wanted = live.DeepCopy()
-		delete(wanted.Object, "status")
-		if has {
-			wanted.Object["status"] = status
-		}
-		wanted.SetManagedFields(entries)
-	} else if e.hasStatus {
-		delete(wanted.Object, "status")
-		if status, has := e.planned.Object["status"]; has {
-			wanted.Object["status"] = status
-		}
+	switch {
+	case c.info.subresource == "status":
+		wanted = withStatusOf(live, wanted)
+	case e.hasStatus:
+		setStatus(wanted, e.planned)
 	}
-	metadata, _ := wanted.Object["metadata"].(map[string]any)
-	planned, _ := e.planned.Object["metadata"].(map[string]any)
+	restoreSystemMetadata(wanted, e.planned)
+	next, err = fm.update(live, wanted, c.request.URL.Query().Get("fieldManager"))
+	return next, nil, err
+}
+
+// mergeApply is merge for a server-side apply.
+func (c call) mergeApply(fm fieldManager, e *entry, live *unstructured.Unstructured, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
+	applied := &unstructured.Unstructured{}
+	if err := json.Unmarshal(body, &applied.Object); err != nil {
+		return nil, nil, fmt.Errorf("dry run: an apply of %s is not JSON: %w", c.info.name, err)
+	}
+	if a := c.precondition(applied, e.planned); a != nil {
+		return nil, a, nil
+	}
+	unstructured.RemoveNestedField(applied.Object, "metadata", "uid")
+	unstructured.RemoveNestedField(applied.Object, "metadata", "resourceVersion")
+	q := c.request.URL.Query()
+	next, err = fm.apply(live, applied, q.Get("fieldManager"), isTrue(q.Get("force")))
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		raw, err := json.Marshal(status.Status())
+		return nil, &answer{code: int(status.Status().Code), raw: raw}, err
+	}
+	return next, nil, err
+}
+
+// withStatusOf is a live object with the status, and the managed fields, that a write of the status wants.
+func withStatusOf(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+	out := live.DeepCopy()
+	setStatus(out, wanted)
+	out.SetManagedFields(wanted.GetManagedFields())
+	return out
+}
+
+// setStatus replaces the status of an object by that of another one.
+func setStatus(o, from *unstructured.Unstructured) {
+	delete(o.Object, "status")
+	if status, has := from.Object["status"]; has {
+		o.Object["status"] = status
+	}
+}
+
+// systemMetadata are the fields of the metadata that only the API server sets.
+var systemMetadata = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
+
+// restoreSystemMetadata gives an object those fields as the planned object has them.
+func restoreSystemMetadata(o, planned *unstructured.Unstructured) {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	before, _ := planned.Object["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+	for _, field := range systemMetadata {
 		delete(metadata, field)
-		if value, has := planned[field]; has {
+		if value, has := before[field]; has {
 			metadata[field] = value
 		}
 	}
-	wanted.Object["metadata"] = metadata
-	next, err = fm.update(live, wanted, manager)
-	return next, nil, err
+	o.Object["metadata"] = metadata
 }
 
 // patched returns the object that a request other than an apply describes.
