@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -108,41 +107,4 @@ func (s *reconcileState) setConflictObstacle(step plan.Step, by *unstructured.Un
 		s.memory.history.Refusals = plan.Refusals{}
 	}
 	s.memory.history.Refusals[by.GetUID()] = refused
-}
-
-// noteGranted notes what follows from a successful write: which fields the server doesn't let
-// us own, that there is no conflict, and that nothing has drifted.
-func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
-	child := answer.GetUID()
-	lost := plan.DriftedFields(step.Object, answer, v1alpha1.ChildManager)
-	m.noteUngranted(child, step.Reclaimed(lost))
-	delete(m.history.Refusals, child)
-	if left := step.FieldsLeft(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
-		m.noteInspection(child, plan.Inspection{Digest: plan.FieldsDigest(answer, left)})
-	} else {
-		delete(m.history.Inspections, child)
-	}
-}
-
-// inspectDrift finds out which fields of a step that only reports drift were changed, and by
-// which manager: a field that the server doesn't let us own hasn't been changed. It costs two
-// requests, when drift is first seen.
-func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
-	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
-	seen := plan.Inspection{Digest: plan.FieldsDigest(step.Current, step.InspectFields), Drifted: step.InspectFields, Managers: unknownManager}
-	if granted, err := r.Cluster.DryRunUpdate(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
-		log.V(1).Info("cannot determine which fields drifted", "error", err.Error())
-	} else {
-		never := plan.DriftedFields(step.Object, granted, v1alpha1.ChildManager)
-		seen.Drifted = slices.DeleteFunc(slices.Clone(step.InspectFields), func(p object.Path) bool { return slices.Contains(never, p) })
-	}
-	if len(seen.Drifted) == 0 {
-		return result{inspection: &seen}
-	}
-	if live, err := r.Cluster.Get(ctx, step.Current.GroupVersionKind(), step.Current.GetNamespace(), step.Current.GetName()); err != nil {
-		log.V(1).Info("cannot read which manager changed a field", "error", err.Error())
-	} else {
-		seen.Managers = othersWithDifferent(live, step.Object)
-	}
-	return result{inspection: &seen}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
@@ -57,28 +56,4 @@ func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key o
 		return reconcile.Fail(err)
 	}
 	return requeue(removal.Retry)
-}
-
-// Release drops what is remembered of an instance, and the watches of its children: another
-// Reconciler reconciles it from now on. None of its reconciles may run.
-func (r *Reconciler) Release(key object.Key) {
-	r.memories.forget(key)
-	r.Children.Forget(watch.Subscriber{Key: key})
-}
-
-// Disown is Release for an instance that another replica of the controllers reconciles from now on.
-func (r *Reconciler) Disown(key object.Key) {
-	r.Release(key)
-	r.Readiness.forget(key)
-	r.forgetUsages(key, nil)
-}
-
-// forget forgets an instance that is gone.
-func (r *Reconciler) forget(key object.Key) reconcile.Result {
-	r.memories.forget(key)
-	r.Readiness.forget(key)
-	r.forgetUsages(key, nil)
-	r.Children.Forget(watch.Subscriber{Key: key})
-	r.EnqueueDefinition()
-	return reconcile.Done()
 }

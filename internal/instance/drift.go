@@ -2,10 +2,13 @@ package instance
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-logr/logr"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
@@ -31,4 +34,27 @@ func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step p
 	r.Events.Event(s.instance, telemetry.Warning, plan.DriftCorrected,
 		plan.CorrectionMessage(step.DescribeFields(step.LostFields), live, managersOfFields(live, step.Object, step.LostFields)))
 	return res
+}
+
+// inspectDrift finds out which fields of a step that only reports drift were changed, and by
+// which manager: a field that the server doesn't let us own hasn't been changed. It costs two
+// requests, when drift is first seen.
+func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
+	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
+	seen := plan.Inspection{Digest: plan.FieldsDigest(step.Current, step.InspectFields), Drifted: step.InspectFields, Managers: unknownManager}
+	if granted, err := r.Cluster.DryRunUpdate(ctx, step.Object, step.Current.GetUID(), v1alpha1.ChildManager); err != nil {
+		log.V(1).Info("cannot determine which fields drifted", "error", err.Error())
+	} else {
+		never := plan.DriftedFields(step.Object, granted, v1alpha1.ChildManager)
+		seen.Drifted = slices.DeleteFunc(slices.Clone(step.InspectFields), func(p object.Path) bool { return slices.Contains(never, p) })
+	}
+	if len(seen.Drifted) == 0 {
+		return result{inspection: &seen}
+	}
+	if live, err := r.Cluster.Get(ctx, step.Current.GroupVersionKind(), step.Current.GetNamespace(), step.Current.GetName()); err != nil {
+		log.V(1).Info("cannot read which manager changed a field", "error", err.Error())
+	} else {
+		seen.Managers = othersWithDifferent(live, step.Object)
+	}
+	return result{inspection: &seen}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -104,6 +105,20 @@ func (m *memories) forget(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byKey, key)
+}
+
+// noteGranted notes what follows from a successful write: which fields the server doesn't let
+// us own, that there is no conflict, and that nothing has drifted.
+func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) {
+	child := answer.GetUID()
+	lost := plan.DriftedFields(step.Object, answer, v1alpha1.ChildManager)
+	m.noteUngranted(child, step.Reclaimed(lost))
+	delete(m.history.Refusals, child)
+	if left := step.FieldsLeft(lost); step.Drift.Policy == v1alpha1.DriftWarn && len(left) > 0 && len(step.OmitFields) == 0 {
+		m.noteInspection(child, plan.Inspection{Digest: plan.FieldsDigest(answer, left)})
+	} else {
+		delete(m.history.Inspections, child)
+	}
 }
 
 // noteUngranted records the fields whose ownership the server doesn't grant.

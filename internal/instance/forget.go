@@ -1,0 +1,28 @@
+package instance
+
+import (
+	"github.com/espalier-dev/espalier/internal/kube/watch"
+	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
+)
+
+// Release drops what is remembered of an instance, and the watches of its children: another
+// Reconciler reconciles it from now on. None of its reconciles may run.
+func (r *Reconciler) Release(key object.Key) {
+	r.memories.forget(key)
+	r.Children.Forget(watch.Subscriber{Key: key})
+}
+
+// Disown is Release for an instance that another replica of the controllers reconciles from now on.
+func (r *Reconciler) Disown(key object.Key) {
+	r.Release(key)
+	r.Readiness.forget(key)
+	r.forgetUsages(key, nil)
+}
+
+// forget forgets an instance that is gone.
+func (r *Reconciler) forget(key object.Key) reconcile.Result {
+	r.Disown(key)
+	r.EnqueueDefinition()
+	return reconcile.Done()
+}
