@@ -15,6 +15,9 @@ func (r *Reconciler) Release(key object.Key) {
 
 // Disown is Release for an instance that another replica of the controllers reconciles from now on.
 func (r *Reconciler) Disown(key object.Key) {
+	if m := r.memories.forget(key); m != nil {
+		r.Layers.Forget(m.uid)
+	}
 	r.Release(key)
 	r.Readiness.forget(key)
 	r.forgetUsages(key, nil)

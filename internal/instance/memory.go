@@ -101,10 +101,13 @@ func (m *memories) of(key object.Key, uid types.UID) *memory {
 	return fresh
 }
 
-func (m *memories) forget(key object.Key) {
+// forget drops and returns the instance's memory; nil if there is none.
+func (m *memories) forget(key object.Key) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	dropped := m.byKey[key]
 	delete(m.byKey, key)
+	return dropped
 }
 
 // noteGranted notes what follows from a successful write: which fields the server doesn't let

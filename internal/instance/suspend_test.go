@@ -178,3 +178,15 @@ func TestTheStatusOfANestedInstanceStartsPropagation(t *testing.T) {
 		t.Error("its status isn't on its way")
 	}
 }
+
+func TestAReplicaForgetsTheStatusWritesOfAnInstanceThatItGivesAway(t *testing.T) {
+	f := newFixture(t, configMap("a"))
+	f.Layers = telemetry.NewStatusPropagation(func(schema.GroupKind, schema.GroupKind, time.Duration) {})
+	above := inventory.Owner{Kind: webKind, Namespace: "prod", Name: "above", UID: "above", Definition: definition}
+	above.Mark(f.shop(), inventory.Place{Node: "shop"})
+	f.reconcile()
+	f.Disown(shop)
+	if since, was := f.Layers.RecordRead("i", f.now.Add(time.Hour)); was {
+		t.Errorf("a status of %s is still on its way: when the instance comes back, the first value would count as an hour late", since)
+	}
+}
