@@ -58,7 +58,7 @@ type memory struct {
 	required map[string]*requirements
 	// pending is the last run, if it ended with requirements that were not read yet.
 	pending pendingRun
-	// secrets are the values of the Secrets that the last run was given.
+	// secrets are the values of the Secrets that lastDesired may have, and those that the last run was given.
 	secrets secretValues
 	// ambiguity is the message about an ambiguous choice of a composition in this reconcile.
 	// Later rounds no longer see the ambiguity: the composite references the chosen one.
@@ -88,63 +88,77 @@ type compositeState struct {
 // Compose selects the composition and its revision and runs the pipeline. If something
 // cannot be read or fails, the last desired state stays.
 func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instance.ClusterState) (plan.Desired, error) {
+	s := c.newState(facts, cluster)
+	selected, problem, err := s.selectComposition(ctx)
+	if err != nil {
+		return plan.Desired{}, err
+	}
+	if problem.Reason != "" {
+		return s.keepLast(problem), nil
+	}
+	tracing.SetRevision(ctx, selected.revision.Revision.GetName())
+	steps, problem := s.pipelineSteps(selected.revision.Revision)
+	if problem.Reason != "" {
+		return s.keepLast(problem), nil
+	}
+	observed, problem := s.observedState()
+	if problem.Reason != "" {
+		return s.keepLast(problem), nil
+	}
+	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}, Record: c.Record}
+	result := run.Run(ctx, steps, pipeline.Request{Observed: observed})
+	s.memory.recordRequirements(result)
+	s.memory.recordPending(result)
+	desired := s.desiredOf(result)
+	desired.Fields = s.desiredFields(selected, desired.Nodes)
+	if s.memory.ambiguity != "" {
+		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.ambiguity})
+	}
+	return desired, nil
+}
+
+// newState is the state of a composite before anything is selected. The first round of a reconcile
+// forgets what the rounds of the last one remembered for each other.
+func (c *Composer) newState(facts plan.Facts, cluster instance.ClusterState) *compositeState {
 	s := &compositeState{
 		Composer: c, facts: facts, cluster: cluster, memory: memoryOf(cluster),
-		xr: xrd.NewInstance(facts.Instance, xrd.LayoutOf(c.Definition.ScopeOrDefault())),
+		xr:            xrd.NewInstance(facts.Instance, xrd.LayoutOf(c.Definition.ScopeOrDefault())),
+		resourceNames: map[objectRef]string{},
 	}
-	s.resourceNames = map[objectRef]string{}
 	for _, ref := range s.xr.ResourceRefs() {
 		s.resourceNames[objectRefOf(ref)] = ref.ResourceName
 	}
 	if cluster.Round() == 0 {
 		s.memory.status, s.memory.ambiguity = nil, ""
 	}
-	choice := xrd.SelectComposition(c.Compositions, s.xr, c.Definition)
-	if choice.Problem != "" {
-		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: choice.String()}), nil
+	return s
+}
+
+// selection is what composes a composite.
+type selection struct {
+	composition xrd.CompositionChoice
+	revision    xrd.RevisionChoice
+}
+
+// selectComposition selects the composition and its revision, and returns the problem if there is none.
+func (s *compositeState) selectComposition(ctx context.Context) (selection, plan.Problem, error) {
+	composition := xrd.SelectComposition(s.Compositions, s.xr, s.Definition)
+	if composition.Problem != "" {
+		return selection{}, plan.Problem{Reason: plan.CompositionMissing, Message: composition.String()}, nil
 	}
-	chosen, err := s.selectRevision(ctx, choice.Name)
-	if err != nil {
-		return plan.Desired{}, err
+	revision, err := s.selectRevision(ctx, composition.Name)
+	switch {
+	case err != nil:
+		return selection{}, plan.Problem{}, err
+	case revision.Problem == xrd.NoRevision:
+		return selection{}, plan.Problem{Reason: plan.WaitingForRevision, Message: revision.String()}, nil
+	case revision.Problem != "":
+		return selection{}, plan.Problem{Reason: plan.CompositionMissing, Message: revision.String()}, nil
 	}
-	switch chosen.Problem {
-	case "":
-	case xrd.NoRevision:
-		return s.keepLast(plan.Problem{Reason: plan.WaitingForRevision, Message: chosen.String()}), nil
-	default:
-		return s.keepLast(plan.Problem{Reason: plan.CompositionMissing, Message: chosen.String()}), nil
+	if composition.IsAmbiguous() {
+		s.memory.ambiguity = composition.String()
 	}
-	tracing.SetRevision(ctx, chosen.Revision.GetName())
-	steps, problem := s.pipelineSteps(chosen.Revision)
-	if problem.Reason != "" {
-		return s.keepLast(problem), nil
-	}
-	observations, problem := s.observations(s.observedResources())
-	if problem.Reason != "" {
-		return s.keepLast(problem), nil
-	}
-	state, err := pipeline.NewObservedState(s.compositeObservation(), observations)
-	if err != nil {
-		return s.keepLast(plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}), nil
-	}
-	run := pipeline.Pipeline{Runner: c.Runner, Fetcher: fetcher{cluster, &s.secrets}, Record: c.Record}
-	result := run.Run(ctx, steps, pipeline.Request{Observed: state})
-	given := s.secrets
-	s.secrets.merge(s.memory.secrets) // the former desired state may have these
-	if s.memory.secrets = given; result.Desired == nil {
-		s.memory.secrets = s.secrets // the former desired state stays
-	}
-	s.memory.recordRequirements(result)
-	s.memory.recordPending(result)
-	desired := s.desiredOf(result)
-	desired.Fields = s.desiredFields(choice, chosen, desired.Nodes)
-	if choice.IsAmbiguous() {
-		s.memory.ambiguity = choice.String()
-	}
-	if s.memory.ambiguity != "" {
-		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.ambiguity})
-	}
-	return desired, nil
+	return selection{composition, revision}, plan.Problem{}, nil
 }
 
 func memoryOf(cluster instance.ClusterState) *memory {
@@ -157,9 +171,12 @@ func memoryOf(cluster instance.ClusterState) *memory {
 	return m
 }
 
-// desiredOf converts the result of a pipeline run to the engine's desired state.
+// desiredOf converts the result of a pipeline run to the engine's desired state, and remembers the values of the Secrets
+// that it may have.
 func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 	var desired plan.Desired
+	given, former := s.secrets, s.memory.lastDesired
+	s.secrets.merge(s.memory.secrets) // the former desired state may have these
 	switch {
 	case result.Failure != nil:
 		desired = s.keepLast(s.failureProblem(result.Failure))
@@ -179,6 +196,10 @@ func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 		desired.Unsettled = s.recordStatus(result)
 	default:
 		desired = s.keepLast(pendingProblem(result.Pending))
+	}
+	s.memory.secrets = given
+	if s.memory.lastDesired == former {
+		s.memory.secrets = s.secrets // the former desired state stays
 	}
 	desired.Conditions, desired.Results = s.resultConditions(result), s.functionResults(result)
 	return desired
@@ -211,13 +232,13 @@ func (s *compositeState) keepLast(problem plan.Problem) plan.Desired {
 
 // desiredFields are the changes of the composite's spec: its composition, its revision and
 // its resourceRefs. The engine writes them before it creates children.
-func (s *compositeState) desiredFields(choice xrd.CompositionChoice, chosen xrd.RevisionChoice, nodes []plan.Node) []inventory.Field {
+func (s *compositeState) desiredFields(selected selection, nodes []plan.Node) []inventory.Field {
 	next := xrd.NewInstance(s.facts.Instance.DeepCopy(), s.xr.Layout())
-	if next.CompositionName() != choice.Name {
-		next.SetCompositionName(choice.Name)
+	if name := selected.composition.Name; next.CompositionName() != name {
+		next.SetCompositionName(name)
 	}
-	if next.RevisionName() != chosen.Name {
-		next.SetRevisionName(chosen.Name)
+	if name := selected.revision.Name; next.RevisionName() != name {
+		next.SetRevisionName(name)
 	}
 	_, claimed := s.xr.ClaimRef()
 	if selector, applies := xrd.DefaultRevisionSelector(s.xr, s.Definition); applies && !claimed { // a claim sets it on its composite
@@ -228,7 +249,7 @@ func (s *compositeState) desiredFields(choice xrd.CompositionChoice, chosen xrd.
 			next.SetResourceRefs(refs)
 		}
 	}
-	if ref, wanted := s.defaultSecretRef(chosen.Revision); wanted {
+	if ref, wanted := s.defaultSecretRef(selected.revision.Revision); wanted {
 		next.SetConnectionSecretRef(ref)
 	}
 	return next.ChangedFields(s.xr)

@@ -11,7 +11,21 @@ import (
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
+
+// observedState is what functions see of the composite and its resources, or the problem if not all of that can be read.
+func (s *compositeState) observedState() (*fnv1.State, plan.Problem) {
+	observations, problem := s.observations(s.observedResources())
+	if problem.Reason != "" {
+		return nil, problem
+	}
+	state, err := pipeline.NewObservedState(s.compositeObservation(), observations)
+	if err != nil {
+		return nil, plan.Problem{Reason: plan.PipelineFailed, Message: "cannot encode the observed state for functions: " + err.Error()}
+	}
+	return state, plan.Problem{}
+}
 
 // observedResources are the observed objects, by resource name. If several have the same
 // name, the one with the best matchRank is used.

@@ -175,3 +175,48 @@ func TestWhatFunctionsReportOfTheirCredentialsIsRedacted(t *testing.T) {
 		}
 	}
 }
+
+// manyResources is a function that desires that many resources, with its credentials.
+type manyResources struct{ number int }
+
+func (f *manyResources) Run(_ context.Context, _ string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+	password := string(request.GetCredentials()["api"].GetCredentialData().GetData()["password"])
+	resources := map[string]*fnv1.Resource{}
+	for i := range f.number {
+		o, err := structs.ToStruct(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": fmt.Sprint("c-", i)}, "data": map[string]any{"password": password}})
+		if err != nil {
+			return nil, err
+		}
+		resources[fmt.Sprint(i)] = &fnv1.Resource{Resource: o}
+	}
+	return &fnv1.RunFunctionResponse{Desired: &fnv1.State{Resources: resources}}, nil
+}
+
+func TestTheSecretsOfAFormerDesiredStateAreKnownForAsLongAsItStays(t *testing.T) {
+	secret := func(password string) map[plan.Need]plan.Lookup {
+		o := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "a", "name": "api"},
+			"data": map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(password))},
+		}}
+		return map[plan.Need]plan.Lookup{{Kind: secretKind, Namespace: "a", Name: "api"}: {Object: o}}
+	}
+	c, function := composer(nil), &manyResources{}
+	c.Runner = function
+	c.Revisions[0].Spec.Pipeline[0].Credentials = []v1.FunctionCredentials{{Name: "api", Source: v1.CredentialsSecret, SecretRef: &v1.SecretReference{Namespace: "a", Name: "api"}}}
+	cluster := &seat{}
+	facts := plan.Facts{Instance: instanceOf(), Limits: plan.Limits{Objects: 2}}
+	for i, run := range []struct {
+		password  string
+		resources int
+		problem   plan.Reason
+	}{{"canary-0815", 1, ""}, {"rotated-4711", 3, plan.LimitExceeded}, {"rotated-4711", 3, plan.LimitExceeded}} {
+		cluster.objects, function.number = secret(run.password), run.resources
+		desired, err := c.Compose(t.Context(), facts, cluster)
+		if err != nil || len(desired.Nodes) != 1 || desired.Problem.Reason != run.problem {
+			t.Fatalf("run %d: %v, %+v", i, err, desired)
+		}
+		if !desired.Nodes[0].Sensitive {
+			t.Errorf("run %d: the node has the first password, and is not sensitive", i)
+		}
+	}
+}
