@@ -44,35 +44,44 @@ type ConversionDifference struct {
 	Composition, Graph string
 }
 
+// ConversionInput is a conversion to compare.
+type ConversionInput struct {
+	// Composition is the Composition that was converted, with the definition of its kind, and Others are the other
+	// objects of the files.
+	Composition, Others []simulation.Applied
+	// Converted is the result of the conversion.
+	Converted convert.Result
+}
+
 // CompareConversion draws instances of the kind that was converted, half of them from the schema of each,
 // runs the controllers with the composition and with the graph definition, each in a cluster in memory, and
 // compares what the instances consist of, and their status. Objects whose kinds have a schema in the files
 // get a status that is drawn from it, the same in both. Names that the controllers give are no difference.
-func CompareConversion(ctx context.Context, o ManagerOptions, composition, others []simulation.Applied, converted convert.Result, namespace string, instances int, seed uint64, timeout time.Duration) (Conversion, error) {
+func CompareConversion(ctx context.Context, o ManagerOptions, in ConversionInput, drawing Drawing) (Conversion, error) {
 	run := func(of string, step OfflineStep) error {
-		if err := RunOffline(ctx, o, namespace, timeout, step); err != nil {
+		if err := RunOffline(ctx, o, drawing.Namespace, drawing.Timeout, step); err != nil {
 			return fmt.Errorf("the %s: %w", of, err)
 		}
 		return nil
 	}
-	graph := append(slices.Clone(others), simulation.Applied{Object: &unstructured.Unstructured{Object: converted.Definition}, Source: "converted"})
-	composition = append(slices.Clone(others), composition...)
+	graph := append(slices.Clone(in.Others), simulation.Applied{Object: &unstructured.Unstructured{Object: in.Converted.Definition}, Source: "converted"})
+	composition := append(slices.Clone(in.Others), in.Composition...)
 	var drawn, ofComposition []simulation.Applied
-	if err := run("graph definition", drawStep(graph, (instances+1)/2, seed, &drawn)); err != nil {
+	if err := run("graph definition", drawStep(graph, (drawing.Instances+1)/2, drawing.Seed, &drawn)); err != nil {
 		return Conversion{}, err
 	}
-	if err := run("composition", drawStep(composition, instances/2, seed, &ofComposition)); err != nil {
+	if err := run("composition", drawStep(composition, drawing.Instances/2, drawing.Seed, &ofComposition)); err != nil {
 		return Conversion{}, err
 	}
 	for i, d := range ofComposition {
 		d.Object.SetName(fmt.Sprintf("fuzz-%d", len(drawn)))
 		drawn = append(drawn, ofComposition[i])
 		if spec, ok := d.Object.Object["spec"].(map[string]any); ok { // the fields of the controllers stay theirs
-			maps.DeleteFunc(spec, func(field string, _ any) bool { return !slices.Contains(converted.Spec, field) })
+			maps.DeleteFunc(spec, func(field string, _ any) bool { return !slices.Contains(in.Converted.Spec, field) })
 		}
 	}
-	byGraph := &conversionRun{drawn: drawn, seed: seed, status: converted.Status}
-	byComposition := &conversionRun{drawn: drawn, seed: seed, status: converted.Status, ids: converted.IDs}
+	byGraph := &conversionRun{drawn: drawn, seed: drawing.Seed, status: in.Converted.Status}
+	byComposition := &conversionRun{drawn: drawn, seed: drawing.Seed, status: in.Converted.Status, ids: in.Converted.IDs}
 	if err := run("graph definition", byGraph.step(graph)); err != nil {
 		return Conversion{}, err
 	}

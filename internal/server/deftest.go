@@ -31,7 +31,7 @@ func RunTest(ctx context.Context, o ManagerOptions, t *deftest.Test, files []sim
 		if !c.Settled() {
 			return false, errors.New("the controllers were still busy when the time was over; raise --wait")
 		}
-		c.decisions.tell(r.coverage.Add)
+		c.decisions.setObserver(r.coverage.Add)
 		return r.next(ctx, c)
 	})
 	return r.results, r.coverage, err

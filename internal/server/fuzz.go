@@ -20,6 +20,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/simulation"
 )
 
+// Drawing says which instances are drawn.
+type Drawing struct {
+	// Namespace is that of namespaced objects without one.
+	Namespace string
+	// Instances is how many are drawn of a kind. The same seed draws the same instances.
+	Instances int
+	Seed      uint64
+	// Timeout bounds each run of the controllers.
+	Timeout time.Duration
+}
+
 // Fuzzing is the result of Fuzz.
 type Fuzzing struct {
 	// Instances is the number of instances that were drawn, and Refused that of those that the schema's
@@ -36,12 +47,12 @@ type FuzzFinding struct {
 
 // Fuzz draws instances of the kinds that files define, runs the controllers with them without an API server,
 // and returns what fails: expressions that have no value for an instance, objects with invalid names, and the
-// like. The same seed draws the same instances.
-func Fuzz(ctx context.Context, o ManagerOptions, files []simulation.Applied, namespace string, instances int, seed uint64, timeout time.Duration) (Fuzzing, error) {
+// like.
+func Fuzz(ctx context.Context, o ManagerOptions, files []simulation.Applied, drawing Drawing) (Fuzzing, error) {
 	out := Fuzzing{}
 	drawn := map[string]*unstructured.Unstructured{}
 	begun, applied := false, false
-	err := RunOffline(ctx, o, namespace, timeout, func(ctx context.Context, c *Offline) (bool, error) {
+	err := RunOffline(ctx, o, drawing.Namespace, drawing.Timeout, func(ctx context.Context, c *Offline) (bool, error) {
 		switch {
 		case !c.Settled():
 			return false, errors.New("the controllers were still busy when the time was over; raise --wait, or draw fewer instances")
@@ -53,7 +64,7 @@ func Fuzz(ctx context.Context, o ManagerOptions, files []simulation.Applied, nam
 			if in := c.State(); len(in.Problems) > 0 {
 				return false, fmt.Errorf("the files have problems: %s", in.Problems[0])
 			}
-			all, err := c.draw(files, instances, seed)
+			all, err := c.draw(files, drawing.Instances, drawing.Seed)
 			if err != nil {
 				return false, err
 			}

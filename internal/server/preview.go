@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/preview"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/simulation"
 )
 
@@ -49,64 +50,80 @@ type PreviewOptions struct {
 //
 // It needs the permissions of the controllers, and those to write the objects.
 func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.Plan, error) {
-	found, err := Check(ctx, o)
-	if err != nil {
-		return preview.Plan{}, err
-	}
-	if found.Refused != nil {
-		return preview.Plan{}, fmt.Errorf("the controllers would not start: %w", found.Refused)
-	}
-	client, err := dynamic.NewForConfig(o.Config)
+	live, err := dynamic.NewForConfig(o.Config)
 	if err != nil {
 		return preview.Plan{}, fmt.Errorf("connect to the API server: %w", err)
 	}
-	if err := simulation.RefuseHeld(ctx, client); err != nil {
-		return preview.Plan{}, err
-	}
-	columns, err := servesMoreColumns(ctx, client)
+	cluster, err := readPreviewed(ctx, live, o, p.Against)
 	if err != nil {
 		return preview.Plan{}, err
-	}
-	endpoint, err := servedEndpoint(ctx, client)
-	if err != nil {
-		return preview.Plan{}, err
-	}
-	live := client
-	var compared *against
-	if p.Against != "" {
-		if compared, err = findAgainst(ctx, live, p.Against); err != nil {
-			return preview.Plan{}, err
-		}
 	}
 	overlay := dryrun.New()
 	convertObjects(overlay)
-	if client, err = dynamic.NewForConfig(overlay.Wrap(o.Config)); err != nil {
+	config := overlay.Wrap(o.Config)
+	planned, err := dynamic.NewForConfig(config)
+	if err != nil {
 		return preview.Plan{}, fmt.Errorf("connect to the API server: %w", err)
 	}
 	decisions, failures := &decisions{}, &simulation.Failures{}
 	c, err := NewControllers(Options{
-		Config: overlay.Wrap(o.Config), Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: columns || o.AdditionalPrinterColumns,
+		Config: config, Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
+		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: cluster.moreColumns || o.AdditionalPrinterColumns,
 		Limits: o.Limits, SecretOutputs: o.SecretOutputs, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
 	})
 	if err != nil {
 		return preview.Plan{}, err
 	}
-	c.conversions.at = endpoint
-	run := &previewRun{overlay: overlay, client: client, live: live, engineKinds: c.Engine.Kinds, against: compared}
-	run.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: p.Namespace, FieldManager: p.FieldManager}
+	c.conversions.at = cluster.endpoint
+	run := &previewRun{overlay: overlay, client: planned, live: live, engineKinds: c.Engine.Kinds, decisions: decisions, failures: failures, against: cluster.against}
+	run.applier = &simulation.Applier{Client: planned, Kinds: c.Kinds, Namespace: p.Namespace, FieldManager: p.FieldManager}
 	run.applier.Add(p.Objects...)
-	run.decisions, run.failures = decisions, failures
 	err = simulation.Simulation{Controllers: simulated{c}, Overlay: overlay}.Run(ctx, p.Timeout, run.step)
 	return run.plan, err
+}
+
+// previewed is what a preview has to know of the cluster beforehand, so that the controllers change only what they would
+// change there.
+type previewed struct {
+	// moreColumns says that the served kinds have the additional printer columns.
+	moreColumns bool
+	// endpoint is the address of the conversion webhook; nil if there is none.
+	endpoint *install.Endpoint
+	// against is the revision to compare with; nil for none.
+	against *against
+}
+
+// readPreviewed reads that from the cluster. It refuses a cluster in which the controllers would not start, or
+// would do nothing since there is a Hold.
+func readPreviewed(ctx context.Context, live dynamic.Interface, o ManagerOptions, revision string) (cluster previewed, err error) {
+	found, err := Check(ctx, o)
+	if err != nil {
+		return cluster, err
+	}
+	if found.Refused != nil {
+		return cluster, fmt.Errorf("the controllers would not start: %w", found.Refused)
+	}
+	if err = simulation.RefuseHeld(ctx, live); err != nil {
+		return cluster, err
+	}
+	if cluster.moreColumns, err = servesMoreColumns(ctx, live); err != nil {
+		return cluster, err
+	}
+	if cluster.endpoint, err = servedEndpoint(ctx, live); err != nil {
+		return cluster, err
+	}
+	if revision != "" {
+		cluster.against, err = findAgainst(ctx, live, revision)
+	}
+	return cluster, err
 }
 
 // decisions collects what is decided for instances. It is safe for concurrent use.
 type decisions struct {
 	mu  sync.Mutex
 	all map[object.Key]plan.Plan
-	// each is called with each decision; it may be nil.
-	each func(object.Key, plan.Facts, plan.Plan)
+	// observe is called with each decision; it may be nil.
+	observe func(object.Key, plan.Facts, plan.Plan)
 }
 
 func (d *decisions) note(key object.Key, facts plan.Facts, p plan.Plan) {
@@ -116,16 +133,16 @@ func (d *decisions) note(key object.Key, facts plan.Facts, p plan.Plan) {
 		d.all = map[object.Key]plan.Plan{}
 	}
 	d.all[key] = p
-	if d.each != nil {
-		d.each(key, facts, p)
+	if d.observe != nil {
+		d.observe(key, facts, p)
 	}
 }
 
-// tell has a function called with each decision from now on, one at a time.
-func (d *decisions) tell(each func(object.Key, plan.Facts, plan.Plan)) {
+// setObserver sets the function that is called with each decision from now on, one at a time.
+func (d *decisions) setObserver(observe func(object.Key, plan.Facts, plan.Plan)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.each = each
+	d.observe = observe
 }
 
 func (d *decisions) last() map[object.Key]plan.Plan {

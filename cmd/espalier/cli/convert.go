@@ -189,7 +189,9 @@ func (f *convertFlags) compare(cmd *cobra.Command, from convertible, others []si
 	if err != nil {
 		return "", err
 	}
-	found, err := server.CompareConversion(cmd.Context(), options, from.objects, others, result, f.namespace, f.check, f.seed, f.wait)
+	found, err := server.CompareConversion(cmd.Context(), options,
+		server.ConversionInput{Composition: from.objects, Others: others, Converted: result},
+		server.Drawing{Namespace: f.namespace, Instances: f.check, Seed: f.seed, Timeout: f.wait})
 	if err != nil {
 		return "", err
 	}

@@ -115,7 +115,9 @@ func compareChanged(t *testing.T, changes []string) []server.ConversionDifferenc
 		}
 		before = after
 	}
-	found, err := server.CompareConversion(t.Context(), server.ManagerOptions{Options: manager.Options{Name: programName}}, chosen.objects, others, result, "default", 15, 1, time.Minute)
+	found, err := server.CompareConversion(t.Context(), server.ManagerOptions{Options: manager.Options{Name: programName}},
+		server.ConversionInput{Composition: chosen.objects, Others: others, Converted: result},
+		server.Drawing{Namespace: "default", Instances: 15, Seed: 1, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,7 @@ func (f *testFlags) runFuzz(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	found, err := server.Fuzz(cmd.Context(), options, objects, f.namespace, f.fuzz, f.seed, f.wait)
+	found, err := server.Fuzz(cmd.Context(), options, objects, server.Drawing{Namespace: f.namespace, Instances: f.fuzz, Seed: f.seed, Timeout: f.wait})
 	if err != nil {
 		return err
 	}
