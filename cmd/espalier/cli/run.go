@@ -154,18 +154,22 @@ func (f *controllerFlags) check() error {
 	return nil
 }
 
+// runFlags are the flags of run.
+type runFlags struct {
+	controllerFlags
+	cluster        clusterFlags
+	hook           webhookFlags
+	page           runPageFlags
+	dialects       dialectFlag
+	checkOnly      bool
+	leaderElect    bool
+	sharding       bool
+	leaseNamespace string
+	lease          time.Duration
+}
+
 func newRun() *cobra.Command {
-	var (
-		flags              controllerFlags
-		cluster            clusterFlags
-		hook               webhookFlags
-		page               runPageFlags
-		dialects           dialectFlag
-		leaderElect, check bool
-		sharding           bool
-		leaseNamespace     string
-		lease              time.Duration
-	)
+	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
@@ -173,66 +177,93 @@ func newRun() *cobra.Command {
 			"pod's own. Of several processes one is the leader. With --sharding all of them work:\n" +
 			"each reconciles the objects of some namespaces.",
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
-				return err
-			}
-			served, err := flags.functions.options(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			log := flags.logger(cmd) // before the first connection, which would silence the libraries
-			config, err := cluster.config()
-			if err != nil {
-				return err
-			}
-			options, err := flags.options(config, log, served)
-			if err != nil {
-				return err
-			}
-			if options.Webhook, err = hook.options(); err != nil {
-				return err
-			}
-			if options.Page, err = page.server(config, options.Log); err != nil {
-				return err
-			}
-			options.ReplaceCrossplaneWebhook, options.Dialects = hook.replace, dialects.all
-			if check {
-				return checkRun(cmd, options)
-			}
-			options.LeaderElection, options.Sharding = leaderElect && !sharding, sharding
-			options.LeaderElectionNamespace, options.LeaseDuration = leaseNamespace, lease
-			coordinated := leaderElect || sharding
-			if coordinated && leaseNamespace == "" {
-				options.LeaderElectionNamespace = manager.PodNamespace()
-			}
-			if coordinated && options.LeaderElectionNamespace == "" {
-				return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must have their Leases in the same namespace. --leader-elect=false without --sharding needs none")}
-			}
-			tracer, flush, err := flags.tracing.start(cmd.Context(), options.Log)
-			if err != nil {
-				return err
-			}
-			defer flush()
-			options.Tracer = tracer
-			m, err := server.NewManager(options)
-			if err != nil {
-				return err
-			}
-			return m.Run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	flags.add(cmd, controllerDefaults{health: "127.0.0.1:8081", metrics: "127.0.0.1:8080"})
-	cmd.Flags().Var(&dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
-	hook.add(cmd)
-	page.add(cmd)
-	cluster.add(cmd)
-	cmd.Flags().BoolVar(&check, "check", false, "print which CustomResourceDefinitions would be installed, and what prevents that; change nothing")
-	cmd.Flags().BoolVar(&leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
-	cmd.Flags().BoolVar(&sharding, "sharding", false, "share the work among all processes instead of electing a leader; all of them must have this flag")
-	cmd.Flags().DurationVar(&lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader, or keeps its share of the work, after its last renewal of its lease")
-	cmd.Flags().StringVar(&leaseNamespace, "leader-election-namespace", "", "namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
+	f.add(cmd)
 	return cmd
+}
+
+func (f *runFlags) add(cmd *cobra.Command) {
+	f.controllerFlags.add(cmd, controllerDefaults{health: "127.0.0.1:8081", metrics: "127.0.0.1:8080"})
+	flags := cmd.Flags()
+	flags.Var(&f.dialects, "dialects", "which dialects are served; by default those whose CustomResourceDefinitions no other program has installed, since it may be serving them")
+	f.hook.add(cmd)
+	f.page.add(cmd)
+	f.cluster.add(cmd)
+	flags.BoolVar(&f.checkOnly, "check", false, "print which CustomResourceDefinitions would be installed, and what prevents that; change nothing")
+	flags.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
+	flags.BoolVar(&f.sharding, "sharding", false, "share the work among all processes instead of electing a leader; all of them must have this flag")
+	flags.DurationVar(&f.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader, or keeps its share of the work, after its last renewal of its lease")
+	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
+}
+
+// run runs the controllers, or only checks whether they would run.
+func (f *runFlags) run(cmd *cobra.Command) error {
+	options, err := f.managerOptions(cmd)
+	if err != nil {
+		return err
+	}
+	if f.checkOnly {
+		return checkRun(cmd, options)
+	}
+	if err := f.coordinate(&options); err != nil {
+		return err
+	}
+	tracer, flush, err := f.tracing.start(cmd.Context(), options.Log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	options.Tracer = tracer
+	m, err := server.NewManager(options)
+	if err != nil {
+		return err
+	}
+	return m.Run(cmd.Context())
+}
+
+// managerOptions are the options by the flags, but for those of a process that runs: how it shares the work with others, and
+// its traces.
+func (f *runFlags) managerOptions(cmd *cobra.Command) (options server.ManagerOptions, err error) {
+	if err = f.check(); err != nil {
+		return options, err
+	}
+	served, err := f.functions.options(cmd.ErrOrStderr())
+	if err != nil {
+		return options, err
+	}
+	log := f.logger(cmd) // before the first connection, which would silence the libraries
+	config, err := f.cluster.config()
+	if err != nil {
+		return options, err
+	}
+	if options, err = f.options(config, log, served); err != nil {
+		return options, err
+	}
+	if options.Webhook, err = f.hook.options(); err != nil {
+		return options, err
+	}
+	if options.Page, err = f.page.server(config, options.Log); err != nil {
+		return options, err
+	}
+	options.ReplaceCrossplaneWebhook, options.Dialects = f.hook.replace, f.dialects.all
+	return options, nil
+}
+
+// coordinate sets how this process and others of the cluster share the work.
+func (f *runFlags) coordinate(options *server.ManagerOptions) error {
+	options.LeaderElection, options.Sharding = f.leaderElect && !f.sharding, f.sharding
+	options.LeaderElectionNamespace, options.LeaseDuration = f.leaseNamespace, f.lease
+	if !f.leaderElect && !f.sharding {
+		return nil
+	}
+	if options.LeaderElectionNamespace == "" {
+		options.LeaderElectionNamespace = manager.PodNamespace()
+	}
+	if options.LeaderElectionNamespace == "" {
+		return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must have their Leases in the same namespace. --leader-elect=false without --sharding needs none")}
+	}
+	return nil
 }
 
 // clusterFlags select a cluster.

@@ -24,13 +24,16 @@ const (
 	stopLimit  = 30 * time.Second
 )
 
+// upFlags are the flags of up.
+type upFlags struct {
+	controllerFlags
+	embedded embedded.Options
+	sandbox  bool
+	webhook  bool
+}
+
 func newUp() *cobra.Command {
-	var (
-		flags       controllerFlags
-		options     embedded.Options
-		withSandbox bool
-		withWebhook bool
-	)
+	f := &upFlags{}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run an embedded control plane and the controllers",
@@ -38,24 +41,20 @@ func newUp() *cobra.Command {
 			"controllers against it, until it is interrupted. What is applied to it stays in\n" +
 			"the data directory.",
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := flags.check(); err != nil {
-				return err
-			}
-			served, err := flags.functions.options(cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			return up(cmd, flags, options, withSandbox, withWebhook, served)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	flags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true, development: true})
-	cmd.Flags().StringVar(&options.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
-	cmd.Flags().StringVar(&options.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
-	cmd.Flags().IntVar(&options.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
-	cmd.Flags().BoolVar(&withWebhook, "webhook", true, "serve the admission webhook for Usages and ClusterUsages and the conversion webhook")
-	cmd.Flags().BoolVar(&withSandbox, "sandbox", false, "serve the kinds of sandbox.espalier.dev, whose external resources are in a simulated cloud in the data directory")
+	f.add(cmd)
 	return cmd
+}
+
+func (f *upFlags) add(cmd *cobra.Command) {
+	f.controllerFlags.add(cmd, controllerDefaults{health: "0", metrics: "0", moreColumns: true, development: true})
+	flags := cmd.Flags()
+	flags.StringVar(&f.embedded.DataDir, "data-dir", defaultDataDir(), "data directory of the control plane")
+	flags.StringVar(&f.embedded.Kubeconfig, "write-kubeconfig", "", "file to write the kubeconfig to; by default in the data directory")
+	flags.IntVar(&f.embedded.Port, "port", 0, "the API server's port on 127.0.0.1; by default the previous one, or any free one")
+	flags.BoolVar(&f.webhook, "webhook", true, "serve the admission webhook for Usages and ClusterUsages and the conversion webhook")
+	flags.BoolVar(&f.sandbox, "sandbox", false, "serve the kinds of sandbox.espalier.dev, whose external resources are in a simulated cloud in the data directory")
 }
 
 // defaultDataDir is a directory that survives reboots.
@@ -66,11 +65,19 @@ func defaultDataDir() string {
 	return ".espalier"
 }
 
-func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, withSandbox, withWebhook bool, served packages.Options) (err error) {
-	out, ctx := cmd.OutOrStdout(), cmd.Context()
-	options.Log = cmd.ErrOrStderr()
+// run runs the control plane, and the controllers in it, until one of them ends or the command is interrupted.
+func (f *upFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	served, err := f.functions.options(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	f.embedded.Log = cmd.ErrOrStderr()
 	starting, cancel := context.WithTimeout(ctx, startLimit)
-	plane, err := embedded.Start(starting, options)
+	plane, err := embedded.Start(starting, f.embedded)
 	cancel()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -83,9 +90,29 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 		defer cancel()
 		err = errors.Join(err, plane.Stop(stopping))
 	}()
-	fmt.Fprintf(out, "export KUBECONFIG=%s\n", plane.Kubeconfig())
+	fmt.Fprintf(cmd.OutOrStdout(), "export KUBECONFIG=%s\n", plane.Kubeconfig())
+	return f.runControllers(cmd, plane, served)
+}
 
-	running, stop := context.WithCancel(ctx)
+// runControllers runs the controllers until they end, the control plane does, or the command is interrupted.
+func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlane, served packages.Options) error {
+	options, err := f.managerOptions(cmd, plane, served)
+	if err != nil {
+		return err
+	}
+	tracer, flush, err := f.tracing.start(cmd.Context(), options.Log)
+	if err != nil {
+		return err
+	}
+	defer flush()
+	options.Tracer = tracer
+	ready := make(chan struct{})
+	options.Ready = ready
+	m, err := server.NewManager(options)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(cmd.Context())
 	defer stop()
 	go func() {
 		select {
@@ -94,45 +121,38 @@ func up(cmd *cobra.Command, flags controllerFlags, options embedded.Options, wit
 		case <-running.Done():
 		}
 	}()
-	ready := make(chan struct{})
-	managed, err := flags.options(plane.Config(), flags.logger(cmd), served)
-	if err != nil {
-		return err
-	}
-	managed.Ready = ready
-	tracer, flush, err := flags.tracing.start(ctx, managed.Log)
-	if err != nil {
-		return err
-	}
-	defer flush()
-	managed.Tracer = tracer
-	if withWebhook {
-		managed.Webhook = &webhook.Options{
-			Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(options.DataDir, "webhook")),
-			ClientCA: plane.ClientCA(), ClientNames: []string{embedded.WebhookClientName},
-		}
-	}
-	if withSandbox {
-		c, err := cloud.Open(filepath.Join(options.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
-		if err != nil {
-			return fmt.Errorf("open the sandbox cloud: %w", err)
-		}
-		managed.Providers = append(managed.Providers, sandbox.Provider(c))
-	}
-	m, err := server.NewManager(managed)
-	if err != nil {
-		return err
-	}
 	go func() {
 		select {
 		case <-ready:
-			fmt.Fprintln(out, "ready")
+			fmt.Fprintln(cmd.OutOrStdout(), "ready")
 		case <-running.Done():
 		}
 	}()
 	err = m.Run(running)
-	if ctx.Err() == nil && err == nil {
+	if cmd.Context().Err() == nil && err == nil {
 		return errors.New("the control plane exited unexpectedly; see its log in the data directory")
 	}
 	return err
+}
+
+// managerOptions are the options of the controllers in the control plane.
+func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlane, served packages.Options) (server.ManagerOptions, error) {
+	options, err := f.options(plane.Config(), f.logger(cmd), served)
+	if err != nil {
+		return options, err
+	}
+	if f.webhook {
+		options.Webhook = &webhook.Options{
+			Address: "127.0.0.1:0", URL: "https://127.0.0.1", Store: webhook.Directory(filepath.Join(f.embedded.DataDir, "webhook")),
+			ClientCA: plane.ClientCA(), ClientNames: []string{embedded.WebhookClientName},
+		}
+	}
+	if f.sandbox {
+		c, err := cloud.Open(filepath.Join(f.embedded.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
+		if err != nil {
+			return options, fmt.Errorf("open the sandbox cloud: %w", err)
+		}
+		options.Providers = append(options.Providers, sandbox.Provider(c))
+	}
+	return options, nil
 }
