@@ -104,36 +104,54 @@ func ExplainComposedField(o *unstructured.Unstructured, field object.Path, c Com
 		p.Claim = x.claimed(path)
 		return e
 	}
-	var last trace.State
-	for _, s := range c.Steps {
-		if s.Failed != "" {
-			p.Problems = append(p.Problems, fmt.Sprintf("step %s fails: %s", s.Name, s.Failed))
-		} else {
-			last = s.After
-		}
-	}
-	at := trace.Aligned(last.Of(to), o.Object, path)
+	desired, problems := lastState(c.Steps)
+	p.Problems = append(p.Problems, problems...)
 	isSecret := isSecretData(o, path)
-	if _, set := trace.At(last.Of(to), at); isSecret && !set && path[0] == "data" {
-		at = append([]any{"stringData"}, path[1:]...) // the API server moves these to data
-	}
-	end := -1
-	for _, w := range trace.Of(c.Steps, to, at) {
-		step := x.step(w, maxReadDepth)
-		step.hide(isSecret)
-		p.Steps, end = append(p.Steps, step), w.Step.Index
-	}
-	for _, s := range c.Steps {
-		if s.Elsewhere && s.Index > end {
-			p.Elsewhere = append(p.Elsewhere, s.Name)
-		}
-	}
-	value, set := trace.At(last.Of(to), at)
+	at := placeInState(desired.Of(to), o, path, isSecret)
+	x.addWrites(p, to, at, isSecret)
+	value, set := trace.At(desired.Of(to), at)
 	p.Differs = set && !isSecret && len(p.Steps) > 0 && (!e.Exists || !sameJSON(value, valueAt(o.Object, path)))
 	_, added := trace.At(c.Desired[to.Resource], path)
 	p.Controllers = to.Kind == trace.Composed && len(p.Steps) == 0 && (added || inventory.IsOwnershipField(e.Field) || inventory.IsComposedMark(o, e.Field))
 	p.IsElsewhere = len(p.Elsewhere) > 0 && !p.Controllers && (p.Differs || len(p.Steps) == 0) && slices.ContainsFunc(e.Managers, isOurs)
 	return e
+}
+
+// lastState is the state after the last step that did not fail, and the problems are those that did.
+func lastState(steps []trace.Step) (last trace.State, problems []string) {
+	for _, s := range steps {
+		if s.Failed != "" {
+			problems = append(problems, fmt.Sprintf("step %s fails: %s", s.Name, s.Failed))
+		} else {
+			last = s.After
+		}
+	}
+	return last, problems
+}
+
+// placeInState is the path of an object's field in the desired state, whose lists may have another order. The API server
+// moves the stringData of a Secret to its data.
+func placeInState(desired map[string]any, o *unstructured.Unstructured, path []any, isSecret bool) []any {
+	at := trace.Aligned(desired, o.Object, path)
+	if _, set := trace.At(desired, at); isSecret && !set && path[0] == "data" {
+		return append([]any{"stringData"}, path[1:]...)
+	}
+	return at
+}
+
+// addWrites adds the writes to a field, and the steps after them that run elsewhere and may have set it as well.
+func (x composedField) addWrites(p *FieldPipeline, to trace.Object, at []any, isSecret bool) {
+	end := -1
+	for _, w := range trace.Of(x.Steps, to, at) {
+		step := x.step(w, maxReadDepth)
+		step.hide(isSecret)
+		p.Steps, end = append(p.Steps, step), w.Step.Index
+	}
+	for _, s := range x.Steps {
+		if s.Elsewhere && s.Index > end {
+			p.Elsewhere = append(p.Elsewhere, s.Name)
+		}
+	}
 }
 
 // isOurs says whether a manager is that of the controllers: what a step sets belongs to it, unless another manager changes it.
