@@ -104,10 +104,8 @@ func (k *kindQueue) markDrained() {
 	}
 }
 
-// Add requests a reconcile of the key.
-func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p, nil) }
-
-// AddFor is Add for a key that is queued with those of a namespace. A key that waits already stays where it is.
+// AddFor requests a reconcile of the key, which is queued with those of a namespace. A key that waits already stays where
+// it is.
 func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority, causes *tracing.Causes) {
 	k.parent.mu.Lock()
 	defer k.parent.mu.Unlock()

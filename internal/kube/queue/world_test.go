@@ -31,6 +31,9 @@ func widgetKey(n int) object.Key {
 	return object.Key{Group: widget.Group, Kind: widget.Kind, Name: fmt.Sprint("w", n)}
 }
 
+// Add requests a reconcile of a key of no traced event, which is queued with those of its own namespace.
+func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p, nil) }
+
 // world is an API server with widgets, which never change, and no parts.
 type world struct {
 	mu       sync.Mutex

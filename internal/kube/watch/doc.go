@@ -2,7 +2,7 @@
 // that compose children, and wakes each subscriber for the objects that concern it.
 //
 // A Hub runs one actor for each selection of a kind that has a subscriber. An actor has its
-// own informer: it alone lists, watches, backs off and starts over, and a failure of its
+// own reflector: it alone lists, watches, backs off and starts over, and a failure of its
 // kind affects its own subscribers only. No caller waits for an actor: interest is declared
 // and withdrawn in a map, and whether the kind is in sync is a State to read, whose changes
 // wake the subscribers like any other event.

@@ -23,7 +23,7 @@ type Config struct {
 	Resolve func(ctx context.Context, kind schema.GroupVersionKind) (Resource, error)
 
 	// Enqueue wakes a subscriber. It is called from many goroutines, sometimes several
-	// times for one change, and must not block: informers wait for it. The hub holds no
+	// times for one change, and must not block: reflectors wait for it. The hub holds no
 	// lock during the call.
 	Enqueue func(Subscriber, Cause)
 

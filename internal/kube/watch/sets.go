@@ -102,7 +102,7 @@ func (f *uniqueSet[S]) add(s S) {
 }
 
 // ensure returns the map's value for the key, and creates the value and the map if they are
-// missing: most informers never use most of an index.
+// missing: most actors never use most of an index.
 func ensure[K comparable, V any](in *map[K]V, key K, create func() V) V {
 	if *in == nil {
 		*in = map[K]V{}

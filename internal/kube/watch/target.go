@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Selection is the part of a kind that one informer watches. It is comparable: equal
-// selections of a kind share an informer. The zero Selection is the whole kind.
+// Selection is the part of a kind that one actor watches. It is comparable: equal
+// selections of a kind share an actor. The zero Selection is the whole kind.
 type Selection struct {
 	managed   bool
 	namespace string
