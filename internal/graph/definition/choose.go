@@ -24,6 +24,12 @@ type candidate struct {
 	*compilation
 }
 
+// isUnrecorded says whether the candidate is the definition itself.
+func (c candidate) isUnrecorded() bool { return c.number == 0 }
+
+// mayServe says whether there is a candidate whose kind is published: it serves, or is rolled out.
+func (v *session) mayServe() bool { return v.choice.candidate.compilation != nil && v.readiness.Ready }
+
 // obstacle says why the requested revision cannot serve; the previous one continues.
 type obstacle struct{ reason, message string }
 
@@ -85,7 +91,7 @@ func (r *Dialect) canServe(ctx context.Context, v *session) bool {
 	case problem != "":
 	case c.last.graph != nil:
 		return true
-	case c.number == 0 || c.number == v.history.current:
+	case c.isUnrecorded() || c.number == v.history.current:
 		return false // the condition of the graph says why
 	default:
 		problem = messageOf(c.last.problems.Sorted().Err())

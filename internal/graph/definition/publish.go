@@ -27,7 +27,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 		return nil, nil
 	}
 	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner, kind.Options{Version: v.r.Version, AdditionalPrinterColumns: v.r.AdditionalPrinterColumns})
-	if v.choice.candidate.number == 0 {
+	if v.choice.candidate.isUnrecorded() {
 		if err := kind.RecordAccepted(wanted, v.source.spec); err != nil {
 			return nil, err
 		}

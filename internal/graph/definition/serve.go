@@ -38,26 +38,12 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	r.ensureController(v, kind)
 	graphs := map[int64]*graph.Graph{}
 	v.rollout.served, v.rollout.graphs = current, graphs
-	if v.choice.candidate.compilation != nil && v.readiness.Ready {
-		graphs[v.choice.candidate.number] = v.choice.candidate.last.graph
-		r.stepRollout(ctx, v)
-		if v.choice.candidate.number == 0 {
-			v.memory.compiled.published, v.memory.compiled.publishedAccount = *v.choice.candidate.compilation, v.account.recorded()
-		}
+	if v.mayServe() {
+		r.serveCandidate(ctx, v, graphs)
 	} else if err := r.fallBack(ctx, v, current, graphs); err != nil {
 		return err
 	}
-	for _, n := range v.rollout.step.Now.Revisions() {
-		if graphs[n] != nil {
-			continue
-		}
-		g, problem := r.graphOf(ctx, v, n, current)
-		if g == nil {
-			r.dropRevision(v, n, problem)
-			continue
-		}
-		graphs[n] = g
-	}
+	r.addStepGraphs(ctx, v, current, graphs)
 	next := v.memory.composers
 	if graphs[v.rollout.step.Now.Serving] != nil {
 		next = r.assembleComposers(ctx, v, current, graphs)
@@ -67,6 +53,30 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 		r.warmWatches(ctx, v)
 	}
 	return nil
+}
+
+// serveCandidate adds the graph of the candidate, and takes a step of its rollout.
+func (r *Dialect) serveCandidate(ctx context.Context, v *session, graphs map[int64]*graph.Graph) {
+	c := v.choice.candidate
+	graphs[c.number] = c.last.graph
+	r.stepRollout(ctx, v)
+	if c.isUnrecorded() {
+		v.memory.compiled.published, v.memory.compiled.publishedAccount = *c.compilation, v.account.recorded()
+	}
+}
+
+// addStepGraphs adds the graphs of the other revisions of the rollout state. One without a graph is removed from it.
+func (r *Dialect) addStepGraphs(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) {
+	for _, n := range v.rollout.step.Now.Revisions() {
+		if graphs[n] != nil {
+			continue
+		}
+		if g, problem := r.graphOf(ctx, v, n, current); g != nil {
+			graphs[n] = g
+		} else {
+			r.dropRevision(v, n, problem)
+		}
+	}
 }
 
 // ownedCRD finds the kind that the definition serves, by the owner of the
@@ -99,7 +109,7 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) {
 		r.reportRollout(v) // another replica takes the steps, and records them in the status
 		return
 	}
-	if v.choice.candidate.number == 0 {
+	if v.choice.candidate.isUnrecorded() {
 		v.rollout.step.Now = revision.State{}
 		if v.history.unrecorded.reason != revisionsUnreadable { // otherwise the written state stays
 			v.rollout.step.Next = revision.State{}
@@ -154,7 +164,7 @@ func (r *Dialect) dropRevision(v *session, number int64, problem string) {
 	switch {
 	case number != now.Serving:
 		now.Rollout = nil
-	case v.choice.candidate.compilation != nil && v.readiness.Ready:
+	case v.mayServe():
 		now.Serving = v.choice.candidate.number // no former revision can serve
 		v.rollout.step.Next = revision.State{Serving: v.choice.candidate.number}
 	}
