@@ -66,8 +66,9 @@ type FieldManager struct {
 	Time        *time.Time `json:"time,omitempty"`
 }
 
-// ExplainField explains a field of an object. The state is the tree of the instance that the object belongs to or, for a field of the
-// status of an instance, that of the object itself; its root is nil if the object is neither. Compiled is the definition of that instance; nil if there is none, or it is of another dialect.
+// ExplainField explains a field of an object. The state is the tree of the instance that the object belongs to or, for a
+// field of the status of an instance, that of the object itself; its root is nil if the object is neither. Compiled is the
+// definition of that instance; nil if there is none, or it is of another dialect.
 func ExplainField(o *unstructured.Unstructured, field object.Path, w ClusterState, compiled *graph.Graph) FieldExplanation {
 	e := FieldExplanation{FieldValue: fieldValue(o, field.Segments()), isInstance: inventory.SetOf(o) != ""}
 	if w.Root == nil {

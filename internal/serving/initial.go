@@ -78,8 +78,8 @@ func (m *InitialMetadata) enqueueAll(name string) {
 	}
 }
 
-// bind creates or updates the binding of a kind that is served, unless it is up to date. A refused binding is no error: instances get their finalizer without it. If it is too early, it
-// returns how long to wait.
+// bind creates or updates the binding of a kind that is served, unless it is up to date. A refused binding is no error:
+// instances get their finalizer without it. If it is too early, it returns how long to wait.
 func (m *InitialMetadata) bind(ctx context.Context, definition object.Key, wanted *unstructured.Unstructured, servedSince, now time.Time) (wait time.Duration, err error) {
 	if m == nil || !m.known() {
 		return 0, nil

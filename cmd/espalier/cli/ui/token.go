@@ -27,8 +27,9 @@ const tokenReviewLimit = 10 * time.Second
 // programPath is the path of metrics. Watches and queues name the same kinds, namespaces and accounts, so who may read those may read these.
 const programPath = "/metrics"
 
-// TokenLogin returns a function that begins a session with nothing but a viewer's token: neither its reads nor its reviews use any
-// identity that the configuration has. The lists of all viewers have maxObjects objects at most in memory. The watches and queues of the program are shown to those who may read metrics.
+// TokenLogin returns a function that begins a session with nothing but a viewer's token: neither its reads nor its
+// reviews use any identity that the configuration has. The lists of all viewers have maxObjects objects at most in memory.
+// The watches and queues of the program are shown to those who may read metrics.
 func TokenLogin(config *rest.Config, maxObjects int, program Program) func(context.Context, string) (*Session, error) {
 	shared := &held{max: int64(maxObjects)}
 	return func(ctx context.Context, token string) (*Session, error) {
