@@ -13,12 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// AdviceOn lists what a person can do about an object that is not gone.
-func AdviceOn(h report.BlockedObject) []string { return advice(h) }
-
-// advice lists what a person can do about an object that is not gone; each entry is enough
+// AdviceOn lists what a person can do about an object that is not gone; each entry is enough
 // on its own.
-func advice(h report.BlockedObject) []string {
+func AdviceOn(h report.BlockedObject) []string {
 	if h.InProgress && h.Reason == report.ExternalDeletion && !strings.Contains(h.Message, ": ") { // no condition mentions the deletion
 		return []string{"wait: the provider has not reported the deletion yet; if that lasts, see whether the provider runs: espalier doctor"}
 	}
@@ -27,23 +24,7 @@ func advice(h report.BlockedObject) []string {
 	}
 	switch h.Reason {
 	case report.HeldByFinalizer:
-		if len(h.Finalizers) == 0 {
-			return []string{"the controllers that set its finalizers must remove them"}
-		}
-		var out []string
-		for _, f := range h.Finalizers {
-			switch f.Name {
-			case report.ExternalFinalizer:
-			case resource.ConfigFinalizer:
-				out = append(out, "delete the managed resources that use it, or have them refer to another configuration; see them: kubectl describe "+arguments(h.Object))
-			default:
-				out = append(out, finalizerAdvice(f))
-			}
-		}
-		if h.HasExternalResource() && len(out) > 0 {
-			out[len(out)-1] += "; the provider waits for that"
-		}
-		return out
+		return finalizersAdvice(h)
 	case report.DeniedByWebhook:
 		return []string{"the webhook or policy that denies the deletion must allow it; the deletion is retried"}
 	case report.WebhookUnavailable:
@@ -69,6 +50,28 @@ func advice(h report.BlockedObject) []string {
 	default:
 		return nil
 	}
+}
+
+// finalizersAdvice lists what can be done about the finalizers of an object. That of its external resource needs nothing but
+// the provider, which waits for the others.
+func finalizersAdvice(h report.BlockedObject) []string {
+	if len(h.Finalizers) == 0 {
+		return []string{"the controllers that set its finalizers must remove them"}
+	}
+	var out []string
+	for _, f := range h.Finalizers {
+		switch f.Name {
+		case report.ExternalFinalizer:
+		case resource.ConfigFinalizer:
+			out = append(out, "delete the managed resources that use it, or have them refer to another configuration; see them: kubectl describe "+arguments(h.Object))
+		default:
+			out = append(out, finalizerAdvice(f))
+		}
+	}
+	if h.HasExternalResource() && len(out) > 0 {
+		out[len(out)-1] += "; the provider waits for that"
+	}
+	return out
 }
 
 // finalizerAdvice names the managers that must remove a finalizer.

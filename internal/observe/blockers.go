@@ -119,7 +119,7 @@ func reportedBlockers(n Node) []report.Blocker {
 }
 
 func newBlockedObject(b report.Blocker, path []report.Object, releasable bool) BlockedObject {
-	out := BlockedObject{Path: path, Node: b.Node, BlockedObject: b.RootCause(), Advice: advice(b.RootCause())}
+	out := BlockedObject{Path: path, Node: b.Node, BlockedObject: b.RootCause(), Advice: AdviceOn(b.RootCause())}
 	if instance := path[len(path)-1]; releasable && b.Object != instance {
 		out.Advice = append(out.Advice, forceDeleteAdvice(b, instance))
 	}
@@ -132,14 +132,14 @@ func newBlockedObject(b report.Blocker, path []report.Object, releasable bool) B
 // blockedByOwnFinalizers is the root with foreign finalizers, which are in no status.
 func blockedByOwnFinalizers(top Node, finalizers []string) BlockedObject {
 	if external := top.externalDeletion; external != nil {
-		return BlockedObject{Path: []report.Object{}, BlockedObject: *external, Advice: advice(*external)}
+		return BlockedObject{Path: []report.Object{}, BlockedObject: *external, Advice: AdviceOn(*external)}
 	}
 	hold := report.BlockedObject{Object: top.object(), Reason: report.HeldByFinalizer, Since: report.At(*top.Deleted)}
 	for _, f := range finalizers {
 		hold.Finalizers = append(hold.Finalizers, report.Finalizer{Name: f})
 	}
 	hold.Message = "held by finalizer " + strings.Join(finalizers, ", ")
-	return BlockedObject{Path: []report.Object{}, BlockedObject: hold, Advice: advice(hold)}
+	return BlockedObject{Path: []report.Object{}, BlockedObject: hold, Advice: AdviceOn(hold)}
 }
 
 // JSON returns the report as a JSON document.

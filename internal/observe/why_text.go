@@ -82,7 +82,7 @@ func (c cause) advice() []string {
 	case c.blocker != nil:
 		return c.blocker.Advice
 	case n.Removal != nil && n.Deleted == nil:
-		return advice(n.Removal.RootCause())
+		return AdviceOn(n.Removal.RootCause())
 	case n.Problem != nil && n.Problem.Contested != nil:
 		return n.Problem.Contested.advice(n.object(), n.Node)
 	case n.remaining != "":
