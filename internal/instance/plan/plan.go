@@ -141,7 +141,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 		return waiting(node, facts)
 	}
 	node = node.asStored()
-	step := Step{Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready, Drift: node.Drift, AdoptUnowned: node.AdoptsUnowned(), AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate, Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External}
+	step := keepStep(node)
 	if node.External || node.Variable {
 		return step
 	}
@@ -153,7 +153,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	place.Preserved = preserved.applies(place, node.Observed)
 	step.Preserved = place.Preserved
 	owner.Mark(step.Object, place)
-	asApplied := asApplied(step.Object, node, place, owner)
+	applied := asApplied(step.Object, node, place, owner)
 	if problem, ok := facts.Problems[node.ID]; ok {
 		waits := deferred(node, problem)
 		waits.Object, waits.AdoptUnowned, waits.AdoptClaimable = step.Object, step.AdoptUnowned, step.AdoptClaimable
@@ -162,16 +162,25 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	switch {
 	case node.Observed == nil:
 		step.Action = Create
-	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(asApplied), managedfields.NeedsTransfer(node.Observed):
+	case inventory.AppliedDigest(node.Observed) != inventory.AppliedDigest(applied), managedfields.NeedsTransfer(node.Observed):
 		step.Action = Update // fields of a former engine are transferred first, and so removed unless desired
 		if node.Drift.Policy == v1alpha1.DriftIgnore {
 			step.OmitFields = step.FieldsLeft(LostFields(step.Object, node.Observed, manager))
 		}
 	default:
-		step.handleDrift(asApplied, history, facts, manager)
+		step.handleDrift(applied, history, facts, manager)
 	}
 	deferRefused(&step, history.Refusals)
 	return step
+}
+
+// keepStep is the step that does nothing about a node, with the node's settings.
+func keepStep(node Node) Step {
+	return Step{
+		Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready,
+		Drift: node.Drift, AdoptUnowned: node.AdoptsUnowned(), AdoptClaimable: node.AdoptClaimable, RefuseConflicts: node.RefuseConflicts, Recreate: node.Recreate,
+		Sensitive: node.Sensitive, SecretFields: node.SecretFields, External: node.External,
+	}
 }
 
 // MayAdopt says whether the step may take over an object of its name that is not the instance's.
