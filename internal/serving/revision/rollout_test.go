@@ -440,6 +440,15 @@ func TestInvalidRollouts(t *testing.T) {
 	}
 }
 
+func TestAWaveWithAnInvalidSelectorDoesNotCountForLaterOnes(t *testing.T) {
+	invalid := percent(80)
+	invalid.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	_, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: []v1alpha1.Wave{invalid, percent(20)}}})
+	if len(problems) != 1 || !strings.Contains(problems.Err().Error(), "spec.rollout.waves[0].selector: ") {
+		t.Errorf("want the problem of the selector only, got %v", problems)
+	}
+}
+
 // TestNoInstanceIsReverted runs rollouts of any shape: who has been reached stays so, waves hold
 // as many as they say, and the end is reached by all.
 func TestNoInstanceIsReverted(t *testing.T) {

@@ -57,30 +57,10 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 	var problems diag.List
 	out, percentBefore := Waves{rollout: rollout}, int64(0)
 	for i, w := range rollout.Waves {
-		field := at.Field("waves").Index(i)
-		s := step{selector: labels.Everything(), percent: 100, Wave: w}
-		if w.Percent == nil && w.Selector == nil {
-			problems.Addf(field, "requires percent or selector")
-		}
-		if w.Selector != nil {
-			selector, err := metav1.LabelSelectorAsSelector(w.Selector)
-			if err != nil {
-				problems.Addf(field.Field("selector"), "%v", err)
-				continue
-			}
-			s.selector = selector
-		}
-		if w.Percent != nil {
-			s.percent = min(max(int64(*w.Percent), 0), 100)
-		}
+		s, invalid := stepOf(w, at.Field("waves").Index(i), percentBefore)
+		problems = append(problems, invalid...)
 		if s.selector.Empty() {
-			if s.percent <= percentBefore {
-				problems.Addf(field.Field("percent"), "must be more than the %d%% of an earlier wave: percentages include earlier waves", percentBefore)
-			}
 			percentBefore = s.percent
-		}
-		if w.Pause != nil && w.Pause.Duration < 0 {
-			problems.Addf(field.Field("pause"), "must not be negative")
 		}
 		out.steps = append(out.steps, s)
 	}
@@ -99,6 +79,33 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 		out.steps = append(out.steps, step{selector: labels.Everything(), percent: 100})
 	}
 	return out, nil
+}
+
+// stepOf reads one wave at a path, and returns its problems. Waves without a selector include those before, of which
+// the last one has the given percentage.
+func stepOf(w v1alpha1.Wave, at object.Path, percentBefore int64) (s step, problems diag.List) {
+	s = step{selector: labels.Everything(), percent: 100, Wave: w}
+	if w.Percent == nil && w.Selector == nil {
+		problems.Addf(at, "requires percent or selector")
+	}
+	if w.Selector != nil {
+		selector, err := metav1.LabelSelectorAsSelector(w.Selector)
+		if err != nil {
+			problems.Addf(at.Field("selector"), "%v", err)
+			selector = labels.Nothing() // so that its percentage does not count for later waves
+		}
+		s.selector = selector
+	}
+	if w.Percent != nil {
+		s.percent = min(max(int64(*w.Percent), 0), 100)
+	}
+	if s.selector.Empty() && s.percent <= percentBefore {
+		problems.Addf(at.Field("percent"), "must be more than the %d%% of an earlier wave: percentages include earlier waves", percentBefore)
+	}
+	if w.Pause != nil && w.Pause.Duration < 0 {
+		problems.Addf(at.Field("pause"), "must not be negative")
+	}
+	return s, problems
 }
 
 // Any says whether there are waves.
