@@ -85,8 +85,8 @@ func TestRequirementsThatNeverSettleEnd(t *testing.T) {
 				}
 				return desired
 			}
-			runs, desired := 0, plan.Desired{}
-			for runs, desired = 1, compose(); desired.Problem.Reason == plan.Syncing && runs < 20; runs++ {
+			runs, desired := 1, compose()
+			for ; desired.Problem.Reason == plan.Syncing && runs < 20; runs++ {
 				u.sync()
 				u.reads = 0
 				desired = compose()
