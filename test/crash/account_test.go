@@ -127,3 +127,33 @@ func TestAnInvalidServiceAccountGrantsNoPermissionsAfterARestart(t *testing.T) {
 	w.Delete(t, suite.RGD, "", group)
 	w.AwaitGone(t, suite.RGD, "", group)
 }
+
+// TestARestartDoesNotChangeTheStatusOfADefinitionWithAServiceAccount restarts the controllers. The definition is reconciled before
+// they have read its service account.
+func TestARestartDoesNotChangeTheStatusOfADefinitionWithAServiceAccount(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	isComposed := func(name string) {
+		t.Helper()
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\nspec: {a: one}\n", group, name, ns))
+		w.AwaitReady(t, box, ns, name)
+	}
+	w.Apply(t, role(group, ns, `"*"`))
+	w.Apply(t, fmt.Sprintf("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: builder, namespace: %s}\n", ns))
+	stop := steps.Run(t, config)
+	w.Apply(t, boxDefinition(group, "one", fmt.Sprintf("serviceAccount: {namespace: %s, name: builder}", ns)))
+	w.AwaitReady(t, suite.RGD, "", group)
+	isComposed("before")
+	stop()
+
+	recorded, writes := recordWrites(config)
+	defer steps.Run(t, recorded)()
+	isComposed("after")
+	for _, line := range writes() {
+		if strings.Contains(line, "/resourcegraphdefinitions/"+group+"/status") {
+			t.Error("the restart wrote:", line)
+		}
+	}
+}

@@ -208,9 +208,9 @@ func (r *Dialect) fallbackAccount(v *session) Account {
 var serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
 
 // missingAccounts says, by user, which of the accounts have no ServiceAccount, and watches them.
-// It is pending while one is being looked up. One that the controllers may not read counts as
+// While one is not read, pending is the state of its watch. One that the controllers may not read counts as
 // existing: the permissions of its name apply anyway.
-func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[string]string, pending bool) {
+func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[string]string, pending *watch.State) {
 	missing = map[string]string{}
 	for user, account := range distinctAccounts(accounts) {
 		if user == "" {
@@ -219,13 +219,13 @@ func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[stri
 		o, state := v.lease.Object(serviceAccountKind, account.Named.Namespace, account.Named.Name)
 		switch {
 		case o != nil:
-		case state.Reason == watch.LimitExceeded: // it was not read
-			pending = true
+		case state.Reason == watch.LimitExceeded:
+			pending = &state
 		case state.Phase == watch.Unavailable:
 		case state.Phase == watch.Synced:
 			missing[user] = missingAccountMessage(v.Key, account.Named)
-		default:
-			pending = true
+		case pending == nil:
+			pending = &state
 		}
 	}
 	return missing, pending

@@ -149,7 +149,7 @@ func TestAnAccountThatALimitRefusesToReadIsPending(t *testing.T) {
 	v := &session{lease: hub.BeginWithinQuota(watch.Subscriber{})}
 	v.lease.Watch(watch.Object(serviceAccountKind, "team", "other"))
 	account := Account{User: "system:serviceaccount:team:builder", Named: v1alpha1.ServiceAccount{Namespace: "team", Name: "builder"}}
-	if missing, pending := v.missingAccounts(map[int64]*Account{1: &account}); len(missing) > 0 || !pending {
+	if missing, pending := v.missingAccounts(map[int64]*Account{1: &account}); len(missing) > 0 || pending == nil || pending.Reason != watch.LimitExceeded {
 		t.Errorf("missing %v, pending %v", missing, pending)
 	}
 }

@@ -104,6 +104,12 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	switch {
 	case v.memory.running.Controller == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
+	case v.memory.composers == nil && v.unreadAccount != nil && v.unreadAccount.Reason == watch.LimitExceeded:
+		mark(v1alpha1.DefinitionControllerReady, condition.False, string(watch.LimitExceeded), "cannot read the service account: "+v.unreadAccount.Message)
+	case v.memory.composers == nil && v.unreadAccount != nil:
+		if was, hadCondition := before.Get(v1alpha1.DefinitionControllerReady); !hadCondition || was.ObservedGeneration != generation {
+			mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
+		} // otherwise it stays, so that a restart does not change it
 	case v.memory.composers == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "no accepted graph: the controller only deletes the children of deleted instances")
 	case len(v.memory.composers.unavailable) > 0:

@@ -246,7 +246,7 @@ func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *ap
 		return memory.composers
 	}
 	missing, pending := v.missingAccounts(accounts)
-	if pending {
+	if v.unreadAccount = pending; pending != nil {
 		return memory.composers // the lease enqueues the definition
 	}
 	return newComposers(composers{

@@ -82,6 +82,8 @@ type session struct {
 	status v1alpha1.DefinitionStatus
 	// account is the account that the definition names; its Cluster is nil if that is invalid.
 	account Account
+	// unreadAccount is the state of the watch of a service account that is not read yet; nil if all are.
+	unreadAccount *watch.State
 
 	// restored says that the status is from an annotation: the definition was created again.
 	restored bool
