@@ -84,6 +84,7 @@ func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstru
 	if key, version, ok := r.Keys.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
 		owner, state := s.lease.Object(key.GroupKind().WithVersion(version), key.Namespace, key.Name)
 		h.Instance, h.Syncing = owner, state.Phase == watch.Syncing || state.Phase == watch.Unwatched
+		h.Reported = s.reportedProblem(node)
 	}
 	adopts := slices.ContainsFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node && n.AdoptsUnowned() })
 	return plan.NameConflictProblem(h, s.owner, adopts)

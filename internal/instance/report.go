@@ -122,12 +122,25 @@ func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
 // nodeProblems are the problems of nodes. Their times are taken from the memory, or after a
 // restart from the status.
 func (s *reconcileState) nodeProblems() []report.Problem {
-	known := s.memory.problems
-	if len(known) == 0 {
-		known = report.ReadProblems(s.instance)
-	}
-	s.memory.problems = plan.Problems(s.plan.Steps, known, s.facts.Now)
+	s.memory.problems = plan.Problems(s.plan.Steps, s.reportedProblems(), s.facts.Now)
 	return s.memory.problems
+}
+
+func (s *reconcileState) reportedProblems() []report.Problem {
+	if len(s.memory.problems) > 0 {
+		return s.memory.problems
+	}
+	return report.ReadProblems(s.instance)
+}
+
+// reportedProblem is the problem of a node that the status has; the zero value if it has none.
+func (s *reconcileState) reportedProblem(node string) plan.Problem {
+	for _, p := range s.reportedProblems() {
+		if p.Node == node {
+			return plan.Problem{Reason: plan.Reason(p.Reason), Message: p.Message}
+		}
+	}
+	return plan.Problem{}
 }
 
 // maxSkipped bounds the resources that the status lists as left out.

@@ -1,6 +1,9 @@
 package crash
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -102,5 +105,69 @@ func recordClaims(t *testing.T, w *testkit.Cluster) (changed func(namespaces ...
 			}
 		})
 		return changed
+	}
+}
+
+// reads waits with reads of a path until they are released.
+type reads struct {
+	next    http.RoundTripper
+	path    string
+	release <-chan struct{}
+}
+
+func (p reads) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, p.path) {
+		select {
+		case <-p.release:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return p.next.RoundTrip(r)
+}
+
+// TestARestartDoesNotChangeTheStatusOfANameConflict restarts the controllers while the ConfigMap of an instance belongs to an instance of
+// another kind, which they read again.
+func TestARestartDoesNotChangeTheStatusOfANameConflict(t *testing.T) {
+	config := testkit.ExclusiveServer(t)
+	w := testkit.NewCluster(t, config)
+	group, ns := testkit.Group(t), testkit.Namespace(t, config)
+	rival := schema.GroupVersionKind{Group: "rival." + group, Version: "v1alpha1", Kind: "Box"}
+	box := schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: "Box"}
+	create := func(kind schema.GroupVersionKind, name string) {
+		t.Helper()
+		w.Apply(t, fmt.Sprintf("apiVersion: %s/v1alpha1\nkind: Box\nmetadata: {name: %s, namespace: %s}\nspec: {a: one}\n", kind.Group, name, ns))
+	}
+	stop := steps.Run(t, config)
+	for _, kind := range []schema.GroupVersionKind{rival, box} {
+		w.Apply(t, boxDefinition(kind.Group, "one", ""))
+		w.AwaitReady(t, suite.RGD, "", kind.Group)
+	}
+	create(rival, "contested")
+	w.AwaitReady(t, rival, ns, "contested")
+	create(box, "contested")
+	w.Await(t, box, ns, "contested", func(o *unstructured.Unstructured) error {
+		if message := testkit.ConditionMessage(o, "ResourcesReady"); !strings.Contains(message, "already exists and belongs to") {
+			return errors.New(message)
+		}
+		return nil
+	})
+	stop()
+
+	recorded, writes := recordWrites(config)
+	release := make(chan struct{})
+	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return reads{next, "/apis/" + rival.Group + "/", release}
+	})
+	defer steps.Run(t, recorded)()
+	create(box, "after") // it is reconciled after the one that exists
+	w.AwaitReady(t, box, ns, "after")
+	close(release)
+	create(rival, "later")
+	w.AwaitReady(t, rival, ns, "later")
+	for _, line := range writes() {
+		if strings.Contains(line, "/boxes/contested/status") {
+			t.Error("the restart wrote:", line)
+		}
 	}
 }

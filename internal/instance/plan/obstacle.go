@@ -58,6 +58,9 @@ type NameHolder struct {
 	// been read yet; see inventory.InstanceOf.
 	Instance *unstructured.Unstructured
 	Syncing  bool
+	// Reported is the problem of the node that the status has. It stays until the instance is read, so that a
+	// restart does not change it.
+	Reported Problem
 }
 
 // NameConflictProblem is the problem of a node whose name an existing object has. If that object
@@ -75,6 +78,8 @@ func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Probl
 		return TerminatingProblem(h.Unstructured)
 	case h.GetDeletionTimestamp() != nil:
 		return NameHeldProblem(owner.Namespace, h.Unstructured, "is being deleted")
+	case known && h.Syncing && h.Reported.IsNotOwned(object.KeyOf(h)):
+		return h.Reported
 	case known && h.Syncing:
 		return Problem{Reason: Syncing, Message: "checking whether " + holds + " is being deleted"}
 	case known && h.Instance != nil && h.Instance.GetDeletionTimestamp() != nil:

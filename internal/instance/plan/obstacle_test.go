@@ -107,6 +107,18 @@ func TestNameConflictProblem(t *testing.T) {
 		"An object of an instance that is being deleted is waited for": {
 			plan.NameHolder{Unstructured: someone(others), Instance: someone(dying)}, object.GraphDialect, true, plan.NameHeld, "goes with Vpc prod/other, which is being deleted",
 		},
+		"What the status says of an object stays until its instance is read": {
+			plan.NameHolder{Unstructured: someone(others), Syncing: true, Reported: plan.Problem{Reason: plan.NotOwned, Message: "ConfigMap prod/x already exists and belongs to another"}},
+			object.GraphDialect, true, plan.NotOwned, "ConfigMap prod/x already exists and belongs to another",
+		},
+		"What the status says of another object does not": {
+			plan.NameHolder{Unstructured: someone(others), Syncing: true, Reported: plan.Problem{Reason: plan.NotOwned, Message: "ConfigMap prod/xy already exists and belongs to another"}},
+			object.GraphDialect, true, plan.Syncing, "checking whether",
+		},
+		"Another problem that the status has does not": {
+			plan.NameHolder{Unstructured: someone(others), Syncing: true, Reported: plan.Problem{Reason: plan.NameHeld, Message: "ConfigMap prod/x is being deleted"}},
+			object.GraphDialect, true, plan.Syncing, "checking whether",
+		},
 		"An object of an instance that has not been read is waited for": {
 			plan.NameHolder{Unstructured: someone(others), Syncing: true}, object.GraphDialect, true, plan.Syncing, "checking whether",
 		},
