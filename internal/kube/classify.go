@@ -91,7 +91,12 @@ func redactedMessage(err error, withFields bool) string {
 			text += " to " + what.String()
 		}
 		for _, cause := range answer.Details.Causes {
-			if withFields && (cause.Field != "" || cause.Type != "") { // an admission policy has a message only
+			switch {
+			case !withFields, cause.Field == "" && cause.Type == "": // an admission policy has a message only
+			case cause.Type == metav1.CauseTypeUnexpectedServerResponse: // of the client, for an answer that is no Status
+			case cause.Field == "":
+				text += "; " + string(cause.Type)
+			default:
 				text += fmt.Sprintf("; %s: %s", RedactedField(cause.Field), cause.Type)
 			}
 		}

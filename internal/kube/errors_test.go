@@ -150,6 +150,16 @@ func TestRedactedMessage(t *testing.T) {
 			"field names are no values", apierrors.NewInvalid(gizmo.GroupKind(), "x", field.ErrorList{field.Invalid(field.NewPath("data"), secret, "no")}),
 			"the API server answers Invalid; data: FieldValueInvalid",
 		},
+		"An answer that is no Status": {
+			"the filter of an overloaded server answers in plain text",
+			apierrors.NewGenericServerResponse(429, "put", gizmos, "", "too many requests", 1, true),
+			"the API server answers TooManyRequests",
+		},
+		"An answer with a cause that names no field": {
+			"the cause alone is shown", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 504, Reason: metav1.StatusReasonTimeout, Details: &metav1.StatusDetails{
+				Causes: []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: secret}},
+			}}}, "the API server answers Timeout; ResourceVersionTooLarge",
+		},
 		"An answer without a reason": {
 			"such as the answer to a body that cannot be decoded", &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "illegal base64 data in " + secret}},
 			"the API server answers 500 Internal Server Error, without a reason",
