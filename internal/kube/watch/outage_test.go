@@ -8,7 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
 func TestAShortOutageDoesNotChangeTheState(t *testing.T) {
@@ -34,6 +37,29 @@ func TestAShortOutageDoesNotChangeTheState(t *testing.T) {
 			t.Error("objects are forgotten because the watch failed")
 		}
 	})
+}
+
+// TestABrokenWatchIsLoggedByVerbosity breaks a watch in the middle of an event, as the end of a connection does
+// to the watches of all kinds. It is resumed, so that only a verbose log has lines about it.
+func TestABrokenWatchIsLoggedByVerbosity(t *testing.T) {
+	for verbosity, want := range []bool{false, true} {
+		sc := newScript(made(vpc, "a/x", 1))
+		withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+			var lines []string
+			s.env.Logger = funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: verbosity})
+			s.commit("i", Child(vpc, "a", "x"))
+			pass(time.Minute)
+			lines = nil
+			sc.deliver(apiwatch.Error, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": int64(500), "message": "unable to decode an event from the watch stream",
+			}})
+			pass(time.Minute)
+			s.expectState(t, vpc, Managed(), Synced, "")
+			if got := len(lines) > 0; got != want {
+				t.Errorf("with verbosity %d: logged %q", verbosity, lines)
+			}
+		})
+	}
 }
 
 // TestARefusedConnectionIsResumed restarts the API server: the watch continues from its revision,

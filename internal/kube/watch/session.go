@@ -28,8 +28,9 @@ type session struct {
 func newSession(a *actor, r Resource) *session {
 	s := &session{actor: a, resource: r}
 	requests := listerWatcher{reportingSource{a.env.open(r, a.selection), s.recordOutcome}}
+	log := s.log()
 	s.reflector = cache.NewReflectorWithOptions(requests, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
-		Logger:          &a.env.Logger,
+		Logger:          &log,
 		Name:            "watch",
 		TypeDescription: r.GVR.String(),
 		// Only for a watch whose connection is refused: it continues from its
@@ -39,11 +40,15 @@ func newSession(a *actor, r Resource) *session {
 	return s
 }
 
+// log is the logger of the reflector, which reports each watch that ends with an error. The hub resumes it, and reports a
+// change of the state: when a connection ends, all its watches do.
+func (s *session) log() logr.Logger { return s.actor.env.Logger.V(1) }
+
 // run lists and watches until that fails, the context ends, or the actor is
 // interrupted.
 func (s *session) run(ctx context.Context) error {
 	a := s.actor
-	inner, cancel := context.WithCancel(logr.NewContext(ctx, a.env.Logger))
+	inner, cancel := context.WithCancel(logr.NewContext(ctx, s.log()))
 	defer cancel()
 	if !a.setInterrupt(cancel, s.resource.GVR) {
 		return errInterrupted
