@@ -399,27 +399,24 @@ func (c *Cluster) SetStatus(tb testing.TB, gvk schema.GroupVersionKind, namespac
 }
 
 // AwaitList watches objects until the check passes, which gets all of them by
-// "namespace/name". The error of a timeout wraps the last one of the check.
+// "namespace/name". The error of a timeout wraps the last one of the check, and says whether a new list
+// passes it: then the watch is at fault.
 func AwaitList(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions, check func(map[string]*unstructured.Unstructured) error) error {
-	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	ending, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	last := errors.New("no objects were listed")
-	for ctx.Err() == nil {
-		list, err := resource.List(ctx, options)
+	for ending.Err() == nil {
+		list, err := resource.List(ending, options)
 		if err != nil {
 			return errors.Join(last, err)
 		}
-		objects := map[string]*unstructured.Unstructured{}
-		for i := range list.Items {
-			o := &list.Items[i]
-			objects[o.GetNamespace()+"/"+o.GetName()] = o
-		}
+		objects := byKey(list)
 		if last = check(objects); last == nil {
 			return nil
 		}
 		from := options
 		from.ResourceVersion = list.GetResourceVersion()
-		events, err := resource.Watch(ctx, from)
+		events, err := resource.Watch(ending, from)
 		if err != nil {
 			return errors.Join(last, err)
 		}
@@ -441,7 +438,40 @@ func AwaitList(ctx context.Context, resource dynamic.ResourceInterface, options 
 		}
 		events.Stop()
 	}
+	if list, err := resource.List(ctx, options); err == nil && check(byKey(list)) == nil {
+		return fmt.Errorf("the watch has not shown it within %s, although a list does: %w", Timeout, last)
+	}
 	return fmt.Errorf("not within %s: %w", Timeout, last)
+}
+
+// byKey returns the objects of a list by "namespace/name".
+func byKey(list *unstructured.UnstructuredList) map[string]*unstructured.Unstructured {
+	objects := make(map[string]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		o := &list.Items[i]
+		objects[o.GetNamespace()+"/"+o.GetName()] = o
+	}
+	return objects
+}
+
+// ListServed lists the objects of all kinds that a group and version serves now.
+func (c *Cluster) ListServed(ctx context.Context, of schema.GroupVersion) ([]unstructured.Unstructured, error) {
+	served, err := c.discovery.ServerResourcesForGroupVersion(of.String())
+	if err != nil {
+		return nil, err
+	}
+	var all []unstructured.Unstructured
+	for _, resource := range served.APIResources {
+		if strings.Contains(resource.Name, "/") {
+			continue // a subresource
+		}
+		list, err := c.Client.Resource(of.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
 }
 
 // JSON renders an object without its managed fields, for a failure's message.

@@ -201,7 +201,7 @@ func share(ctx context.Context, config *rest.Config, options server.Options, n i
 	return stop, awaitStarted, nil
 }
 
-// dump logs the status of the test's definitions, and their instances.
+// dump logs the status of the test's definitions, their instances, and the ConfigMaps of the test's namespace.
 func (s Suite) dump(t *testing.T) {
 	ctx := context.Background()
 	definitions, err := s.Client.Resource(RGD.GroupVersion().WithResource("resourcegraphdefinitions")).List(ctx, metav1.ListOptions{})
@@ -211,19 +211,22 @@ func (s Suite) dump(t *testing.T) {
 	}
 	for i := range definitions.Items {
 		d := &definitions.Items[i]
-		if group, _, _ := unstructured.NestedString(d.Object, "spec", "schema", "group"); group != s.Group {
-			continue
+		if group, _, _ := unstructured.NestedString(d.Object, "spec", "schema", "group"); group == s.Group {
+			t.Logf("%s\n%s", d.GetName(), testkit.JSON(&unstructured.Unstructured{Object: map[string]any{"status": d.Object["status"]}}))
 		}
-		t.Logf("%s\n%s", d.GetName(), testkit.JSON(&unstructured.Unstructured{Object: map[string]any{"status": d.Object["status"]}}))
-		kind, _, _ := unstructured.NestedString(d.Object, "spec", "schema", "kind")
-		list, err := s.Client.Resource(schema.GroupVersionResource{Group: s.Group, Version: "v1alpha1", Resource: strings.ToLower(kind) + "s"}).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Log(err)
-			continue
-		}
-		for j := range list.Items {
-			t.Log(testkit.JSON(&list.Items[j]))
-		}
+	}
+	instances, err := s.ListServed(ctx, schema.GroupVersion{Group: s.Group, Version: "v1alpha1"})
+	if err != nil {
+		t.Log(err)
+	}
+	children, err := s.Client.Resource(ConfigMap.GroupVersion().WithResource("configmaps")).Namespace(s.NS).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Log(err)
+	} else {
+		instances = append(instances, children.Items...)
+	}
+	for i := range instances {
+		t.Log(testkit.JSON(&instances[i]))
 	}
 }
 
