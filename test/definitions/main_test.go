@@ -6,8 +6,10 @@ import (
 	"os"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{}, nil)) }
+func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{Config: &rest.Config{WrapTransport: watches.wrap}}, nil)) }

@@ -280,6 +280,30 @@ func TestARevisionIsRolledOutInWaves(t *testing.T) {
 	}
 }
 
+// TestAWaveReachesInstancesThatWereLabelledBeforeItBegan changes a definition right after a label, which the controllers'
+// watch of instances has not delivered yet: the wave of that label is not an empty one.
+func TestAWaveReachesInstancesThatWereLabelledBeforeItBegan(t *testing.T) {
+	s := suite.New(t)
+	waves := `rollout: {waves: [{selector: {matchLabels: {volunteer: "yes"}}}, {percent: 50}]}`
+	s.Apply(t, boxDefinition("one", waves))
+	s.AwaitDefinitions(t, "box")
+	names := []string{"a", "b", "c", "d"}
+	applyBoxes(s, t, `fit: one`, names...)
+	for _, name := range names {
+		s.AwaitReady(t, s.Kind("Box"), s.NS, name)
+	}
+	release := watches.hold(s.Group)
+	defer release()
+	s.Patch(t, s.Kind("Box"), s.NS, "d", `{"metadata":{"labels":{"volunteer":"yes"}}}`)
+	s.Apply(t, boxDefinition("two", waves))
+	d := s.Await(t, suite.RGD, "", s.Name("box"), suite.HasField(int64(1), "status", "rollout", "updated"))
+	if err := suite.All(suite.HasField(int64(1), "status", "rollout", "wave"), suite.HasCondition("GraphRevisionsResolved", "Unknown", "RollingOut", "wave 1 of 3"))(d); err != nil {
+		t.Error(err)
+	}
+	release()
+	expectEditions(s, t, map[string]string{"a": "one", "b": "one", "c": "one", "d": "two"})
+}
+
 // TestAChangeOfTheWavesUpdatesNoInstance puts a percentage in the place of the volunteers,
 // while these are all that a rollout has reached.
 func TestAChangeOfTheWavesUpdatesNoInstance(t *testing.T) {

@@ -38,8 +38,9 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	r.ensureController(v, kind)
 	graphs := map[int64]*graph.Graph{}
 	v.rollout.served, v.rollout.graphs = current, graphs
+	var stepErr error
 	if v.mayServe() {
-		r.serveCandidate(ctx, v, graphs)
+		stepErr = r.serveCandidate(ctx, v, graphs)
 	} else if err := r.fallBack(ctx, v, current, graphs); err != nil {
 		return err
 	}
@@ -52,17 +53,18 @@ func (r *Dialect) serve(ctx context.Context, v *session) error {
 	if v.memory.composers != nil {
 		r.warmWatches(ctx, v)
 	}
-	return nil
+	return stepErr
 }
 
-// serveCandidate adds the graph of the candidate, and takes a step of its rollout.
-func (r *Dialect) serveCandidate(ctx context.Context, v *session, graphs map[int64]*graph.Graph) {
+// serveCandidate adds the graph of the candidate, and takes a step of its rollout. After an error the written state stays.
+func (r *Dialect) serveCandidate(ctx context.Context, v *session, graphs map[int64]*graph.Graph) error {
 	c := v.choice.candidate
 	graphs[c.number] = c.last.graph
-	r.stepRollout(ctx, v)
+	err := r.stepRollout(ctx, v)
 	if c.isUnrecorded() {
 		v.memory.compiled.published, v.memory.compiled.publishedAccount = *c.compilation, v.account.recorded()
 	}
+	return err
 }
 
 // addStepGraphs adds the graphs of the other revisions of the rollout state. One without a graph is removed from it.
@@ -104,41 +106,68 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 }
 
 // stepRollout takes one step of the rollout of the requested revision.
-func (r *Dialect) stepRollout(ctx context.Context, v *session) {
+func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	if !fence.MayWrite(ctx) {
 		r.reportRollout(v) // another replica takes the steps, and records them in the status
-		return
+		return nil
 	}
 	if v.choice.candidate.isUnrecorded() {
 		v.rollout.step.Now = revision.State{}
 		if v.history.unrecorded.reason != revisionsUnreadable { // otherwise the written state stays
 			v.rollout.step.Next = revision.State{}
 		}
-		return
+		return nil
 	}
 	state := revision.StateOf(v.status)
 	rolling := state.Rolling() == v.choice.target.Number
 	if left := v.memory.rollout.countedAt.Add(countInterval(v.memory.rollout.members)).Sub(r.Now()); left > 0 && rolling {
 		v.rollout.step.RequeueAfter = left
-		return
+		return nil
 	}
 	if rolling {
 		v.memory.rollout.waits.Store(true) // before the instances are read: a later change enqueues the definition
 	}
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
-		return // the instances are unknown; the controller's state enqueues the definition
+		return nil // the instances are unknown; the controller's state enqueues the definition
 	}
 	members := sync.OnceValue(func() []revision.Member { return r.membersOfAll(v) })
 	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(r.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
 		v.rollout.step.RequeueAfter = left
-		return
+		return nil
 	}
-	v.rollout.proceeding = true
-	v.rollout.step = state.StepTo(v.choice.target, v.choice.waves, members, r.Now())
-	rolling = v.rollout.step.Next.Rolling() != 0
+	step := state.StepTo(v.choice.target, v.choice.waves, members, r.Now())
+	if unmatched := step.UnmatchedSelectors(members); len(unmatched) > 0 {
+		found, err := r.readSelected(ctx, v, unmatched)
+		if err != nil {
+			return err
+		}
+		if found {
+			step = state.StepTo(v.choice.target, v.choice.waves, func() []revision.Member { return r.membersOfAll(v) }, r.Now())
+		}
+	}
+	v.rollout.proceeding, v.rollout.step = true, step
+	rolling = step.Next.Rolling() != 0
 	if was := v.memory.rollout.waits.Swap(rolling); rolling && !was {
 		r.EnqueueDefinition(v.Key) // earlier changes of instances did not enqueue the definition
 	}
+	return nil
+}
+
+// readSelected reads the instances that selectors match from the API server, into the cache, and reports whether there are
+// any. The watch of instances can be behind that of definitions: a wave whose instances were labelled just before the
+// definition changed would count as empty, and the next one begin at once.
+func (r *Dialect) readSelected(ctx context.Context, v *session, selectors []labels.Selector) (found bool, err error) {
+	for _, selector := range selectors {
+		live, err := r.Cluster.List(ctx, v.memory.running.Kind, selector.String())
+		if err != nil {
+			return false, err
+		}
+		for i := range live {
+			r.Hub.Record(&live[i], watch.Subscriber{})
+			found = true
+		}
+	}
+	return found, nil
 }
 
 // rolloutResumeDelay is how long a rollout waits, after a restart, for all instances to be reconciled.

@@ -449,6 +449,38 @@ func TestAWaveWithAnInvalidSelectorDoesNotCountForLaterOnes(t *testing.T) {
 	}
 }
 
+// TestSelectorsOfBegunWavesThatMatchNothing: a wave that seems empty is checked when one begins, and not again.
+func TestSelectorsOfBegunWavesThatMatchNothing(t *testing.T) {
+	volunteers, others := labels.Set{"volunteer": "yes"}, labels.Set{}
+	w, problems := revision.WavesOf(&v1alpha1.DefinitionSpec{Rollout: &v1alpha1.Rollout{Waves: []v1alpha1.Wave{
+		{Selector: &metav1.LabelSelector{MatchLabels: volunteers}}, percent(50),
+	}}})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		members []revision.Member
+		want    string
+	}{
+		"a volunteer":          {[]revision.Member{{Name: "a", Labels: volunteers, Ready: true, Revision: 1}, {Name: "b", Labels: others, Ready: true, Revision: 1}}, "[]"},
+		"none":                 {[]revision.Member{{Name: "a", Labels: others, Ready: true, Revision: 1}, {Name: "b", Labels: others, Ready: true, Revision: 1}}, "[volunteer=yes]"},
+		"one that is pinned":   {[]revision.Member{{Name: "a", Labels: volunteers, Pinned: true}, {Name: "b", Labels: others, Ready: true, Revision: 1}}, "[volunteer=yes]"},
+		"one that is deleting": {[]revision.Member{{Name: "a", Labels: volunteers, Deleting: true}, {Name: "b", Labels: others, Ready: true, Revision: 1}}, "[volunteer=yes]"},
+	} {
+		members := func() []revision.Member { return c.members }
+		begins := revision.State{Serving: 1}.StepTo(two, w, members, noon)
+		if got := fmt.Sprint(begins.UnmatchedSelectors(members)); got != c.want {
+			t.Errorf("%s: the first step has %s, not %s", name, got, c.want)
+		}
+		if waits := begins.Next.StepTo(two, w, members, noon); len(waits.UnmatchedSelectors(members)) > 0 {
+			t.Errorf("%s: a step that begins no wave has %v", name, waits.UnmatchedSelectors(members))
+		}
+	}
+	if step := (revision.State{Serving: 1}).StepTo(two, revision.Waves{}, nil, noon); len(step.UnmatchedSelectors(nil)) > 0 {
+		t.Error("without waves there are selectors")
+	}
+}
+
 // TestNoInstanceIsReverted runs rollouts of any shape: who has been reached stays so, waves hold
 // as many as they say, and the end is reached by all.
 func TestNoInstanceIsReverted(t *testing.T) {

@@ -2,11 +2,14 @@ package revision
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // State is the revisions that compose the instances of a definition which aren't pinned.
@@ -61,6 +64,36 @@ type Step struct {
 	Transitions []Transition
 	// RequeueAfter is after how long to decide again without an event; 0 for never.
 	RequeueAfter time.Duration
+}
+
+// UnmatchedSelectors returns the selectors of the begun waves that match no member that takes part, if the step begins a
+// wave.
+func (s Step) UnmatchedSelectors(members func() []Member) []labels.Selector {
+	if s.Next.Rolling() == 0 || object.Digest(begunWaves(s.Now)) == object.Digest(begunWaves(s.Next)) {
+		return nil
+	}
+	var out []labels.Selector
+	for _, b := range begunWaves(s.Next) {
+		if b.Selector == nil || b.Former {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Selector)
+		if err != nil {
+			continue // it matches nothing
+		}
+		if !slices.ContainsFunc(members(), func(m Member) bool { return m.participates() && selector.Matches(m.Labels) }) {
+			out = append(out, selector)
+		}
+	}
+	return out
+}
+
+// begunWaves are the begun waves of a current rollout.
+func begunWaves(s State) []v1alpha1.BegunWave {
+	if s.Rolling() == 0 {
+		return nil
+	}
+	return s.Rollout.Begun
 }
 
 // StepTo moves the state one step toward a target that can serve. The next state composes all instances by
