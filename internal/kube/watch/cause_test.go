@@ -29,14 +29,14 @@ func TestCausePriority(t *testing.T) {
 		change   Change
 		priority Priority
 	}{
-		"the spec changes":      {transition{before, vpcWith(spec), false}, Updated, Urgent},
-		"a label changes":       {transition{before, vpcWith(label), false}, Updated, Urgent},
-		"an annotation changes": {transition{before, vpcWith(note), false}, Updated, Urgent},
-		"it is deleted":         {transition{before, vpcWith(deletion), false}, Updated, Urgent},
-		"it is created":         {transition{nil, before, false}, Added, Urgent},
-		"it is gone":            {transition{before, nil, false}, Deleted, Urgent},
-		"its status changes":    {transition{before, vpcWith(status), false}, Updated, Normal},
-		"it was there before":   {transition{nil, before, true}, Added, Background},
+		"the spec changes":      {transition{old: before, new: vpcWith(spec)}, Updated, Urgent},
+		"a label changes":       {transition{old: before, new: vpcWith(label)}, Updated, Urgent},
+		"an annotation changes": {transition{old: before, new: vpcWith(note)}, Updated, Urgent},
+		"it is deleted":         {transition{old: before, new: vpcWith(deletion)}, Updated, Urgent},
+		"it is created":         {transition{new: before}, Added, Urgent},
+		"it is gone":            {transition{old: before}, Deleted, Urgent},
+		"its status changes":    {transition{old: before, new: vpcWith(status)}, Updated, Normal},
+		"it was there before":   {transition{new: before, replay: true}, Added, Background},
 	}
 	for name, c := range cases {
 		got := c.cause(time.Now())

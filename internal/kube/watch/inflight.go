@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,19 +63,19 @@ func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, wr
 //     finish no event of the object wakes the writer; at finish the last event that is not an
 //     own write wakes it, if there is one. So no change is lost, and none waits longer than the
 //     write.
-//   - The echo window keeps the answers of a write that has ended. It serves two kinds of
-//     events: those that a store received before the answer and that are routed after finish,
-//     and own writes that a store finds in a list and routes, since a list does not show what
-//     others wrote before. Only cost depends on it: if it is too short, the writer reconciles
-//     once more and finds nothing to do.
+//   - The echo window keeps the answers of a write that has ended, for an event that a store
+//     received before and that is routed afterwards. Only cost depends on it: if it is too
+//     short, the writer reconciles once more and finds nothing to do.
 //
-// The window would not be needed for the first kind if a transition carried the writes that
-// were in flight when its store received it. It would still be needed for the second.
+// An event that a store receives after the write has ended wakes the writer, also with its own
+// answer: the store did not have that, so that the writer may have read an older state since.
 type inFlightWrites struct {
 	mu      sync.Mutex
 	writes  map[objectName][]*write
 	ended   []*write    // in order of time
 	gcTimer *time.Timer // set while there are any
+	// endings counts the writes that have ended.
+	endings atomic.Uint64
 }
 
 // echoWindow is how long the answers of a write that ended are kept.
@@ -86,6 +87,7 @@ type write struct {
 	answers  []objectVersion
 	withheld []pendingEvent
 	end      time.Time // zero until it ended
+	ending   uint64    // its number among those that ended, from 1
 }
 
 // objectVersion identifies one state of an object. An event and the answer to the write that
@@ -100,6 +102,8 @@ type pendingEvent struct {
 	objectVersion
 	cause Cause
 	wake  func(Cause)
+	// after is how many writes had ended when a store had received the event.
+	after uint64
 }
 
 // deliver wakes the subscriber.
@@ -172,18 +176,19 @@ func (f *inFlightWrites) remove(w *write) {
 func (f *inFlightWrites) finish(w *write, now time.Time) []pendingEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w.end = now
+	w.end, w.ending = now, f.endings.Add(1)
 	f.ended = append(f.ended, w)
 	f.gcLater()
-	others := slices.DeleteFunc(w.withheld, func(e pendingEvent) bool { return f.isOwn(w.name, w.writer, e.objectVersion) })
+	others := slices.DeleteFunc(w.withheld, func(e pendingEvent) bool { return f.isOwn(w.name, w.writer, e) })
 	w.withheld = nil
 	return others[max(0, len(others)-1):]
 }
 
-// isOwn says whether a state is the answer to a write of a subscriber. The lock is held.
-func (f *inFlightWrites) isOwn(name objectName, writer Subscriber, state objectVersion) bool {
+// isOwn says whether an event is the echo of a write of a subscriber that had not ended when a store received the event.
+// The lock is held.
+func (f *inFlightWrites) isOwn(name objectName, writer Subscriber, e pendingEvent) bool {
 	return slices.ContainsFunc(f.writes[name], func(w *write) bool {
-		return w.writer == writer && slices.Contains(w.answers, state)
+		return w.writer == writer && (w.end.IsZero() || w.ending > e.after) && slices.Contains(w.answers, e.objectVersion)
 	})
 }
 
@@ -204,7 +209,7 @@ func (f *inFlightWrites) addAnswer(name objectName, writer Subscriber, answer ob
 func (f *inFlightWrites) withhold(name objectName, from Subscriber, e pendingEvent) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.isOwn(name, from, e.objectVersion) {
+	if f.isOwn(name, from, e) {
 		return true
 	}
 	inFlight := false
@@ -217,10 +222,13 @@ func (f *inFlightWrites) withhold(name objectName, from Subscriber, e pendingEve
 	return inFlight
 }
 
-// versionOf identifies the state that a transition leads to.
+// versionOf identifies the state that a transition leads to, or whose event led to it.
 func versionOf(t transition) objectVersion {
-	if t.new == nil {
+	switch {
+	case t.new == nil:
 		return objectVersion{uidOf(t.old), forever}
+	case t.by != 0:
+		return objectVersion{uidOf(t.new), t.by}
 	}
 	return objectVersion{uidOf(t.new), revisionOf(t.new)}
 }

@@ -21,6 +21,8 @@ func TestEventsDuringAWrite(t *testing.T) {
 		to   Subscriber
 		is   objectVersion
 		want bool
+		// received says that a store had it while the write was in flight.
+		received bool
 	}
 	cases := map[string]struct {
 		reason  string
@@ -30,26 +32,29 @@ func TestEventsDuringAWrite(t *testing.T) {
 		after   []arrival
 	}{
 		"The echo comes before the answer": {
-			reason: "the answer may show that it is the echo", during: []arrival{{writer, state(5), withheld}},
+			reason: "the answer may show that it is the echo", during: []arrival{{to: writer, is: state(5), want: withheld}},
 		},
 		"Events of other writes come before the answer": {
-			reason: "one wake-up suffices for all", during: []arrival{{writer, state(4), withheld}, {writer, state(6), withheld}, {writer, state(5), withheld}},
+			reason: "one wake-up suffices for all", during: []arrival{{to: writer, is: state(4), want: withheld}, {to: writer, is: state(6), want: withheld}, {to: writer, is: state(5), want: withheld}},
 			resumed: []uint64{6},
 		},
 		"Another subscriber": {
-			reason: "only the writer knows the answer", during: []arrival{{other, state(5), routed}}, after: []arrival{{other, state(5), routed}},
+			reason: "only the writer knows the answer", during: []arrival{{to: other, is: state(5), want: routed}}, after: []arrival{{to: other, is: state(5), want: routed, received: true}},
 		},
 		"The echo is routed after the write has ended": {
-			reason: "the store has the revision already", later: echoWindow / 2, after: []arrival{{writer, state(5), withheld}},
+			reason: "the store had it when the writer read last", later: echoWindow / 2, after: []arrival{{to: writer, is: state(5), want: withheld, received: true}},
+		},
+		"The echo is new to a store after the write has ended": {
+			reason: "the writer may have read an older state", after: []arrival{{to: writer, is: state(5), want: routed}},
 		},
 		"Another incarnation has the revision": {
-			reason: "it is another object", after: []arrival{{writer, objectVersion{"v", 5}, routed}},
+			reason: "it is another object", after: []arrival{{to: writer, is: objectVersion{"v", 5}, want: routed, received: true}},
 		},
 		"A later change of another client": {
-			reason: "the answer does not have it", after: []arrival{{writer, state(6), routed}},
+			reason: "the answer does not have it", after: []arrival{{to: writer, is: state(6), want: routed, received: true}},
 		},
 		"The echo is late": {
-			reason: "answers are kept for a limited time", later: echoWindow, after: []arrival{{writer, state(5), routed}},
+			reason: "answers are kept for a limited time", later: echoWindow, after: []arrival{{to: writer, is: state(5), want: routed, received: true}},
 		},
 	}
 	for title, tc := range cases {
@@ -59,7 +64,11 @@ func TestEventsDuringAWrite(t *testing.T) {
 				arrive := func(all []arrival) {
 					t.Helper()
 					for _, a := range all {
-						if got := writes.withhold(name, a.to, pendingEvent{objectVersion: a.is}); got != a.want {
+						event := pendingEvent{objectVersion: a.is, after: writes.endings.Load()}
+						if a.received {
+							event.after = 0
+						}
+						if got := writes.withhold(name, a.to, event); got != a.want {
 							t.Errorf("%s: revision %d for %s is withheld: %t", tc.reason, a.is.revision, a.to.Name, got)
 						}
 					}

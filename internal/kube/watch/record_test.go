@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 
 	"github.com/espalier-dev/espalier/internal/object"
@@ -110,6 +111,32 @@ func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
 		synctest.Wait()
 		done()
 		s.expect(t, "a write that failed explains nothing", "reader: Added ConfigMap a/x", "writer: Added ConfigMap a/x")
+	})
+}
+
+// TestAChangeBetweenOwnWritesWakesTheWriter delivers the change of another client after the answer to a later write, which
+// contains it: the writer may have looked at that answer for its own change alone.
+func TestAChangeBetweenOwnWritesWakesTheWriter(t *testing.T) {
+	maps := newScript()
+	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
+		s.commit("writer", ChildrenOf(configMap, "o"))
+		synctest.Wait()
+		s.recorder.take()
+		write := func() *unstructured.Unstructured {
+			defer s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))()
+			o := maps.write(made(configMap, "a/x", 0, partOf, "o"))
+			s.Record(o, subscriberOf("writer"))
+			return o
+		}
+		first := write()
+		between := maps.write(made(configMap, "a/x", 0, partOf, "o", "changed", "yes"))
+		last := write()
+		maps.deliver(apiwatch.Added, first)
+		s.expect(t, "the echo of the first write")
+		maps.deliver(apiwatch.Modified, between)
+		s.expect(t, "the change of another client", "writer: Updated ConfigMap a/x")
+		maps.deliver(apiwatch.Modified, last)
+		s.expect(t, "the echo of the last write")
 	})
 }
 

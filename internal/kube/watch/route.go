@@ -64,9 +64,9 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 		return
 	}
 	a.addEvents(len(changes))
-	now, kindWatches := time.Now(), a.kindWatches()
+	now, ended, kindWatches := time.Now(), a.writes.endings.Load(), a.kindWatches()
 	for _, t := range changes {
-		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now)}
+		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now), after: ended}
 		name := nameOf(t.object())
 		send := func(to Subscriber, wake func(Cause)) {
 			event.wake = wake

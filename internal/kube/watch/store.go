@@ -176,7 +176,7 @@ func (s *store) observeOlder(name objectName, e entry, revision uint64) []transi
 			return nil
 		}
 	}
-	return []transition{{old: e.object, new: e.object}}
+	return []transition{{old: e.object, new: e.object, by: revision}}
 }
 
 // observeDeletion handles an event of the watch that an object was deleted, or left the
