@@ -10,6 +10,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,shortName=rgd
 // +kubebuilder:printcolumn:name="APIVERSION",type=string,JSONPath=`.spec.schema.apiVersion`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.schema.kind`
@@ -42,6 +43,7 @@ type ResourceGraphDefinitionList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Namespaced,shortName=rg
 // +kubebuilder:printcolumn:name="APIVERSION",type=string,JSONPath=`.spec.schema.apiVersion`
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.schema.kind`

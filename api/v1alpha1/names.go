@@ -96,6 +96,9 @@ const (
 	// TakenOverAnnotation is on the CustomResourceDefinition of a graph's kind that another
 	// engine served before: since when Espalier does, in RFC 3339.
 	TakenOverAnnotation = "espalier.dev/taken-over"
+	// SchemaAnnotation is on the CustomResourceDefinitions that programs install: a number that increases with each
+	// change of the schema. A program does not replace one with a higher number than its own.
+	SchemaAnnotation = "espalier.dev/schema"
 )
 
 // InitialMetadataAnnotation is on the bindings of InitialMetadataPolicy, a MutatingAdmissionPolicy: the

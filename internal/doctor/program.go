@@ -131,6 +131,8 @@ func (e *examination) crds() {
 			e.add(Problem, "crds", o, "start the controllers, which install it; 'espalier run --check' shows what they would do", "it is not installed")
 		case install.Update:
 			e.add(Warning, "crds", o, "start controllers of this version, which update it", "it is of another version of Espalier")
+		case install.KeepNewer:
+			e.add(Warning, "crds", o, "finish the upgrade, or use the espalier program of the installed release", "it is of a newer release of Espalier than this program")
 		case install.Refused:
 			e.add(Problem, "crds", o, "espalier takeover --plan", "%s", s.Problem)
 		case install.KeepForeign:

@@ -10,7 +10,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
+	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/testkit"
@@ -94,6 +96,57 @@ func TestAllCRDsAreInstalledOrNone(t *testing.T) {
 	}
 	if names := crds(t, w); !slices.Equal(names, []string{environments}) {
 		t.Errorf("--check has installed %v", names)
+	}
+}
+
+// TestCRDsOfANewerReleaseStay installs a CustomResourceDefinition of a later schema, as another replica does during an
+// upgrade, or a provider that was built with a later release.
+func TestCRDsOfANewerReleaseStay(t *testing.T) {
+	t.Parallel()
+	config := testkit.AnotherServer(t)
+	w := testkit.NewCluster(t, config)
+	raw, err := espalier.CRDs.ReadFile("crds/espalier.dev_bindings.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(raw, &newer.Object); err != nil {
+		t.Fatal(err)
+	}
+	newer.SetAnnotations(map[string]string{v1alpha1.SchemaAnnotation: "1000", v1alpha1.AppliedAnnotation: "by the newer release"})
+	versions, _, _ := unstructured.NestedSlice(newer.Object, "spec", "versions")
+	later := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties", "later"}
+	if err := unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"}, later...); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedSlice(newer.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Resource(t, suite.CRD, "").Create(t.Context(), newer, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := runCLI(t.Context(), "run", "--check", "--kubeconfig", testkit.Kubeconfig(t, config))
+	if code != 0 || !strings.Contains(out, "installed by a newer release") {
+		t.Errorf("--check ended with %d:\n%s\n%s", code, out, errs)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan string, 1)
+	go func() {
+		_, _, errs := runCLI(ctx, "run", "--kubeconfig", testkit.Kubeconfig(t, config), "--leader-elect=false",
+			"--health-probe-bind-address=0", "--metrics-bind-address=0", "--introspection-socket=0")
+		ended <- errs
+	}()
+	w.Await(t, suite.CRD, "", "resourcegraphdefinitions.kro.run", suite.HasCondition("Established", "True", "InitialNamesAccepted"))
+	w.Await(t, suite.CRD, "", "holds.espalier.dev", suite.HasCondition("Established", "True", "InitialNamesAccepted"))
+	cancel()
+	if errs := <-ended; !strings.Contains(errs, "was installed by a newer release") {
+		t.Errorf("the log does not say so: %s", errs)
+	}
+	stored, _, _ := unstructured.NestedSlice(w.Get(t, suite.CRD, "", "bindings.espalier.dev").Object, "spec", "versions")
+	if _, has, _ := unstructured.NestedMap(stored[0].(map[string]any), later...); !has {
+		t.Error("a field of the newer release is gone")
 	}
 }
 

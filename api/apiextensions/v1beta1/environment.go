@@ -12,6 +12,7 @@ const EnvironmentConfigKind = "EnvironmentConfig"
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories=crossplane,shortName=envcfg
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp"
 type EnvironmentConfig struct {

@@ -27,6 +27,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion:warning="apiextensions.crossplane.io Usage is deprecated; migrate to protection.crossplane.io Usage or ClusterUsage"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories=crossplane
 // +kubebuilder:printcolumn:name="DETAILS",type="string",JSONPath=".metadata.annotations.crossplane\\.io/usage-details"
 // +kubebuilder:printcolumn:name="READY",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status"

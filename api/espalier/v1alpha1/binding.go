@@ -18,6 +18,7 @@ import (
 // espalier.dev/reservation.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories=espalier,shortName=ebinding
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.spec.phase`
 // +kubebuilder:printcolumn:name="OPERATION",type=string,JSONPath=`.spec.operation.verb`

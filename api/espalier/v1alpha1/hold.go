@@ -12,6 +12,7 @@ import (
 // If you delete it, the controllers reconcile what exists by then.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories=espalier
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.spec.reason`

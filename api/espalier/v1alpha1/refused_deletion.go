@@ -15,6 +15,7 @@ import (
 // is not replayed.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories=espalier
 // +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.object.kind`
 // +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.object.namespace`

@@ -45,12 +45,14 @@ func checkText(found server.Findings, width int) string {
 	return observe.WrapTable(table, width) + diag.WrapLines(text, width)
 }
 
-// installDetail is what is missing in a CustomResourceDefinition that another program has
-// installed.
+// installDetail is what there is to say of a CustomResourceDefinition: what is missing in one that
+// another program has installed, say.
 func installDetail(s install.Step) string {
 	switch s.Action {
 	case install.Refused:
 		return s.Problem
+	case install.KeepNewer:
+		return "installed by a newer release"
 	case install.KeepForeign:
 	case install.Create, install.Update, install.Unchanged:
 		return ""

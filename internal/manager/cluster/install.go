@@ -77,6 +77,9 @@ func (k *Cluster) install(ctx context.Context) error {
 		return err
 	}
 	for _, s := range steps {
+		if s.Action == install.KeepNewer {
+			k.options.Log.Info("CustomResourceDefinition was installed by a newer release; leaving it unchanged", "name", s.Wanted.GetName())
+		}
 		if s.Action == install.KeepForeign {
 			log := k.options.Log
 			if len(s.MissingVersions) == 0 && len(s.MissingFields) == 0 {
@@ -122,7 +125,7 @@ func execute(ctx context.Context, client *kube.Client, steps []install.Step) err
 			}
 		case install.Update:
 			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)
-		case install.Unchanged, install.KeepForeign, install.Refused:
+		case install.Unchanged, install.KeepForeign, install.KeepNewer, install.Refused:
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("install CustomResourceDefinition %s: %w", s.Wanted.GetName(), err))

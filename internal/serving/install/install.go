@@ -6,9 +6,11 @@
 package install
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,12 +28,14 @@ import (
 type Action string
 
 // Actions. A foreign CustomResourceDefinition is one that this program didn't install: another
-// controller may rely on its content, so it is never changed.
+// controller may rely on its content, so it is never changed. Nor is one of a newer schema: the API
+// server would remove the fields that this program doesn't know from each object with its next write.
 const (
 	Create      Action = "Create"
 	Update      Action = "Update"
 	Unchanged   Action = "Unchanged"
 	KeepForeign Action = "KeepForeign"
+	KeepNewer   Action = "KeepNewer"
 	Refused     Action = "Refused"
 )
 
@@ -97,16 +101,47 @@ func (s *Step) compare() error {
 		return s.compareForeign()
 	case s.Current.Annotations[v1alpha1.AppliedAnnotation] == inventory.AppliedDigest(s.Wanted):
 		s.Action = Unchanged
+	case schemaNumber(s.Current.Annotations) > schemaNumber(s.Wanted.GetAnnotations()):
+		return s.compareNewer()
 	default:
 		s.Action = Update
 	}
 	return nil
 }
 
-func (s *Step) compareForeign() error {
-	var wanted apiextensionsv1.CustomResourceDefinition
+// schemaNumber is the number in the SchemaAnnotation; 0 without one.
+func schemaNumber(annotations map[string]string) uint64 {
+	n, err := strconv.ParseUint(annotations[v1alpha1.SchemaAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// decodeWanted decodes the desired CustomResourceDefinition.
+func (s *Step) decodeWanted() (wanted apiextensionsv1.CustomResourceDefinition, err error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.Wanted.Object, &wanted); err != nil {
-		return fmt.Errorf("decode CustomResourceDefinition %s: %w", s.Wanted.GetName(), err)
+		return wanted, fmt.Errorf("decode CustomResourceDefinition %s: %w", s.Wanted.GetName(), err)
+	}
+	return wanted, nil
+}
+
+func (s *Step) compareNewer() error {
+	wanted, err := s.decodeWanted()
+	if err != nil {
+		return err
+	}
+	s.Action = KeepNewer
+	if problem := s.incompatibility(&wanted); problem != "" {
+		s.Action, s.Problem = Refused, problem
+	}
+	return nil
+}
+
+func (s *Step) compareForeign() error {
+	wanted, err := s.decodeWanted()
+	if err != nil {
+		return err
 	}
 	s.Action = KeepForeign
 	for _, w := range wanted.Spec.Versions {
@@ -121,25 +156,29 @@ func (s *Step) compareForeign() error {
 	}
 	slices.Sort(s.MissingFields)
 	s.MissingFields = slices.Compact(s.MissingFields)
-	if problem := incompatibility(s.Current, &wanted); problem != "" {
+	if problem := s.incompatibility(&wanted); problem != "" {
 		s.Action, s.Problem = Refused, problem
 	}
 	return nil
 }
 
-// incompatibility is why the controllers can't work with a foreign CustomResourceDefinition;
-// empty if they can.
-func incompatibility(current, wanted *apiextensionsv1.CustomResourceDefinition) string {
-	about := "CustomResourceDefinition " + current.Name + " exists, was installed by another program, and "
-	if got, want := current.Spec.Names.Kind, wanted.Spec.Names.Kind; got != want {
-		return fmt.Sprintf("%sis of kind %s instead of %s; delete it if nothing uses it", about, got, want)
+// incompatibility is why the controllers can't work with a CustomResourceDefinition that they do not replace, and the
+// remedy; empty if they can.
+func (s *Step) incompatibility(wanted *apiextensionsv1.CustomResourceDefinition) string {
+	installed, remedy := "another program", ""
+	if s.Action == KeepNewer {
+		installed, remedy = "a newer release", "use that release of this program"
 	}
-	if got, want := current.Spec.Scope, wanted.Spec.Scope; got != want {
-		return fmt.Sprintf("%shas scope %s instead of %s; delete it if nothing uses it", about, got, want)
+	about := "CustomResourceDefinition " + s.Current.Name + " exists, was installed by " + installed + ", and "
+	if got, want := s.Current.Spec.Names.Kind, wanted.Spec.Names.Kind; got != want {
+		return fmt.Sprintf("%sis of kind %s instead of %s; %s", about, got, want, cmp.Or(remedy, "delete it if nothing uses it"))
 	}
-	if needed := crd.StorageVersion(wanted); !crd.Serves(current, needed) {
-		return fmt.Sprintf("%sserves %s, but not %s, which is needed; update it to a release that serves %s, or delete it if nothing uses it",
-			about, servedBy(current), needed, needed)
+	if got, want := s.Current.Spec.Scope, wanted.Spec.Scope; got != want {
+		return fmt.Sprintf("%shas scope %s instead of %s; %s", about, got, want, cmp.Or(remedy, "delete it if nothing uses it"))
+	}
+	if needed := crd.StorageVersion(wanted); !crd.Serves(s.Current, needed) {
+		return fmt.Sprintf("%sserves %s, but not %s, which is needed; %s",
+			about, servedBy(s.Current), needed, cmp.Or(remedy, "update it to a release that serves "+needed+", or delete it if nothing uses it"))
 	}
 	return ""
 }

@@ -71,12 +71,20 @@ func asObject(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) *unstru
 
 func TestPlan(t *testing.T) {
 	same := func(*apiextensionsv1.CustomResourceDefinition) {}
-	wanted := asObject(t, environments(same))
+	wanted := asObject(t, environments(func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Annotations = map[string]string{v1alpha1.SchemaAnnotation: "9"}
+	}))
 	signed := wanted.DeepCopy()
 	inventory.Sign(signed, "")
 	sign := func(as string) func(*apiextensionsv1.CustomResourceDefinition) {
 		return func(c *apiextensionsv1.CustomResourceDefinition) {
 			c.Annotations = map[string]string{v1alpha1.AppliedAnnotation: as}
+		}
+	}
+	newer := func(change func(*apiextensionsv1.CustomResourceDefinition)) func(*apiextensionsv1.CustomResourceDefinition) {
+		return func(c *apiextensionsv1.CustomResourceDefinition) {
+			change(c)
+			c.Annotations = map[string]string{v1alpha1.AppliedAnnotation: "newer", v1alpha1.SchemaAnnotation: "10"}
 		}
 	}
 	type want struct {
@@ -89,9 +97,15 @@ func TestPlan(t *testing.T) {
 		current func(*apiextensionsv1.CustomResourceDefinition) // nil for none
 		want    want
 	}{
-		"There is none":                     {"it is new", nil, want{Action: Create}},
-		"Ours is as it should be":           {"nothing is written when nothing changes", sign(inventory.AppliedDigest(signed)), want{Action: Unchanged}},
-		"Ours is of an older release":       {"this program is newer", sign("older"), want{Action: Update}},
+		"There is none":               {"it is new", nil, want{Action: Create}},
+		"Ours is as it should be":     {"nothing is written when nothing changes", sign(inventory.AppliedDigest(signed)), want{Action: Unchanged}},
+		"Ours is of an older release": {"this program is newer", sign("older"), want{Action: Update}},
+		"Ours is of a newer release":  {"fields that this program does not know stay", newer(same), want{Action: KeepNewer}},
+		"Ours is of a newer release that does not serve the version that is read": {
+			"the controllers couldn't read one object",
+			newer(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false }),
+			want{Action: Refused, Problem: "was installed by a newer release, and serves v1alpha1, but not v1beta1, which is needed; use that release of this program"},
+		},
 		"Another program's is as we'd have": {"it is left alone", same, want{Action: KeepForeign}},
 		"Another program's serves the version that is read only": {
 			"Crossplane 2 serves v1beta1 only; manifests of v1alpha1 are refused there anyway",

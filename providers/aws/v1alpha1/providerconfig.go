@@ -9,6 +9,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Namespaced,categories={crossplane,provider,aws}
 // +kubebuilder:printcolumn:name="REGION",type=string,JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="CREDENTIALS",type=string,JSONPath=`.spec.credentials.source`
@@ -36,6 +37,7 @@ type ProviderConfigList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories={crossplane,provider,aws}
 // +kubebuilder:printcolumn:name="REGION",type=string,JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="CREDENTIALS",type=string,JSONPath=`.spec.credentials.source`

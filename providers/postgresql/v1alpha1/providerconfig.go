@@ -9,6 +9,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Namespaced,categories={crossplane,provider,postgresql}
 // +kubebuilder:printcolumn:name="HOST",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="TLS",type=string,JSONPath=`.spec.tls.mode`
@@ -36,6 +37,7 @@ type ProviderConfigList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
 // +kubebuilder:resource:scope=Cluster,categories={crossplane,provider,postgresql}
 // +kubebuilder:printcolumn:name="HOST",type=string,JSONPath=`.spec.host`
 // +kubebuilder:printcolumn:name="TLS",type=string,JSONPath=`.spec.tls.mode`
