@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sourcegraph/jsonrpc2"
+
 	"github.com/espalier-dev/espalier/internal/language"
 )
 
@@ -34,17 +36,31 @@ func (codec) WriteObject(w io.Writer, message any) error {
 	return err
 }
 
-// ReadObject reads a message.
+// ReadObject reads a message. One that is too large is skipped: its end is known from its header.
 func (codec) ReadObject(r *bufio.Reader, into any) error {
 	length, err := readHeader(r)
 	if err != nil {
 		return err
+	}
+	if length > maxMessageBytes {
+		if _, err := io.CopyN(io.Discard, r, int64(length)); err != nil {
+			return unexpected(err)
+		}
+		return &invalidMessage{jsonrpc2.CodeInvalidRequest, fmt.Errorf("the message has %d bytes and was ignored: more than %d bytes are not read", length, maxMessageBytes)}
 	}
 	body := make([]byte, length)
 	if _, err := io.ReadFull(r, body); err != nil {
 		return err
 	}
 	return decode(body, into)
+}
+
+// unexpected is the error of a stream that ends inside a message.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // readHeader reads the header of a message and returns the length of its body.
@@ -67,8 +83,8 @@ func readHeader(r *bufio.Reader) (length int, err error) {
 			return length, nil
 		case strings.EqualFold(name, "Content-Length"):
 			length, err = strconv.Atoi(strings.TrimSpace(value))
-			if err != nil || length < 0 || length > maxMessageBytes {
-				return 0, fmt.Errorf("the Content-Length %q is not between 0 and %d", strings.TrimSpace(value), maxMessageBytes)
+			if err != nil || length < 0 {
+				return 0, fmt.Errorf("the Content-Length %q is not a number of bytes", strings.TrimSpace(value))
 			}
 		}
 	}

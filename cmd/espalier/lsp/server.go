@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"sync"
@@ -66,8 +67,10 @@ type document struct {
 	text    *language.Text
 }
 
-// Serve answers the editor at the other end of a connection until it ends it or the context ends.
+// Serve answers the editor at the other end of a connection until it ends it or the context ends. The error of a context that ends before a
+// request to shut down is its cause.
 func Serve(ctx context.Context, connection io.ReadWriteCloser, o Options) error {
+	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &server{
@@ -75,25 +78,35 @@ func Serve(ctx context.Context, connection io.ReadWriteCloser, o Options) error 
 		open: map[string]*document{}, stale: map[string]bool{}, checked: language.Check(nil, nil, o.Language),
 	}
 	s.handlers = s.allHandlers()
-	conn := jsonrpc2.NewConn(ctx, stream{jsonrpc2.NewBufferedStream(connection, codec{})}, s, jsonrpc2.SetLogger(s.log))
+	messages := &stream{ObjectStream: jsonrpc2.NewBufferedStream(connection, codec{})}
+	conn := jsonrpc2.NewConn(ctx, messages, s, jsonrpc2.SetLogger(s.log))
 	var checks sync.WaitGroup
 	checks.Go(func() { s.checkChanges(ctx, conn) })
+	var failure error
 	select {
 	case <-conn.DisconnectNotify():
+		if ctx.Err() == nil {
+			failure = messages.failure // the reader has ended the connection, and so itself
+		}
 	case <-ctx.Done():
 	}
+	interrupted := context.Cause(caller)
 	cancel()
 	err := conn.Close()
 	checks.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.isDown {
+	switch {
+	case s.isDown && errors.Is(err, jsonrpc2.ErrClosed):
+		return nil
+	case s.isDown:
+		return err
+	case interrupted != nil:
+		return interrupted
+	case failure == nil, errors.Is(failure, io.EOF), errors.Is(failure, io.ErrUnexpectedEOF):
 		return ErrNoShutdown
 	}
-	if errors.Is(err, jsonrpc2.ErrClosed) {
-		err = nil
-	}
-	return err
+	return fmt.Errorf("read a message of the editor: %w", failure)
 }
 
 // handler answers a request, or takes a notification.

@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,11 +83,17 @@ func (p pipes) Close() error { return p.close() }
 // start starts a server. It must run in a synctest bubble, in which the quiet time takes no time.
 func start(t *testing.T) *client {
 	t.Helper()
+	return startUntil(t.Context(), t)
+}
+
+// startUntil starts a server that a context ends.
+func startUntil(ctx context.Context, t *testing.T) *client {
+	t.Helper()
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	c := &client{t: t, in: toServer, messages: make(chan message, 100), ended: make(chan error, 1)}
 	go func() {
-		c.ended <- Serve(t.Context(), pipes{in, out, func() error { return errors.Join(in.Close(), out.Close()) }}, Options{Version: "v0", Log: io.Discard})
+		c.ended <- Serve(ctx, pipes{in, out, func() error { return errors.Join(in.Close(), out.Close()) }}, Options{Version: "v0", Log: io.Discard})
 	}()
 	go func() {
 		r := bufio.NewReader(fromServer)
@@ -333,8 +340,8 @@ func TestAPanicIsAnErrorOfItsRequest(t *testing.T) {
 
 func TestMessagesAreBounded(t *testing.T) {
 	for header, want := range map[string]string{
-		"Content-Length: 99999999999\r\n\r\n":    "is not between 0 and",
-		"Content-Length: -1\r\n\r\n":             "is not between 0 and",
+		"Content-Length: 99999999999\r\n\r\n":    "unexpected EOF",
+		"Content-Length: -1\r\n\r\n":             "is not a number of bytes",
 		"Content-Type: x\r\n\r\n":                "no Content-Length",
 		strings.Repeat("x", maxHeaderBytes+1):    "more than 4096 bytes",
 		"Content-Length: 5\r\n\r\n{}":            "unexpected EOF",
@@ -428,5 +435,44 @@ func TestAServerIsInitializedOnce(t *testing.T) {
 		c.request("shutdown", nil)
 		c.notify("exit", nil)
 		<-c.ended
+	})
+}
+
+// TestATooLargeMessageDoesNotEndTheServer opens a text that is larger than what the server reads of a message.
+func TestATooLargeMessageDoesNotEndTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.initialize(t.TempDir())
+		if _, err := fmt.Fprintf(c.in, "Content-Length: %d\r\n\r\n%s", maxMessageBytes+1, strings.Repeat("x", maxMessageBytes+1)); err != nil {
+			t.Fatal(err)
+		}
+		if m := c.next("", 0); m.Error == nil || !strings.Contains(m.Error.Message, "more than 26214400 bytes") {
+			t.Errorf("%+v", m.Error)
+		}
+		c.end(nil)
+	})
+}
+
+// TestTheEndHasItsReason checks that the server does not blame the editor for a signal, nor hides what was wrong with a message.
+func TestTheEndHasItsReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		c := startUntil(ctx, t)
+		c.initialize(t.TempDir())
+		reason := errors.New("interrupt signal received")
+		interrupt(reason)
+		if err := <-c.ended; !errors.Is(err, reason) {
+			t.Errorf("interrupted: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t)
+		c.initialize(t.TempDir())
+		if _, err := io.WriteString(c.in, "Content-Length: all\r\n\r\n{}"); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Fatal(err)
+		}
+		if err := <-c.ended; errors.Is(err, ErrNoShutdown) || !strings.Contains(fmt.Sprint(err), `the Content-Length "all" is not a number of bytes`) {
+			t.Errorf("an invalid header: %v", err)
+		}
 	})
 }

@@ -9,9 +9,13 @@ import (
 )
 
 // stream replies to messages that cannot be decoded, and reads on: their ends are known from their headers.
-type stream struct{ jsonrpc2.ObjectStream }
+type stream struct {
+	jsonrpc2.ObjectStream
+	// failure is the error after which nothing can be read. The library ends the connection then, and only logs it.
+	failure error
+}
 
-// invalidMessage is the error of a message that was read and cannot be decoded.
+// invalidMessage is the error of a message whose end was read, and that cannot be decoded or is too large.
 type invalidMessage struct {
 	code int64
 	err  error
@@ -32,11 +36,12 @@ func decode(body []byte, into any) error {
 }
 
 // ReadObject reads the next message that can be decoded.
-func (s stream) ReadObject(into any) error {
+func (s *stream) ReadObject(into any) error {
 	for {
 		err := s.ObjectStream.ReadObject(into)
 		var invalid *invalidMessage
 		if !errors.As(err, &invalid) {
+			s.failure = err
 			return err
 		}
 		reflect.ValueOf(into).Elem().SetZero() // the library decides by its fields what the next message is
