@@ -46,7 +46,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
 	}
-	if message := err.Error(); message != "" {
+	if message := messageOf(ctx, cmd, err); message != "" {
 		fmt.Fprintf(prose(stderr), "espalier: %s\n", diag.TruncateLines(message, maxPrintedError))
 	}
 	code := codeOf(err)
@@ -54,6 +54,23 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	}
 	return code
+}
+
+// messageOf returns what is printed of the error of a command. The error of an interrupted one says only that a context was canceled, or which
+// signal was received: the message names the command, and what it did then.
+func messageOf(ctx context.Context, cmd *cobra.Command, err error) string {
+	message, signal := err.Error(), context.Cause(ctx)
+	if message == "" || signal == nil || !errors.Is(err, signal) && !errors.Is(err, context.Canceled) {
+		return message
+	}
+	interrupted := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ") + " was interrupted"
+	for _, cause := range []error{signal, context.Canceled} {
+		if message == cause.Error() {
+			return interrupted
+		}
+		message = strings.TrimSuffix(message, ": "+cause.Error())
+	}
+	return interrupted + ": " + message
 }
 
 // isPlugin says whether a program was started by kubectl, which finds plugins by their names.
