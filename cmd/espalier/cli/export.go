@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/espalier-dev/espalier/internal/backup"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -63,7 +64,7 @@ func export(cmd *cobra.Command, flags exportFlags) error {
 	}
 	header, err := writeExport(cmd.Context(), cmd.OutOrStdout(), flags.output, e)
 	if err != nil {
-		return err
+		return exportError(err)
 	}
 	for _, note := range header.Notes {
 		e.Progress("note: %s", note)
@@ -74,6 +75,14 @@ func export(cmd *cobra.Command, flags exportFlags) error {
 	}
 	e.Progress("wrote export %s of %d objects", header.ID, total)
 	return nil
+}
+
+// exportError adds to a refusal what an export reads.
+func exportError(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w\nan export reads all that it writes, and definitions, CustomResourceDefinitions and the Namespace kube-system also with --namespace: make it with an account that may read these, such as that of a cluster administrator", err)
 }
 
 // writeExport writes to a file, or to the standard output.
