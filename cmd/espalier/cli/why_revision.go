@@ -33,7 +33,11 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 		if err != nil {
 			return nil, err
 		}
-		return observe.ExplainGraphRevision(state.Root, definition, revisions), nil
+		explained := observe.ExplainGraphRevision(state.Root, definition, revisions)
+		if explained != nil && explained.Number != 0 && len(revisions) == 0 { // they are not in the record
+			return nil, fmt.Errorf("there are no revisions of its definition %s", definition.GetName())
+		}
+		return explained, nil
 	}
 	composite, all, err := i.compositeOf(ctx, state.Root)
 	if composite == nil || err != nil {
