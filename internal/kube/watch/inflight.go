@@ -69,6 +69,8 @@ func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, wr
 //
 // An event that a store receives after the write has ended wakes the writer, also with its own
 // answer: the store did not have that, so that the writer may have read an older state since.
+// So does one that a list shows, at finish: what others wrote before the answer has no event of
+// its own then.
 type inFlightWrites struct {
 	mu      sync.Mutex
 	writes  map[objectName][]*write
@@ -104,6 +106,8 @@ type pendingEvent struct {
 	wake  func(Cause)
 	// after is how many writes had ended when a store had received the event.
 	after uint64
+	// listed is that of the transition.
+	listed bool
 }
 
 // deliver wakes the subscriber.
@@ -185,9 +189,9 @@ func (f *inFlightWrites) finish(w *write, now time.Time) []pendingEvent {
 }
 
 // isOwn says whether an event is the echo of a write of a subscriber that had not ended when a store received the event.
-// The lock is held.
+// One that a list shows is none, since the list hides what others wrote before. The lock is held.
 func (f *inFlightWrites) isOwn(name objectName, writer Subscriber, e pendingEvent) bool {
-	return slices.ContainsFunc(f.writes[name], func(w *write) bool {
+	return !e.listed && slices.ContainsFunc(f.writes[name], func(w *write) bool {
 		return w.writer == writer && (w.end.IsZero() || w.ending > e.after) && slices.Contains(w.answers, e.objectVersion)
 	})
 }

@@ -66,7 +66,7 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 	a.addEvents(len(changes))
 	now, ended, kindWatches := time.Now(), a.writes.endings.Load(), a.kindWatches()
 	for _, t := range changes {
-		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now), after: ended}
+		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now), after: ended, listed: t.listed}
 		name := nameOf(t.object())
 		send := func(to Subscriber, wake func(Cause)) {
 			event.wake = wake

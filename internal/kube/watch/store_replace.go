@@ -46,6 +46,9 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lac
 			e, change := mergeListed(old, entry{object: o, revision: r, ownerSlot: slots[i]}, revision, now)
 			e.deletion = old.deletionAfterList(e.object, o)
 			s.entries[name] = e
+			for j := range change {
+				change[j].listed = true
+			}
 			if old.object == nil && covered.Has(slots[i].slot) && slots[i].known {
 				change[0].replay = true // it is new to this process alone
 			}
