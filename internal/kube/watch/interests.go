@@ -144,6 +144,8 @@ func (h *Hub) release(a *actor, s Selection) (displaced *actor) {
 
 // retire stops an actor whose grace period is over, unless it was acquired in the meantime,
 // even if it was released again. It starts nothing and waits for nothing.
+//
+// Actors of wider selections that are not in sync have let their subscribers read from it. These are notified.
 func (h *Hub) retire(a *actor, departure int) {
 	h.mu.Lock()
 	if a.count > 0 || a.departures != departure || h.stopped {
@@ -159,5 +161,12 @@ func (h *Hub) retire(a *actor, departure int) {
 		a.cancel()
 	}
 	h.env.Quota.uncount(a)
+	var unsynced []*actor
+	for _, wider := range k.actors {
+		if wider.narrower > 0 && wider.current().Phase != Synced {
+			unsynced = append(unsynced, wider)
+		}
+	}
 	h.mu.Unlock()
+	notifyAll(unsynced)
 }

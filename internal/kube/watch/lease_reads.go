@@ -15,12 +15,25 @@ import (
 // an object that is not returned does not exist. Separate calls for the state and the objects
 // could not promise that, since the kind may be deleted in between.
 
+// actorFor returns the actor that answers a read of a target: the one that serves it, or, until that is in sync, another
+// that has the objects. It wakes the subscriber when it is in sync, and with each change from then on. Another one, in its
+// grace period, may be behind, and does not wake those that it does not serve when its state changes or when it ends.
+func (l *Lease) actorFor(t Target) *actor {
+	l.hub.mu.RLock()
+	serves := l.wanted[t].actor
+	l.hub.mu.RUnlock()
+	if serves != nil && serves.current().Phase == Synced {
+		return serves
+	}
+	return l.hub.actorFor(t.kind, t.selection)
+}
+
 // Children watches the managed objects of an owner and returns them, sorted by namespace
 // and name, with the state that says whether these are all.
 func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, State) {
 	target := ChildrenOf(kind, owner)
 	state := l.Watch(target)
-	a := l.hub.actorFor(kind, target.selection)
+	a := l.actorFor(target)
 	if a == nil {
 		return nil, state // the hub has stopped
 	}
@@ -40,7 +53,7 @@ func (l *Lease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, ow
 	for _, namespace := range namespaces {
 		target := ChildrenIn(kind, namespace, owner)
 		state := l.watch(target, true)
-		a := l.hub.actorFor(kind, target.selection)
+		a := l.actorFor(target)
 		if a == nil || state.Reason == LimitExceeded {
 			states = append(states, state)
 			continue
@@ -115,7 +128,7 @@ func (l *Lease) OwnObject(kind schema.GroupVersionKind, namespace, name string) 
 
 // read reads the object of a target by name, which is watched with this state.
 func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, State) {
-	a := l.hub.actorFor(target.kind, target.selection)
+	a := l.actorFor(target)
 	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
@@ -137,7 +150,7 @@ func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*un
 func (l *Lease) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, State) {
 	target := Matching(kind, namespace, selector)
 	state := l.Watch(target)
-	a := l.hub.actorFor(kind, target.selection)
+	a := l.actorFor(target)
 	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
