@@ -46,8 +46,10 @@ var (
 )
 
 // newComposers returns composers with the state, the graphs, their accounts and what is refused
-// or unavailable. The serving revision must have a graph, and each graph an account.
+// or unavailable. The serving revision must have a graph, and each graph an account. The graphs are copied: a reconcile of
+// the definition adds some for its next composers, while instances are composed by these.
 func newComposers(c composers) *composers {
+	c.graphs = maps.Clone(c.graphs)
 	c.Composer = composerOf(c.graphs[c.state.Serving], c.overrides)
 	content := []any{c.state.Serving, c.overrides, c.refused, c.unavailable}
 	if s := c.state.Rollout; s != nil {

@@ -132,3 +132,30 @@ func TestAnInstanceSelectsARevisionOnlyIfItMay(t *testing.T) {
 		t.Error("composers that allow the same replace each other")
 	}
 }
+
+// TestComposersDoNotChange adds a graph for the next composers, as a reconcile does that writes its status in between. An
+// instance that has waited for the graph is composed otherwise by these.
+func TestComposersDoNotChange(t *testing.T) {
+	graphs := map[int64]*graph.Graph{2: {}}
+	accounts := map[int64]*Account{1: {}, 2: {}}
+	var requested []int64
+	next := func() *composers {
+		return newComposers(composers{
+			state: revision.State{Serving: 2}, graphs: graphs, accounts: accounts, overrides: inventory.Overrides{Revision: v1alpha1.OverrideAllow},
+			requested: func(number int64) { requested = append(requested, number) },
+		})
+	}
+	before := next()
+	before.Choose(pinned("1"))
+	if !slices.Equal(requested, []int64{1}) {
+		t.Errorf("requested: %v", requested)
+	}
+	graphs[1] = &graph.Graph{}
+	after := next()
+	if before.composesAs(pinned("1"), after) {
+		t.Error("an instance that waits for its revision is not enqueued when that is compiled")
+	}
+	if !before.composesAs(pinned(""), after) {
+		t.Error("an instance that requests no revision is composed otherwise")
+	}
+}
