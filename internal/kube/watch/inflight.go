@@ -26,8 +26,8 @@ func (h *Hub) Write(o *unstructured.Unstructured, writer Subscriber, do func() (
 }
 
 // BeginWrite announces a write to an object, because the watch often delivers its event before
-// the answer: until done is called, events of the object do not wake the writer. Then the last
-// of them that is not the echo of a recorded answer does.
+// the answer: until done is called, events of the object do not wake the writer, nor do KindWatches report them if the writer
+// is the object. Then the last of them that is not the echo of a recorded answer does, and is reported by each.
 //
 // Write is for callers that need no more than one write and its answer. The caller must call
 // done, and soon; a second call does nothing.
@@ -61,8 +61,8 @@ func (h *Hub) BeginWrite(gvk schema.GroupVersionKind, namespace, name string, wr
 //   - An in-flight write (withhold, finish) has the event before the answer, when nothing
 //     distinguishes an echo from a change by another client. Its invariant: between begin and
 //     finish no event of the object wakes the writer; at finish the last event that is not an
-//     own write wakes it, if there is one. So no change is lost, and none waits longer than the
-//     write.
+//     own write wakes it, if there is one, and each KindWatch that reports its object. So no
+//     change is lost, and none waits longer than the write.
 //   - The echo window keeps the answers of a write that has ended, for an event that a store
 //     received before and that is routed afterwards. Only cost depends on it: if it is too
 //     short, the writer reconciles once more and finds nothing to do.
@@ -99,11 +99,13 @@ type objectVersion struct {
 	revision uint64 // forever, if the object is gone
 }
 
-// pendingEvent is an event of an object on its way to a subscriber, which wake wakes.
+// pendingEvent is an event of an object on its way to a subscriber, which wake wakes. It goes to one receiver: a *listener or
+// a *KindWatch, of which a kind may have several.
 type pendingEvent struct {
 	objectVersion
-	cause Cause
-	wake  func(Cause)
+	cause    Cause
+	receiver any
+	wake     func(Cause)
 	// after is how many writes had ended when a store had received the event.
 	after uint64
 	// listed is that of the transition.
@@ -175,8 +177,8 @@ func (f *inFlightWrites) remove(w *write) {
 	}
 }
 
-// finish ends a write. Of the events that were withheld it returns the last that is not an own
-// write.
+// finish ends a write. Of the events that were withheld it returns, for each receiver, the last
+// that is not an own write.
 func (f *inFlightWrites) finish(w *write, now time.Time) []pendingEvent {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +187,13 @@ func (f *inFlightWrites) finish(w *write, now time.Time) []pendingEvent {
 	f.gcLater()
 	others := slices.DeleteFunc(w.withheld, func(e pendingEvent) bool { return f.isOwn(w.name, w.writer, e) })
 	w.withheld = nil
-	return others[max(0, len(others)-1):]
+	last := others[:0]
+	for i, e := range others {
+		if !slices.ContainsFunc(others[i+1:], func(later pendingEvent) bool { return later.receiver == e.receiver }) {
+			last = append(last, e)
+		}
+	}
+	return last
 }
 
 // isOwn says whether an event is the echo of a write of a subscriber that had not ended when a store received the event.

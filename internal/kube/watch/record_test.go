@@ -157,3 +157,24 @@ func TestAnInstancesOwnWritesDoNotWakeIt(t *testing.T) {
 		s.expect(t, "another client's write", "parent: Updated Vpc default/x", "x: Updated Vpc default/x")
 	})
 }
+
+// TestAWriteWithholdsFromEachKindWatch has two KindWatches of a kind: that of its controller, and that of an index. Both are
+// to know what another client changes while the controller writes.
+func TestAWriteWithholdsFromEachKindWatch(t *testing.T) {
+	sc := newScript(made(vpc, "default/x", 1))
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+		for _, name := range []string{"controller", "index"} {
+			defer s.WatchKind(vpc, func(_ object.Key, c Cause) { s.recorder.enqueue(subscriberOf(name), c) }).Stop()
+		}
+		synctest.Wait()
+		s.recorder.take()
+		done := s.BeginWrite(vpc, "default", "x", subscriberOf("x"))
+		own := sc.put(made(vpc, "default/x", 0))
+		sc.put(made(vpc, "default/x", 0, "changed", "by another client"))
+		sc.put(made(vpc, "default/x", 0, "changed", "once more"))
+		s.expect(t, "the write is in flight")
+		s.Record(own, subscriberOf("x"))
+		done()
+		s.expect(t, "the last change of another client", "controller: Updated Vpc default/x", "index: Updated Vpc default/x")
+	})
+}

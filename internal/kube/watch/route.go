@@ -68,19 +68,19 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 	for _, t := range changes {
 		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now), after: ended, listed: t.listed}
 		name := nameOf(t.object())
-		send := func(to Subscriber, wake func(Cause)) {
-			event.wake = wake
+		send := func(to Subscriber, receiver any, wake func(Cause)) {
+			event.receiver, event.wake = receiver, wake
 			if to != writer && !a.writes.withhold(name, to, event) {
 				event.deliver(a.env.Tracer)
 			}
 		}
 		for _, l := range a.router.listenersOf(t) {
-			send(l.subscriber, l.wake)
+			send(l.subscriber, l, l.wake)
 		}
 		for _, w := range kindWatches {
 			// The subscriber of a KindWatch's event is the object itself: its reconcile may have
 			// written it.
-			send(Subscriber{event.cause.Object}, w.report)
+			send(Subscriber{event.cause.Object}, w, w.report)
 		}
 	}
 }
