@@ -7,12 +7,10 @@ package function
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 
@@ -73,29 +71,6 @@ func Serve(ctx context.Context, listener net.Listener, run Func, opts ...Option)
 		return err
 	}
 	return nil
-}
-
-// MutualTLS reads the function's certificate from tls.crt and tls.key in a directory, and
-// requires client certificates that ca.crt has signed.
-func MutualTLS(directory string) (*tls.Config, error) {
-	certificate, err := tls.LoadX509KeyPair(filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key"))
-	if err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(filepath.Join(directory, "ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("%s contains no CA certificate", filepath.Join(directory, "ca.crt"))
-	}
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{certificate},
-		ClientCAs:    authorities,
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-	}, nil
 }
 
 // service is the gRPC service of a function.

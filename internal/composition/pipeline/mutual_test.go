@@ -83,6 +83,38 @@ func TestCertificatesAreExchangedUnderWay(t *testing.T) {
 	want(t, runner, "next")
 }
 
+// TestAFunctionServesItsRenewedCertificate renews the certificate of a running function, by an authority that the
+// client does not know at first, as it does not accept an expired certificate.
+func TestAFunctionServesItsRenewedCertificate(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	directory := t.TempDir()
+	write(t, directory, identity(t, theirs, ours))
+	config, err := function.MutualTLS(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := rpc.Serve(t, saying("yes"), function.WithTLS(config))
+	call := func() error {
+		runner, _ := remote(t, pipeline.RemoteOptions{
+			Endpoints:    &atlas{at: map[string]pipeline.Endpoint{"f": {Target: at}}},
+			Certificates: func() (pipeline.Identity, error) { return identity(t, ours, ours), nil },
+		})
+		_, err := runner.Run(t.Context(), "f", &request{})
+		return err
+	}
+	if call() == nil {
+		t.Fatal("a function with a certificate of another authority is called")
+	}
+	write(t, directory, identity(t, ours, ours))
+	if err := call(); err != nil {
+		t.Errorf("the function serves its former certificate: %v", err)
+	}
+	write(t, directory, pipeline.Identity{})
+	if err := call(); err != nil {
+		t.Errorf("while its files are replaced, the function cannot be called: %v", err)
+	}
+}
+
 // TestAConnectionThatFailedIsNotWaitedFor exchanges the certificates after a call has failed.
 func TestAConnectionThatFailedIsNotWaitedFor(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
