@@ -20,25 +20,33 @@ func (v *session) Wanted(context.Context) ([]*serving.Wanted, error) {
 	if !v.isValid() {
 		return nil, nil
 	}
-	composite := v.r.wanted(v, v.memory.validated.composite, v1.CompositeFinalizer)
+	composite := v.r.wanted(v, &v.memory.composite, v.memory.validated.composite, v1.CompositeFinalizer)
 	v.composite = &composite.Readiness
 	out := []*serving.Wanted{composite}
 	if v.memory.validated.claim != nil {
-		claim := v.r.wanted(v, v.memory.validated.claim, v1.ClaimFinalizer)
+		claim := v.r.wanted(v, &v.memory.claim, v.memory.validated.claim, v1.ClaimFinalizer)
 		v.claim = &claim.Readiness
 		out = append(out, claim)
 	}
 	return out, nil
 }
 
-func (r *Dialect) wanted(v *session, wanted *extv1.CustomResourceDefinition, finalizer string) *serving.Wanted {
+func (r *Dialect) wanted(v *session, m *running, wanted *extv1.CustomResourceDefinition, finalizer string) *serving.Wanted {
 	initial := inventory.Initial{Finalizer: finalizer} // the rest differs between instances
-	return &serving.Wanted{CRD: wanted, Initial: initial, Owner: func(c *extv1.CustomResourceDefinition) string {
+	out := &serving.Wanted{CRD: wanted, Initial: initial, Owner: func(c *extv1.CustomResourceDefinition) string {
 		if owner := otherOwner(c, v.Key.Name); owner != "" || c.Name == wanted.Name {
 			return owner
 		}
 		return "exists already: it defines the kind with another plural than " + wanted.Name
 	}}
+	out.Review = func(_ context.Context, current *extv1.CustomResourceDefinition) (write bool, err error) {
+		readiness, waits := awaitsMigration(current, wanted, m.migration.Problem())
+		if waits {
+			out.Readiness = readiness
+		}
+		return !waits, nil
+	}
+	return out
 }
 
 // lastGood is the definition that the kinds were last published for. After a restart it is read from

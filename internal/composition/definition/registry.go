@@ -36,6 +36,8 @@ type running struct {
 	reconciler InstanceReconciler
 	// snapshotDigest is the digest of the last snapshot of the reconciler.
 	snapshotDigest string
+	// migration rewrites objects that may be stored in a former referenceable version; nil for none.
+	migration *serving.Migration
 }
 
 // Concerned lists, sorted, the definitions that a change of a CustomResourceDefinition

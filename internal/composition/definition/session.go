@@ -12,6 +12,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
@@ -122,12 +123,18 @@ func (v *session) Serve(context.Context) error {
 	return nil
 }
 
-// Report writes the status.
+// Report writes the status, and then rewrites objects that are stored in a former version.
 func (v *session) Report(ctx context.Context, publishErr, _ error) reconcile.Result {
-	if out := v.r.report(ctx, v); out.Err != nil || publishErr == nil {
+	out := v.r.report(ctx, v)
+	switch {
+	case out.Err != nil:
+		return out
+	case publishErr != nil:
+		return reconcile.Fail(publishErr)
+	case !fence.MayWrite(ctx): // another replica rewrites them
 		return out
 	}
-	return reconcile.Fail(publishErr)
+	return v.r.migrate(ctx, v, out)
 }
 
 // Close has nothing to end.

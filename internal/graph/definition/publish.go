@@ -74,9 +74,7 @@ func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted,
 	replacement := kind.Replacement{
 		Current: current, Wanted: wanted, InWaves: v.inWaves(),
 		AllowBreaking: v.GetAnnotations()[v1alpha1.AllowBreakingAnnotation] == "true",
-	}
-	if m := v.memory.migration; m != nil {
-		replacement.NotRewritten = m.problem
+		NotRewritten:  v.memory.migration.Problem(),
 	}
 	for {
 		switch step := replacement.Next(); step.Action {

@@ -50,7 +50,7 @@ type memory struct {
 	rollout rolloutMemory
 	// migration rewrites instances that may be stored in a former storage version; nil for
 	// none.
-	migration *migration
+	migration *serving.Migration
 }
 
 // compilations are the compilations of a definition and of its revisions.

@@ -2,7 +2,6 @@ package kind
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -91,7 +90,7 @@ func (r Replacement) Next() ReplaceDecision {
 	case len(changes) > 0 && r.InWaves:
 		return keepCurrent(BreakingChange, "the change cannot be rolled out in waves: the kind cannot hold instances before and after the change at the same time: %s. Remove spec.rollout to change all instances at once, or keep what the change removes", Describe(changes))
 	}
-	if lost := r.removedStoredVersions(); len(lost) > 0 {
+	if lost := crd.RemovedStoredVersions(r.Current, r.Wanted); len(lost) > 0 {
 		advice := "List it in spec.schema.versions until they are rewritten, which starts once that version is served again"
 		switch {
 		case from == to && r.NotRewritten != "":
@@ -120,18 +119,6 @@ func (r Replacement) Next() ReplaceDecision {
 
 func keepCurrent(reason Reason, format string, args ...any) ReplaceDecision {
 	return ReplaceDecision{Action: Keep, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
-// removedStoredVersions are the removed versions in which instances may be stored. The API server would refuse their
-// removal with a less helpful error.
-func (r Replacement) removedStoredVersions() []string {
-	var out []string
-	for _, stored := range r.Current.Status.StoredVersions {
-		if !slices.ContainsFunc(r.Wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored }) {
-			out = append(out, stored)
-		}
-	}
-	return out
 }
 
 // changesConversion says whether existing instances would be converted differently. A single instance that cannot be

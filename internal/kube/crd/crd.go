@@ -6,6 +6,7 @@ package crd
 
 import (
 	"fmt"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,6 +72,18 @@ func OutdatedStoredVersions(c *apiextensionsv1.CustomResourceDefinition) []strin
 	for _, name := range c.Status.StoredVersions {
 		if name != StorageVersion(c) {
 			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// RemovedStoredVersions lists the versions in which objects may be stored, and which a wanted CustomResourceDefinition no
+// longer has. The API server refuses their removal.
+func RemovedStoredVersions(current, wanted *apiextensionsv1.CustomResourceDefinition) []string {
+	var out []string
+	for _, stored := range current.Status.StoredVersions {
+		if !slices.ContainsFunc(wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == stored }) {
+			out = append(out, stored)
 		}
 	}
 	return out
