@@ -133,17 +133,40 @@ func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *Migratio
 		m.listed, m.instances = true, len(m.pending)
 	}
 	for range min(migrationBatch, len(m.pending)) {
-		_, err := as.PatchMetadata(ctx, m.pending[0], map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+		o := m.pending[0]
+		changed, err := rewriteInstance(ctx, as, o)
 		switch {
+		case err == nil && changed:
+			m.pending = append(m.pending, o) // another client was faster
 		case err == nil || kube.IsStale(err):
 		case kube.IsPermanent(err):
-			m.refused = append(m.refused, refusedInstance{m.pending[0], kube.RedactedMessage(err)})
+			m.refused = append(m.refused, refusedInstance{o, kube.RedactedMessage(err)})
 		default:
 			return err
 		}
 		m.pending = m.pending[1:]
 	}
 	return nil
+}
+
+// rewriteInstance makes the API server store an instance in the storage version, with managed fields in that version. It
+// returns true if the instance changed meanwhile, so that it has to be rewritten again.
+func rewriteInstance(ctx context.Context, as *kube.Client, o *unstructured.Unstructured) (changed bool, err error) {
+	answer, err := as.PatchMetadata(ctx, o, map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
+	if err != nil {
+		return false, err
+	}
+	fields, outdated := inVersion(answer.GetManagedFields(), o.GetAPIVersion())
+	if !outdated {
+		return false, nil
+	}
+	_, err = as.PatchMetadata(ctx, o, map[string]any{"metadata": map[string]any{
+		"managedFields": fields, "resourceVersion": answer.GetResourceVersion(),
+	}}, v1alpha1.InstanceManager)
+	if kube.IsStale(err) {
+		return true, nil
+	}
+	return false, err
 }
 
 // setStoredVersion sets status.storedVersions to the current storage version.
