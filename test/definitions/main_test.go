@@ -12,4 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
-func TestMain(m *testing.M) { os.Exit(suite.Main(m, server.Options{Config: &rest.Config{WrapTransport: watches.wrap}}, nil)) }
+func TestMain(m *testing.M) {
+	os.Exit(suite.Main(m, server.Options{Config: &rest.Config{WrapTransport: watches.wrap}}, nil))
+}
