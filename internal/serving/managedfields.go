@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"bytes"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,10 +34,10 @@ func inVersion(entries []metav1.ManagedFieldsEntry, apiVersion string) (out []me
 func union(a, b *metav1.FieldsV1) (out *metav1.FieldsV1, ok bool) {
 	var sets [2]fieldpath.Set
 	for i, fields := range []*metav1.FieldsV1{a, b} {
-		if fields == nil || sets[i].FromJSON(bytes.NewReader(fields.Raw)) != nil {
+		if fields == nil || sets[i].FromJSON(fields.GetRawReader()) != nil {
 			return nil, false
 		}
 	}
 	raw, err := sets[0].Union(&sets[1]).ToJSON()
-	return &metav1.FieldsV1{Raw: raw}, err == nil
+	return metav1.NewFieldsV1(string(raw)), err == nil
 }
