@@ -67,11 +67,24 @@ func (f *gatherFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// recordedConfig is a connection to a record of a cluster.
-func recordedConfig(path string) (*rest.Config, error) {
-	objects, err := gather.Read(path)
+// recordedConfig is a connection to a record of a cluster. Notes say what could not be read when it was written.
+func recordedConfig(path string) (config *rest.Config, notes []string, err error) {
+	record, err := gather.Read(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return recorded.Open(objects), nil
+	return recorded.Open(record.Objects), record.Notes, nil
+}
+
+// maxPrintedNotes bounds the notes of a record that a command prints.
+const maxPrintedNotes = 10
+
+// printRecordNotes prints what could not be read when a record was written: what is missing in it may exist.
+func printRecordNotes(out io.Writer, notes []string) {
+	for _, note := range notes[:min(len(notes), maxPrintedNotes)] {
+		fmt.Fprintf(prose(out), "note: the record lacks what could not be read when it was written: %s\n", note)
+	}
+	if more := len(notes) - maxPrintedNotes; more > 0 {
+		fmt.Fprintf(prose(out), "note: the record has %s, in its notes.txt\n", diag.Counted(more, "more note", "more notes"))
+	}
 }

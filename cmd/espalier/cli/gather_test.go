@@ -44,6 +44,25 @@ func TestARecordExplainsACluster(t *testing.T) {
 	}
 }
 
+// TestARecordSaysWhatItLacks reads a record that was written without some permissions: what is missing in it may exist.
+func TestARecordSaysWhatItLacks(t *testing.T) {
+	dir := t.TempDir()
+	record, err := os.ReadFile("testdata/why/record.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := strings.Repeat("list ConfigMaps: forbidden\n", maxPrintedNotes) + "list Secrets: forbidden\n"
+	for name, text := range map[string]string{"record.yaml": string(record), "notes.txt": notes} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, errs := call(t.Context(), "tree", "box", "one", "--from", dir)
+	if code != exitDone || strings.Count(errs, "lacks what could not be read when it was written: list ConfigMaps: forbidden") != maxPrintedNotes || !strings.Contains(errs, "has 1 more note") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 func TestRecordsThatCannotBeRead(t *testing.T) {
 	empty := t.TempDir()
 	for name, tc := range map[string]struct {

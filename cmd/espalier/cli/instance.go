@@ -69,6 +69,7 @@ func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, erro
 	if err != nil {
 		return instance{}, err
 	}
+	printRecordNotes(notes, f.cluster.notes)
 	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
 	cluster, err := follow.New(config)
 	if err != nil {

@@ -271,6 +271,8 @@ type clusterFlags struct {
 	kubeconfig, context string
 	// from is a record of a cluster, which is read in its place; empty for none.
 	from string
+	// notes are those of the record, once it is read.
+	notes []string
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
@@ -310,7 +312,9 @@ func (f *clusterFlags) namespaceOr(given string) (string, error) {
 func (f *clusterFlags) config() (*rest.Config, error) {
 	manager.SilenceLibraries()
 	if f.from != "" {
-		return recordedConfig(f.from)
+		config, notes, err := recordedConfig(f.from)
+		f.notes = notes
+		return config, err
 	}
 	config, err := manager.Kubeconfig{Path: f.kubeconfig, Context: f.context}.Config()
 	if err != nil {

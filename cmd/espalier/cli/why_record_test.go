@@ -17,7 +17,7 @@ import (
 
 // TestWhyExplainsARecord explains objects and fields of a record, at 80 and 120 columns. The JSON of the first field is expected as well.
 func TestWhyExplainsARecord(t *testing.T) {
-	config, err := recordedConfig("testdata/why/record.yaml")
+	config, _, err := recordedConfig("testdata/why/record.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // notesFile is the file of an archive with what could not be read.
@@ -62,9 +64,16 @@ func (r *Record) Write(w io.Writer, at time.Time) error {
 // maxBytes bounds what is read of a record, in bytes after decompression: in memory, objects take several times as much.
 const maxBytes = 256 << 20
 
-// Read reads the objects of a record: an archive of Write, an export, or any YAML or JSON files, in a
-// directory, in a tar archive, or alone, compressed or not. Documents that are no objects are left out.
-func Read(path string) ([]*unstructured.Unstructured, error) {
+// maxNotesBytes bounds what is read of the notes of a record, in bytes, and maxNotes how many there are.
+const (
+	maxNotesBytes = 64 << 10
+	maxNotes      = 100
+)
+
+// Read reads a record: an archive of Write, an export, or any YAML or JSON files, in a
+// directory, in a tar archive, or alone, compressed or not. Documents that are no objects are left out. The notes are those
+// of an archive of Write, also after it was unpacked, up to a limit; they are printable.
+func Read(path string) (*Record, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -79,11 +88,41 @@ func Read(path string) ([]*unstructured.Unstructured, error) {
 			}
 			return d.file(name)
 		})
+		if err == nil {
+			err = d.unpackedNotes(filepath.Join(path, notesFile))
+		}
 	}
-	if err == nil && len(d.out) == 0 {
+	if err == nil && len(d.out.Objects) == 0 {
 		err = fmt.Errorf("%s has no objects", path)
 	}
-	return d.out, err
+	return &d.out, err
+}
+
+// unpackedNotes reads the notes of an archive that was unpacked. Other directories have no such file.
+func (d *decoder) unpackedNotes(path string) (err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return d.notes(f)
+}
+
+// notes reads the notes of a record.
+func (d *decoder) notes(r io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(r, maxNotesBytes))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		if note := diag.Printable(strings.TrimSpace(line)); note != "" && len(d.out.Notes) < maxNotes {
+			d.out.Notes = append(d.out.Notes, note)
+		}
+	}
+	return nil
 }
 
 func isManifest(name string) bool {
@@ -92,7 +131,7 @@ func isManifest(name string) bool {
 
 type decoder struct {
 	left int64
-	out  []*unstructured.Unstructured
+	out  Record
 }
 
 func (d *decoder) file(path string) (err error) {
@@ -133,10 +172,15 @@ func (d *decoder) archive(r *tar.Reader) error {
 		if err != nil {
 			return err
 		}
-		if header.Typeflag == tar.TypeReg && isManifest(header.Name) {
-			if err := d.documents(r); err != nil {
-				return fmt.Errorf("%s: %w", header.Name, err)
-			}
+		switch {
+		case header.Typeflag != tar.TypeReg:
+		case header.Name == notesFile:
+			err = d.notes(r)
+		case isManifest(header.Name):
+			err = d.documents(r)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
 		}
 	}
 }
@@ -172,7 +216,7 @@ func (d *decoder) add(o *unstructured.Unstructured) {
 		return
 	}
 	if o.GetName() != "" {
-		d.out = append(d.out, o)
+		d.out.Objects = append(d.out.Objects, o)
 	}
 }
 

@@ -56,11 +56,11 @@ func cluster(t *testing.T) []*unstructured.Unstructured {
 	if err := os.WriteFile(path, []byte(clusterText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := Read(path)
+	record, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return objects
+	return record.Objects
 }
 
 func names(objects []*unstructured.Unstructured) []string {
@@ -95,7 +95,7 @@ func TestARecordHasWhatExplainsAClusterAndNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, names(again)); diff != "" {
+	if diff := cmp.Diff(want, names(again.Objects)); diff != "" {
 		t.Errorf("read again (-want +got):\n%s", diff)
 	}
 	raw, err := json.Marshal(again)
@@ -134,11 +134,17 @@ func TestRecordsAreReadInManyForms(t *testing.T) {
 	}
 	list := write("list.yaml", "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}, 3]\n---\n{just: text}\n---\n")
 	write("one.json", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}`)
-	write("notes.txt", "no YAML: [")
-	for path, want := range map[string][]string{list: {"ConfigMap a"}, dir: {"ConfigMap a", "ConfigMap b"}} {
+	write("notes.txt", "no YAML: [\n\nlist things: \x1b[2J\n")
+	for path, want := range map[string]struct{ objects, notes []string }{
+		list: {objects: []string{"ConfigMap a"}},
+		dir:  {[]string{"ConfigMap a", "ConfigMap b"}, []string{"no YAML: [", `list things: \x1b[2J`}},
+	} {
 		got, err := Read(path)
-		if diff := cmp.Diff(want, names(got)); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", path, err, diff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.objects, names(got.Objects)) + cmp.Diff(want.notes, got.Notes); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
 	for path, want := range map[string]string{write("empty.yaml", ""): "has no objects", write("broken.yaml", "a: ["): "broken.yaml", filepath.Join(dir, "none"): "no such file"} {
