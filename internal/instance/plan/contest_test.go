@@ -198,3 +198,50 @@ func TestAFieldIsCededByWaitsForAnotherManagerOnly(t *testing.T) {
 		})
 	}
 }
+
+// TestAStepWaitsForTheLastOfItsContestedFields has the other manager stop writing the two fields of a
+// child at different times. It still owns both, or neither.
+func TestAStepWaitsForTheLastOfItsContestedFields(t *testing.T) {
+	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+	cases := map[string]struct {
+		reason string
+		theirs bool
+		// a and b are how many seconds ago each field was written last.
+		a, b  int
+		want  plan.Action
+		retry time.Duration
+	}{
+		"Theirs, and b is later":   {"the child is corrected at once", true, 6, 2, plan.Defer, 8 * time.Second},
+		"Theirs, and a is later":   {"the order of the fields does not count", true, 1, 7, plan.Defer, 9 * time.Second},
+		"Theirs, and one is quiet": {"the other is still written", true, 30, 3, plan.Defer, 7 * time.Second},
+		"Theirs, and both quiet":   {"the other manager has stopped", true, 10, 11, plan.Correct, 0},
+		"Ours, and b is later":     {"both must stay ours for a while", false, 6, 2, plan.Defer, 8 * time.Second},
+		"Ours, and a is later":     {"the order of the fields does not count", false, 1, 7, plan.Defer, 9 * time.Second},
+		"Ours, and one has stayed": {"the other must stay, too", false, 30, 3, plan.Defer, 7 * time.Second},
+		"Ours, and both stayed":    {"the contest is over", false, 10, 11, plan.Keep, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			node := wants("a", 0, "x")
+			node.Object.Object["data"] = map[string]any{"a": "b", "b": "c"}
+			node = has(node)
+			if tc.theirs {
+				lost(node.Observed)
+			}
+			contest := func(field object.Path, last int) plan.Contest {
+				if tc.theirs {
+					return plan.Contest{Ceded: true, LastWrite: ago(last), ValueDigest: plan.FieldsDigest(node.Observed, []object.Path{field})}
+				}
+				return plan.Contest{Ceded: true, Corrections: []time.Time{ago(last + 20), ago(last)}}
+			}
+			history := plan.History{Contests: plan.Contests{node.Observed.GetUID(): {"data.a": contest("data.a", tc.a), "data.b": contest("data.b", tc.b)}}}
+			step := plan.Compute(plan.Desired{Nodes: []plan.Node{node}}, plan.Facts{Instance: instance(), Now: now}, history, owner, v1alpha1.ChildManager).Steps[0]
+			if step.Action != tc.want || step.Retry != tc.retry {
+				t.Errorf("%s: got %s, again in %s", tc.reason, step.Action, step.Retry)
+			}
+			if tc.want == plan.Defer && fmt.Sprint(step.ContestedFields) != "[data.a data.b]" {
+				t.Errorf("%s: it waits for %v", tc.reason, step.ContestedFields)
+			}
+		})
+	}
+}

@@ -369,3 +369,21 @@ func TestInitialReadTimeout(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesThatRenderTheSameObjectAreNamed(t *testing.T) {
+	for n, want := range map[int]string{
+		2: "renders ConfigMap prod/x, which node n1 renders too",
+		3: "renders ConfigMap prod/x, which nodes n1, n2 render too",
+		6: "renders ConfigMap prod/x, which nodes n1, n2, n3, n4, n5 render too",
+		8: "renders ConfigMap prod/x, which nodes n1, n2, n3, n4, n5 and 2 more render too",
+	} {
+		var nodes []plan.Node
+		for i := range n {
+			nodes = append(nodes, wants(fmt.Sprint("n", i), 0, "x"))
+		}
+		p := plan.Compute(plan.Desired{Nodes: nodes}, plan.Facts{Instance: instance(), Now: now}, plan.History{}, owner, v1alpha1.ChildManager)
+		if step := p.Steps[0]; step.Action != plan.Defer || step.Problem.Message != want {
+			t.Errorf("the first of %d: %s, %s", n, step.Action, step.Problem.Message)
+		}
+	}
+}
