@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -29,7 +30,8 @@ func newGather() *cobra.Command {
 			"managed resources, Bindings, functions, usages, and the events about all of them to a compressed tar\n" +
 			"archive of YAML files, of mode 0600. Values of Secrets are replaced. ConfigMaps and other objects are\n" +
 			"written as they are: look for secrets there before you send the archive to somebody.\n\n" +
-			"What you may not read is left out, and listed in the archive's notes.txt and on the standard error.\n\n" +
+			"What you may not read is left out, and listed in the archive's notes.txt and on the standard error. If\n" +
+			"nothing can be read, no archive is written, and the command fails.\n\n" +
 			"'espalier why', 'tree' and 'blockers' read the archive in place of the cluster with --from; so they do\n" +
 			"with exports, and with directories and archives of YAML files that other programs have written.",
 		Example: "  espalier gather -o incident.tar.gz\n" +
@@ -57,6 +59,9 @@ func (f *gatherFlags) run(cmd *cobra.Command) error {
 	for _, note := range record.Notes {
 		fmt.Fprintln(prose(cmd.ErrOrStderr()), "note: "+note)
 	}
+	if len(record.Objects) == 0 {
+		return f.nothingGathered(record.Notes)
+	}
 	if f.output == "-" {
 		return record.Write(cmd.OutOrStdout(), time.Now())
 	}
@@ -65,6 +70,18 @@ func (f *gatherFlags) run(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s to %s\n", diag.Counted(len(record.Objects), "object", "objects"), f.output)
 	return nil
+}
+
+// nothingGathered says why there is no archive: one without objects explains nothing, and would take the place of one that does.
+func (f *gatherFlags) nothingGathered(notes []string) error {
+	const text = "there is nothing to gather, and no archive is written: "
+	switch {
+	case len(notes) == 0:
+		return errors.New(text + "the cluster has none of the objects; check the context of the kubeconfig, and --namespace")
+	case len(f.namespaces) == 0:
+		return errors.New(text + "no object could be read; name the namespaces that you may read with --namespace, or use an account that may list what the notes name")
+	}
+	return errors.New(text + "no object could be read; use an account that may list what the notes name")
 }
 
 // recordedConfig is a connection to a record of a cluster. Notes say what could not be read when it was written.

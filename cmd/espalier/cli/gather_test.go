@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +63,62 @@ func TestARecordSaysWhatItLacks(t *testing.T) {
 	code, _, errs := call(t.Context(), "tree", "box", "one", "--from", dir)
 	if code != exitDone || strings.Count(errs, "lacks what could not be read when it was written: list ConfigMaps: forbidden") != maxPrintedNotes || !strings.Contains(errs, "has 1 more note") {
 		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// forbiddenServer is an API server with a kind that nobody may list, and the kubeconfig for it.
+func forbiddenServer(t *testing.T) (kubeconfig string) {
+	t.Helper()
+	discovery := map[string]string{
+		"/api":             `{"kind":"APIVersions","versions":[]}`,
+		"/apis":            `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kro.run","versions":[{"groupVersion":"kro.run/v1","version":"v1"}],"preferredVersion":{"groupVersion":"kro.run/v1","version":"v1"}}]}`,
+		"/apis/kro.run/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"kro.run/v1","resources":[{"name":"shops","singularName":"shop","namespaced":true,"kind":"Shop","verbs":["list"]}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		text, ok := discovery[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusForbidden)
+			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"refused: no"}`
+		}
+		_, _ = io.WriteString(w, text) // the test has ended
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: " + server.URL + "}}]}"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// TestGatherWithoutPermissions: an archive without objects explains nothing, and does not replace one that does.
+func TestGatherWithoutPermissions(t *testing.T) {
+	archive := filepath.Join(t.TempDir(), "incident.tar.gz")
+	if err := os.WriteFile(archive, []byte("that of yesterday"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := forbiddenServer(t)
+	for name, tc := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"all namespaces":  {nil, []string{"note: you may not list shops.kro.run in all namespaces\n", "no archive is written", "--namespace"}},
+		"one namespace":   {[]string{"-n", "team-a"}, []string{"note: you may not list shops.kro.run in namespace team-a\n", "no archive is written"}},
+		"standard output": {[]string{"-o", "-"}, []string{"no archive is written"}},
+	} {
+		code, out, errs := call(t.Context(), append([]string{"gather", "--kubeconfig", kubeconfig, "-o", archive}, tc.args...)...)
+		if code != exitFailed || out != "" {
+			t.Errorf("%s: exit code %d: %q", name, code, out)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: no %q: %s", name, want, errs)
+			}
+		}
+	}
+	if kept, err := os.ReadFile(archive); err != nil || string(kept) != "that of yesterday" {
+		t.Errorf("the archive is %q, %v", kept, err)
 	}
 }
 

@@ -172,6 +172,10 @@ func (c *collector) list(ctx context.Context, gk schema.GroupKind, selector stri
 			if apierrors.IsNotFound(err) {
 				break
 			}
+			if apierrors.IsForbidden(err) {
+				c.record.Notes = append(c.record.Notes, forbiddenNote(k, namespace))
+				break
+			}
 			if err != nil {
 				c.note("list "+k.resource.GroupResource().String(), err)
 				break
@@ -185,6 +189,18 @@ func (c *collector) list(ctx context.Context, gk schema.GroupKind, selector stri
 		}
 	}
 	return out
+}
+
+// forbiddenNote says what is missing. The text of a refusal says it three times, and a record has one for each kind.
+func forbiddenNote(k kind, namespace string) string {
+	note := "you may not list " + k.resource.GroupResource().String()
+	switch {
+	case !k.namespaced:
+		return note
+	case namespace == metav1.NamespaceAll:
+		return note + " in all namespaces"
+	}
+	return note + " in namespace " + namespace
 }
 
 // addNamespaces adds the namespaces of what has been collected.
