@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -33,7 +34,8 @@ func newHealth() *cobra.Command {
 		Long: "Prints what a tool of GitOps needs to know the health of objects: for Argo CD, the ConfigMap argocd-cm with\n" +
 			"only a health check in Lua for each kind, to be applied on the server's side; for Flux, spec.healthCheckExprs of a\n" +
 			"Kustomization. The kinds are those of definitions, and those that the cluster's definitions and providers serve,\n" +
-			"or, with --filename, that definitions in files define. Named kinds, such as Vpc or vpc.kro.run, are printed alone.",
+			"or, with --filename, that definitions in files define. Named kinds, such as Vpc or vpc.kro.run, are printed alone.\n\n" +
+			"Of a cluster, it reads the CustomResourceDefinitions: the account needs the verb list for them.",
 		Example: "  espalier health --argocd | kubectl apply --server-side --field-manager espalier-health -f -\n" +
 			"  espalier health --flux -f platform/\n" +
 			"  espalier health --flux vpc database.example.org",
@@ -107,6 +109,9 @@ func (f *healthFlags) crdsInCluster(ctx context.Context) (out []*apiextensionsv1
 	resource := schema.GroupVersionResource{Group: crd.Kind.Group, Version: crd.Kind.Version, Resource: "customresourcedefinitions"}
 	for options := (metav1.ListOptions{Limit: crdPage}); ; {
 		page, err := client.Resource(resource).List(ctx, options)
+		if apierrors.IsForbidden(err) {
+			return nil, fmt.Errorf("list CustomResourceDefinitions: %w\nhealth reads the CustomResourceDefinitions of the cluster: run it with an account that may list them, or name files with the definitions: -f FILE", err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list CustomResourceDefinitions: %w", err)
 		}
