@@ -68,6 +68,8 @@ func (f *fake) set(i int, ready, reason, message string) {
 	}
 }
 
+func (f *fake) IsReachable() bool { return true }
+
 func (f *fake) Instances(ctx context.Context, _ ui.Ref, states chan<- []*unstructured.Unstructured) error {
 	for {
 		select {

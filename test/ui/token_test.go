@@ -95,10 +95,10 @@ const (
 	readsNothing     = `[]`
 )
 
-// tenant is a viewer who may also read the objects in the test's namespace.
-func (p *tokenPage) tenant(t *testing.T, name string) (token string) {
+// tenant is a viewer with rules for the whole cluster who may also read the objects in the test's namespace.
+func (p *tokenPage) tenant(t *testing.T, name, rules string) (token string) {
 	t.Helper()
-	token = p.viewer(t, name, readsDefinitions)
+	token = p.viewer(t, name, rules)
 	p.Apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -268,10 +268,10 @@ func TestLogInAndOut(t *testing.T) {
 	b.requests.check(t, p.URL)
 
 	logIn(other)
-	b.arrive(t, "location.pathname === '/' && "+row+" && document.body.innerText.includes('you may not list and watch shops."+p.Group+"')")
+	b.arrive(t, "location.pathname === '/' && "+row+" && document.body.innerText.includes('You may not list and watch shops."+p.Group+" in all namespaces, so its instances are not counted')")
 	b.picture(t, "few-permissions")
 	b.goTo(t, "#/program")
-	b.await(t, "document.body.innerText.includes('you may not read the watches')")
+	b.await(t, "document.body.innerText.includes('You may not read the watches')")
 	b.requests.check(t, p.URL)
 
 	// A logout in another tab leads this one to the login.
@@ -294,20 +294,40 @@ func (b *browser) arrive(t *testing.T, expression string) {
 
 func TestATenantNamesTheirNamespace(t *testing.T) {
 	p := newTokenPage(t)
-	token := p.tenant(t, "tina")
+	token := p.tenant(t, "tina", readsDefinitions)
 	b := newBrowser(t)
 	b.run(t, chromedp.Navigate(p.URL+"/login"))
 	b.arrive(t, "document.getElementById('token')?.form")
 	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
 	b.arrive(t, "location.pathname === '/' && [...document.querySelectorAll('tbody th a')].some(a => a.textContent === "+quote(p.Name("shop"))+")")
 	b.goTo(t, "#/definition?"+url.Values{"group": {"kro.run"}, "kind": {"ResourceGraphDefinition"}, "name": {p.Name("shop")}}.Encode())
-	b.await(t, "document.body.innerText.includes('you may not list and watch shops."+p.Group+". If you may in a namespace, name it above.')")
+	b.await(t, "document.body.innerText.includes('You may not list and watch shops."+p.Group+" in all namespaces; if you may in a namespace, name it above.')")
+	b.do(t, "for (const d of document.querySelectorAll('details')) d.open = true")
+	b.await(t, "document.body.innerText.includes('You may not list and watch graphrevisions.internal.kro.run, so revisions are not shown.')")
 	b.do(t, "const n = [...document.querySelectorAll('label')].find(l => l.innerText.startsWith('Namespace')).querySelector('input'); n.value = "+quote(p.NS)+"; n.dispatchEvent(new Event('change'))")
-	b.await(t, "[...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main') && !document.body.innerText.includes('you may not list')")
+	b.await(t, "[...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main') && !document.body.innerText.includes('You may not list and watch shops')")
 	b.picture(t, "tenant")
 	b.goTo(t, "#/object?"+url.Values{"group": {p.Group}, "kind": {"Shop"}, "namespace": {p.NS}, "name": {"main"}}.Encode())
 	b.await(t, "!!document.querySelector('g[data-id=\"/web/\"].node')")
 	b.picture(t, "tenant-object")
+	b.requests.check(t, p.URL)
+}
+
+// TestATenantWithoutDefinitionsNamesAKind: the first page has no definition for them, but leads to the instances that they may read.
+func TestATenantWithoutDefinitionsNamesAKind(t *testing.T) {
+	p := newTokenPage(t)
+	token := p.tenant(t, "tom", readsNothing)
+	b := newBrowser(t)
+	b.run(t, chromedp.Navigate(p.URL+"/login"))
+	b.arrive(t, "document.getElementById('token')?.form")
+	b.do(t, "const i = document.getElementById('token'); i.value = "+quote(token)+"; i.form.requestSubmit()")
+	b.arrive(t, "location.pathname === '/' && document.querySelector('form[aria-label=\"Instances of a kind\"]')?.checkVisibility()")
+	b.await(t, "document.body.innerText.includes('You may not list and watch resourcegraphdefinitions.kro.run, so these definitions are not shown.')")
+	b.check(t)
+	b.picture(t, "tenant-overview")
+	b.do(t, "const f = document.querySelector('form'); const [kind, namespace] = f.querySelectorAll('input'); kind.value = "+quote("shop."+p.Group)+"; namespace.value = "+quote(p.NS)+"; f.requestSubmit()")
+	b.await(t, "location.hash.startsWith('#/instances') && [...document.querySelectorAll('tbody th a')].some(a => a.textContent === 'main')")
+	b.check(t)
 	b.requests.check(t, p.URL)
 }
 

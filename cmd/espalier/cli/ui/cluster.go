@@ -17,8 +17,15 @@ type Ref struct {
 	Namespace, Name string
 }
 
+// TemporaryError says that something cannot be read at the moment. The page shows it and tries again.
+type TemporaryError struct{ Text string }
+
+// Error implements error.
+func (e *TemporaryError) Error() string { return e.Text }
+
 // Cluster reads with the permissions of one viewer. Each function sends the state once it is read and then after changes, as one if
-// the receiver is busy, until the context ends; then all its watches have ended. An error says that nothing can be read.
+// the receiver is busy, until the context ends; then all its watches have ended. An error says that nothing can be read; a
+// TemporaryError, that it may be possible later.
 type Cluster interface {
 	// Definitions sends all definitions with the counts of their instances.
 	Definitions(ctx context.Context, states chan<- Definitions) error
@@ -28,6 +35,8 @@ type Cluster interface {
 	Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error
 	// Tree sends the tree of an object. It returns nil after it has sent a state without the object.
 	Tree(ctx context.Context, of Ref, states chan<- observe.ClusterState) error
+	// IsReachable reports whether the API server has answered the last request. While it does not, states may be old.
+	IsReachable() bool
 	// Program returns the watches and queues of the running controllers.
 	Program(ctx context.Context) ([]page.Watch, []page.Queue, error)
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/dynamicinformer"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -47,6 +47,7 @@ type reader struct {
 	*follow.Cluster
 	program Program
 	held    *held // nil if it does not matter how many objects are
+	link    *link
 }
 
 // held counts the objects of lists that are in memory, for all viewers of a server.
@@ -60,12 +61,16 @@ func (h *held) add(n int64) bool { return h.count.Add(n) <= h.max }
 
 // NewCluster returns the Cluster that reads with a configuration. It makes no request.
 func NewCluster(config *rest.Config, program Program) (Cluster, error) {
-	c, err := follow.New(config)
+	l := &link{}
+	c, err := follow.New(l.observed(config))
 	if err != nil {
 		return nil, err
 	}
-	return &reader{Cluster: c, program: program}, nil
+	return &reader{Cluster: c, program: program, link: l}, nil
 }
+
+// IsReachable implements Cluster.
+func (r *reader) IsReachable() bool { return r.link.isReachable() }
 
 // Program implements Cluster.
 func (r *reader) Program(ctx context.Context) ([]page.Watch, []page.Queue, error) {
@@ -103,8 +108,7 @@ func (w *watching) wake() {
 type objects struct {
 	cache.SharedInformer
 	handled cache.ResourceEventHandlerRegistration
-	name    string
-	problem atomic.Pointer[string]
+	problem atomic.Pointer[error]
 	dirty   atomic.Bool
 	count   atomic.Int64
 	list    page.List
@@ -129,17 +133,33 @@ func trim(o any) (any, error) {
 
 // watch watches the objects of a kind until the context ends.
 func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selector string, transform cache.TransformFunc) *objects {
-	informer := dynamicinformer.NewFilteredDynamicInformer(w.Client, m.Resource, of.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.LabelSelector = selector
-		if of.Name != "" {
-			o.FieldSelector = "metadata.name=" + of.Name
-		}
-	}).Informer()
-	out := &objects{SharedInformer: informer, name: m.Resource.GroupResource().String()}
+	out := &objects{}
 	change := func() {
 		out.dirty.Store(true)
 		w.wake()
 	}
+	client := w.Client.Resource(m.Resource).Namespace(of.Namespace)
+	narrow := func(o *metav1.ListOptions) {
+		o.LabelSelector = selector
+		if of.Name != "" {
+			o.FieldSelector = "metadata.name=" + of.Name
+		}
+	}
+	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			narrow(&o)
+			return client.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			narrow(&o)
+			watched, err := client.Watch(ctx, o)
+			if err == nil && out.problem.Swap(nil) != nil {
+				change()
+			}
+			return watched, err
+		},
+	}, w.Client), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{ObjectDescription: m.Resource.String()})
+	out.SharedInformer = informer
 	if transform != nil {
 		_ = informer.SetTransform(transform) // it has not started
 	}
@@ -147,8 +167,8 @@ func (w *watching) watch(ctx context.Context, m *meta.RESTMapping, of Ref, selec
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return // the watch begins again
 		}
-		text := problemText(out.name, err)
-		out.problem.Store(&text)
+		problem := problemOf(placeOf(m, of.Namespace), err)
+		out.problem.Store(&problem)
 		change()
 	})
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -186,17 +206,58 @@ func (w *watching) tooMany() error {
 	return fmt.Errorf("there are more objects than this server keeps for all of its viewers, %d; a list of one namespace has fewer, and espalier ui on your machine has no such limit", w.held.max)
 }
 
-// problemText says why a kind cannot be read.
-func problemText(name string, err error) string {
+// place is a resource, and where it is read.
+type place struct {
+	resource, where string
+	all             bool // of all namespaces, although it has some
+}
+
+func placeOf(m *meta.RESTMapping, namespace string) place {
+	p := place{resource: m.Resource.GroupResource().String()}
+	switch {
+	case m.Scope.Name() == meta.RESTScopeNameRoot:
+	case namespace == "":
+		p.where, p.all = " in all namespaces", true
+	default:
+		p.where = " in namespace " + namespace
+	}
+	return p
+}
+
+// forbiddenError says that the viewer may not read what is at a place.
+type forbiddenError struct{ place }
+
+// Error implements error. A caller that knows what follows from it adds that.
+func (e *forbiddenError) Error() string { return "you may not list and watch " + e.resource + e.where }
+
+// advice says what a viewer can do who may not read instances.
+func (e *forbiddenError) advice() string {
+	if e.all {
+		return "if you may in a namespace, name it above"
+	}
+	return "ask an administrator for a role with the verbs list and watch for " + e.resource
+}
+
+// problemOf says why a kind cannot be read.
+func problemOf(at place, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "you may not list and watch " + name
+		return &forbiddenError{at}
 	case apierrors.IsUnauthorized(err):
-		return "the API server no longer accepts your credentials"
+		return errors.New("the API server no longer accepts your credentials; log in again, or renew those of the kubeconfig")
 	case apierrors.IsNotFound(err):
-		return name + " is not served any more"
+		return errors.New(at.resource + " is not served any more")
 	}
-	return "cannot watch " + name + "; retrying"
+	return &TemporaryError{"cannot watch " + at.resource + at.where + ": " + reasonOf(err)}
+}
+
+// withAdvice adds to a refusal what to do.
+func withAdvice(err error) error {
+	var forbidden *forbiddenError
+	if errors.As(err, &forbidden) {
+		return fmt.Errorf("%w; %s", forbidden, forbidden.advice())
+	}
+	return err
 }
 
 // HasSynced reports whether the objects have been read, and counted.
@@ -243,7 +304,7 @@ func send[T any](ctx context.Context, states chan<- T, state T) error {
 
 // Instances implements Cluster.
 func (r *reader) Instances(ctx context.Context, of Ref, states chan<- []*unstructured.Unstructured) error {
-	m, err := r.mapping(of.GroupKind)
+	m, err := r.mappingAsWritten(of.GroupKind)
 	if err != nil {
 		return err
 	}
@@ -256,7 +317,7 @@ func (r *reader) Instances(ctx context.Context, of Ref, states chan<- []*unstruc
 	list := w.watch(ctx, m, of, "", trim)
 	return w.run(ctx, stop, func() error {
 		if problem := list.problem.Load(); problem != nil {
-			return errors.New(*problem)
+			return withAdvice(*problem)
 		}
 		if w.full.Load() {
 			return w.tooMany()
@@ -268,15 +329,40 @@ func (r *reader) Instances(ctx context.Context, of Ref, states chan<- []*unstruc
 	})
 }
 
+// errNoKind says that a kind is not served.
+type errNoKind struct{ kind string }
+
+// Error implements error.
+func (e *errNoKind) Error() string { return "the API server has no kind " + e.kind }
+
 func (r *reader) mapping(gk schema.GroupKind) (*meta.RESTMapping, error) {
 	m, err := r.Kinds.RESTMapping(gk)
-	if follow.IsNoMatch(err) {
-		return nil, fmt.Errorf("the API server has no kind %s", gk)
+	return m, lookupError(gk, err)
+}
+
+// mappingAsWritten is the mapping of a kind that a person may have written: as kind, plural or short name, without a group or before it.
+func (r *reader) mappingAsWritten(gk schema.GroupKind) (*meta.RESTMapping, error) {
+	if gk.Group != "" {
+		return r.mapping(gk)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot look up kind %s: %s", gk, reasonOf(err))
+	if m, err := r.Kinds.RESTMapping(gk); err == nil || !follow.IsNoMatch(err) {
+		return m, lookupError(gk, err)
 	}
-	return m, nil
+	target, err := r.Kinds.Target(gk.Kind, "", "") // discovery is new now
+	if cause := errors.Unwrap(err); cause != nil {
+		return nil, lookupError(gk, cause)
+	}
+	return target.Mapping, err // it names the most similar kind
+}
+
+func lookupError(gk schema.GroupKind, err error) error {
+	switch {
+	case follow.IsNoMatch(err):
+		return &errNoKind{gk.String()}
+	case err != nil:
+		return &TemporaryError{fmt.Sprintf("cannot look up kind %s: %s", gk, reasonOf(err))}
+	}
+	return nil
 }
 
 // reasonOf is the kind of a failure, without texts of the connection.
@@ -298,7 +384,7 @@ func (r *reader) Tree(ctx context.Context, of Ref, states chan<- observe.Cluster
 	}
 	err = r.Follow(ctx, follow.Target{Mapping: m, Namespace: of.Namespace, Name: of.Name}, states)
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		return errors.New(problemText(m.Resource.GroupResource().String(), err))
+		return withAdvice(problemOf(placeOf(m, of.Namespace), err))
 	}
 	return err
 }
@@ -323,7 +409,7 @@ func (r *reader) Definition(ctx context.Context, of Ref, states chan<- Definitio
 	}
 	return w.run(ctx, stop, func() error {
 		if problem := definition.problem.Load(); problem != nil {
-			return errors.New(*problem)
+			return withDefinitionAdvice(*problem)
 		}
 		if w.full.Load() {
 			return w.tooMany()
@@ -338,11 +424,23 @@ func (r *reader) Definition(ctx context.Context, of Ref, states chan<- Definitio
 		if revisions != nil {
 			state.Revisions = revisionsOf(revisions.all(), object.Definition{Name: of.Name, Namespace: of.Namespace})
 			if problem := revisions.problem.Load(); problem != nil {
-				state.Problem = *problem
+				state.Problem = (*problem).Error() + ", so revisions are not shown"
 			}
 		}
 		return send(ctx, states, state)
 	})
+}
+
+// viewerRole is the name of the ClusterRole for reading definitions, as it is installed.
+const viewerRole = "espalier-viewer"
+
+// withDefinitionAdvice adds to a refusal to read a definition what to do.
+func withDefinitionAdvice(err error) error {
+	var forbidden *forbiddenError
+	if errors.As(err, &forbidden) {
+		return fmt.Errorf("%w; ask an administrator for the ClusterRole %s, which permits it", forbidden, viewerRole)
+	}
+	return err
 }
 
 // withoutSnapshots removes what revisions are of, but for the name.
@@ -379,13 +477,21 @@ func kindsOf(definition *unstructured.Unstructured) []schema.GroupKind {
 func (r *reader) Definitions(ctx context.Context, states chan<- Definitions) error {
 	ctx, stop := context.WithCancel(ctx)
 	o := &overview{watching: r.newWatching(), counted: map[schema.GroupKind]*counted{}}
+	defer o.running.Wait()
+	defer stop()
 	for _, gk := range definitionKinds {
 		m, err := r.mapping(gk)
-		if err != nil {
-			o.problems = append(o.problems, err.Error())
-			continue
+		var noKind *errNoKind
+		switch {
+		case errors.As(err, &noKind): // of a dialect that is not served
+		case err != nil:
+			return err
+		default:
+			o.definitions = append(o.definitions, o.watch(ctx, m, Ref{}, "", nil))
 		}
-		o.definitions = append(o.definitions, o.watch(ctx, m, Ref{}, "", nil))
+	}
+	if len(o.definitions) == 0 {
+		return errors.New("the API server has no kind of definitions, such as " + definitionKinds[0].String() + "; install Espalier in this cluster, or choose another context")
 	}
 	o.wake()
 	return o.run(ctx, stop, func() error {
@@ -401,7 +507,6 @@ func (r *reader) Definitions(ctx context.Context, states chan<- Definitions) err
 type overview struct {
 	*watching
 	definitions []*objects
-	problems    []string
 	counted     map[schema.GroupKind]*counted
 }
 
@@ -413,7 +518,16 @@ type counted struct {
 }
 
 func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
-	state.Problems = slices.Clone(o.problems)
+	isForbidden := false
+	note := func(err error, consequence string) {
+		var forbidden *forbiddenError
+		text := err.Error()
+		if errors.As(err, &forbidden) {
+			isForbidden = true
+			text += consequence
+		}
+		state.Problems = append(state.Problems, text)
+	}
 	if o.full.Load() {
 		for _, c := range o.counted {
 			c.stop()
@@ -427,7 +541,7 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 			return Definitions{}, false
 		}
 		if problem := list.problem.Load(); problem != nil {
-			state.Problems = append(state.Problems, *problem)
+			note(*problem, ", so these definitions are not shown")
 		}
 		for _, d := range list.all() {
 			facts := page.DefinitionFacts{Definition: d, Kinds: kindsOf(d)}
@@ -446,8 +560,11 @@ func (o *overview) state(ctx context.Context) (state Definitions, ready bool) {
 	}
 	for _, gk := range slices.SortedFunc(maps.Keys(o.counted), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) }) {
 		if problem := o.counted[gk].problem.Load(); problem != nil {
-			state.Problems = append(state.Problems, *problem)
+			note(*problem, ", so its instances are not counted; if you may in a namespace, choose the definition and name the namespace")
 		}
+	}
+	if isForbidden {
+		state.Problems = append(state.Problems, "an administrator can permit it: the ClusterRole "+viewerRole+" has the verbs list and watch for definitions, and roles for the kinds of instances need the same verbs")
 	}
 	return state, true
 }

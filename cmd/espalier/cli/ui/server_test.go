@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ type fake struct {
 	instances chan []*unstructured.Unstructured
 	ended     chan struct{}
 	problem   error
+	lost      atomic.Bool
 }
+
+func (f *fake) IsReachable() bool { return !f.lost.Load() }
 
 func (f *fake) Instances(ctx context.Context, _ ui.Ref, states chan<- []*unstructured.Unstructured) error {
 	defer func() { f.ended <- struct{}{} }()
@@ -179,6 +183,47 @@ func TestHeaders(t *testing.T) {
 	}
 	if got := s.do(t, s.request(t, http.MethodGet, "app.js", "")).Header.Get("Content-Type"); got != "text/javascript; charset=utf-8" {
 		t.Errorf("the type of a script is %q", got)
+	}
+}
+
+// TestAStreamSaysWhetherTheAPIServerAnswers: what it has sent is old while the API server does not.
+func TestAStreamSaysWhetherTheAPIServerAnswers(t *testing.T) {
+	f := newFake()
+	s := newSite(t, f)
+	e, stop := s.stream(t, "api/instances?group=example.com&kind=Shop")
+	defer stop()
+	if name, _ := e.next(); name != "stream" {
+		t.Fatalf("the first event is %s", name)
+	}
+	f.lost.Store(true)
+	if name, data := e.next(); name != "reachable" || data != "false" {
+		t.Errorf("after the API server was lost: %s %s", name, data)
+	}
+	f.lost.Store(false)
+	if name, data := e.next(); name != "reachable" || data != "true" {
+		t.Errorf("after it is back: %s %s", name, data)
+	}
+}
+
+// TestWhatFailsForNowIsTriedAgain: a page that was opened while the API server was down shows what it has once it is up.
+func TestWhatFailsForNowIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		problem error
+		want    string
+	}{
+		"for now":  {&ui.TemporaryError{Text: "the API server does not answer"}, "retry"},
+		"for ever": {errors.New("you may not list and watch shops"), "problem"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.problem = c.problem
+			e, stop := newSite(t, f).stream(t, "api/instances?group=example.com&kind=Shop")
+			defer stop()
+			e.next()
+			if got, data := e.next(); got != c.want || !strings.Contains(data, c.problem.Error()) {
+				t.Errorf("got %s %s", got, data)
+			}
+		})
 	}
 }
 

@@ -22,6 +22,8 @@ const (
 	sendInterval = 100 * time.Millisecond
 	// aliveInterval is how often a stream without changes shows that it works. A viewer who has left without a word is noticed then.
 	aliveInterval = 15 * time.Second
+	// reachableInterval is how often a stream checks whether the API server answers; the check makes no request.
+	reachableInterval = time.Second
 	// programInterval is how often the watches of the running program are read, from its memory, while somebody sees them.
 	programInterval = 2 * time.Second
 	writeLimit      = 10 * time.Second // for one write to a viewer
@@ -67,8 +69,9 @@ var views = map[string]view{
 	"program":    showProgram,
 }
 
-// serveStream serves a view as server-sent events: "stream" with the stream's id, "update" with what has changed, and "problem" with a
-// text, after which the stream ends. All watches of the view have ended when the request has.
+// serveStream serves a view as server-sent events: "stream" with the stream's id, "update" with what has changed, "reachable"
+// when the API server stops to answer and when it answers again, and "problem" or "retry" with a text, after which the stream ends:
+// after "retry", a new one may show more. All watches of the view have ended when the request has.
 func (s *Server) serveStream(v view) func(http.ResponseWriter, *http.Request, *Session) {
 	return func(w http.ResponseWriter, r *http.Request, session *Session) {
 		ctx, stop := context.WithDeadline(r.Context(), session.expires)
@@ -90,19 +93,27 @@ func (s *Server) serveStream(v view) func(http.ResponseWriter, *http.Request, *S
 		var alive sync.WaitGroup
 		defer alive.Wait()
 		defer stop()
-		alive.Go(func() { out.keepAlive(ctx, stop) })
+		alive.Go(func() { out.keepAlive(ctx, stop, session.Cluster.IsReachable) })
 		var sender page.Sender
+		begun := false
 		err := v(ctx, session.Cluster, refOf(r), st, func(d page.Document) error {
+			begun = true
 			update, changed, err := sender.Next(d)
 			if err != nil || !changed {
 				return err
 			}
 			return out.event("update", update)
 		})
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errEnded) {
-			_ = out.event("problem", err.Error()) // the viewer may have left
-		} else if errors.Is(err, errEnded) {
-			_ = out.event("end", "") // the same
+		var temporary *TemporaryError
+		var forbidden *forbiddenError
+		switch {
+		case errors.Is(err, errEnded):
+			_ = out.event("end", "") // the viewer may have left
+		case err == nil || ctx.Err() != nil:
+		case errors.As(err, &temporary), begun && errors.As(err, &forbidden): // an API server that starts refuses what it permits later
+			_ = out.event("retry", err.Error()) // the same
+		default:
+			_ = out.event("problem", err.Error()) // the same
 		}
 	}
 }
@@ -138,18 +149,28 @@ func (e *eventWriter) write(text string) error {
 	return e.control.Flush()
 }
 
-func (e *eventWriter) keepAlive(ctx context.Context, stop context.CancelFunc) {
-	ticker := time.NewTicker(aliveInterval)
-	defer ticker.Stop()
+// keepAlive shows that the stream works, and whether the API server answers.
+func (e *eventWriter) keepAlive(ctx context.Context, stop context.CancelFunc, isReachable func() bool) {
+	alive, reachable := time.NewTicker(aliveInterval), time.NewTicker(reachableInterval)
+	defer alive.Stop()
+	defer reachable.Stop()
+	was := true
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			if e.write(": alive\n\n") != nil {
-				stop()
-				return
+		case <-alive.C:
+			err = e.write(": alive\n\n")
+		case <-reachable.C:
+			if is := isReachable(); is != was {
+				was = is
+				err = e.event("reachable", is)
 			}
+		}
+		if err != nil {
+			stop()
+			return
 		}
 	}
 }

@@ -46,11 +46,12 @@ func TokenLogin(config *rest.Config, maxObjects int, program Program) func(conte
 		if err != nil {
 			return nil, err
 		}
-		watched, err := follow.New(viewer)
+		l := &link{}
+		watched, err := follow.New(l.observed(viewer))
 		if err != nil {
 			return nil, err
 		}
-		cluster := &reader{Cluster: watched, program: ifAllowed(access, program), held: shared}
+		cluster := &reader{Cluster: watched, program: ifAllowed(access, program), held: shared, link: l}
 		check := func(ctx context.Context) error {
 			now, err := whoHas(ctx, reviews)
 			if err == nil && now != user {

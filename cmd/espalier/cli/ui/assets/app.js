@@ -1,9 +1,9 @@
 // The addresses of the pages, and the session.
 import { el, live } from "./dom.js";
-import { definition, overview, program } from "./lists.js";
+import { definition, instances, overview, program } from "./lists.js";
 import { object } from "./graph.js";
 
-const pages = { "": overview, definition, object, program };
+const pages = { "": overview, definition, instances, object, program };
 const main = document.getElementById("main");
 let leave = null;
 
@@ -17,7 +17,7 @@ function route(isFirst) {
     isCurrent ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
   const parts = Object.fromEntries(new URLSearchParams(query || ""));
-  document.title = (parts.name || { program: "Watches and queues" }[path] || "Definitions") + " – Espalier";
+  document.title = (parts.name || { instances: "Instances of " + parts.kind, program: "Watches and queues" }[path] || "Definitions") + " – Espalier";
   scrollTo(0, 0);
   leave = show(main, parts);
   if (!isFirst) main.focus({ preventScroll: true });

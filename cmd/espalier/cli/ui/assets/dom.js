@@ -2,6 +2,11 @@
 
 const svgNamespace = "http://www.w3.org/2000/svg";
 
+// sentence begins a text with a capital and ends it with a period.
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
 // el returns an element with attributes and children; strings are text, and what is empty is left out.
 export function el(name, attributes, ...children) {
   return fill(document.createElement(name), attributes, children);
@@ -113,20 +118,27 @@ export class Stream {
     source.addEventListener("stream", (e) => {
       this.reset();
       this.id = JSON.parse(e.data);
-      live("on", "live");
+      report(this, "on");
       if (this.window) this.send();
     });
     source.addEventListener("update", (e) => this.update(JSON.parse(e.data)));
+    source.addEventListener("reachable", (e) => report(this, JSON.parse(e.data) ? "on" : "lost"));
     source.addEventListener("problem", (e) => { this.end(); this.on.problem(JSON.parse(e.data)); });
+    source.addEventListener("retry", (e) => {
+      this.pause();
+      report(this, "wait");
+      this.on.problem(sentence(JSON.parse(e.data)) + " Trying again.");
+      this.again = setTimeout(() => { if (!document.hidden) this.open(); }, retryInterval);
+    });
     source.addEventListener("end", () => this.end());
     source.onerror = () => {
       if (source.readyState === EventSource.CLOSED) {
         this.pause();
-        live("off", "not connected");
+        report(this, "off");
         this.on.problem("The connection was refused. The session may have ended, or too many pages are open.", true);
         loggedOut();
       } else {
-        live("wait", "connecting");
+        report(this, "wait");
       }
     };
   }
@@ -161,6 +173,7 @@ export class Stream {
   }
 
   pause() {
+    clearTimeout(this.again);
     if (this.source) this.source.close();
     this.source = null;
   }
@@ -168,14 +181,29 @@ export class Stream {
   end() {
     this.over = true;
     this.pause();
-    live("off", "ended");
+    report(this, "over");
   }
 
   close() {
     this.closed = true;
     document.removeEventListener("visibilitychange", this.visible);
     this.pause();
+    states.delete(this);
   }
+}
+
+const retryInterval = 5000; // of a stream that could not be read
+
+// What the streams of the page are, the worst first: the page is what the worst of them is, and over only if all are.
+const states = new Map();
+const liveTexts = { off: "not connected", lost: "the API server does not answer; this may be old", wait: "connecting", on: "live", over: "ended" };
+
+function report(stream, state) {
+  if (stream.closed) return;
+  states.set(stream, state);
+  const worst = Object.keys(liveTexts).find((s) => [...states.values()].includes(s));
+  if (worst === "lost") announce(sentence(liveTexts.lost));
+  live({ lost: "wait", over: "off" }[worst] || worst, liveTexts[worst]);
 }
 
 export function live(state, text) {
@@ -199,7 +227,7 @@ export function refOf(object) {
 }
 
 export function problem(text) {
-  return el("p", { class: "problem", role: "alert" }, text);
+  return el("p", { class: "problem", role: "alert" }, sentence(text));
 }
 
 // loggedOut leads to the login, if there is one and the session has ended.

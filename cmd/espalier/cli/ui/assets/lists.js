@@ -1,5 +1,5 @@
 // The pages with tables: definitions, one definition with its instances, and the watches and queues.
-import { el, age, advice, announce, badge, copyable, href, problem, refOf, setText, Stream } from "./dom.js";
+import { el, age, advice, announce, badge, copyable, href, problem, refOf, sentence, setText, Stream } from "./dom.js";
 import { Picture } from "./graph.js";
 
 // Table keeps the rows of a table in step with the items of a stream: only rows that have changed are drawn again.
@@ -77,7 +77,9 @@ export function overview(main) {
       d.counts && d.counts.deleting ? el("span", { class: "minor" }, d.counts.deleting + " being deleted") : null),
     el("td", {}, d.revision ? String(d.revision) : "", d.rollout && d.rollout.phase !== "Complete" ? el("span", { class: "minor" }, rolloutText(d.rollout), bar(d.rollout.updated, d.rollout.total, "Instances updated")) : null),
     el("td", {}, age(d.created))));
-  main.replaceChildren(el("h1", {}, "Definitions"), summary, problems, table.element);
+  const elsewhere = kindForm("", "");
+  elsewhere.hidden = true;
+  main.replaceChildren(el("h1", {}, "Definitions"), summary, problems, elsewhere, table.element);
   const stream = new Stream("overview", {}, {
     update(s, change) {
       const h = s.head;
@@ -87,13 +89,40 @@ export function overview(main) {
       if (change.head) {
         if (summary.textContent !== text) announce(text);
         setText(summary, text + (h.omitted ? ` ${h.omitted} are not shown.` : ""));
-        problems.replaceChildren(...(h.problems || []).map((p) => el("p", { class: "note" }, p)));
+        problems.replaceChildren(...(h.problems || []).map((p) => el("p", { class: "note" }, sentence(p))));
+        elsewhere.hidden = !hidden;
       }
+      table.element.hidden = h.definitions === 0;
       table.update(s, change);
     },
     problem: (text) => problems.replaceChildren(problem(text)),
   });
   return () => stream.close();
+}
+
+// kindForm leads to the instances of a kind in a namespace: for viewers who may read these, but not the definition.
+function kindForm(kind, namespace) {
+  const text = { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" };
+  const kinds = el("input", { ...text, size: 24, maxlength: 253, required: true, placeholder: "shop.example.com", value: kind });
+  const within = el("input", { ...text, size: 16, maxlength: 63, value: namespace });
+  const submit = (e) => {
+    e.preventDefault();
+    location.hash = href("instances", { kind: kinds.value.trim(), namespace: within.value.trim() });
+  };
+  return el("form", { class: "tools", "aria-label": "Instances of a kind", on: { submit } }, el("span", {}, "See the instances of a kind that you may read:"), el("label", {}, "Kind ", kinds), el("label", {}, "Namespace ", within), el("button", { type: "submit" }, "Show"));
+}
+
+// instances is the page of the instances of a kind, without its definition.
+export function instances(main, query) {
+  const heading = [el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Definitions")), el("h1", {}, "Instances ", el("span", { class: "name" }, query.kind || ""))];
+  if (!query.kind) {
+    main.replaceChildren(...heading, kindForm("", query.namespace || ""));
+    return () => {};
+  }
+  if (query.namespace) chosenNamespace = query.namespace;
+  const list = new Instances({ group: query.group || "", kind: query.kind }, "");
+  main.replaceChildren(...heading, list.element);
+  return () => list.close();
 }
 
 export function definition(main, query) {
@@ -104,7 +133,8 @@ export function definition(main, query) {
   const revisions = new Table("Revisions, the newest first", ["Revision", "State", "Age", "To return to it"], (r) => el("tr", {},
     el("th", { scope: "row" }, String(r.number)), el("td", {}, r.serving ? badge("good", "serving") : r.rolling ? badge("progress", "being rolled out") : "", r.account && r.account !== "controllers" ? el("span", { class: "minor" }, "as " + r.account) : null),
     el("td", {}, age(r.created)), el("td", {}, r.rollback ? copyable(r.rollback) : "")));
-  const revisionsBox = el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Revisions")), revisions.element);
+  const revisionsProblem = el("div");
+  const revisionsBox = el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Revisions")), revisionsProblem, revisions.element);
   const pictureBox = el("details", { class: "box" }, el("summary", {}, el("h2", {}, "Graph of the definition")));
   const picture = new Picture("Graph of the definition: an arrow leads from a resource to those that read it");
   pictureBox.append(picture.element);
@@ -131,6 +161,8 @@ export function definition(main, query) {
           tabs.replaceChildren(...lists.map((l) => l.element), pictureBox, revisionsBox);
         }
       }
+      revisionsProblem.replaceChildren(h.revisionsProblem ? el("p", { class: "note" }, sentence(h.revisionsProblem)) : "");
+      revisions.element.hidden = s.order.length === 0;
       revisionsBox.hidden = s.order.length === 0 && !h.revisionsProblem;
       revisions.update(s, change);
     },
@@ -190,7 +222,7 @@ class Instances {
       },
       problem: (text) => {
         this.table.element.hidden = this.pager.hidden = true; // what they show is of another namespace, or nothing
-        this.problems.replaceChildren(problem(text + (namespace ? "" : ". If you may in a namespace, name it above.")));
+        this.problems.replaceChildren(problem(text));
         setText(this.summary, "");
       },
     });
