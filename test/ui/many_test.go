@@ -183,6 +183,37 @@ func TestTextIsNeverMarkup(t *testing.T) {
 	b.requests.check(t, server.URL)
 }
 
+// longFake is a cluster with an instance that waits for an object with a long name and a long message.
+type longFake struct{ *fake }
+
+func (longFake) Tree(ctx context.Context, _ ui.Ref, states chan<- observe.ClusterState) error {
+	root := instanceOf(0, "False", "NotReady", "waits")
+	child := instanceOf(1, "False", "Broken", "gpj.\u202etxt "+strings.Repeat("x", 4096))
+	child.SetKind("Widget")
+	child.SetName(strings.Repeat("a", 253))
+	child.SetLabels(map[string]string{"kro.run/node-id": "widget"})
+	states <- observe.ClusterState{Root: root, Roots: []*unstructured.Unstructured{root}, Children: map[string][]*unstructured.Unstructured{root.GetName(): {child}}, Instances: map[types.UID][]*unstructured.Unstructured{}}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestLongTextsStayOnThePage(t *testing.T) {
+	b := newBrowser(t)
+	_, _, address := serve(t, longFake{newFake(1)})
+	b.run(t, chromedp.Navigate(address))
+	b.goTo(t, "#/object?group=example.com&kind=Shop&namespace=prod&name=shop-00000")
+	b.await(t, "!!document.querySelector('.chain')")
+	for _, width := range []int64{1400, 400} {
+		b.run(t, chromedp.EmulateViewport(width, 900))
+		if over := evaluate[int](t, b, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+			t.Errorf("at %d pixels, the page is %d wider", width, over)
+		}
+	}
+	if !evaluate[bool](t, b, "document.body.innerText.includes('gpj.\\\\u202etxt') && !document.body.innerText.includes('\\u202e')") {
+		t.Error("a text can change the direction of what follows")
+	}
+}
+
 // accessibility lists what assistive technology could not use: each check is one that people would miss at once.
 const accessibility = `(() => {
   const out = [];

@@ -2,6 +2,11 @@
 
 const svgNamespace = "http://www.w3.org/2000/svg";
 
+// printable shows the characters that change the direction of what follows: with them, a text could look like another one.
+function printable(text) {
+  return text.replace(/[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
 // sentence begins a text with a capital and ends it with a period.
 export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
@@ -27,13 +32,14 @@ function fill(element, attributes, children) {
     }
   }
   for (const child of children.flat(3)) {
-    if (child !== undefined && child !== null && child !== false && child !== "") element.append(child);
+    if (child !== undefined && child !== null && child !== false && child !== "") element.append(typeof child === "string" ? printable(child) : child);
   }
   return element;
 }
 
 // setText changes a text only if it differs, so that selections and screen readers are not disturbed.
 export function setText(element, text) {
+  text = printable(text);
   if (element.textContent !== text) element.textContent = text;
 }
 
