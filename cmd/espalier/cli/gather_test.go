@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,17 +67,18 @@ func TestARecordSaysWhatItLacks(t *testing.T) {
 	}
 }
 
-// forbiddenServer is an API server with a kind that nobody may list, and the kubeconfig for it.
-func forbiddenServer(t *testing.T) (kubeconfig string) {
+// forbiddenServer is an API server with kinds that nobody may list, and the kubeconfig for it. It answers the paths that are readable.
+func forbiddenServer(t *testing.T, readable map[string]string) (kubeconfig string) {
 	t.Helper()
-	discovery := map[string]string{
+	answers := map[string]string{
 		"/api":             `{"kind":"APIVersions","versions":[]}`,
 		"/apis":            `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"kro.run","versions":[{"groupVersion":"kro.run/v1","version":"v1"}],"preferredVersion":{"groupVersion":"kro.run/v1","version":"v1"}}]}`,
 		"/apis/kro.run/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"kro.run/v1","resources":[{"name":"shops","singularName":"shop","namespaced":true,"kind":"Shop","verbs":["list"]}]}`,
 	}
+	maps.Copy(answers, readable)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		text, ok := discovery[r.URL.Path]
+		text, ok := answers[r.URL.Path]
 		if !ok {
 			w.WriteHeader(http.StatusForbidden)
 			text = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"refused: no"}`
@@ -98,7 +100,7 @@ func TestGatherWithoutPermissions(t *testing.T) {
 	if err := os.WriteFile(archive, []byte("that of yesterday"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := forbiddenServer(t)
+	kubeconfig := forbiddenServer(t, nil)
 	for name, tc := range map[string]struct {
 		args []string
 		want []string

@@ -152,6 +152,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	if err != nil {
 		return err
 	}
+	printUnreadable(cmd.ErrOrStderr(), state) // an expression may read it
 	definition, place := definitionOf(state, files)
 	explained = observe.ExplainField(o, path, state, observe.Compile(definition))
 	if definition != nil {

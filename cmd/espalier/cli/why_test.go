@@ -103,3 +103,17 @@ func TestWhyExplainsFields(t *testing.T) {
 		})
 	}
 }
+
+// TestAFieldWithoutPermissions: an expression that reads what the user may not list has a value, although none is shown.
+func TestAFieldWithoutPermissions(t *testing.T) {
+	kubeconfig := forbiddenServer(t, map[string]string{
+		"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
+		"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["list"]}]}`,
+		"/apis/kro.run/v1/namespaces/team-a/shops/solo": `{"kind":"Shop","apiVersion":"kro.run/v1","metadata":{"name":"solo","namespace":"team-a","uid":"u",
+			"labels":{"kro.run/resource-graph-definition-name":"shop","applyset.kubernetes.io/id":"x"},"annotations":{"applyset.kubernetes.io/contains-group-kinds":"ConfigMap"}},"status":{"note":"hello"}}`,
+	})
+	code, out, errs := call(t.Context(), "why", "shop", "solo", "status.note", "-n", "team-a", "--kubeconfig", kubeconfig)
+	if code != exitDone || !strings.Contains(out, `status.note of Shop team-a/solo is "hello"`) || !strings.Contains(errs, "note: left out, since you may not list them: configmaps in namespace team-a") {
+		t.Errorf("exit code %d: %s\n%s", code, out, errs)
+	}
+}
