@@ -148,6 +148,15 @@ func (s *Server) ReviewSessions(ctx context.Context) {
 // loginPage is the page to log in, with a problem or without one.
 var loginPage = template.Must(template.ParseFS(assets, "assets/login.html"))
 
+// showLoginPage shows the form. A page whose session has ended leads to it, and says so with the query.
+func showLoginPage(w http.ResponseWriter, r *http.Request) {
+	problem := ""
+	if r.URL.Query().Has("ended") {
+		problem = "The session has ended, or the API server no longer accepts its token. Log in again, with a new token if that one has expired."
+	}
+	writeLoginPage(w, http.StatusOK, problem)
+}
+
 func writeLoginPage(w http.ResponseWriter, status int, problem string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

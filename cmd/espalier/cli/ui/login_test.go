@@ -174,6 +174,16 @@ func TestALoginWithAToken(t *testing.T) {
 	}
 }
 
+// TestALoginAfterTheEndSaysWhyItIsNeeded: a page that was open leads here by itself.
+func TestALoginAfterTheEndSaysWhyItIsNeeded(t *testing.T) {
+	s := newTokenSite(t)
+	for path, want := range map[string]bool{"login": false, "login?ended": true} {
+		if got := strings.Contains(text(t, s.send(t, http.MethodGet, path, "", nil)), "The session has ended"); got != want {
+			t.Errorf("%s: says that the session has ended: %t", path, got)
+		}
+	}
+}
+
 func TestANewLoginEndsTheOneOfTheSameBrowser(t *testing.T) {
 	s := newTokenSite(t)
 	before := s.logInAs(t, "token-a")

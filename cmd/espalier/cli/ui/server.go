@@ -63,7 +63,7 @@ func NewServer(o Options) *Server {
 	}
 	if o.LogIn != nil {
 		s.tokens = newTokens(o.Now)
-		s.mux.HandleFunc("GET "+o.Base+"login", func(w http.ResponseWriter, _ *http.Request) { writeLoginPage(w, http.StatusOK, "") })
+		s.mux.HandleFunc("GET "+o.Base+"login", showLoginPage)
 		s.mux.HandleFunc("POST "+o.Base+"login", s.logInWithToken)
 	} else {
 		s.mux.HandleFunc("GET "+o.Base+"login", s.logInWithSecret)

@@ -240,5 +240,5 @@ export function problem(text) {
 async function loggedOut() {
   const response = await fetch("api/session").catch(() => null);
   const session = response && response.ok ? await response.json() : null;
-  if (session && session.logIn && !session.loggedIn) location.replace("login");
+  if (session && session.logIn && !session.loggedIn) location.replace("login?ended");
 }
