@@ -25,6 +25,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -105,7 +106,7 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 			}
 		}
 		k := Kind{Kind: crd.Spec.Names.Kind + "." + crd.Spec.Group}
-		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
+		err := c.each(ctx, crd, func(_ schema.GroupVersionResource, o *unstructured.Unstructured) error {
 			k.Objects++
 			if len(finalizersOf(o, ours)) > 0 {
 				k.Finalizers++
@@ -170,14 +171,14 @@ func (c *Cluster) Release(ctx context.Context) (released int, unreadable []strin
 	}
 	var failed []error
 	for _, crd := range crds {
-		err := c.each(ctx, crd, func(o *unstructured.Unstructured) error {
+		err := c.each(ctx, crd, func(resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
 			ours := finalizersOf(o, isWritten(crd))
 			if len(ours) == 0 {
 				return nil
 			}
 			rest := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return slices.Contains(ours, f) })
 			change := map[string]any{"metadata": map[string]any{"resourceVersion": o.GetResourceVersion(), "finalizers": rest}}
-			if err := c.patch(ctx, stored(crd), o.GetNamespace(), o.GetName(), change); ignoreAbsent(err) != nil {
+			if err := c.patch(ctx, resource, o.GetNamespace(), o.GetName(), change); ignoreAbsent(err) != nil {
 				return fmt.Errorf("remove the finalizers of %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 			released++
@@ -472,18 +473,22 @@ func (e *listError) Unwrap() error { return e.err }
 // pageSize limits how many objects are in memory.
 const pageSize = 500
 
-// each calls do with the objects of a kind, in the version that they are stored in: others may need a conversion.
-func (c *Cluster) each(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, do func(*unstructured.Unstructured) error) error {
+// each calls do with the objects of a kind, in the version that they are stored in if possible: others may need a conversion.
+func (c *Cluster) each(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition, do func(schema.GroupVersionResource, *unstructured.Unstructured) error) error {
+	resource, served := readable(kind)
+	if !served {
+		return &listError{crd: kind.Name, err: errors.New("no version is served")}
+	}
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
-		list, err := c.client.Resource(stored(crd)).List(ctx, options)
+		list, err := c.client.Resource(resource).List(ctx, options)
 		if ignoreAbsent(err) != nil {
-			return &listError{crd: crd.Name, err: err}
+			return &listError{crd: kind.Name, err: err}
 		} else if err != nil {
 			return nil
 		}
 		for i := range list.Items {
-			if err := do(&list.Items[i]); err != nil {
+			if err := do(resource, &list.Items[i]); err != nil {
 				return err
 			}
 		}
@@ -493,14 +498,18 @@ func (c *Cluster) each(ctx context.Context, crd *apiextensionsv1.CustomResourceD
 	}
 }
 
-func stored(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {
-	version := crd.Spec.Versions[0].Name
-	for _, v := range crd.Spec.Versions {
-		if v.Served && (v.Storage || version == "") {
-			version = v.Name
+// readable is the resource in which the objects of a kind are read: in the version that they are stored in, if that is served. A
+// kind that serves no version has none.
+func readable(c *apiextensionsv1.CustomResourceDefinition) (resource schema.GroupVersionResource, served bool) {
+	version := crd.StorageVersion(c)
+	if !crd.Serves(c, version) {
+		i := slices.IndexFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served })
+		if i < 0 {
+			return schema.GroupVersionResource{}, false
 		}
+		version = c.Spec.Versions[i].Name
 	}
-	return schema.GroupVersionResource{Group: crd.Spec.Group, Version: version, Resource: crd.Spec.Names.Plural}
+	return schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural}, true
 }
 
 // converts reports whether the webhook of the installation converts the objects of a kind.

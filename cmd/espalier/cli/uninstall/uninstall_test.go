@@ -71,6 +71,7 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 		deployments: "DeploymentList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
 		{Group: "espalier.dev", Version: "v1", Resource: "bindings"}: "BindingList", {Group: "example.org", Version: "v1", Resource: "things"}: "ThingList",
 		{Group: "example.org", Version: "v1", Resource: "broken"}: "BrokenList", {Group: "example.org", Version: "v1", Resource: "shops"}: "ShopList",
+		{Group: "example.org", Version: "v2", Resource: "shops"}: "ShopList", {Group: "example.org", Version: "v1", Resource: "hidden"}: "HiddenList",
 	}
 	for _, o := range objects {
 		kinds[o.resource] = "List"
@@ -228,5 +229,41 @@ spec: {group: example.org, names: {kind: Broken, plural: broken}, versions: [{na
 	})
 	if _, _, err := cluster.Release(t.Context()); err == nil || err.Error() != "list bindings.espalier.dev: timeout" {
 		t.Errorf("a kind of the controllers: %v", err)
+	}
+}
+
+// TestObjectsOfKindsThatDoNotServeTheStoredVersion has a kind of which only another version than the stored one is served, and one
+// of which none is.
+func TestObjectsOfKindsThatDoNotServeTheStoredVersion(t *testing.T) {
+	const text = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: shops.example.org, labels: {kro.run/owned: "true"}}
+spec: {group: example.org, names: {kind: Shop, plural: shops}, versions: [{name: v1, served: false, storage: true}, {name: v2, served: true, storage: false}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: hidden.example.org, labels: {kro.run/owned: "true"}}
+spec: {group: example.org, names: {kind: Hidden, plural: hidden}, versions: [{name: v1, served: false, storage: true}]}
+---
+apiVersion: example.org/v2
+kind: Shop
+metadata:
+  name: one
+  namespace: team
+  finalizers: [kro.run/finalizer]
+  managedFields: [{manager: kro.run/applyset-parent, fieldsV1: {"f:metadata": {"f:finalizers": {'v:"kro.run/finalizer"': {}}}}}]
+`
+	cluster, client := newFake(t, "ours", text)
+	const want = "list hidden.example.org: no version is served"
+	remaining, err := cluster.Remaining(t.Context())
+	if err != nil || len(remaining.Kinds) != 1 || remaining.Kinds[0].Finalizers != 1 || !slices.Equal(remaining.Unreadable, []string{want}) {
+		t.Errorf("Remaining: %+v, %v", remaining, err)
+	}
+	if released, _, err := cluster.Release(t.Context()); released != 1 || err == nil || err.Error() != want {
+		t.Errorf("Release: %d, %v", released, err)
+	}
+	if got := writes(client); !slices.Equal(got, []string{"patch shops team/one"}) {
+		t.Errorf("writes: %q", got)
 	}
 }
