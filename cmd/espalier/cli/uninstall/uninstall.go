@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -304,7 +303,7 @@ func (c *Cluster) runsControllers(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// stop deletes the Deployments, waits until their pods have ended, and removes the webhook that they may have written again meanwhile.
+// stop deletes the Deployments, waits until their pods have ended and no program holds a lease any more, and removes the webhook that they may have written again meanwhile.
 func (c *Cluster) stop(ctx context.Context) error {
 	if err := c.removeAll(ctx, deployments, inNamespace, metav1.DeletePropagationForeground); err != nil {
 		return err
@@ -315,7 +314,7 @@ func (c *Cluster) stop(ctx context.Context) error {
 			return fmt.Errorf("list the pods of the controllers: %w", err)
 		}
 		if len(list.Items) == 0 {
-			return c.removeWebhook(ctx)
+			break
 		}
 		select {
 		case <-ctx.Done():
@@ -323,6 +322,10 @@ func (c *Cluster) stop(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
+	if err := c.awaitLeases(ctx); err != nil {
+		return err
+	}
+	return c.removeWebhook(ctx)
 }
 
 // endConversions makes the API server convert kinds with several versions itself, as if they had
@@ -382,14 +385,12 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 // installation needs to know its objects again.
 func (c *Cluster) removeRecords(ctx context.Context) error {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
-	for _, o := range []struct {
-		resource schema.GroupVersionResource
-		name     string
-	}{{secrets, webhook.SecretName}, {leases, manager.LeaseName("espalier")}, {leases, manager.LeaseName("aws")}, {leases, manager.LeaseName("postgresql")}} {
-		err := c.client.Resource(o.resource).Namespace(c.namespace).Delete(ctx, o.name, metav1.DeleteOptions{})
-		if ignoreAbsent(err) != nil {
-			return fmt.Errorf("delete %s %s: %w", o.resource.Resource, o.name, err)
+	if err := c.client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{}); ignoreAbsent(err) != nil {
+		return fmt.Errorf("delete Secret %s: %w", webhook.SecretName, err)
+	}
+	for _, name := range leaseNames {
+		if err := c.client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{}); ignoreAbsent(err) != nil {
+			return fmt.Errorf("delete Lease %s: %w", name, err)
 		}
 	}
 	replicas := metav1.ListOptions{LabelSelector: membership.GroupLabel}
@@ -415,25 +416,6 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 		return fmt.Errorf("remove the lease from CustomResourceDefinition %s: %w", bindingsCRD, err)
 	}
 	return nil
-}
-
-// The programs record the namespaces of their leases in annotations of a CustomResourceDefinition.
-const (
-	bindingsCRD     = "bindings.espalier.dev"
-	leaseAnnotation = "lease.espalier.dev/" // and the name of the lease
-)
-
-// recordedLeases returns the annotations that record the namespaces of leases.
-func (c *Cluster) recordedLeases(ctx context.Context) (map[string]string, error) {
-	crd, err := c.client.Resource(crdResource).Get(ctx, bindingsCRD, metav1.GetOptions{})
-	if ignoreAbsent(err) != nil {
-		return nil, fmt.Errorf("read CustomResourceDefinition %s: %w", bindingsCRD, err)
-	} else if err != nil {
-		return nil, nil
-	}
-	out := crd.GetAnnotations()
-	maps.DeleteFunc(out, func(name, _ string) bool { return !strings.HasPrefix(name, leaseAnnotation) })
-	return out, nil
 }
 
 func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, change map[string]any) error {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,7 +82,11 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 	labels := "{app.kubernetes.io/part-of: espalier, app.kubernetes.io/name: espalier}"
 	for _, document := range strings.Split(strings.ReplaceAll(text, "$LABELS", labels), "\n---\n") {
 		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+		raw, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.UnmarshalJSON(raw); err != nil { // numbers as the client has them
 			t.Fatal(err)
 		}
 		all = append(all, o)
@@ -265,5 +271,56 @@ metadata:
 	}
 	if got := writes(client); !slices.Equal(got, []string{"patch shops team/one"}) {
 		t.Errorf("writes: %q", got)
+	}
+}
+
+// lease is the Lease of the controllers, which is renewed each time that it is read, as by a program that runs.
+const lease = `
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: espalier.espalier.dev, namespace: ours}
+spec: {holderIdentity: %q, leaseDurationSeconds: 15, renewTime: "2026-01-01T00:00:00.000000Z"}
+`
+
+func TestProgramsThatRunElsewhereAreNotUninstalled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		holder  string
+		renewed bool
+		want    string
+		waits   time.Duration
+	}{
+		"A program renews its lease": {
+			holder: "laptop_1", renewed: true, waits: 2 * time.Second,
+			want: "laptop_1 renews Lease ours/espalier.espalier.dev, though no pod of the installation is left: it would write the webhook and the finalizers again; stop that program",
+		},
+		"The holder has ended without releasing it": {holder: "laptop_1", waits: 16 * time.Second},
+		"Nobody holds it": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cluster, client := newFake(t, "ours", installed+fmt.Sprintf(lease, tc.holder))
+				began := time.Now()
+				client.PrependReactor("get", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+					o, err := client.Tracker().Get(action.GetResource(), action.GetNamespace(), action.(clienttesting.GetAction).GetName())
+					if err == nil && tc.renewed && time.Since(began) >= 2*time.Second {
+						renewed := o.(*unstructured.Unstructured).DeepCopy()
+						_ = unstructured.SetNestedField(renewed.Object, "2026-01-01T00:00:02.000000Z", "spec", "renewTime")
+						o = renewed
+					}
+					return true, o, err
+				})
+				err := cluster.Remove(t.Context(), func(string) {})
+				if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
+					t.Errorf("got %v, want %q", err, tc.want)
+				}
+				if got := time.Since(began); got != tc.waits {
+					t.Errorf("it has waited %s, want %s", got, tc.waits)
+				}
+				if removed := slices.Contains(writes(client), "delete clusterroles espalier-controllers"); removed != (tc.want == "") {
+					t.Errorf("what the programs need is removed: %v", removed)
+				}
+			})
+		})
 	}
 }
