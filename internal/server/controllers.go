@@ -226,7 +226,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 	checks.Go(func() { c.permissions.run(ctx) })
 	defer checks.Wait()
 	defer cancel() // also if the cluster fails
-	return c.Cluster.Run(ctx, func(ctx context.Context) error {
+	err := c.Cluster.Run(ctx, func(ctx context.Context) error {
 		c.usages.startServing()
 		c.startInitialMetadata(ctx)
 		if err := c.startProviders(ctx); err != nil {
@@ -241,6 +241,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	return c.permissions.explain(ctx, err)
 }
 
 // startInitialMetadata lets the API server give instances their initial metadata, if that is enabled

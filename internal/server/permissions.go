@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/graph/definition"
@@ -135,6 +137,19 @@ func (p *permissions) check(ctx context.Context, since time.Time) (complete bool
 		}
 	}
 	return len(lacks) == 0
+}
+
+// explain adds how to grant the missing permissions to an error that ends the program because a request was
+// forbidden. The program may end before the log says that.
+func (p *permissions) explain(ctx context.Context, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	lacks, reviewErr := p.account.MissingPermissions(ctx, p.needs, time.Now())
+	if reviewErr != nil || len(lacks) == 0 {
+		return err // an admission webhook or policy answers in the same way
+	}
+	return fmt.Errorf("%w; grant the controllers what they lack: %s", err, remedy(p.account.Username(ctx)))
 }
 
 // remedy is the command that prints the roles of the controllers.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/graph/definition"
@@ -91,6 +92,38 @@ func TestMissingPermissionsAreLoggedWhenTheyChange(t *testing.T) {
 	p, logged, _ = newPermissionsOf(r)
 	if p.check(t.Context(), time.Now()); !strings.Contains(strings.Join(*logged, ""), "have all permissions") {
 		t.Errorf("at first: %q", *logged)
+	}
+}
+
+func TestAFailureForLackOfAPermissionNamesTheRemedy(t *testing.T) {
+	crds := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	forbidden := apierrors.NewForbidden(crds, "bindings.espalier.dev", errors.New(`User "system:serviceaccount:espalier-system:controllers" cannot patch resource`))
+	denied := apierrors.NewForbidden(crds, "bindings.espalier.dev", errors.New("ValidatingAdmissionPolicy 'frozen' with binding 'frozen' denied request: no changes"))
+	r := &rights{user: "system:serviceaccount:espalier-system:controllers"}
+	p, _, _ := newPermissionsOf(r)
+	for name, tc := range map[string]struct {
+		err      error
+		lacks    []rbac.Permission
+		reviewed error
+		want     string
+	}{
+		"a permission is missing": {
+			errors.Join(errors.New("install it"), forbidden), []rbac.Permission{list}, nil,
+			errors.Join(errors.New("install it"), forbidden).Error() + "; grant the controllers what they lack: espalier rbac --controllers --serviceaccount espalier-system:controllers | kubectl apply -f -",
+		},
+		"none is missing: an admission policy denies the request": {denied, nil, nil, denied.Error()},
+		"the permissions cannot be determined": {forbidden, []rbac.Permission{list}, errors.New("timeout"), forbidden.Error()},
+		"another failure":                      {errors.New("timeout"), []rbac.Permission{list}, nil, "timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.lacks, r.err = tc.lacks, tc.reviewed
+			if got := p.explain(t.Context(), tc.err); got.Error() != tc.want || !errors.Is(got, tc.err) {
+				t.Errorf("got  %v\nwant %s", got, tc.want)
+			}
+		})
+	}
+	if err := p.explain(t.Context(), nil); err != nil {
+		t.Errorf("no failure: %v", err)
 	}
 }
 
