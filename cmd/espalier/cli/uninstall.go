@@ -89,7 +89,10 @@ func runUninstall(cmd *cobra.Command, flags uninstallFlags) error {
 	released, unreadable, err := cluster.Release(ctx)
 	fmt.Fprintf(out, "finalizers of %s removed\n", diag.Counted(released, "object", "objects"))
 	fmt.Fprint(prose(out), unreadableText(unreadable))
-	return err
+	if err != nil {
+		return fmt.Errorf("%w; correct that, and run it again to remove the other finalizers", err)
+	}
+	return nil
 }
 
 // remainingText lists what remains, for a terminal of the given width; a width of 0 means no limit.
@@ -113,6 +116,16 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 	}
 	if remaining.Conversions > 0 {
 		fmt.Fprintf(&b, "%s several versions, which are not converted any more: write objects in the stored version only.\n", diag.Counted(remaining.Conversions, "kind has", "kinds have"))
+	}
+	if len(remaining.Others) > 0 {
+		fmt.Fprintf(&b, "%s the labels of the installation. This program does not remove them; another release may have installed them. Delete what you do not need:\n",
+			diag.Counted(len(remaining.Others), "other object has", "other objects have"))
+		for _, o := range remaining.Others {
+			b.WriteString("  " + o + "\n")
+		}
+	}
+	if n := len(remaining.Unsearched); n > 0 {
+		fmt.Fprintf(&b, "%s be listed, and may have objects with the labels of the installation: %s.\n", diag.Counted(n, "kind cannot", "kinds cannot"), strings.Join(remaining.Unsearched, ", "))
 	}
 	if remaining.Helm != "" {
 		fmt.Fprintf(&b, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)

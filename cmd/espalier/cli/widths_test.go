@@ -54,6 +54,8 @@ func TestTextFitsTheTerminal(t *testing.T) {
 					{Kind: "WebApp.kro.run", Objects: 104, Finalizers: 104, Deleting: 1},
 				},
 				Unreadable: []string{`Database.sql.example.org: conversion webhook for sql.example.org/v1, Kind=Database failed: Post "https://converter.databases.svc:443/convert?timeout=30s": connect: connection refused`},
+				Others:     []string{"Role observability/espalier-dashboards", "StatefulSet espalier-system/espalier"},
+				Unsearched: []string{"databases.sql.example.org"},
 			}, width)
 		},
 		"aws-types": func(width int) string {

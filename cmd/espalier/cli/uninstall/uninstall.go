@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -34,6 +35,8 @@ import (
 type Cluster struct {
 	client    dynamic.Interface
 	namespace string
+	// discover returns the kinds of the cluster, in their preferred versions.
+	discover func() ([]*metav1.APIResourceList, error)
 }
 
 // New returns the cluster. It makes no request.
@@ -42,7 +45,11 @@ func New(config *rest.Config, namespace string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	return &Cluster{client: client, namespace: namespace}, nil
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return &Cluster{client: client, namespace: namespace, discover: kinds.ServerPreferredResources}, nil
 }
 
 // Remaining is what remains without the controllers.
@@ -56,6 +63,11 @@ type Remaining struct {
 	// Unreadable are the kinds of the cluster with objects that cannot be listed, and why. A conversion
 	// webhook that is gone is a common reason.
 	Unreadable []string
+	// Others are the objects with the labels of the installation that Remove leaves, such as those of kinds
+	// that only a newer release installs.
+	Others []string
+	// Unsearched are the kinds that cannot be listed, so that they may have more of these objects.
+	Unsearched []string
 	// Helm is the name of the Helm release; empty if there is none.
 	Helm string
 }
@@ -123,6 +135,9 @@ func (c *Cluster) Remaining(ctx context.Context) (Remaining, error) {
 		if k.Finalizers > 0 || ours && k.Objects > 0 {
 			out.Kinds = append(out.Kinds, k)
 		}
+	}
+	if out.Others, out.Unsearched, err = c.others(ctx, crds); err != nil {
+		return out, err
 	}
 	slices.Sort(out.Unreadable)
 	slices.SortFunc(out.Kinds, func(a, b Kind) int { return strings.Compare(a.Kind, b.Kind) })
@@ -318,7 +333,7 @@ func (c *Cluster) stop(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("pod %s of the controllers has not ended", list.Items[0].GetName())
+			return fmt.Errorf("%s has not ended", describePod(&list.Items[0]))
 		case <-time.After(time.Second):
 		}
 	}
@@ -326,6 +341,14 @@ func (c *Cluster) stop(ctx context.Context) error {
 		return err
 	}
 	return c.removeWebhook(ctx)
+}
+
+// describePod names a pod and its controller, which is no Deployment of ours if it is not deleted.
+func describePod(pod *unstructured.Unstructured) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return fmt.Sprintf("pod %s of %s %s", pod.GetName(), owner.Kind, owner.Name)
+	}
+	return "pod " + pod.GetName()
 }
 
 // endConversions makes the API server convert kinds with several versions itself, as if they had
@@ -370,7 +393,7 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 	}
 	for i := range list.Items {
 		o := &list.Items[i]
-		if in == alsoNamespaces && o.GetNamespace() != c.namespace && !slices.Contains(grantedElsewhere, o.GetName()) {
+		if !c.isIn(in, o) {
 			continue
 		}
 		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})

@@ -1,6 +1,7 @@
 package uninstall
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,7 +73,9 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 	kinds := map[schema.GroupVersionResource]string{
 		deployments: "DeploymentList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
 		{Group: "espalier.dev", Version: "v1", Resource: "bindings"}: "BindingList", {Group: "example.org", Version: "v1", Resource: "things"}: "ThingList",
-		{Group: "example.org", Version: "v1", Resource: "broken"}: "BrokenList", {Group: "example.org", Version: "v1", Resource: "shops"}: "ShopList",
+		{Group: "apps", Version: "v1", Resource: "statefulsets"}: "StatefulSetList", {Group: "apps", Version: "v1", Resource: "replicasets"}: "ReplicaSetList",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}: "ValidatingAdmissionPolicyList",
+		{Group: "example.org", Version: "v1", Resource: "broken"}:                                       "BrokenList", {Group: "example.org", Version: "v1", Resource: "shops"}: "ShopList",
 		{Group: "example.org", Version: "v2", Resource: "shops"}: "ShopList", {Group: "example.org", Version: "v1", Resource: "hidden"}: "HiddenList",
 	}
 	for _, o := range objects {
@@ -92,7 +95,13 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 		all = append(all, o)
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
-	return &Cluster{client: client, namespace: namespace}, client
+	var served []*metav1.APIResourceList
+	for resource, list := range kinds {
+		served = append(served, &metav1.APIResourceList{GroupVersion: resource.GroupVersion().String(), APIResources: []metav1.APIResource{
+			{Name: resource.Resource, Kind: strings.TrimSuffix(list, "List"), Verbs: metav1.Verbs{"delete", "list"}},
+		}})
+	}
+	return &Cluster{client: client, namespace: namespace, discover: func() ([]*metav1.APIResourceList, error) { return served, nil }}, client
 }
 
 // writes are the requests of a client that change something.
@@ -169,6 +178,59 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	recorded, err := cluster.recordedLeases(t.Context())
 	if err != nil || len(recorded) != 1 || recorded["lease.espalier.dev/postgresql.espalier.dev"] != "other" {
 		t.Errorf("recorded leases: %v, %v", recorded, err)
+	}
+}
+
+// TestObjectsOfAnotherReleaseAreListed has objects of a release whose chart this program does not know.
+func TestObjectsOfAnotherReleaseAreListed(t *testing.T) {
+	cluster, client := newFake(t, "ours", installed+`
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: espalier, namespace: ours, labels: $LABELS}
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: espalier-1, namespace: ours, labels: $LABELS, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: espalier, uid: "1"}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: espalier-service-accounts, labels: $LABELS}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: espalier-0, namespace: ours, labels: $LABELS, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: espalier, uid: "2", controller: true}]}
+`)
+	client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("forbidden")
+	})
+	remaining, err := cluster.Remaining(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(remaining.Unsearched, []string{"configmaps"}) {
+		t.Errorf("unsearched: %q", remaining.Unsearched)
+	}
+	client.ReactionChain = client.ReactionChain[1:]
+	want := []string{"Role other/of-somebody", "ServiceAccount other/of-somebody", "StatefulSet ours/espalier"}
+	if !slices.Equal(remaining.Others, want) || remaining.Unreadable != nil {
+		t.Errorf("got %q, want %q; unreadable: %q", remaining.Others, want, remaining.Unreadable)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // as after the timeout
+	if err := cluster.stop(ctx); err == nil || err.Error() != "pod espalier-0 of StatefulSet espalier has not ended" {
+		t.Errorf("stop: %v", err)
+	}
+
+	if err := client.Tracker().Delete(pods, "ours", "espalier-0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Remove(t.Context(), func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := cluster.Remaining(t.Context())
+	if err != nil || !slices.Equal(after.Others, want) {
+		t.Errorf("what is left is not what was listed before: %q, %v", after.Others, err)
 	}
 }
 
