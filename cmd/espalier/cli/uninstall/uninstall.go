@@ -37,6 +37,8 @@ type Cluster struct {
 	namespace string
 	// discover returns the kinds of the cluster, in their preferred versions.
 	discover func() ([]*metav1.APIResourceList, error)
+	// dryRun is All if nothing is to be changed.
+	dryRun []string
 }
 
 // New returns the cluster. It makes no request.
@@ -215,6 +217,9 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 	if err := c.verifyNamespace(ctx); err != nil {
 		return err
 	}
+	if err := c.checkPermissions(ctx); err != nil {
+		return err
+	}
 	stopped := "the controllers are stopped"
 	if runs, err := c.runsControllers(ctx); err != nil {
 		return err
@@ -237,6 +242,21 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 			return err
 		}
 		report(step.what)
+	}
+	return nil
+}
+
+// checkPermissions fails if a request of Remove is forbidden, so that an installation is not left without its
+// programs and with the rest. Nothing is changed. Other failures of a dry run say nothing about the request.
+func (c *Cluster) checkPermissions(ctx context.Context) error {
+	trial := *c
+	trial.dryRun = []string{metav1.DryRunAll}
+	for _, do := range []func(context.Context) error{
+		trial.removeInitialMetadata, trial.removeWebhook, trial.removeDeployments, trial.endConversions, trial.removeObjects, trial.removeRecords,
+	} {
+		if err := do(ctx); apierrors.IsForbidden(err) {
+			return fmt.Errorf("nothing was removed, since that needs an administrator of the cluster: %w", err)
+		}
 	}
 	return nil
 }
@@ -289,7 +309,7 @@ const selector = "app.kubernetes.io/part-of=espalier,app.kubernetes.io/name=espa
 
 // removeInitialMetadata deletes the policy that gives instances their finalizers when they are created.
 func (c *Cluster) removeInitialMetadata(ctx context.Context) error {
-	err := c.client.Resource(mutating).Delete(ctx, v1alpha1.InitialMetadataPolicy, metav1.DeleteOptions{})
+	err := c.client.Resource(mutating).Delete(ctx, v1alpha1.InitialMetadataPolicy, metav1.DeleteOptions{DryRun: c.dryRun})
 	if ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete MutatingAdmissionPolicy %s: %w", v1alpha1.InitialMetadataPolicy, err)
 	}
@@ -297,7 +317,7 @@ func (c *Cluster) removeInitialMetadata(ctx context.Context) error {
 }
 
 func (c *Cluster) removeWebhook(ctx context.Context) error {
-	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{})
+	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{DryRun: c.dryRun})
 	if ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete ValidatingWebhookConfiguration %s: %w", webhook.ConfigurationName, err)
 	}
@@ -320,7 +340,7 @@ func (c *Cluster) runsControllers(ctx context.Context) (bool, error) {
 
 // stop deletes the Deployments, waits until their pods have ended and no program holds a lease any more, and removes the webhook that they may have written again meanwhile.
 func (c *Cluster) stop(ctx context.Context) error {
-	if err := c.removeAll(ctx, deployments, inNamespace, metav1.DeletePropagationForeground); err != nil {
+	if err := c.removeDeployments(ctx); err != nil {
 		return err
 	}
 	for {
@@ -341,6 +361,10 @@ func (c *Cluster) stop(ctx context.Context) error {
 		return err
 	}
 	return c.removeWebhook(ctx)
+}
+
+func (c *Cluster) removeDeployments(ctx context.Context) error {
+	return c.removeAll(ctx, deployments, inNamespace, metav1.DeletePropagationForeground)
 }
 
 // describePod names a pod and its controller, which is no Deployment of ours if it is not deleted.
@@ -396,7 +420,7 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 		if !c.isIn(in, o) {
 			continue
 		}
-		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
+		err := c.client.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy, DryRun: c.dryRun})
 		if ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
@@ -408,16 +432,16 @@ func (c *Cluster) removeAll(ctx context.Context, resource schema.GroupVersionRes
 // installation needs to know its objects again.
 func (c *Cluster) removeRecords(ctx context.Context) error {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	if err := c.client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{}); ignoreAbsent(err) != nil {
+	if err := c.client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete Secret %s: %w", webhook.SecretName, err)
 	}
 	for _, name := range leaseNames {
-		if err := c.client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{}); ignoreAbsent(err) != nil {
+		if err := c.client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete Lease %s: %w", name, err)
 		}
 	}
 	replicas := metav1.ListOptions{LabelSelector: membership.GroupLabel}
-	if err := c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, replicas); ignoreAbsent(err) != nil {
+	if err := c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(ctx, metav1.DeleteOptions{DryRun: c.dryRun}, replicas); ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete the leases of replicas: %w", err)
 	}
 	recorded, err := c.recordedLeases(ctx)
@@ -446,7 +470,7 @@ func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResourc
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "espalier-uninstall"})
+	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "espalier-uninstall", DryRun: c.dryRun})
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -95,6 +96,9 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 		all = append(all, o)
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, all...)
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return isDryRun(action), nil, nil // as the API server, which the tracker of client-go is not
+	})
 	var served []*metav1.APIResourceList
 	for resource, list := range kinds {
 		served = append(served, &metav1.APIResourceList{GroupVersion: resource.GroupVersion().String(), APIResources: []metav1.APIResource{
@@ -104,10 +108,22 @@ func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicC
 	return &Cluster{client: client, namespace: namespace, discover: func() ([]*metav1.APIResourceList, error) { return served, nil }}, client
 }
 
+func isDryRun(action clienttesting.Action) bool {
+	switch a := action.(type) {
+	case clienttesting.DeleteActionImpl:
+		return a.DeleteOptions.DryRun != nil
+	case clienttesting.DeleteCollectionActionImpl:
+		return a.DeleteOptions.DryRun != nil
+	case clienttesting.PatchActionImpl:
+		return a.PatchOptions.DryRun != nil
+	}
+	return false
+}
+
 // writes are the requests of a client that change something.
 func writes(client *fake.FakeDynamicClient) (out []string) {
 	for _, action := range client.Actions() {
-		if named, isNamed := action.(interface{ GetName() string }); isNamed && action.GetVerb() != "get" {
+		if named, isNamed := action.(interface{ GetName() string }); isNamed && action.GetVerb() != "get" && !isDryRun(action) {
 			out = append(out, strings.TrimSpace(action.GetVerb()+" "+action.GetResource().Resource+" "+strings.TrimPrefix(action.GetNamespace()+"/"+named.GetName(), "/")))
 		}
 	}
@@ -178,6 +194,26 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	recorded, err := cluster.recordedLeases(t.Context())
 	if err != nil || len(recorded) != 1 || recorded["lease.espalier.dev/postgresql.espalier.dev"] != "other" {
 		t.Errorf("recorded leases: %v, %v", recorded, err)
+	}
+}
+
+func TestNothingIsRemovedWithoutAllPermissions(t *testing.T) {
+	for _, forbidden := range []struct{ verb, resource string }{
+		{"delete", "deployments"}, {"list", "servicemonitors"}, {"delete", "clusterroles"}, {"delete", "leases"}, {"patch", "customresourcedefinitions"},
+	} {
+		t.Run(forbidden.verb+" "+forbidden.resource, func(t *testing.T) {
+			cluster, client := newFake(t, "ours", installed)
+			client.PrependReactor(forbidden.verb, forbidden.resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(action.GetResource().GroupResource(), "", errors.New("no permission"))
+			})
+			err := cluster.Remove(t.Context(), func(string) {})
+			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), "nothing was removed, since that needs an administrator of the cluster: ") {
+				t.Errorf("got %v", err)
+			}
+			if got := writes(client); got != nil {
+				t.Errorf("it has changed something: %q", got)
+			}
+		})
 	}
 }
 
