@@ -58,7 +58,7 @@ func observeGrant(ctx context.Context, sess *session, m *v1alpha1.Grant, _ strin
 		obs.needs = t.foreignNeeds(s, initial)
 		return obs, nil
 	}
-	obs.needs = t.foreignNeeds(s, p)
+	obs.needs, obs.adoption = t.foreignNeeds(s, p), t.adoptionNeeds(s)
 	obs.presence, obs.atProvider = external.Present, t.atProvider(s)
 	obs.update.Database = database
 	obs.update.SQL, obs.diff = t.changes(s, p)

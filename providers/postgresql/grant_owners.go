@@ -73,6 +73,28 @@ func (t target) foreignNeeds(s grantState, p v1alpha1.GrantParameters) []need {
 	return out
 }
 
+// adoptionNeeds are the needs to adopt what the role has on objects of others: of each owner, those of one
+// object. Others have granted it, and the Grant would revoke it when it is changed or deleted.
+func (t target) adoptionNeeds(s grantState) []need {
+	field := "spec.forProvider.objects"
+	if t.coversSchema() {
+		field = "spec.forProvider.schema"
+	}
+	var out []need
+	seen := map[string]bool{}
+	for _, object := range s.objects() {
+		owner := s.Owners[object]
+		if !s.isForeign(object) || seen[owner] || len(s.Privileges[object]) == 0 {
+			continue
+		}
+		seen[owner] = true
+		n := roleNeed(field, owner)
+		n.What = "others have granted privileges on objects of others: " + foreignText(object, owner)
+		out = append(out, n)
+	}
+	return out
+}
+
 func foreignText(object, owner string) string {
 	return fmt.Sprintf("%s belongs to the role %s, which no Role of the namespace manages", object, ident(owner))
 }

@@ -105,7 +105,12 @@ func TestWhatASharedConfigurationRefuses(t *testing.T) {
 		},
 		"what is granted already":  {needs: namedNeeds(map[string]bool{"EXECUTE": false}, "EXECUTE")},
 		"revoking what others own": {needs: namedNeeds(map[string]bool{"EXECUTE": false, "USAGE": false}, "USAGE")},
-		"a granted membership":     {grantNeeds(v1alpha1.GrantParameters{Role: ptr("mine"), MemberOf: ptr("postgres")}), "ForeignRoles", "spec.forProvider.memberOf"},
+		"adopting what others have granted on a named function": {
+			adoptionNeeds([]string{"f", "dblink_connect_u"}, map[string]bool{"EXECUTE": false}), "ForeignRoles", "spec.forProvider.objects",
+		},
+		"adopting what others have granted on all functions": {adoptionNeeds(nil, map[string]bool{"EXECUTE": false}), "ForeignRoles", "spec.forProvider.schema"},
+		"adopting what is granted on functions of one's own": {needs: adoptionNeeds(nil, nil)},
+		"a granted membership":                               {grantNeeds(v1alpha1.GrantParameters{Role: ptr("mine"), MemberOf: ptr("postgres")}), "ForeignRoles", "spec.forProvider.memberOf"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -152,6 +157,16 @@ func namedNeeds(has map[string]bool, wanted ...v1alpha1.Privilege) []need {
 		Privileges: map[string]map[string]bool{`"public"."f"()`: {}, `"public"."dblink_connect_u"(text)`: has},
 		Owners:     map[string]string{`"public"."f"()`: "mine", `"public"."dblink_connect_u"(text)`: "postgres"}, OwnRoles: map[string]bool{"mine": true},
 	}, v1alpha1.GrantParameters{Privileges: wanted})
+}
+
+// adoptionNeeds are the needs to adopt a Grant on some functions, or on all of a schema, of the role mine and of postgres.
+// On the latter, the role has some privileges.
+func adoptionNeeds(objects []string, has map[string]bool) []need {
+	t := target{role: "mine", on: v1alpha1.OnFunctions, database: "shop", schema: "public", objects: objects}
+	return t.adoptionNeeds(grantState{
+		Privileges: map[string]map[string]bool{`"public"."f"()`: {"EXECUTE": false}, `"public"."dblink_connect_u"(text)`: has},
+		Owners:     map[string]string{`"public"."f"()`: "mine", `"public"."dblink_connect_u"(text)`: "postgres"}, OwnRoles: map[string]bool{"mine": true},
+	})
 }
 
 // TestOwnersOfObjectsCountUnlessForeignRolesAreAllowed lists the roles on whose objects a Grant may grant.

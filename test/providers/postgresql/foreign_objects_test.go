@@ -72,6 +72,22 @@ func TestATenantGrantsNoPrivilegesOnObjectsOfOthers(t *testing.T) {
 	awaitObjects("tables", 2)
 	may("items SELECT orders SELECT orders_n_seq USAGE")
 
+	t.Log("what others have granted on them is not adopted, so that it is not revoked either")
+	c.sql(t, id, `GRANT SELECT ON audit, app.audit TO PUBLIC`)
+	public := func(rest string) string {
+		return "forProvider: {role: public, database: " + id + ", objectType: Tables, " + rest + "}"
+	}
+	tenant.create(t, grant, "public", "espalier.dev/adopt: IfUnmarked", public("schema: public, objects: [audit], privileges: [SELECT]"))
+	tenant.create(t, grant, "public-all", "espalier.dev/adopt: IfUnmarked", public("schema: app, privileges: [REFERENCES]"))
+	c.Await(t, grant, c.NS, "public", syncedBecause("NotAllowed", "spec.forProvider.objects", `"public"."audit"`, `"postgres"`, "does not allow ForeignRoles"))
+	c.Await(t, grant, c.NS, "public-all", syncedBecause("NotAllowed", "spec.forProvider.schema", `"app"."audit"`, `"postgres"`, "does not allow ForeignRoles"))
+	tenant.awaitGone(t, grant, "public")
+	tenant.awaitGone(t, grant, "public-all")
+	if got := c.query(t, id, `SELECT (has_table_privilege($1, 'audit', 'SELECT') AND has_table_privilege($1, 'app.audit', 'SELECT'))::text`, owner); got != "true" {
+		t.Error("a privilege was revoked")
+	}
+	c.sql(t, id, `REVOKE SELECT ON audit, app.audit FROM PUBLIC`)
+
 	t.Log("what an administrator allows is granted, and kept when it is no longer allowed")
 	c.Patch(t, sharedConfig, "", id, `{"spec":{"allow":["ForeignRoles"]}}`)
 	awaitObjects("tables", 4)
