@@ -18,7 +18,7 @@ import (
 // espalier.dev/reservation.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
 // +kubebuilder:resource:scope=Cluster,categories=espalier,shortName=ebinding
 // +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.spec.phase`
 // +kubebuilder:printcolumn:name="OPERATION",type=string,JSONPath=`.spec.operation.verb`
@@ -78,6 +78,12 @@ type BindingSpec struct {
 	//
 	// +optional
 	Ref string `json:"ref,omitempty"`
+
+	// Incarnation tells the external resource from others that have its identity before or
+	// after it, if the external API has such a value.
+	//
+	// +optional
+	Incarnation string `json:"incarnation,omitempty"`
 
 	// Attempts counts the operations that have begun.
 	//

@@ -3,6 +3,8 @@ package operation
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
@@ -22,6 +24,9 @@ func (s State) adopt() Step {
 	if s.isNamed() && conflict != s.Observed.AdoptionDenied && s.Observed.Mark == nil {
 		return s.updateBinding(func(b *binding.BindingSpec) { b.Explicit = true })
 	}
+	if s.Binding.StaleName != "" {
+		return s.refuse(conflict).with(Condition{Status: metav1.ConditionFalse, Reason: resource.Unavailable}) // it was ready
+	}
 	return s.refuse(conflict)
 }
 
@@ -29,7 +34,7 @@ func (s State) adopt() Step {
 // reserved, as the message of a conflict says.
 func (s State) isNamed() bool {
 	name := s.Resource.ExternalName
-	return !s.Binding.Explicit && name != "" && name == s.DesiredKeyAnnotation && s.DesiredKey == s.reservedKey()
+	return !s.Binding.Explicit && name != "" && !s.isStaleName() && name == s.DesiredKeyAnnotation && s.DesiredKey == s.reservedKey()
 }
 
 // refuse ends the reconcile since the observed external resource does not belong to the
@@ -88,6 +93,9 @@ func (s State) checkOwnership() (mark, conflict string) {
 		return b.Mark, ""
 	case b.Explicit, s.Resource.AdoptUnmarked:
 		return b.Mark, ""
+	case s.isStaleName():
+		return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. To adopt it, set the annotation %s to %s",
+			s.observedRef(), resource.AdoptAnnotation, resource.AdoptIfUnmarked)
 	case s.namesAnother():
 		return "", fmt.Sprintf("the external resource %s exists already and nothing shows that it belongs to this object; it is not changed. The annotation %s names %q, but %q is reserved for the object since its first reconcile. To manage another resource, create the object anew with the annotation",
 			s.observedRef(), resource.ExternalNameAnnotation, s.Resource.ExternalName, b.Key.Name)

@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,9 @@ type cloud struct {
 	caps   external.Caps
 	now    func() time.Time
 	things []*thing
-	tokens map[string]*thing
+	// incarnations: the API shows which resource of a name it is.
+	incarnations bool
+	tokens       map[string]*thing
 	// ignored is the verb of the calls that succeed without an effect.
 	ignored external.Verb
 	// hidden: Observe reports resources as absent that a search finds.
@@ -86,6 +89,9 @@ func (c *cloud) seen(t *thing, want string) external.Observation {
 	o := external.Observation{Presence: external.Present, Ref: t.ref, Created: t.created, UpToDate: external.No, Ready: external.Yes}
 	if c.caps.Marked {
 		o.Mark = t.mark
+	}
+	if c.incarnations {
+		o.Incarnation = strconv.Itoa(slices.Index(c.things, t))
 	}
 	shows := t.request
 	if c.now().Sub(t.changed) < c.caps.Settle {

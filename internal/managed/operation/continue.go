@@ -223,7 +223,7 @@ func (s State) bind(ref external.Ref, mark string) Step {
 		return Step{Do: ReserveIdentity, Ref: ref}
 	}
 	return s.updateBinding(func(b *binding.BindingSpec) {
-		b.Ref, b.Mark, b.Phase = string(ref), mark, binding.BindingBound
+		b.Ref, b.Mark, b.Phase, b.Incarnation = string(ref), mark, binding.BindingBound, s.observedIncarnation(ref)
 		if (s.Caps.Findable || s.Caps.Naming == external.CallerAssigned) && b.Operation != nil && (b.Operation.Repeated || b.Operation.Attempt > 1) {
 			at := metav1.NewMicroTime(s.Now)
 			b.Doubted = &at

@@ -69,7 +69,7 @@ func (s State) handleAbsent() Step {
 		return step
 	}
 	step := s.updateBinding(func(b *binding.BindingSpec) {
-		b.Ref, b.StaleName, b.Phase, b.AbsentSince, b.AbsentBefore = "", b.Ref, binding.BindingReserved, nil, nil
+		b.Ref, b.StaleName, b.Incarnation, b.Phase, b.AbsentSince, b.AbsentBefore = "", b.Ref, "", binding.BindingReserved, nil, nil
 	})
 	next := "it is created again"
 	if name := s.Resource.ExternalName; s.Caps.Naming == external.ProviderAssigned && name != "" && name != s.Binding.Ref {
@@ -123,6 +123,10 @@ func (s State) handlePresent() Step {
 		return s.refuse(s.Observed.AdoptionDenied)
 	case s.isForeign():
 		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s", b.Ref, s.foreignMark(s.Observed.Mark)), s.recheckInterval())
+	case s.isReplaced():
+		return s.releaseReplaced()
+	case !b.Shared && s.Observed.Incarnation != "" && s.Observed.Incarnation != b.Incarnation:
+		return s.updateBinding(func(b *binding.BindingSpec) { b.Incarnation = s.Observed.Incarnation })
 	case s.ReservationMissing && !s.IdentityReserved && s.IdentityReservedBy != nil:
 		return s.reservedBy(s.IdentityReservedBy).with(s.readyCondition())
 	case s.ReservationMissing && !s.IdentityReserved:

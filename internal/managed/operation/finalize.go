@@ -78,6 +78,11 @@ func (s State) deleteExternal() Step {
 		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref, s.describeMarkOwner(s.Observed.Mark))}
 		return step
 	}
+	if s.isReplaced() {
+		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
+		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s was deleted, and another client has created one with its name, which is not deleted", b.Ref)}
+		return step
+	}
 	if s.ReservationMissing && !s.IdentityReserved {
 		if s.IdentityReservedBy == nil {
 			return Step{Do: ReserveIdentity, Ref: external.Ref(b.Ref)}

@@ -65,6 +65,8 @@ func (s State) isGuarded(step Step) bool {
 
 func (s State) next() Step {
 	switch {
+	case s.Replaced:
+		return Step{Do: Finish, After: time.Second}
 	case s.Resource.Paused || s.Resource.Policies.Paused():
 		return finish(resource.ReconcilePaused, pausedMessage(s.Resource), 0)
 	case s.Resource.Policies.Validate() != nil:

@@ -325,7 +325,7 @@ func (s State) resolveUpdate() Step {
 		return step
 	}
 	switch {
-	case s.Observed.Presence != external.Present || s.Observed.UpToDate == external.Yes:
+	case s.Observed.Presence != external.Present || s.Observed.UpToDate == external.Yes, s.isForeign(), s.isReplaced():
 		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 	case s.Observed.UpToDate == external.CannotTell && s.Observed.Ready != external.Yes:
 		return s.awaitChange()
@@ -368,7 +368,7 @@ func (s State) resolveDelete() Step {
 			Do: Finish, After: s.recheckInterval(), Ready: deletingCondition(s),
 			Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "deleting the external resource: "+s.Observed.State),
 		}
-	case s.isForeign():
+	case s.isForeign(), s.isReplaced():
 		return s.updateBinding(func(b *binding.BindingSpec) { b.Operation = nil })
 	case s.untilVisible(s.Binding.Operation.StartedAt) > 0:
 		return s.awaitVisible(s.untilVisible(s.Binding.Operation.StartedAt)).with(deletingCondition(s))

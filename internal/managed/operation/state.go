@@ -94,6 +94,9 @@ type State struct {
 	// Requests are the prepared requests; PrepareErr is the error of the latest Prepare.
 	Requests   map[external.Verb]external.Request
 	PrepareErr error
+	// Replaced reports whether this reconcile has released the Binding of an external resource that others have
+	// replaced: whether the client may use that one is known only with the stored Binding.
+	Replaced bool
 	// NotBegun reports whether the open operation was stored in this reconcile and its call
 	// was not made yet.
 	NotBegun bool
@@ -195,5 +198,6 @@ func (s *State) SetBinding(next *binding.BindingSpec) {
 		s.PreviousCall = s.lastCall()
 	}
 	s.IdentityReserved, s.IdentityReservedBy = false, nil // both are about the former binding
+	s.Replaced = s.Binding != nil && s.Binding.Ref != "" && next.Ref == "" && s.Observed != nil && s.Observed.Presence == external.Present
 	s.Binding = next
 }

@@ -189,6 +189,11 @@ type Observation struct {
 	Mark *Mark
 	// Created is when it was created, if the API shows that.
 	Created time.Time
+	// Incarnation is a value that another resource of the same identity has not, if the API
+	// has one, such as the OID of a role of PostgreSQL. With it, a resource that was deleted
+	// and created again by another client under the same name is recognized: it is neither
+	// changed nor deleted, unless it carries the mark.
+	Incarnation string
 	// UpToDate reports whether it is as the managed resource specifies. With CannotTell, it
 	// is not updated.
 	UpToDate Answer
