@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-dev/espalier/providers/postgresql/v1alpha1"
@@ -35,6 +36,7 @@ type observation struct {
 	// comment is the comment on the server. A resource without one gets the mark. mark replaces
 	// the mark in it, if it is set.
 	comment    string
+	oid        int64 // another resource of the same name has another one; 0 for a grant
 	mark       *external.Mark
 	atProvider map[string]any
 	// needs are further ones, of the creation or of what was observed, and adoption those of an
@@ -142,6 +144,9 @@ func (obs *observation) toExternal(ref external.Ref) external.Observation {
 	o.Ref, o.Mark, o.AtProvider, o.Connection = ref, parseMark(obs.comment), obs.atProvider, obs.connection
 	if obs.mark != nil {
 		o.Mark = obs.mark
+	}
+	if obs.oid != 0 {
+		o.Incarnation = strconv.FormatInt(obs.oid, 10)
 	}
 	o.AdoptionDenied = obs.adoptionDenied
 	o.UpToDate, o.Ready = external.Yes, external.Yes

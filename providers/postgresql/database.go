@@ -76,7 +76,7 @@ func observeDatabase(ctx context.Context, sess *session, m *v1alpha1.Database, n
 		obs.needs = creationNeeds(needs(initial), needs(m.Spec.ForProvider))
 		return obs, nil
 	}
-	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
+	obs.presence, obs.oid, obs.comment, obs.atProvider = external.Present, state.OID, state.Comment, state.atProvider()
 	obs.update, obs.diff = state.changes(m.Spec.ForProvider)
 	obs.immutable = state.immutableDiff(m.Spec.ForProvider)
 	if obs.immutable != "" {

@@ -79,7 +79,7 @@ func observeExtension(ctx context.Context, sess *session, m *v1alpha1.Extension,
 		obs.needs = creationNeeds(extensionNeeds(name, initial), extensionNeeds(name, params))
 		return obs, nil
 	}
-	obs.presence, obs.comment = external.Present, state.Comment
+	obs.presence, obs.oid, obs.comment = external.Present, state.OID, state.Comment
 	obs.atProvider = map[string]any{"oid": state.OID, "database": database, "version": state.Version, "schema": state.Schema, "comment": state.Comment}
 	obs.update = request{Database: database, Mark: mark}
 	obs.update.SQL, obs.diff = state.changes(name, p)

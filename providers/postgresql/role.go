@@ -55,7 +55,7 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 		return obs, nil
 	}
 	obs.needs = state.resetNeeds(m.Spec.ForProvider)
-	obs.presence, obs.comment, obs.atProvider = external.Present, state.Comment, state.atProvider()
+	obs.presence, obs.oid, obs.comment, obs.atProvider = external.Present, state.OID, state.Comment, state.atProvider()
 	if state.IsOwnUser {
 		obs.mark = &ownUserMark
 	}

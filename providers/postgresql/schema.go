@@ -74,7 +74,7 @@ func observeSchema(ctx context.Context, sess *session, m *v1alpha1.Schema, name 
 		obs.needs = creationNeeds(needsOfSchema(name, initial, sess.server.User), needsOfSchema(name, p, sess.server.User))
 		return obs, nil
 	}
-	obs.presence, obs.comment = external.Present, state.Comment
+	obs.presence, obs.oid, obs.comment = external.Present, state.OID, state.Comment
 	if !slices.Contains(schemaOwners(sess.server.User), state.Owner) {
 		n := roleNeed("the external name", state.Owner)
 		n.What = fmt.Sprintf("the schema belongs to the role %s, which no Role of the namespace manages", ident(state.Owner))
