@@ -7,12 +7,21 @@ import (
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
+
+// callOrStore carries out one step. During a call of the external API, the reconcile needs no worker.
+func (r *Reconciler) callOrStore(ctx context.Context, s *reconcileState, step operation.Step, limits execute.Limits) error {
+	if execute.IsCall(step) {
+		defer queue.Waiting(ctx)()
+	}
+	return execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
+}
 
 // execute carries out one step and adds its result to the state. It ends the reconcile if a
 // written object was changed meanwhile; the event of that change brings the next one.
@@ -27,7 +36,7 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operat
 		}
 	}
 	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: func() time.Time { return r.LeaderUntil(ctx) }, Now: r.Now}
-	err := execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
+	err := r.callOrStore(ctx, s, step, limits)
 	switch {
 	case kube.IsStale(err) && !kube.IsKindNotServed(err):
 		return reconcile.Conflict()

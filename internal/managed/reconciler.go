@@ -16,6 +16,7 @@ import (
 	binding "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/execute"
 	"github.com/espalier-dev/espalier/internal/managed/operation"
@@ -166,13 +167,18 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 
 // openSession connects the client, which identifies the external resource.
 func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err error) {
-	if s.session, err = r.Port.Connect(ctx, s, s.withListValues()); err != nil {
+	if s.session, err = r.connectClient(ctx, s); err != nil {
 		return err
 	}
 	s.state.WriteOnlyDigest = s.session.WriteOnlyDigest()
 	s.state.DesiredKeyAnnotation = s.object.GetAnnotations()[resource.ExternalNameAnnotation]
 	s.state.DesiredKey, err = s.session.Identify()
 	return err
+}
+
+func (r *Reconciler) connectClient(ctx context.Context, s *reconcileState) (port.Session, error) {
+	defer queue.Waiting(ctx)() // some clients log in
+	return r.Port.Connect(ctx, s, s.withListValues())
 }
 
 // close ends the session with the provider's client, if there is one.

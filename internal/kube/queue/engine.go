@@ -29,9 +29,9 @@ type Reconciler interface {
 // Config is what an engine needs.
 type Config struct {
 	Hub *watch.Hub
-	// Workers is the maximum number of concurrent reconciles, of all kinds together. If
-	// there are two or more, one kind cannot occupy all: some are reserved for kinds
-	// without a reconcile in flight.
+	// Workers is the maximum number of concurrent reconciles, of all kinds together, without
+	// those that wait for external systems. If there are two or more, one kind cannot occupy
+	// all: some are reserved for kinds without a reconcile in flight.
 	Workers int
 	// Timeout bounds one reconcile of one object.
 	Timeout time.Duration
@@ -59,6 +59,8 @@ type Engine struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	workers sync.WaitGroup
+
 	// began is when Run was called; nothing was read before.
 	began atomic.Pointer[time.Time]
 
@@ -84,14 +86,13 @@ func New(c Config) *Engine {
 func (e *Engine) Run(ctx context.Context) error {
 	now := time.Now()
 	e.began.Store(&now)
-	var workers sync.WaitGroup
 	for range e.Workers {
-		workers.Go(e.worker)
+		e.workers.Go(e.worker)
 	}
 	<-ctx.Done()
 	e.cancel()
 	e.queue.ShutDown()
-	workers.Wait()
+	e.workers.Wait()
 	return nil
 }
 

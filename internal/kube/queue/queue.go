@@ -29,7 +29,13 @@ type workQueue struct {
 	free, reserved int
 	// reservedForNamespaces is how many more are kept for namespaces of which the kind has no reconcile in flight.
 	reservedForNamespaces int
-	closed                bool
+	// handedOver counts the reconciles that wait for external systems and have given their workers away, handedOverOf those
+	// of each namespace. surplus is how many workers there are too many, since such reconciles go on: so many end.
+	handedOver, maxHandedOver int
+	handedOverOf              map[string]int
+	maxHandedOverOf           int
+	surplus                   int
+	closed                    bool
 }
 
 // work is a key that a worker got.
@@ -43,17 +49,25 @@ type work struct {
 func (w work) key() object.Key { return w.item.key }
 
 func newWorkQueue(workers int) *workQueue {
-	q := &workQueue{kinds: map[*kindQueue]struct{}{}, free: workers, reserved: reservedWorkers(workers), reservedForNamespaces: reservedForNamespaces(workers)}
+	q := &workQueue{
+		kinds: map[*kindQueue]struct{}{}, free: workers, reserved: reservedWorkers(workers), reservedForNamespaces: reservedForNamespaces(workers),
+		maxHandedOver: maxHandedOver(workers), handedOverOf: map[string]int{}, maxHandedOverOf: maxHandedOverOf(workers),
+	}
 	q.available = sync.NewCond(&q.mu)
 	return q
 }
 
-// Get waits for a key that may be worked on now; false once the queue is shut down. Each worker calls Done before it
-// calls Get again.
+// Get waits for a key that may be worked on now; false if the worker has to end, since there is one too many, or the queue
+// is shut down. Each worker calls Done before it calls Get again.
 func (q *workQueue) Get() (work, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !q.closed {
+		if q.surplus > 0 {
+			q.surplus--
+			q.available.Signal() // what this worker was to do is for another one
+			return work{}, false
+		}
 		if k, priority := q.selectNext(); k != nil {
 			return k.pop(priority), true
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
-// worker reconciles until the queue is shut down.
+// worker reconciles until the queue is shut down, or there is a worker too many.
 func (e *Engine) worker() {
 	for {
 		w, ok := e.queue.Get()
@@ -42,7 +42,7 @@ func (e *Engine) reconcile(w work) {
 	if e.Context != nil {
 		ctx = e.Context(ctx, c.Kind, w.item.countedAs)
 	}
-	out := c.run(ctx, key)
+	out := c.run(WithWaiting(ctx, func() (end func()) { return e.beginWaiting(w) }), key)
 	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{

@@ -54,8 +54,8 @@ type Limits struct {
 // Step carries out one step and adds its result to the state. It returns the errors of the
 // store only: errors of the external API are part of the state.
 func Step(ctx context.Context, session port.Session, store Store, s *operation.State, step operation.Step, limits Limits) error {
-	switch step.Do {
-	case operation.Observe, operation.FindByMark, operation.FindByOwner, operation.Prepare, operation.Begin, operation.Poll:
+	switch {
+	case IsCall(step):
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(limits.Timeout, callLimit))
 		defer cancel()
 		if step.Do == operation.Begin && limits.LeaderUntil != nil {
@@ -67,11 +67,20 @@ func Step(ctx context.Context, session port.Session, store Store, s *operation.S
 		}
 		call(ctx, session, s, step)
 		return nil
-	case operation.Finish:
+	case step.Do == operation.Finish:
 		return nil
-	default:
 	}
 	return persist(ctx, store, s, step)
+}
+
+// IsCall reports whether a step calls the client.
+func IsCall(step operation.Step) bool {
+	switch step.Do {
+	case operation.Observe, operation.FindByMark, operation.FindByOwner, operation.Prepare, operation.Begin, operation.Poll:
+		return true
+	default:
+		return false
+	}
 }
 
 // callLimit is how long a call of an external API may take if its kind sets no timeout.
