@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,12 +20,19 @@ type pools struct {
 	options Options
 	mu      sync.Mutex
 	all     map[server]*pool
-	slots   map[limit]chan struct{}
+	slots   map[limit]*slots
 }
 
-// A server that does not answer blocks a worker of the whole program for each of its objects. So
-// the calls to a server are limited, and so are those to all servers of one namespace's
-// ProviderConfigs: further ones fail after a short wait, and are retried.
+// slots has a value for each call in flight.
+type slots struct {
+	calls chan struct{}
+	// changedAt is when a call last began or ended, in nanoseconds.
+	changedAt atomic.Int64
+}
+
+// A server that does not answer blocks a reconcile for each of its objects, and the program has
+// a limited number of these. So the calls to a server are limited, and so are those to all servers
+// of one namespace's ProviderConfigs: further ones fail after a short wait, and are retried.
 const (
 	maxPerNamespace = 3
 	maxQueueTime    = 2 * time.Second
@@ -53,23 +61,32 @@ func (l limit) exceeded() error {
 }
 
 // withSlot calls do, within the limit of the server.
-func (p *pools) withSlot(ctx context.Context, s server, do func() error) error {
-	of := s.limit()
+func (p *pools) withSlot(ctx context.Context, to server, do func() error) error {
+	of := to.limit()
 	p.mu.Lock()
 	if p.slots == nil {
-		p.slots = map[limit]chan struct{}{}
+		p.slots = map[limit]*slots{}
 	}
-	slots, exists := p.slots[of]
+	s, exists := p.slots[of]
 	if !exists {
-		slots = make(chan struct{}, of.calls)
-		p.slots[of] = slots
+		s = &slots{calls: make(chan struct{}, of.calls)}
+		p.slots[of] = s
 	}
 	p.mu.Unlock()
-	timeout := time.NewTimer(maxQueueTime)
+	// If none has begun or ended for so long, others have waited in vain, and this one would too.
+	wait := maxQueueTime
+	if len(s.calls) == of.calls && time.Since(time.Unix(0, s.changedAt.Load())) >= maxQueueTime {
+		wait = 0
+	}
+	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
 	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
+	case s.calls <- struct{}{}:
+		s.changedAt.Store(time.Now().UnixNano())
+		defer func() {
+			<-s.calls
+			s.changedAt.Store(time.Now().UnixNano())
+		}()
 		return do()
 	case <-timeout.C:
 		return &connectError{of.exceeded()}

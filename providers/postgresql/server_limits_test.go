@@ -161,6 +161,41 @@ func TestAHangingSharedServerDoesNotBlockAllWorkers(t *testing.T) {
 	})
 }
 
+// TestACallDoesNotWaitForServersThatAreKnownToHang makes further calls after the limit was reached for a while. They fail at
+// once, until an answer comes.
+func TestACallDoesNotWaitForServersThatAreKnownToHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &pools{}
+		team := server{Namespace: "team"}
+		hang := make(chan struct{})
+		for range maxPerNamespace {
+			go func() { _ = all.withSlot(t.Context(), team, func() error { <-hang; return nil }) }()
+		}
+		synctest.Wait()
+		took := func() time.Duration {
+			began := time.Now()
+			if err := all.withSlot(t.Context(), team, func() error { return nil }); err == nil {
+				t.Error("it was made")
+			}
+			return time.Since(began)
+		}
+		if got := took(); got != maxQueueTime {
+			t.Errorf("the first call has waited %s", got)
+		}
+		if got := took(); got != 0 {
+			t.Errorf("the next one has waited %s", got)
+		}
+		hang <- struct{}{} // one is answered, and another one hangs
+		synctest.Wait()
+		go func() { _ = all.withSlot(t.Context(), team, func() error { <-hang; return nil }) }()
+		synctest.Wait()
+		if got := took(); got != maxQueueTime {
+			t.Errorf("after an answer, a call has waited %s", got)
+		}
+		close(hang)
+	})
+}
+
 // TestALoginShowsAPasswordEvenIfTheSessionIsRefused has a server that reports an error before and after
 // it has accepted the password.
 func TestALoginShowsAPasswordEvenIfTheSessionIsRefused(t *testing.T) {
