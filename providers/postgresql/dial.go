@@ -134,7 +134,28 @@ func (s server) dial(ctx context.Context, database string) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pgx.ConnectConfig(ctx, c)
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := limitIdleTime(ctx, conn); err != nil {
+		_ = conn.Close(ctx) // nothing was done on it
+		return nil, err
+	}
+	return conn, nil
+}
+
+// maxIdleTime is how long the server keeps a session in which nothing happens. A process that stands
+// still between a decision and its call, such as in a virtual machine that is suspended, may not lead
+// any longer when it goes on. It detects that at once, but not before it could have sent a statement. It
+// is less than the lease of a leader, and more than the time for which connections are pooled.
+const maxIdleTime = 5 * time.Second
+
+// limitIdleTime has the server end a session that is idle for maxIdleTime. Before version 14 there is no such
+// parameter, so that connecting with it would fail.
+func limitIdleTime(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config(name, '`+milliseconds(maxIdleTime)+`', false) FROM pg_settings WHERE name = 'idle_session_timeout'`)
+	return err
 }
 
 // resetRole ends the effect of the parameter role that the owner of a database has set for all

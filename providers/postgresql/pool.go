@@ -11,8 +11,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idle is how long unused connections stay open.
-const idle = 15 * time.Second
+// idle is how long an unused pool stays open, maxPooled how long an unused connection of it, by checks with
+// checkPeriod.
+const (
+	idle        = 15 * time.Second
+	maxPooled   = 2 * time.Second
+	checkPeriod = time.Second
+)
 
 // pools has one connection pool for each server configuration. A pool is closed when it has
 // been unused for a while, as that of a changed configuration is.
@@ -140,7 +145,7 @@ func newPool(s server) (*pool, error) {
 		return nil, fmt.Errorf("prepare connections: %w", err)
 	}
 	c.ConnConfig, c.MaxConns, c.MinConns, c.MinIdleConns = conn, s.Connections, 0, 0
-	c.MaxConnIdleTime, c.MaxConnLifetime, c.HealthCheckPeriod = idle, 5*time.Minute, idle
+	c.MaxConnIdleTime, c.MaxConnLifetime, c.HealthCheckPeriod, c.AfterConnect = maxPooled, 5*time.Minute, checkPeriod, limitIdleTime
 	created, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, fmt.Errorf("prepare connections: %w", err)

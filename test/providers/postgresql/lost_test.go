@@ -63,6 +63,40 @@ func TestLostResponsesAreRecovered(t *testing.T) {
 	}
 }
 
+// TestAStatementOfAProcessThatStoodStillIsNotExecuted lets statements arrive long after they were decided on, as those of a
+// process that was suspended and is no longer the leader. The server has ended the session by then.
+func TestAStatementOfAProcessThatStoodStillIsNotExecuted(t *testing.T) {
+	c := newTestDatabase(t)
+	id := c.id()
+	p := newProxy(t, pg.Port, nil)
+	p.waited = make(chan bool, 1)
+	through := *pg
+	through.Port = p.port
+	c.createProviderConfig(t, &through, id, c.NS)
+	by := ", providerConfigRef: {name: " + id + "}"
+	suspend := func(statement string, do func()) {
+		t.Helper()
+		p.mu.Lock()
+		p.late = statement
+		p.mu.Unlock()
+		do()
+		if !<-p.waited {
+			t.Errorf("the server still executes %s", statement)
+		}
+	}
+	suspend(`CREATE ROLE "`+id, func() { c.create(t, role, id, "", "forProvider: {}"+by) })
+	c.awaitReady(t, role, id)
+	c.create(t, database, id, "", "forProvider: {}"+by)
+	c.awaitReady(t, database, id)
+	suspend(`CREATE SCHEMA "app"`, func() { c.create(t, inside, "app", "", "forProvider: {database: "+id+"}"+by) })
+	c.awaitReady(t, inside, "app")
+	c.awaitGone(t, inside, "app")
+	suspend(`DROP DATABASE "`+id, func() { c.Delete(t, database, c.NS, id) })
+	c.AwaitGone(t, database, c.NS, id)
+	c.awaitGone(t, role, id)
+	c.expectNoBindings(t)
+}
+
 // TestAServerIsKilledDuringAStatement kills all processes of the server while it creates a
 // database, and starts it again.
 func TestAServerIsKilledDuringAStatement(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 )
 
 // proxy stands between the provider and a server, and loses the answer to a
@@ -19,6 +20,10 @@ type proxy struct {
 	// words are those of statements whose answer is lost, and how many times yet.
 	words map[string]int
 	lost  int
+	// late is a word of a statement that the client sends so late that the server has ended the session meanwhile;
+	// waited receives whether it has.
+	late   string
+	waited chan bool
 }
 
 func newProxy(t *testing.T, target int, words map[string]int) *proxy {
@@ -55,6 +60,17 @@ func (p *proxy) loses(sent []byte) bool {
 	return false
 }
 
+// isLate reports whether what is sent is to arrive late, which it does once.
+func (p *proxy) isLate(sent []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late == "" || !bytes.Contains(sent, []byte(p.late)) {
+		return false
+	}
+	p.late = ""
+	return true
+}
+
 func (p *proxy) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,6 +86,8 @@ func (p *proxy) serve(client net.Conn) {
 	defer server.Close()
 	var mu sync.Mutex
 	losing := false
+	ended := make(chan struct{})
+	defer close(ended)
 	go func() {
 		defer server.Close()
 		buffer := make([]byte, 1<<16)
@@ -82,6 +100,14 @@ func (p *proxy) serve(client net.Conn) {
 				mu.Lock()
 				losing = true
 				mu.Unlock()
+			}
+			if p.isLate(buffer[:n]) {
+				select {
+				case <-ended:
+					p.waited <- true
+				case <-time.After(time.Minute):
+					p.waited <- false
+				}
 			}
 			if _, err := server.Write(buffer[:n]); err != nil {
 				return
