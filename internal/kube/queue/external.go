@@ -39,30 +39,27 @@ type wait struct{ ended, handedOver bool }
 
 func (e *Engine) beginWaiting(w work) (end func()) {
 	of := &wait{}
-	timer := time.AfterFunc(handOverAfter, func() {
-		if w.handOver(of) {
-			e.workers.Go(e.worker)
-		}
-	})
+	timer := time.AfterFunc(handOverAfter, func() { w.handOver(of, func() { e.workers.Go(e.worker) }) })
 	return func() {
 		timer.Stop()
 		w.takeBack(of)
 	}
 }
 
-// handOver ends that a waiting reconcile counts as one of the workers, and reports whether another worker may begin.
-func (w work) handOver(of *wait) bool {
+// handOver ends that a waiting reconcile counts as one of the workers, and begins another worker, within the limits. It
+// holds the lock meanwhile, so that the reconcile, and with it its worker, cannot have ended.
+func (w work) handOver(of *wait, begin func()) {
 	q, namespace := w.kind.parent, w.item.countedAs
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if of.ended || q.closed || q.handedOver >= q.maxHandedOver || q.handedOverOf[namespace] >= q.maxHandedOverOf {
-		return false
+		return
 	}
 	of.handedOver = true
 	q.handedOver++
 	q.handedOverOf[namespace]++
 	q.free++
-	return true
+	begin()
 }
 
 // takeBack counts a reconcile as one of the workers again: it goes on at once, and the next worker that has nothing to do
