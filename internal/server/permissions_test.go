@@ -112,8 +112,8 @@ func TestAFailureForLackOfAPermissionNamesTheRemedy(t *testing.T) {
 			errors.Join(errors.New("install it"), forbidden).Error() + "; grant the controllers what they lack: espalier rbac --controllers --serviceaccount espalier-system:controllers | kubectl apply -f -",
 		},
 		"none is missing: an admission policy denies the request": {denied, nil, nil, denied.Error()},
-		"the permissions cannot be determined": {forbidden, []rbac.Permission{list}, errors.New("timeout"), forbidden.Error()},
-		"another failure":                      {errors.New("timeout"), []rbac.Permission{list}, nil, "timeout"},
+		"the permissions cannot be determined":                    {forbidden, []rbac.Permission{list}, errors.New("timeout"), forbidden.Error()},
+		"another failure":                                         {errors.New("timeout"), []rbac.Permission{list}, nil, "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.lacks, r.err = tc.lacks, tc.reviewed
