@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/espalier-dev/espalier/internal/kube/crd"
+	"github.com/espalier-dev/espalier/internal/kube/listwatch"
 )
 
 // CRDs watches the CustomResourceDefinitions of a cluster. It is a watch of its own, apart
@@ -30,6 +31,7 @@ type CRDs struct {
 	changed   func(old, current *crd.Stored)
 	log       logr.Logger
 	api       apiextensionsclient.CustomResourceDefinitionInterface
+	bounds    listwatch.Bounds
 
 	mu       sync.RWMutex
 	known    map[string]*crd.Stored
@@ -50,8 +52,14 @@ func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, keep
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
 	c := &CRDs{keep: keep, changed: changed, log: log, api: api, complete: make(chan struct{})}
 	c.reflector = cache.NewReflectorWithOptions(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) { return api.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return listwatch.List(ctx, func(ctx context.Context) (*apiextensionsv1.CustomResourceDefinitionList, error) {
+				return api.List(ctx, o)
+			})
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			return c.bounds.Watch(ctx, o, func(ctx context.Context) (apiwatch.Interface, error) { return api.Watch(ctx, o) })
+		},
 	}, &apiextensionsv1.CustomResourceDefinition{}, reflectorStore{c}, cache.ReflectorOptions{Logger: &log, Name: "kinds", Backoff: watchBackoff()})
 	return c, nil
 }
@@ -198,6 +206,7 @@ func (s reflectorStore) Replace(items []any, revision string) error {
 		}
 	}
 	s.advanceRevision(revision)
+	s.bounds.Complete()
 	s.once.Do(func() { close(s.complete) })
 	return nil
 }

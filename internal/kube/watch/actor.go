@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/kube/listwatch"
 )
 
 // actor watches one selection of a kind. Only its goroutine (run) uses the reflector: it
@@ -24,7 +26,8 @@ type actor struct {
 	filter    labels.Selector // of a selection by labels
 	env       *environment
 	store     *store
-	retryNow  chan struct{} // ends the backoff
+	bounds    listwatch.Bounds // of the reflector's requests
+	retryNow  chan struct{}    // ends the backoff
 	createdAt time.Time
 
 	mu          sync.Mutex

@@ -3,6 +3,8 @@ package watch
 import (
 	"errors"
 	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -109,5 +111,75 @@ func TestAnExpiredRevisionDoesNotChangeTheState(t *testing.T) {
 		pass(2 * time.Second)
 		s.expectState(t, vpc, Managed(), Synced, "")
 		s.expect(t, "what was missed", "i: Updated Vpc a/x")
+	})
+}
+
+// TestAWatchListThatDoesNotCompleteIsReplacedByAList has a proxy before the API server that ends a long answer, and a server
+// that never sends the bookmark which says that all objects have arrived.
+func TestAWatchListThatDoesNotCompleteIsReplacedByAList(t *testing.T) {
+	const tooMany = 20 // so that the test ends
+	for name, tc := range map[string]struct {
+		ends bool
+		// within is how soon the kind must be in sync.
+		within time.Duration
+	}{
+		"it ends after an object":       {ends: true, within: time.Second},
+		"it stays open after an object": {within: 2 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sc := newScript(made(vpc, "a/x", 1), made(vpc, "a/y", 1))
+			sc.cutInitial = func() (cut, ends bool) {
+				cut = len(sc.requests) < tooMany
+				return cut, cut && tc.ends
+			}
+			withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+				s.commit("i", Child(vpc, "a", "x"), Child(vpc, "a", "y"))
+				pass(tc.within)
+				s.expectState(t, vpc, Managed(), Synced, "")
+				s.expect(t, "the list", "i: KindState Vpc ")
+				sc.put(made(vpc, "a/x", 0))
+				synctest.Wait()
+				s.expect(t, "the watch after it", "i: Updated Vpc a/x")
+				if want := []string{"watch-list", "list", "watch"}; !slices.Equal(sc.requests, want) {
+					t.Errorf("the requests are %v, want %v", sc.requests, want)
+				}
+			})
+		})
+	}
+}
+
+// TestAListThatIsNotAnsweredIsRepeated has a connection that is open, and on which a request gets no answer.
+func TestAListThatIsNotAnsweredIsRepeated(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1))
+	sc.hang = true
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(15 * time.Minute)
+		state := s.expectState(t, vpc, Managed(), Unavailable, Degraded)
+		if !strings.Contains(state.Message, "not answered") {
+			t.Errorf("the message is %q", state.Message)
+		}
+		sc.mu.Lock()
+		sc.hang = false
+		sc.mu.Unlock()
+		pass(15 * time.Minute)
+		s.expectState(t, vpc, Managed(), Synced, "")
+	})
+}
+
+// TestAWatchThatDoesNotEndInTimeIsReplaced has a watch on which nothing arrives any more, as after the loss of the connection
+// behind a proxy. The API server ends each watch at the time that the client asks for.
+func TestAWatchThatDoesNotEndInTimeIsReplaced(t *testing.T) {
+	sc := newScript(made(vpc, "a/x", 1))
+	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+		s.commit("i", Child(vpc, "a", "x"))
+		pass(time.Second)
+		s.recorder.take()
+		sc.silence()
+		pass(15 * time.Minute)
+		s.expectState(t, vpc, Managed(), Synced, "")
+		sc.put(made(vpc, "a/x", 0))
+		synctest.Wait()
+		s.expect(t, "a change after that", "i: Updated Vpc a/x")
 	})
 }

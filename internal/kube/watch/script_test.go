@@ -35,13 +35,18 @@ type script struct {
 	objects  map[objectName]*unstructured.Unstructured
 	revision uint64
 	watches  map[chan apiwatch.Event]struct{}
+	silent   map[chan apiwatch.Event]struct{} // open watches that get no events
 	failure  func(verb string) error
 	lists    int
 	hang     bool // requests neither answer nor fail
+	// cutInitial says that a watch-list does not get further than its first object: it ends, or stays open.
+	cutInitial func() (cut, ends bool)
+	// requests are those that were accepted.
+	requests []string
 }
 
 func newScript(objects ...*unstructured.Unstructured) *script {
-	s := &script{revision: 100, objects: map[objectName]*unstructured.Unstructured{}, watches: map[chan apiwatch.Event]struct{}{}}
+	s := &script{revision: 100, objects: map[objectName]*unstructured.Unstructured{}, watches: map[chan apiwatch.Event]struct{}{}, silent: map[chan apiwatch.Event]struct{}{}}
 	for _, o := range objects {
 		s.objects[nameOf(o)] = o
 	}
@@ -55,6 +60,7 @@ func (s *script) List(ctx context.Context, _ metav1.ListOptions) (*unstructured.
 		return nil, err
 	}
 	s.lists++
+	s.requests = append(s.requests, "list")
 	list := &unstructured.UnstructuredList{}
 	list.SetResourceVersion(fmt.Sprint(s.revision))
 	for _, o := range s.objects {
@@ -72,16 +78,56 @@ func (s *script) Watch(ctx context.Context, options metav1.ListOptions) (apiwatc
 	events := make(chan apiwatch.Event, 1000+len(s.objects))
 	if options.SendInitialEvents != nil && *options.SendInitialEvents {
 		s.lists++
+		s.requests = append(s.requests, "watch-list")
 		for _, o := range s.objects {
 			events <- apiwatch.Event{Type: apiwatch.Added, Object: o.DeepCopy()}
+			if cut, ends := s.cutsInitial(); ends {
+				close(events)
+				return apiwatch.NewProxyWatcher(events), nil
+			} else if cut {
+				return s.open(ctx, events, s.silent), nil
+			}
 		}
 		end := &unstructured.Unstructured{Object: map[string]any{}}
 		end.SetResourceVersion(fmt.Sprint(s.revision))
 		end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 		events <- apiwatch.Event{Type: apiwatch.Bookmark, Object: end}
 	}
-	s.watches[events] = struct{}{}
-	return apiwatch.NewProxyWatcher(events), nil
+	s.requests = append(s.requests, "watch")
+	return s.open(ctx, events, s.watches), nil
+}
+
+// open opens a watch that ends with the context, as one of the given watches. The lock is held.
+func (s *script) open(ctx context.Context, events chan apiwatch.Event, as map[chan apiwatch.Event]struct{}) apiwatch.Interface {
+	as[events] = struct{}{}
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, open := range []map[chan apiwatch.Event]struct{}{s.watches, s.silent} {
+			if _, ok := open[events]; ok {
+				delete(open, events)
+				close(events)
+			}
+		}
+	})
+	return apiwatch.NewProxyWatcher(events)
+}
+
+// silence keeps the open watches open, and delivers nothing more to them.
+func (s *script) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.watches {
+		s.silent[w] = struct{}{}
+	}
+	clear(s.watches)
+}
+
+func (s *script) cutsInitial() (cut, ends bool) {
+	if s.cutInitial == nil {
+		return false, false
+	}
+	return s.cutInitial()
 }
 
 // refuse fails the request if the script says so. The lock is held.

@@ -27,7 +27,7 @@ type session struct {
 
 func newSession(a *actor, r Resource) *session {
 	s := &session{actor: a, resource: r}
-	requests := listerWatcher{reportingSource{a.env.open(r, a.selection), s.recordOutcome}}
+	requests := listerWatcher{reportingSource{a.env.open(r, a.selection), &a.bounds, s.recordOutcome}}
 	log := s.log()
 	s.reflector = cache.NewReflectorWithOptions(requests, &unstructured.Unstructured{}, sink{a}, cache.ReflectorOptions{
 		Logger:          &log,
@@ -53,6 +53,7 @@ func (s *session) run(ctx context.Context) error {
 	if !a.setInterrupt(cancel, s.resource.GVR) {
 		return errInterrupted
 	}
+	a.bounds.Complete()
 	err := s.reflector.ListAndWatchWithContext(inner)
 	a.setInterrupt(nil, s.resource.GVR)
 	if ctx.Err() == nil && inner.Err() != nil {
@@ -197,6 +198,7 @@ func (s sink) Replace(items []any, revision string) error {
 			objects = append(objects, u)
 		}
 	}
+	s.bounds.Complete()
 	s.storeList(objects, lacking, parseRevision(revision))
 	return nil
 }

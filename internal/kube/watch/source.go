@@ -14,6 +14,8 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/espalier-dev/espalier/internal/kube/listwatch"
 )
 
 // Resource is where the API server serves a kind.
@@ -66,6 +68,7 @@ func (n selectedSource) Watch(ctx context.Context, options metav1.ListOptions) (
 // does not return all failures.
 type reportingSource struct {
 	source
+	bounds    *listwatch.Bounds
 	onOutcome func(context.Context, outcome)
 }
 
@@ -79,7 +82,7 @@ var _ cache.ListerWatcherWithContext = reportingSource{}
 
 // ListWithContext implements cache.ListerWithContext.
 func (r reportingSource) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := r.List(ctx, options)
+	list, err := listwatch.List(ctx, func(ctx context.Context) (*unstructured.UnstructuredList, error) { return r.List(ctx, options) })
 	if err != nil {
 		err = &requestError{"list", err}
 		r.onOutcome(ctx, outcome{err: err})
@@ -91,7 +94,7 @@ func (r reportingSource) ListWithContext(ctx context.Context, options metav1.Lis
 
 // WatchWithContext implements cache.WatcherWithContext.
 func (r reportingSource) WatchWithContext(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
-	w, err := r.Watch(ctx, options)
+	w, err := r.bounds.Watch(ctx, options, func(ctx context.Context) (apiwatch.Interface, error) { return r.Watch(ctx, options) })
 	switch {
 	case err == nil:
 		r.onOutcome(ctx, outcome{watching: true})
