@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
 // act applies the steps that apply, inspects drift that is only reported, and deletes objects whose
@@ -88,6 +89,8 @@ type result struct {
 	// of inspecting fields that may have drifted.
 	conflict   *plan.RefusedApply
 	inspection *plan.Inspection
+	// stale says that the object has changed or is gone: its event triggers the next reconcile.
+	stale bool
 	// deleting is set if the object is being deleted to be recreated, refused if the object may
 	// not be applied.
 	deleting, refused *plan.Problem
@@ -130,7 +133,7 @@ func (r *Reconciler) apply(ctx context.Context, s *reconcileState, step plan.Ste
 func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) result {
 	current, err := r.transferManagedFields(ctx, s, current)
 	if kube.IsStale(err) {
-		return result{} // its event triggers the next reconcile
+		return result{stale: true}
 	}
 	if err != nil {
 		return result{err: fmt.Errorf("take over managed fields: %w", err)}
@@ -147,7 +150,7 @@ func (r *Reconciler) update(ctx context.Context, s *reconcileState, step plan.St
 		return r.fieldConflict(ctx, step, current, fields)
 	}
 	if kube.IsStale(err) {
-		return result{} // its event triggers the next reconcile
+		return result{stale: true}
 	}
 	return result{answer: answer, err: err}
 }
@@ -177,6 +180,9 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	case res.holder != nil:
 		s.setObstacle(step.Node, res.holder, r.nameConflict(s, step.Node, res.holder, writersOf(res.holder)))
 		return true
+	case res.stale:
+		s.conflictAfter = reconcile.Conflict().RequeueAfter
+		return false
 	case res.err == nil:
 		return false
 	}

@@ -285,9 +285,11 @@ func TestAnUpdateOfAnObjectThatIsGoneWaitsForItsEvent(t *testing.T) {
 	f := newReconciled(t, configMap("a"))
 	f.nodes.wanted[0].Object.Object["data"] = map[string]any{"a": "c"}
 	f.fail["update ConfigMap a"] = apierrors.NewConflict(configMaps, "a", errors.New("another has its name"))
-	if out := f.reconcile(); out.Err != nil {
+	out := f.reconcile()
+	if out.Err != nil {
 		t.Errorf("got %v", out.Err)
 	}
+	wantRetryIfStale(t, f.fail["update ConfigMap a"], out)
 	f.wantCalls("update ConfigMap a", "status Web shop")
 	f.wantCondition(v1alpha1.InstanceReady, "is being applied")
 }
@@ -313,6 +315,7 @@ func TestManagedFieldsOfAFormerEngineAreTransferredBeforeAnUpdate(t *testing.T) 
 			if (out.Err != nil) != tc.failed {
 				t.Errorf("failed: %v", out.Err)
 			}
+			wantRetryIfStale(t, tc.err, out)
 		})
 	}
 }

@@ -42,7 +42,7 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) rec
 			return r.Cluster.Patch(ctx, s.instance, metadata.MergePatch(s.instance), v1alpha1.InstanceManager)
 		})
 		if kube.IsStale(err) {
-			return reconcile.Done()
+			return reconcile.Conflict()
 		}
 		if err != nil {
 			return r.reportInventoryError(ctx, s, fmt.Errorf("write finalizer, labels and inventory: %w", err))
@@ -63,7 +63,7 @@ func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileSta
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
 	case kube.IsStale(err):
-		return false, reconcile.Done()
+		return false, reconcile.Conflict()
 	case err != nil:
 		s.errs = append(s.errs, fmt.Errorf("transfer the instance's managed fields: %w", err))
 	case transferred != s.instance:
@@ -108,7 +108,7 @@ func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, cu
 		return r.Cluster.SetFinalizers(ctx, s.instance, kept, v1alpha1.InstanceManager)
 	})
 	if kube.IsStale(err) {
-		return reconcile.Done()
+		return reconcile.Conflict()
 	}
 	if err != nil {
 		return r.reportInventoryError(ctx, s, fmt.Errorf("retire finalizers %v: %w", retired, err))

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,13 +13,29 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
 var (
 	webs       = schema.GroupResource{Group: "example.org", Resource: "webs"}
 	configMaps = schema.GroupResource{Resource: "configmaps"}
 )
+
+// pageNotFound is the answer of a gateway that does not reach the API server, or of a server that does not serve the kind.
+func pageNotFound() error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", webs, "shop", "404 page not found", 0, true)
+}
+
+// wantRetryIfStale checks that a reconcile that ends because of a stale write is followed by another, also if the write was
+// answered so without a change of the object, and there is no event.
+func wantRetryIfStale(t *testing.T, err error, out reconcile.Result) {
+	t.Helper()
+	if kube.IsStale(err) && out.RequeueAfter != reconcile.Conflict().RequeueAfter {
+		t.Errorf("after %v the next reconcile is in %v", err, out.RequeueAfter)
+	}
+}
 
 func TestTheInventoryIsWrittenBeforeTheFirstChildIsCreated(t *testing.T) {
 	f := newFixture(t, configMap("a"))
@@ -47,6 +64,7 @@ func TestTheInventoryCannotBeWritten(t *testing.T) {
 		"An instance that has changed is reconciled again by its event": {
 			apierrors.NewConflict(webs, "shop", errors.New("changed")), []string{"update Web shop"}, false, "",
 		},
+		"A page that is not found has no event, and is reconciled again": {pageNotFound(), []string{"update Web shop"}, false, ""},
 		"A refusal is reported, and no child is created": {
 			apierrors.NewForbidden(webs, "shop", errors.New("no")), []string{"update Web shop", "status Web shop"}, true,
 			"False Forbidden: no resource is created while the instance has no finalizer, labels and inventory",
@@ -64,6 +82,7 @@ func TestTheInventoryCannotBeWritten(t *testing.T) {
 			if (out.Err != nil) != tc.failed {
 				t.Errorf("failed: %v", out.Err)
 			}
+			wantRetryIfStale(t, tc.err, out)
 			if tc.ready != "" {
 				f.wantCondition(v1alpha1.InstanceManaged, tc.ready)
 			}
@@ -155,6 +174,7 @@ func TestFinalizersOfFormerDefinitionsAreRetired(t *testing.T) {
 			if (out.Err != nil) != tc.failed {
 				t.Errorf("failed: %v", out.Err)
 			}
+			wantRetryIfStale(t, tc.err, out)
 		})
 	}
 }
@@ -184,6 +204,7 @@ func TestManagedFieldsOfAFormerEngineAreTransferredBeforeTheInventoryIsWritten(t
 			if (out.Err != nil) != tc.failed {
 				t.Errorf("failed: %v", out.Err)
 			}
+			wantRetryIfStale(t, tc.err, out)
 		})
 	}
 }

@@ -122,6 +122,8 @@ type reconcileState struct {
 	requeueAfter, pruneAfter time.Duration
 	// obstacleAfter is when to reconcile again for obstacles that cannot be watched; 0 for no time.
 	obstacleAfter time.Duration
+	// conflictAfter is when to reconcile again if no event shows why a write was stale; 0 if none was.
+	conflictAfter time.Duration
 	// errs are the errors of this reconcile for which a retry may succeed.
 	errs []error
 }

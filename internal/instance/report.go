@@ -75,7 +75,7 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) recon
 	if err := errors.Join(append(s.errs, s.lookupErr)...); err != nil {
 		return reconcile.Fail(err)
 	}
-	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, summary.Retry, s.desired.RequeueAfter))
+	return requeue(soonest(s.requeueAfter, s.pruneAfter, s.obstacleAfter, s.conflictAfter, summary.Retry, s.desired.RequeueAfter))
 }
 
 // reportStatusTooLarge reports that the API server does not store the desired status. The author's part of the status stays as it

@@ -252,7 +252,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (r
 		gone, err = w.Release(ctx, o, ours...)
 	}
 	if kube.IsStale(err) {
-		return false, reconcile.Done()
+		return false, reconcile.Conflict()
 	}
 	if err != nil {
 		reason, message := r.Cluster.DiagnoseError(ctx, s.instance, "patch", err)

@@ -24,6 +24,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
 // deleted is a fixture with a and b, which depends on a, whose Web is being deleted.
@@ -442,6 +443,26 @@ func TestAnInstanceThatIsGoneMeanwhileIsDone(t *testing.T) {
 	f.fail["remove finalizers of Web shop"] = apierrors.NewNotFound(webs, "shop")
 	f.until("remove finalizers of Web shop")
 	f.wantCalls("remove finalizers of Web shop")
+}
+
+func TestAFinalizerWhoseRemovalWasStaleIsRemovedLater(t *testing.T) {
+	f := deleted(t)
+	f.fail["remove finalizers of Web shop"] = pageNotFound()
+	var out reconcile.Result
+	for range 20 {
+		if out = f.reconcile(); slices.Contains(f.calls, "remove finalizers of Web shop") {
+			break
+		}
+		f.pass(out.RequeueAfter)
+	}
+	f.wantCalls("remove finalizers of Web shop")
+	wantRetryIfStale(t, pageNotFound(), out)
+	f.fail = nil
+	f.pass(out.RequeueAfter)
+	f.reconcile()
+	if f.shop() != nil {
+		t.Error("it is there still")
+	}
 }
 
 func TestOtherControllersFinalizersAreReportedAfterAWhile(t *testing.T) {

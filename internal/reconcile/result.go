@@ -42,7 +42,8 @@ func Pending(after time.Duration) Result {
 
 // Conflict ends the reconcile because another client changed the object first. The event
 // of that change starts the next one. A conflict that an admission webhook answered has
-// no event, so the object is requeued after a while in any case.
+// no event, nor has the 404 of a gateway before the API server, so the object is requeued
+// after a while in any case.
 func Conflict() Result { return RequeueAfter(conflictTimeout) }
 
 // conflictTimeout is the time within which the event of a conflicting write must arrive.
