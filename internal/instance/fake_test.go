@@ -45,9 +45,11 @@ type fake struct {
 	// unsynced are kinds that can't be read, gone those that no server knows.
 	unsynced map[string]watch.State
 	gone     map[string]bool
-	kindsErr error
-	crds     map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
-	schemas  map[string]object.KindInfo
+	// goneAfterLookup are kinds that are gone once they have been looked up.
+	goneAfterLookup map[string]bool
+	kindsErr        error
+	crds            map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
+	schemas         map[string]object.KindInfo
 	// wanted is what the open lease has read, watched what the last that was committed had.
 	wanted, watched []string
 	// last is what was deleted past its finalizer. orphaned says that a deletion asked for the children to stay, why is the reason of refusals.
@@ -309,6 +311,9 @@ func (f fakeKinds) CRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDefi
 func (f fakeKinds) Availability(_ context.Context, gk schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error) {
 	if f.gone[gk.Kind] {
 		return schema.GroupVersionKind{}, kube.Gone, nil
+	}
+	if f.goneAfterLookup[gk.Kind] {
+		f.gone = map[string]bool{gk.Kind: true}
 	}
 	return gk.WithVersion("v1"), kube.Served, f.kindsErr
 }

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,7 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 
 // observeRemainingReferences adds the objects that an instance names to what is left of it while
 // it is being deleted.
-func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan.Remaining) {
+func (r *Reconciler) observeRemainingReferences(ctx context.Context, s *reconcileState, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
 		matches := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }
 		if slices.ContainsFunc(remains.Children, matches) {
@@ -56,7 +57,7 @@ func (r *Reconciler) observeRemainingReferences(s *reconcileState, remains *plan
 		}
 		found, unreadable := r.readReference(s, ref)
 		switch {
-		case unreadable != nil && unreadable.Reason == plan.WaitingForKind: // there are none
+		case unreadable != nil && unreadable.Reason == plan.WaitingForKind && r.isGone(ctx, ref.Kind.GroupKind()): // there are none
 		case unreadable != nil:
 			remains.Unreadable[ref.Kind] = *unreadable
 		case found != nil:

@@ -154,8 +154,8 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 			continue // of a kind that is gone there are no objects
 		}
 		children, state := r.readChildren(ctx, s, gvk)
-		if _, exists := r.Kinds.CRD(gk); !exists && state.Reason == watch.WaitingForKind {
-			continue // the kind is gone since it was looked up
+		if state.Reason == watch.WaitingForKind && r.isGone(ctx, gk) {
+			continue // since it was looked up
 		}
 		if unreadable := unavailability(gvk, state); unreadable != nil {
 			remains.Unreadable[gvk] = *unreadable
@@ -167,11 +167,18 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 		}
 	}
 	s.ignored = r.ignoredOverrides(s, recordedPolicies(remains.Children))
-	r.observeRemainingReferences(s, &remains)
+	r.observeRemainingReferences(ctx, s, &remains)
 	r.observeUsages(s, &remains, append(slices.Clone(remains.Children), s.instance)...)
 	r.observeTerminating(ctx, s, append(slices.Clone(remains.Children), s.instance), remains.Now)
 	remains.History = s.memory.deletionHistory
 	return remains, nil
+}
+
+// isGone reports whether a kind is gone. That its watch has found nothing at its path does not say so: that may be the
+// answer of a gateway that does not reach the API server.
+func (r *Reconciler) isGone(ctx context.Context, gk schema.GroupKind) bool {
+	_, availability, err := r.Kinds.Availability(ctx, gk)
+	return err == nil && availability == kube.Gone
 }
 
 // defaultsOf returns the definition's settings for the deletion of an instance. Those that are

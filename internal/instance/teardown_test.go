@@ -494,6 +494,7 @@ func TestAKindThatIsGoneHasNoObjects(t *testing.T) {
 		"The kind is not served": func(f *fixture) { f.gone = map[string]bool{"ConfigMap": true} },
 		"Its watch finds it first": func(f *fixture) {
 			f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
+			f.goneAfterLookup = map[string]bool{"ConfigMap": true}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -502,6 +503,21 @@ func TestAKindThatIsGoneHasNoObjects(t *testing.T) {
 			f.until("remove finalizers of Web shop")
 		})
 	}
+}
+
+// A gateway before the API server answers a list with 404, for example, and the objects are there.
+func TestAKindWhoseObjectsAreNotFoundByItsWatchIsNotGone(t *testing.T) {
+	f := deleted(t)
+	f.unsynced = map[string]watch.State{"ConfigMap": {Phase: watch.Unavailable, Reason: watch.WaitingForKind}}
+	f.reconcileFor(3)
+	if f.shop() == nil {
+		t.Fatal("the instance is gone before its children")
+	}
+	if got := f.blockers(); len(got) == 0 || !strings.Contains(got[0], "cannot determine which objects remain") {
+		t.Errorf("the blockers are %q", got)
+	}
+	f.unsynced = nil
+	f.until("remove finalizers of Web shop")
 }
 
 func TestObjectsOfUnansweredWritesAreListedBeforeTheFinalizerIsRemoved(t *testing.T) {
