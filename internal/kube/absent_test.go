@@ -1,13 +1,16 @@
 package kube_test
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube"
 )
@@ -82,4 +85,38 @@ func TestABuiltInKindMayComeWithAnUpgrade(t *testing.T) {
 			t.Errorf("got %v, %v", r, err)
 		}
 	})
+}
+
+// TestAVersionThatIsServedIsNotGoneIfItIsNotFound has discovery that is answered with 404: by the API server for a version that
+// does not exist, and also by a gateway that does not reach the API server.
+func TestAVersionThatIsServedIsNotGoneIfItIsNotFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		by     kube.Server
+		gone   bool
+	}{
+		"the version is built in":                   {"it has kinds as long as the API server runs", kube.BuiltIn, false},
+		"an aggregated server has it":               {"its APIService says so", kube.Aggregated, false},
+		"the version has CustomResourceDefinitions": {"its APIService stays for a moment after the last of them", kube.CustomResources, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			is := &listing{kinds: []string{"Gizmo"}, server: server{err: apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "404 page not found", 0, true)}}
+			kinds := kube.NewKinds(is)
+			kinds.SetGroupsComplete(true)
+			kinds.ObserveGroup(gizmo.GroupVersion(), tc.by)
+			if _, err := kinds.Resolve(t.Context(), gizmo); err == nil || kube.IsNoKindMatch(err) != tc.gone || kube.IsStale(err) {
+				t.Errorf("%s: resolved with %v", tc.reason, err)
+			}
+			_, availability, err := kinds.Availability(t.Context(), gizmo.GroupKind())
+			if (availability == kube.Gone) != tc.gone {
+				t.Errorf("%s: availability %q, %v", tc.reason, availability, err)
+			}
+			if is.err = nil; tc.gone {
+				return
+			}
+			if _, availability, err = kinds.Availability(t.Context(), gizmo.GroupKind()); availability != kube.Served {
+				t.Errorf("once discovery is answered: %q, %v", availability, err)
+			}
+		})
+	}
 }

@@ -66,6 +66,7 @@ func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
 	absent, missing, epoch := k.isAbsent(gvk), k.missing[gvk], k.groups.epoch
+	served := k.groups.hasOwnKinds(gvk.GroupVersion())
 	k.mu.RUnlock()
 	if ok {
 		return r, nil
@@ -74,6 +75,12 @@ func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 		return Resource{}, &NoKindMatchError{Kind: gvk, siblings: missing.siblings}
 	}
 	r, err := k.discover(ctx, gvk, epoch)
+	switch {
+	case apierrors.IsNotFound(err) && served: // without the type, which says that an object does not exist
+		err = fmt.Errorf("%s: the cluster has %s, but its discovery is not found: is there a proxy that does not reach the API server? It is retried", err.Error(), gvk.GroupVersion())
+	case apierrors.IsNotFound(err):
+		err = &NoKindMatchError{Kind: gvk}
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -109,14 +116,12 @@ func resourceFromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.Gro
 	}, nil
 }
 
+// discover looks up a kind by discovery. The error is NotFound if that has not even the version of the group.
 func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch int) (Resource, error) {
 	of := gvk.GroupVersion().String()
 	list, err := doShared(ctx, &k.flights, fmt.Sprintf("resources of %s in %d", of, epoch), func() (*metav1.APIResourceList, error) {
 		return k.discovery.ServerResourcesForGroupVersion(of)
 	})
-	if apierrors.IsNotFound(err) {
-		return Resource{}, &NoKindMatchError{Kind: gvk}
-	}
 	if err != nil {
 		return Resource{}, fmt.Errorf("look up %s: %w", gvk, err)
 	}

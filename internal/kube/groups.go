@@ -48,6 +48,13 @@ func (g *groups) isAggregated(gv schema.GroupVersion) bool {
 	return there && server == Aggregated
 }
 
+// hasOwnKinds says whether a version of a group is known to have kinds without a CustomResourceDefinition. That it is not
+// found is then the answer of something else than its server.
+func (g *groups) hasOwnKinds(gv schema.GroupVersion) bool {
+	server, there := g.server[gv]
+	return there && server != CustomResources
+}
+
 // The label that says why the API server registered a version of a group: at its start, for a
 // built-in version, or for CustomResourceDefinitions.
 const (
