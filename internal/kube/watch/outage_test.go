@@ -183,3 +183,39 @@ func TestAWatchThatDoesNotEndInTimeIsReplaced(t *testing.T) {
 		s.expect(t, "a change after that", "i: Updated Vpc a/x")
 	})
 }
+
+// TestAnExpiredRevisionThatIsTheNewestIsAFailure has a server that answers each watch with 410, also one from the revision of a
+// list that has just been made.
+func TestAnExpiredRevisionThatIsTheNewestIsAFailure(t *testing.T) {
+	for name, before := range map[string]bool{"before the kind was read": true, "after the kind was in sync": false} {
+		t.Run(name, func(t *testing.T) {
+			sc := newScript(made(vpc, "a/x", 1))
+			requests := 0
+			expired := func(verb string) error {
+				if requests++; verb == "watch" && requests < 1000 { // so that the test ends
+					return apierrors.NewResourceExpired("too old resource version")
+				}
+				return nil
+			}
+			if before {
+				sc.failure = expired
+			}
+			withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
+				s.commit("i", Child(vpc, "a", "x"))
+				pass(time.Minute)
+				sc.fail(expired)
+				pass(5 * time.Minute)
+				state := s.expectState(t, vpc, Managed(), Unavailable, Degraded)
+				if !strings.Contains(state.Message, "too old resource version") {
+					t.Errorf("the message is %q", state.Message)
+				}
+				if requests > 100 {
+					t.Errorf("%d requests", requests)
+				}
+				sc.fail(nil)
+				pass(2 * time.Minute)
+				s.expectState(t, vpc, Managed(), Synced, "")
+			})
+		})
+	}
+}

@@ -77,12 +77,13 @@ func (a *actor) setInterrupt(interrupt context.CancelFunc, resource schema.Group
 
 // recordOutcome records the outcome of a list or watch request.
 func (s *session) recordOutcome(ctx context.Context, o outcome) {
-	if o.err != nil && isExpired(o.err) {
-		return
-	}
 	s.actor.updateProgress(func(p *progress) {
 		if ctx.Err() != nil {
 			return // the session is over; a reflector may leave a list running
+		}
+		if o.err != nil && isExpired(o.err) && !p.expired {
+			p.expired = true // the next list corrects it
+			return
 		}
 		if o.err != nil {
 			p.recordFailure(classify(s.actor.gvk, o.err), time.Now())

@@ -101,7 +101,7 @@ func (r reportingSource) WatchWithContext(ctx context.Context, options metav1.Li
 		return w, nil
 	case options.SendInitialEvents != nil && *options.SendInitialEvents:
 		// The reflector lists next, and that outcome is reported.
-		return nil, hideRetryable(err)
+		return nil, hideRetryable(err, options.ResourceVersion)
 	}
 	err = &requestError{"watch", err}
 	r.onOutcome(ctx, outcome{err: err})
@@ -109,9 +109,12 @@ func (r reportingSource) WatchWithContext(ctx context.Context, options metav1.Li
 }
 
 // hideRetryable hides the type of an error that the reflector would retry by itself: while
-// it does, nothing can stop it. The actor retries instead.
-func hideRetryable(err error) error {
-	if errors.Is(err, syscall.ECONNREFUSED) || apierrors.IsTooManyRequests(err) {
+// it does, nothing can stop it. The actor retries instead. The error of a revision is one of
+// these if the request had none: the reflector would repeat the same request at once.
+func hideRetryable(err error, revision string) error {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), apierrors.IsTooManyRequests(err),
+		revision == "" && (isExpired(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)):
 		return errors.New(err.Error())
 	}
 	return err

@@ -111,6 +111,7 @@ const (
 type progress struct {
 	listed, watching bool // since watching began
 	complete         bool // the store was complete once, and the kind not gone since
+	expired          bool // the revision of a request was too old; none has succeeded since
 	failure          *UnavailableError
 	failingSince     time.Time
 }
@@ -131,7 +132,7 @@ func (p *progress) gone() bool { return p.failure != nil && p.failure.Gone }
 // if one is forbidden, the other succeeds again with each attempt.
 func (p *progress) recordSuccess() {
 	if p.listed && p.watching {
-		p.complete, p.failure = true, nil
+		p.complete, p.expired, p.failure = true, false, nil
 	}
 }
 
