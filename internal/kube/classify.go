@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -173,4 +175,19 @@ func RedactedField(field string) string {
 func IsTransient(err error) bool {
 	reason, _ := ClassifyError(err)
 	return IsWebhookConflict(err) || reason == ReasonUnavailable
+}
+
+// IsOutage says that a request failed since the API server is not reached, or is busy or starting, and for no reason that
+// lies in the request or in the cluster.
+func IsOutage(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		isBusy := code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
+		return isBusy && IsTransient(err) || IsKindNotServed(err)
+	}
+	var request *url.Error
+	var network net.Error
+	var discovery undiscoveredError
+	return errors.As(err, &request) || errors.As(err, &network) || errors.As(err, &discovery) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -39,6 +39,17 @@ func (u *NoKindMatchError) Error() string {
 	return fmt.Sprintf("no matches for kind %q in version %q; %s", u.Kind.Kind, u.Kind.GroupVersion(), remedy)
 }
 
+// undiscoveredError says that the discovery of a version is not found although the cluster has the version. It does not wrap
+// the answer, which would say that an object does not exist.
+type undiscoveredError struct {
+	kind   schema.GroupVersionKind
+	answer string
+}
+
+func (u undiscoveredError) Error() string {
+	return fmt.Sprintf("%s, although the cluster has %s: is there a proxy that does not reach the API server? It is retried", u.answer, u.kind.GroupVersion())
+}
+
 // IsNoKindMatch says whether the error is a *NoKindMatchError.
 func IsNoKindMatch(err error) bool {
 	var u *NoKindMatchError
@@ -76,8 +87,8 @@ func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	}
 	r, err := k.discover(ctx, gvk, epoch)
 	switch {
-	case apierrors.IsNotFound(err) && served: // without the type, which says that an object does not exist
-		err = fmt.Errorf("%s: the cluster has %s, but its discovery is not found: is there a proxy that does not reach the API server? It is retried", err.Error(), gvk.GroupVersion())
+	case apierrors.IsNotFound(err) && served:
+		err = undiscoveredError{gvk, err.Error()}
 	case apierrors.IsNotFound(err):
 		err = &NoKindMatchError{Kind: gvk}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -212,4 +214,28 @@ func TestConcise(t *testing.T) {
 func reasonOf(err error) kube.Reason {
 	reason, _ := kube.ClassifyError(err)
 	return reason
+}
+
+func TestIsOutage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"the server is busy":                          {apierrors.NewTooManyRequests("busy", 1), true},
+		"the server is starting":                      {apierrors.NewServiceUnavailable("starting"), true},
+		"a gateway answers":                           {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", gizmos, "x", "<html>", 0, true), true},
+		"a gateway finds no page":                     {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", gizmos, "x", "<html>", 0, true), true},
+		"the connection is refused":                   {&url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")}, true},
+		"the answer ends in its middle":               {fmt.Errorf("read: %w", io.ErrUnexpectedEOF), true},
+		"an object does not exist":                    {apierrors.NewNotFound(gizmos, "x"), false},
+		"a request is forbidden":                      {apierrors.NewForbidden(gizmos, "x", errors.New("no role")), false},
+		"an object is too large for the storage":      {answerOf(http.StatusInternalServerError, "etcdserver: request is too large"), false},
+		"an object is not of the schema":              {answerOf(http.StatusInternalServerError, "failed to create typed patch object"), false},
+		"a program is configured for another cluster": {errors.New("the leader is elected in another namespace"), false},
+		"there is none":                               {nil, false},
+	} {
+		if got := kube.IsOutage(tc.err); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
 }

@@ -290,13 +290,7 @@ func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) er
 // installAndStart installs kinds, and starts the controllers once it is known whether there is
 // a Hold.
 func (k *Cluster) installAndStart(ctx context.Context, start func(context.Context) error) error {
-	if err := k.install(ctx); err != nil {
-		return err
-	}
-	if err := k.recordLease(ctx); err != nil {
-		return err
-	}
-	if err := k.loadSigningKeys(ctx); err != nil {
+	if err := retryOutage(ctx, k.options.Log, k.prepare); err != nil {
 		return err
 	}
 	select {
@@ -305,6 +299,17 @@ func (k *Cluster) installAndStart(ctx context.Context, start func(context.Contex
 		return ctx.Err()
 	}
 	return start(ctx)
+}
+
+// prepare installs kinds, and records or reads what all programs of the cluster share. It may be repeated.
+func (k *Cluster) prepare(ctx context.Context) error {
+	if err := k.install(ctx); err != nil {
+		return err
+	}
+	if err := k.recordLease(ctx); err != nil {
+		return err
+	}
+	return k.loadSigningKeys(ctx)
 }
 
 // Serve starts the controller of a kind, which is suspended while there is a Hold.
