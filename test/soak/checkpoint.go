@@ -25,6 +25,9 @@ func (s *soak) checkpoint(ctx context.Context) error {
 		}
 	}
 	s.withFinalizer = nil
+	if s.proxy != nil {
+		s.proxy.setFaults(newFaults(0))
+	}
 	if err := s.awaitKilled(); err != nil {
 		return err
 	}
@@ -179,16 +182,27 @@ func (s *soak) removeLeft(ctx context.Context) error {
 // quietPeriod is how long the controllers may not write to count as at rest.
 const quietPeriod = time.Second
 
-// isQuiet fails while the controllers write.
+// isQuiet fails while the controllers write or, through a proxy, send any other request than a watch.
 func (s *soak) isQuiet(ctx context.Context) error {
-	before := s.controllers.writes.Load()
+	before, requests := s.controllers.writes.Load(), s.requests()
 	if !pauseFor(ctx, quietPeriod) {
 		return context.Cause(ctx)
+	}
+	if n := s.requests() - requests; n > 0 {
+		return fmt.Errorf("the controllers have sent %d requests within %s although nothing changes", n, quietPeriod)
 	}
 	if n := s.controllers.writes.Load() - before; n > 0 {
 		return fmt.Errorf("the controllers have sent %d writes within %s although nothing changes", n, quietPeriod)
 	}
 	return nil
+}
+
+// requests counts the requests through the proxy.
+func (s *soak) requests() int64 {
+	if s.proxy == nil {
+		return 0
+	}
+	return s.proxy.requests.Load()
 }
 
 // maxProblems is how many differences a comparison lists.

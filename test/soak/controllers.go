@@ -57,10 +57,29 @@ type controllers struct {
 	ended  chan error
 }
 
-// startControllers starts controllers and waits until they run.
+// startControllers starts controllers and waits until they run. Like a program in a pod, they are started again if they end
+// while the connection is disturbed.
 func (s *soak) startControllers(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, s.patience)
+	defer stop()
+	for {
+		err := s.tryStartControllers(ctx)
+		if err == nil || s.proxy == nil || ctx.Err() != nil {
+			return err
+		}
+		s.log.step("start the controllers again: %v", err)
+		if !pauseFor(ctx, time.Second) {
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
+func (s *soak) tryStartControllers(ctx context.Context) error {
 	c := &controllers{connection: &connection{lost: make(chan struct{})}, ended: make(chan error, 1)}
 	config := rest.CopyConfig(s.plane.Config())
+	if s.proxy != nil {
+		config = rest.CopyConfig(s.proxy.config)
+	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return through{c.connection, next}
 	})
@@ -73,13 +92,18 @@ func (s *soak) startControllers(ctx context.Context) error {
 	}
 	running, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
-	go func() { c.ended <- c.Run(running) }()
-	s.controllers = c
-	ctx, stop := context.WithTimeout(ctx, s.patience)
-	defer stop()
-	if err := c.WaitStarted(ctx); err != nil {
-		return fmt.Errorf("the controllers do not start: %w", err)
+	starting, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	go func() {
+		err := c.Run(running)
+		c.ended <- err
+		fail(err)
+	}()
+	if err := c.WaitStarted(starting); err != nil {
+		cancel()
+		return fmt.Errorf("the controllers do not start: %w", errors.Join(err, c.awaitEnd(s.patience)))
 	}
+	s.controllers = c
 	return nil
 }
 

@@ -2,7 +2,8 @@
 // at random, the controllers and the API server restart, and the clock jumps. After each round it
 // mends what it has broken and compares the cluster with what must then be there. At the end it
 // deletes everything and compares what is used, in this process and on the API server, with the
-// beginning. It starts an API server of its own.
+// beginning. It starts an API server of its own. With -faults the controllers reach it through a
+// proxy that misbehaves during the rounds.
 package main
 
 import (
@@ -30,6 +31,8 @@ type options struct {
 	// brief leaves out what takes minutes: the comparison while the controllers run, and restarts
 	// of the API server.
 	brief bool
+	// faults are what a proxy between the controllers and the API server does wrong; there is none without any.
+	faults []string
 }
 
 func main() {
@@ -40,6 +43,10 @@ func main() {
 	flag.DurationVar(&o.pause, "pause", time.Second, "longest pause between two steps")
 	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "longest wait for a state that must come about")
 	flag.BoolVar(&o.brief, "brief", false, "do not restart the API server, nor wait for its watches to be compared")
+	flag.Func("faults", "what a proxy before the API server does wrong: all, or names with commas", func(text string) (err error) {
+		o.faults, err = parseFaults(text)
+		return err
+	})
 	flag.StringVar(&o.log, "log", "", "the file for the steps and the log of the controllers; by default in the directory for temporary files")
 	flag.Parse()
 	if o.log == "" {

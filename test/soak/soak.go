@@ -24,6 +24,7 @@ type soak struct {
 
 	dir       string
 	plane     *embedded.ControlPlane
+	proxy     *proxy // nil without faults
 	client    dynamic.Interface
 	discovery discovery.DiscoveryInterface
 
@@ -52,6 +53,12 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stopPlane(false)) }()
+	if len(o.faults) > 0 {
+		if s.proxy, err = startProxy(s.plane.Config()); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.proxy.close()) }()
+	}
 	if err := s.soak(ctx); err != nil {
 		return fmt.Errorf("seed %d, after %d steps: %w\nthe last steps:\n%s", o.seed, s.taken, errors.Join(err, s.stopControllers()), s.log.lastSteps())
 	}

@@ -44,6 +44,9 @@ func (s *soak) draw() step {
 	if !s.brief {
 		steps = append(steps, step{"restart the API server", 1, s.restartPlane})
 	}
+	if s.proxy != nil {
+		steps = append(steps, step{"disturb the connection", 25, s.disturb})
+	}
 	total := 0
 	for _, one := range steps {
 		total += one.weight
@@ -100,6 +103,9 @@ func (s *soak) deleteInstance(ctx context.Context) (string, error) {
 	}
 	if i.kind == boxKind && policy == metav1.DeletePropagationOrphan {
 		policy = metav1.DeletePropagationBackground // orphans lose the annotation by which they are recognized
+	}
+	if s.proxy != nil && (i.changed || s.model.served(i.kind).changed) {
+		policy = metav1.DeletePropagationBackground // it may still have the children of its former spec
 	}
 	return s.removeInstance(ctx, i, policy)
 }
