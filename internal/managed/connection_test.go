@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/managed/port"
 	"github.com/espalier-dev/espalier/internal/testkit/fakekube"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -117,6 +119,30 @@ func TestAConnectionSecretThatIsNotInTheCacheIsReadBeforeItIsReplaced(t *testing
 	}
 	if w.host() != theirs || w.Uncached[secretKey] {
 		t.Errorf("the host is %q, and the cache lacks the secret: %t", w.host(), w.Uncached[secretKey])
+	}
+}
+
+// The content may follow from what the client has read: a password that was generated or restored meanwhile would be
+// replaced.
+func TestAConnectionSecretThatChangesDuringACallIsReadAgain(t *testing.T) {
+	w := connected(t)
+	w.Change(databaseKey, annotated(publishedAnnotation, "other"))
+	const theirs = "bmV3"
+	changed := false
+	connect := w.r.Port.Connect
+	w.r.Port.Connect = func(ctx context.Context, objects port.Objects, m *unstructured.Unstructured) (port.Session, error) {
+		if !changed {
+			changed = true
+			w.Change(secretKey, set(theirs, "data", "host"))
+		}
+		return connect(ctx, objects, m)
+	}
+	out, writes := w.reconcile(t)
+	if diff := cmp.Diff([]string{"apply Secret prod/conn"}, writes); diff != "" || out.Err != nil || out.RequeueAfter == 0 || w.host() != theirs {
+		t.Errorf("the host is %q, and it ends with %+v after the requests (-want +got):\n%s", w.host(), out, diff)
+	}
+	if w.reconcile(t); w.host() == theirs {
+		t.Error("the next reconcile has read it, and does not restore it")
 	}
 }
 

@@ -50,6 +50,8 @@ type publication struct {
 	// live is the secret in the cache; nil if there is none. It is current only if known.
 	live  *unstructured.Unstructured
 	known bool
+	// read is the secret from which the content may follow.
+	read *unstructured.Unstructured
 }
 
 // writeReason is why a connection secret is to be written.
@@ -98,13 +100,13 @@ func (p publication) isStored(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// isBehind reports whether the cache lacks a secret, or has a former version of it. Without its label the secret is not
-// in the cache.
-func (p publication) isBehind(stored *unstructured.Unstructured) bool {
+// isUnread reports whether the content cannot follow from the stored secret: the cache had none, or a former version of it.
+// Without its label the secret is not in the cache.
+func (p publication) isUnread(stored *unstructured.Unstructured) bool {
 	if !p.known || stored.GetLabels()[v1alpha1.ApplySetPartOfLabel] != ownerID(p.object) {
 		return false
 	}
-	return p.live == nil || p.live.GetResourceVersion() != stored.GetResourceVersion()
+	return p.read == nil || p.read.GetResourceVersion() != stored.GetResourceVersion()
 }
 
 // secret is the secret that is applied.

@@ -22,7 +22,7 @@ func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection 
 	if !ok {
 		return nil
 	}
-	p := publication{object: s.object, name: at, connection: connection}
+	p := publication{object: s.object, name: at, connection: connection, read: s.secret}
 	p.live, p.known = s.findSecret(at)
 	due, err := p.writeReason(r.Now())
 	if due == noWrite || err != nil {
@@ -36,6 +36,7 @@ func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection 
 		return fmt.Errorf("write the connection secret %s: %w", at, err)
 	}
 	r.Cache.Record(answer, watch.Subscriber{}) // enqueue all who have read it, this object included
+	s.secret = answer
 	if !p.isStored(answer) {
 		return fmt.Errorf("the connection secret %s is not stored as written: an admission webhook or another client changes it", at)
 	}
@@ -54,19 +55,22 @@ func (s *reconcileState) findSecret(at secretName) (live *unstructured.Unstructu
 	return live, state.Phase == watch.Synced
 }
 
-// isSecretKnown watches the connection secret and reports whether its cache is synced or
+// readSecret watches the connection secret and reads it. It reports whether its cache is synced or
 // unavailable. A program that may not watch secrets relies on the annotations instead.
-func (s *reconcileState) isSecretKnown() bool {
-	if _, ok := secretRef(s.object); !ok || s.object.GetDeletionTimestamp() != nil {
+func (s *reconcileState) readSecret() (ready bool) {
+	at, ok := secretRef(s.object)
+	if !ok || s.object.GetDeletionTimestamp() != nil {
 		return true
 	}
 	_, state := s.lease.Children(secretKind, ownerID(s.object))
+	s.secret, _ = s.findSecret(at)
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable
 }
 
 // applySecret creates or updates a secret. It fails if a secret of the name exists that the managed resource does not
-// control. If the cache is behind that secret, it records it, and the error satisfies kube.IsNameTaken: the content may
-// follow from what is stored, and a password that another replica has generated would be replaced.
+// control. If that secret is not the one that the client could read, it records it, and the error satisfies
+// kube.IsNameTaken: the content may follow from what is stored, and a password that another replica has generated, or
+// somebody has restored, would be replaced.
 func (r *Reconciler) applySecret(ctx context.Context, p publication) (*unstructured.Unstructured, error) {
 	o := p.secret()
 	made, err := r.Secrets.Create(ctx, o, FieldManager)
@@ -77,7 +81,7 @@ func (r *Reconciler) applySecret(ctx context.Context, p publication) (*unstructu
 	if !metav1.IsControlledBy(live, p.object) {
 		return nil, errors.New("it exists already, and this object does not control it. Delete it, or set another name in spec.writeConnectionSecretToRef")
 	}
-	if p.isBehind(live) {
+	if p.isUnread(live) {
 		r.Cache.Record(live, watch.Subscriber{})
 		return nil, err
 	}

@@ -72,6 +72,9 @@ type reconcileState struct {
 	bindings []*unstructured.Unstructured
 	binding  *unstructured.Unstructured
 	lease    Lease
+	// secret is the connection secret as it was before the client could read it, or as this reconcile has written it; nil
+	// if the cache had none.
+	secret *unstructured.Unstructured
 	// listValues are resolved references that are not stored.
 	listValues []fieldValue
 	session    port.Session
@@ -144,7 +147,7 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 	if own := execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval)); own.Paused || own.Policies.Paused() {
 		return reconcile.Result{}
 	}
-	if !s.isSecretKnown() {
+	if !s.readSecret() {
 		return reconcile.Done() // the watch enqueues the object
 	}
 	s.state = operation.State{Caps: r.Port.Caps(), MarkOwner: r.markOwner(s.object), Requests: map[external.Verb]external.Request{}}
