@@ -51,7 +51,7 @@ func TestAForbiddenKindIsNotReportedAsServed(t *testing.T) {
 		check(t, "an object of the kind", w.ready(thingKey), "True Available: ")
 		requests := len(w.RequestsSoFar())
 		pass(20 * time.Minute)
-		if all := w.RequestsSoFar()[requests:]; len(all) > 0 {
+		if all := w.sinceWithoutWatches(requests); len(all) > 0 {
 			t.Errorf("at rest, there are requests: %v", all)
 		}
 	})
