@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 data=$(mktemp -d "${TMPDIR:-/tmp}/espalier-test.XXXXXX")
 coproc plane {
-	GOGC=${GOGC:-200} exec bin/espalier-controlplane --data-dir "$data/plane" --fsync=false --parent-watch 2>"$data/stderr"
+	exec bin/espalier-controlplane --data-dir "$data/plane" --fsync=false --parent-watch 2>"$data/stderr"
 }
 pid=$plane_PID
 

@@ -45,6 +45,7 @@ func Run(ctx context.Context, o Options, ready func(url string)) error {
 	}
 	defer restore()
 
+	tuneGarbageCollection()
 	listener, err := listen(home.file("port"), o.Port)
 	if err != nil {
 		return err
