@@ -47,7 +47,7 @@ func (c *Cluster) awaitLeases(ctx context.Context) error {
 			}
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("Lease %s/%s of %s has not expired", c.namespace, name, holder)
+				return fmt.Errorf("the Lease %s/%s of %s has not expired", c.namespace, name, holder)
 			case <-time.After(time.Second):
 			}
 		}
