@@ -80,8 +80,8 @@ func drawFaults(of []string, random *rand.Rand) *faults {
 	return f
 }
 
-func newFaults(seed uint64, names ...string) *faults {
-	return &faults{names: names, over: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 0))}
+func newFaults(seed uint64) *faults {
+	return &faults{over: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // disturb is a step: it draws the faults from now on.
