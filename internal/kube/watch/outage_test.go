@@ -2,7 +2,6 @@ package watch
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
@@ -220,29 +218,4 @@ func TestAnExpiredRevisionThatIsTheNewestIsAFailure(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAPageThatIsNotFoundDoesNotChangeTheStateAtOnce has a gateway that answers with 404 while it does not reach the API server. The kind
-// can be resolved: it exists.
-func TestAPageThatIsNotFoundDoesNotChangeTheStateAtOnce(t *testing.T) {
-	sc := newScript(made(vpc, "a/x", 1))
-	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
-		s.commit("i", Child(vpc, "a", "x"))
-		pass(time.Minute)
-		s.recorder.take()
-		notFound := func(verb string) error {
-			return apierrors.NewGenericServerResponse(http.StatusNotFound, verb, schema.GroupResource{}, "", "404 page not found", 0, true)
-		}
-		sc.fail(notFound)
-		pass(3 * time.Second)
-		s.expectState(t, vpc, Managed(), Synced, "")
-		sc.fail(nil)
-		pass(10 * time.Second)
-		s.expect(t, "a short outage")
-
-		sc.fail(notFound)
-		pass(time.Minute)
-		s.expectState(t, vpc, Managed(), Unavailable, WaitingForKind)
-		s.expect(t, "an outage that lasts", "i: KindState Vpc ")
-	})
 }

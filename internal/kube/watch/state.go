@@ -55,14 +55,6 @@ type UnavailableError struct {
 	Gone bool
 	// starting says that the API server is about to serve the kind.
 	starting bool
-	// notFound says that the kind can be resolved, and a request for it was answered with 404.
-	notFound bool
-}
-
-// maySoonPass says that the failure says nothing about the kind if it does not last: the API server restarts, or a gateway
-// before it answers with 404.
-func (e *UnavailableError) maySoonPass() bool {
-	return e.Reason == Degraded || e.notFound
 }
 
 func (e *UnavailableError) Error() string { return e.Message }
@@ -83,7 +75,7 @@ func classify(kind schema.GroupVersionKind, err error) *UnavailableError {
 	case errors.As(err, &known):
 		return known
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return &UnavailableError{Reason: WaitingForKind, notFound: apierrors.IsNotFound(err), Message: fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, kind.GroupVersion())}
+		return &UnavailableError{Reason: WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q", kind.Kind, kind.GroupVersion())}
 	case apierrors.IsForbidden(err):
 		return &UnavailableError{Reason: Forbidden, Message: err.Error()}
 	case isStarting(err):
@@ -147,7 +139,7 @@ func (p *progress) recordSuccess() {
 // state returns what subscribers see.
 func (p *progress) state(now time.Time) (Phase, Reason, string) {
 	failing := now.Sub(p.failingSince)
-	withinGrace := p.failure != nil && p.failure.maySoonPass() &&
+	withinGrace := p.failure != nil && p.failure.Reason == Degraded &&
 		(p.complete && failing < degradedGrace || p.failure.starting && failing < startingGrace)
 	switch {
 	case p.failure != nil && !withinGrace:
