@@ -215,20 +215,21 @@ func (r *Reconciler) find(ctx context.Context, s *reconcileState, p usage.Ref) l
 	case state.Phase == watch.Synced:
 		return lifecycle.Lookup{Object: found}
 	}
-	return lifecycle.Lookup{Unreadable: r.unreadableReason(kind, state)}
+	return lifecycle.Lookup{Unreadable: r.unreadableReason(ctx, kind, state)}
 }
 
-// unreadableReason is why objects cannot be read; empty if the kind does not exist, so that
-// there are none.
-func (r *Reconciler) unreadableReason(kind schema.GroupVersionKind, state watch.State) string {
-	_, exists := r.Kinds.CRD(kind.GroupKind())
-	switch {
-	case state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind && !exists:
-		return ""
-	case state.Phase == watch.Unavailable:
-		return state.Message
+// unreadableReason is why objects cannot be read; empty if the kind is gone, so that there are none. That a watch has
+// found nothing at the path of the kind does not say so: that may be the answer of a gateway.
+func (r *Reconciler) unreadableReason(ctx context.Context, kind schema.GroupVersionKind, state watch.State) string {
+	if state.Phase != watch.Unavailable {
+		return lifecycle.Syncing
 	}
-	return lifecycle.Syncing
+	if state.Reason == watch.WaitingForKind {
+		if _, availability, err := r.Kinds.Availability(ctx, kind.GroupKind()); err == nil && availability == kube.Gone {
+			return ""
+		}
+	}
+	return state.Message
 }
 
 // findSelected reads the objects that a selector matches.
@@ -241,5 +242,5 @@ func (r *Reconciler) findSelected(ctx context.Context, s *reconcileState, p usag
 	case state.Phase == watch.Synced:
 		return lifecycle.Selected{Objects: found}
 	}
-	return lifecycle.Selected{Unreadable: r.unreadableReason(kind, state)}
+	return lifecycle.Selected{Unreadable: r.unreadableReason(ctx, kind, state)}
 }

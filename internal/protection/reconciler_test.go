@@ -188,6 +188,16 @@ spec:
 			ready:   "False Unavailable: the used object ConfigMap used does not exist",
 			events:  []string{"Warning Unavailable: the used object ConfigMap used does not exist"},
 		},
+		"A watch finds nothing at the path of a kind that is served": {
+			reason:  "that may be the answer of a gateway: the object may exist, and is to stay protected",
+			objects: []string{usageForReason},
+			given: func(w *world) {
+				w.Kinds[configMapKind.GroupKind()] = fakekube.Kind{State: watch.State{Phase: watch.Unavailable, Reason: watch.WaitingForKind, Message: "nothing at /api/v1/configmaps"}}
+			},
+			writes: []string{status},
+			ready:  "False Unavailable: cannot determine whether the used object ConfigMap used exists: nothing at /api/v1/configmaps",
+			events: []string{"Warning Unavailable: cannot determine whether the used object ConfigMap used exists: nothing at /api/v1/configmaps"},
+		},
 		"The kind is served in another version": {
 			reason:  "a usage names the version of when it was written",
 			objects: []string{strings.Replace(usageForReason, "{apiVersion: v1, kind: ConfigMap", "{apiVersion: example.org/v1alpha1, kind: App", 1), "{apiVersion: example.org/v1, kind: App, metadata: {name: used, namespace: prod, uid: app-1}}"},
