@@ -3,7 +3,6 @@ package composition
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
@@ -54,8 +53,8 @@ func (k *reconcilers) functionChanged(name string) {
 		if !served.CallsFunction(name) {
 			continue
 		}
-		for _, o := range k.cluster.Hub.Select(served.Kind, "", labels.Everything()) {
-			k.cluster.Engine.Enqueue(watch.Subscriber{Key: object.KeyOf(o)}, watch.Cause{Priority: watch.Background})
+		for _, key := range k.cluster.Hub.Keys(served.Kind) {
+			k.cluster.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Background})
 		}
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -304,10 +302,7 @@ func (c *Controllers) installPolicies(ctx context.Context) {
 
 // Collectors are the metrics besides those of watches and reconciles.
 func (c *Controllers) Collectors() []prometheus.Collector {
-	objects := func(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
-		return c.Hub.Select(gvk, "", labels.Everything())
-	}
-	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, objects)}
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, c.Engine.Objects)}
 }
 
 // Notes are remarks on the state of the controllers, each in one line.

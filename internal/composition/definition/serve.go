@@ -4,14 +4,11 @@ import (
 	"strconv"
 
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // newReconciler makes the reconciler of a kind.
@@ -41,9 +38,7 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 		return
 	}
 	if r.setCompositions(v, m, d, digest) {
-		for _, o := range r.Hub.Select(kind, "", labels.Everything()) {
-			m.Enqueue(object.KeyOf(o), watch.Background)
-		}
+		m.EnqueueAll()
 	}
 }
 

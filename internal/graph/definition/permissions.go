@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -69,9 +68,7 @@ func (r *Dialect) reviewPermissions(ctx context.Context, v *session) {
 		}
 	}
 	if !regained.isEmpty() && v.memory.running.Controller != nil {
-		for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
-			v.memory.running.Enqueue(object.KeyOf(o), watch.Background) // it may have failed without these permissions
-		}
+		v.memory.running.EnqueueAll() // they may have failed without these permissions
 	}
 }
 

@@ -81,6 +81,13 @@ func (c *Controller) Enqueue(key object.Key, p watch.Priority) {
 	c.enqueue(key, watch.Cause{Priority: p})
 }
 
+// EnqueueAll enqueues all objects of the kind with low priority.
+func (c *Controller) EnqueueAll() {
+	for _, key := range c.engine.Hub.Keys(c.Kind) {
+		c.enqueue(key, watch.Cause{Priority: watch.Background})
+	}
+}
+
 func (c *Controller) enqueue(key object.Key, cause watch.Cause) {
 	if c.concerns(key) {
 		c.add(key, cause)

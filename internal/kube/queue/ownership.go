@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/singleflight"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -66,12 +67,25 @@ func (e *Engine) Moved(moved func(object.Key) bool) {
 	}
 	e.mu.Unlock()
 	for _, c := range running {
-		for _, o := range e.Hub.Select(c.Kind, "", labels.Everything()) {
-			if key := object.KeyOf(o); c.follows() || moved(key) {
+		for _, key := range e.Hub.Keys(c.Kind) {
+			if c.follows() || moved(key) {
 				c.add(key, watch.Cause{Priority: watch.Background})
 			}
 		}
 	}
+}
+
+// Objects returns the cached objects of a served kind that this process reconciles, in no order: not those of other replicas.
+func (e *Engine) Objects(kind schema.GroupVersionKind) (out []*unstructured.Unstructured) {
+	for _, key := range e.Hub.Keys(kind) {
+		if e.Ownership != nil && !e.Ownership.Owns(key) {
+			continue
+		}
+		if o, cached := e.Hub.GetCached(kind, key.Namespace, key.Name); cached {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // run calls the reconciler for an object of this process, or for any object if it follows. Otherwise it

@@ -106,6 +106,33 @@ func TestAReplicaReconcilesWhatItOwns(t *testing.T) {
 	})
 }
 
+func TestTheObjectsOfAReplicaAreThoseThatItOwns(t *testing.T) {
+	onWorld(t, 3, func(_ *world, e *Engine) {
+		mine := &owners{}
+		mine.own(1, "w0", "w2", "w7")
+		e.Ownership = mine
+		for _, follows := range []bool{false, true} {
+			c := e.Start(widget, &journal{follows: follows}, nil)
+			synctest.Wait()
+			var got []string
+			for _, o := range e.Objects(widget) {
+				got = append(got, o.GetName())
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff([]string{"w0", "w2"}, got); diff != "" {
+				t.Errorf("objects (-want +got):\n%s", diff)
+			}
+			c.Stop()
+		}
+		e.Ownership = nil
+		defer e.Start(widget, &journal{}, nil).Stop()
+		synctest.Wait()
+		if got := len(e.Objects(widget)); got != 3 {
+			t.Errorf("%d objects without other replicas", got)
+		}
+	})
+}
+
 // TestATakeoverReadsWhatTheCacheMayLack takes objects over while the watch is late: another replica may have written
 // them, or deleted them with what they had. Those that were created afterwards it cannot know.
 func TestATakeoverReadsWhatTheCacheMayLack(t *testing.T) {

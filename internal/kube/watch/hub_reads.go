@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // The objects that reads return are shared and read-only: DeepCopy one to change it. They are
@@ -146,6 +148,25 @@ func (h *Hub) Select(gvk schema.GroupVersionKind, namespace string, selector lab
 	}
 	objects, _ := a.store.list(matchesIn(namespace, selector))
 	return objects
+}
+
+// Keys returns the keys of the objects of a kind that has a KindWatch, in no order. It reads none of these.
+func (h *Hub) Keys(gvk schema.GroupVersionKind) []object.Key {
+	a := h.wholeKindActor(gvk)
+	if a == nil {
+		return nil
+	}
+	return a.store.keys(gvk.GroupKind())
+}
+
+// SelectMetadata returns the objects of a kind that has a KindWatch, sorted by namespace and name, without what is not metadata,
+// and without their owner references, managed fields and creation times. It is cheaper than Select where objects are packed.
+func (h *Hub) SelectMetadata(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
+	a := h.wholeKindActor(gvk)
+	if a == nil {
+		return nil
+	}
+	return a.store.metadata()
 }
 
 // matchesIn matches the objects of a namespace, or of all if it is empty, by their labels.

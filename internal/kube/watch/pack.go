@@ -24,11 +24,14 @@ type packer struct{ fields, metadata compressed.Family }
 func (p *packer) pack(o map[string]any) map[string]any {
 	out := packFields(&p.fields, o, func(name string) bool { return name != "apiVersion" && name != "kind" && name != "metadata" })
 	if metadata := child(o, "metadata"); metadata != nil {
-		out["metadata"] = packFields(&p.metadata, metadata, func(name string) bool {
-			return name == "ownerReferences" || name == "managedFields" || name == "creationTimestamp"
-		})
+		out["metadata"] = packFields(&p.metadata, metadata, isPackedMetadata)
 	}
 	return out
+}
+
+// isPackedMetadata selects the metadata that are packed.
+func isPackedMetadata(name string) bool {
+	return name == "ownerReferences" || name == "managedFields" || name == "creationTimestamp"
 }
 
 // packFields returns a copy of a map in which the selected fields are packed, if they can be encoded.
@@ -74,6 +77,26 @@ func unpacked(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := unpackFields(o.Object)
 	if metadata != nil {
 		out["metadata"] = unpackFields(metadata)
+	}
+	return &unstructured.Unstructured{Object: out}
+}
+
+// metadataOnly returns an object with the metadata that are never packed.
+func metadataOnly(o *unstructured.Unstructured) *unstructured.Unstructured {
+	out := make(map[string]any, 3)
+	for _, name := range [...]string{"apiVersion", "kind"} {
+		if v, has := o.Object[name]; has {
+			out[name] = v
+		}
+	}
+	if in := metadataOf(o); in != nil {
+		metadata := make(map[string]any, len(in))
+		for name, v := range in {
+			if name != packedKey && !isPackedMetadata(name) {
+				metadata[name] = v
+			}
+		}
+		out["metadata"] = metadata
 	}
 	return &unstructured.Unstructured{Object: out}
 }

@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
@@ -44,6 +46,26 @@ func (s *store) listPacked(matches func(identity) bool) (objects []*unstructured
 	s.mu.RUnlock()
 	slices.SortFunc(objects, compareObjects)
 	return objects, complete
+}
+
+// keys returns the keys of all objects, which are of this kind, in no order.
+func (s *store) keys(of schema.GroupKind) []object.Key {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]object.Key, 0, len(s.entries))
+	for name := range s.entries {
+		out = append(out, object.Key{Group: of.Group, Kind: of.Kind, Namespace: name.namespace, Name: name.name})
+	}
+	return out
+}
+
+// metadata returns what metadataOnly keeps of all objects, sorted by namespace and name.
+func (s *store) metadata() []*unstructured.Unstructured {
+	objects, _ := s.listPacked(everything)
+	for i, o := range objects {
+		objects[i] = metadataOnly(o)
+	}
+	return objects
 }
 
 // getWithComplete returns an object, nil if the store has none, and whether the store is
