@@ -172,14 +172,18 @@ func widgetObject(name string, revision int) *unstructured.Unstructured {
 	o.SetGroupVersionKind(widget)
 	o.SetName(name)
 	o.SetResourceVersion(strconv.Itoa(revision))
+	o.Object["spec"] = map[string]any{"size": "large"}
 	return o
 }
 
 // engineOver returns an engine over a world; both wait to be run.
-func engineOver(w *world, c Config) *Engine {
+func engineOver(w *world, c Config) *Engine { return engineWithPart(w, c, nil) }
+
+// engineWithPart is engineOver for one of several replicas.
+func engineWithPart(w *world, c Config, p watch.Part) *Engine {
 	var e *Engine
 	c.Hub = watch.New(watch.Config{
-		Client: w, ManagedLabel: "part-of", Resolve: w.resolve,
+		Client: w, ManagedLabel: "part-of", Resolve: w.resolve, Part: p,
 		Enqueue: func(s watch.Subscriber, cause watch.Cause) { e.Enqueue(s, cause) },
 	})
 	e = New(c)

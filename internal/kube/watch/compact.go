@@ -28,6 +28,8 @@ type compactor struct {
 	keepLastApplied bool
 	// packs packs what packer.pack does.
 	packs bool
+	// isElsewhere selects more objects to be packed; nil for none.
+	isElsewhere func(*unstructured.Unstructured) bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
@@ -39,6 +41,7 @@ type compactor struct {
 // compact returns a small copy of o and does not modify o. The copy of a copy is equal to
 // it, if that is unpacked.
 func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstructured {
+	packs := c.packsObject(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make(map[string]any, len(o.Object))
@@ -52,10 +55,22 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 			out[c.intern(key)] = c.content(value)
 		}
 	}
-	if c.packs {
+	if packs {
 		out = c.packer.pack(out)
 	}
 	return &unstructured.Unstructured{Object: out}
+}
+
+func (c *compactor) packsObject(o *unstructured.Unstructured) bool {
+	return c.packs || c.isElsewhere != nil && c.isElsewhere(o)
+}
+
+// inForm returns a compact object, packed if it is to be packed now. It returns the object itself if that is so.
+func (c *compactor) inForm(o *unstructured.Unstructured) *unstructured.Unstructured {
+	if isPacked(o.Object) == c.packsObject(o) {
+		return o
+	}
+	return c.compact(unpacked(o))
 }
 
 // content is internKeys for what is packed if the compactor packs: that needs no small copy, and should leave no names behind.

@@ -4,7 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // interests counts the interests that an actor serves: a target of a lease or a KindWatch is
@@ -108,7 +111,7 @@ func (k *kind) wholeFor(s Selection) *actor {
 // kindOf returns a kind, which is added if there is none. The lock is held.
 func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 	return ensure(&h.kinds, gvk, func() *kind {
-		return &kind{
+		k := &kind{
 			gvk:    gvk,
 			router: router{index: newIndex[*listener](h.env.OwnerLabel)},
 			compactor: &compactor{
@@ -117,6 +120,12 @@ func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 			},
 			actors: map[Selection]*actor{},
 		}
+		if part := h.env.Part; part != nil {
+			k.compactor.isElsewhere = func(o *unstructured.Unstructured) bool {
+				return k.inPart.Load() > 0 && part.IsElsewhere(object.KeyOf(o))
+			}
+		}
+		return k
 	})
 }
 

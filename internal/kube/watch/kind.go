@@ -3,6 +3,7 @@ package watch
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +15,8 @@ type kind struct {
 	router    router
 	writes    inFlightWrites
 	compactor *compactor
+
+	inPart atomic.Int32 // the watches by WatchKindInPart
 
 	// Guarded by the hub's lock.
 	actors      map[Selection]*actor

@@ -17,6 +17,7 @@ type KindWatch struct {
 	hub     *Hub
 	actor   *actor
 	onEvent func(object.Key, Cause)
+	inPart  bool
 	stop    sync.Once
 }
 
@@ -24,9 +25,22 @@ type KindWatch struct {
 // from then on. Changes of the kind's state have a key without a name. onEvent is called
 // from several goroutines, possibly before WatchKind returns, and must not block.
 func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)) *KindWatch {
+	return h.watchKind(gvk, false, onEvent)
+}
+
+// WatchKindInPart is WatchKind for a controller that reads few of the objects for which Part.IsElsewhere is true. They
+// are kept packed, as those of Config.Packed are, while there is such a watch.
+func (h *Hub) WatchKindInPart(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)) *KindWatch {
+	return h.watchKind(gvk, true, onEvent)
+}
+
+func (h *Hub) watchKind(gvk schema.GroupVersionKind, inPart bool, onEvent func(object.Key, Cause)) *KindWatch {
 	h.mu.Lock()
 	a := h.acquire(gvk, All())
-	w := &KindWatch{hub: h, actor: a, onEvent: onEvent}
+	w := &KindWatch{hub: h, actor: a, onEvent: onEvent, inPart: inPart}
+	if inPart {
+		a.inPart.Add(1)
+	}
 	a.mu.Lock()
 	a.watchers = append(slices.Clip(a.watchers), w)
 	a.mu.Unlock()
@@ -62,6 +76,9 @@ func (w *KindWatch) Stop() {
 	w.stop.Do(func() {
 		h, a := w.hub, w.actor
 		h.mu.Lock()
+		if w.inPart {
+			a.inPart.Add(-1)
+		}
 		a.mu.Lock()
 		a.watchers = slices.DeleteFunc(slices.Clone(a.watchers), func(o *KindWatch) bool { return o == w })
 		a.mu.Unlock()

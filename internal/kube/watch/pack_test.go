@@ -95,11 +95,53 @@ func TestAnObjectThatWasDeletedDespiteFinalizersIsUnpacked(t *testing.T) {
 
 // TestAListOfPackedObjectsChangesNothing compares, as the list after a broken watch does.
 func TestAListOfPackedObjectsChangesNothing(t *testing.T) {
+	packed, plain := &compactor{packs: true, manager: "m"}, &compactor{manager: "m"}
+	for _, stored := range []*compactor{packed, plain} {
+		for _, listed := range []*compactor{packed, plain} {
+			s := newStore("x", nil)
+			s.observe(stored.compact(packedObject(t)))
+			if changed, _, _ := s.replace([]*unstructured.Unstructured{listed.compact(packedObject(t))}, 8, shard.Set{}, time.Unix(1e9, 0)); len(changed) != 0 {
+				t.Errorf("changes: %v", changed)
+			}
+			other := packedObject(t)
+			other.Object["flag"] = false
+			if changed, _, _ := s.replace([]*unstructured.Unstructured{listed.compact(other)}, 9, shard.Set{}, time.Unix(1e9, 0)); len(changed) != 1 {
+				t.Errorf("changes of an object that reads differently now: %v", changed)
+			}
+		}
+	}
+}
+
+// TestAChangeDuringAnotherFormStays changes an object while others are given another form.
+func TestAChangeDuringAnotherFormStays(t *testing.T) {
 	s, c := newStore("x", nil), &compactor{packs: true, manager: "m"}
-	s.observe(c.compact(packedObject(t)))
-	changed, _, _ := s.replace([]*unstructured.Unstructured{c.compact(packedObject(t))}, 8, shard.Set{}, time.Unix(1e9, 0))
-	if len(changed) != 0 {
-		t.Errorf("changes: %v", changed)
+	first := (&compactor{manager: "m"}).compact(packedObject(t))
+	changed, added := packedObject(t), packedObject(t)
+	changed.SetResourceVersion("8")
+	added.SetName("b")
+	added.SetUID("other")
+	s.observe(first)
+	s.reform(func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		s.observe(changed)
+		s.observe(added)
+		return c.compact(o)
+	})
+	if got, _ := s.get(objectName{name: "a"}); got != changed {
+		t.Errorf("the store has %v", got)
+	}
+	s.reform(c.inForm)
+	for _, o := range s.owned["y"] {
+		if !isPacked(o.Object) {
+			t.Errorf("the index of owners keeps %s unpacked", o.GetName())
+		}
+	}
+	if n := len(s.owned["y"]); n != 2 {
+		t.Errorf("%d objects of the owner", n)
+	}
+	s.close()
+	s.reform((&compactor{}).inForm)
+	if s.owned != nil {
+		t.Error("a closed store has objects")
 	}
 }
 
