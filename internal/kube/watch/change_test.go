@@ -245,7 +245,7 @@ func TestInFlightWritesAreRemovedAfterABurst(t *testing.T) {
 		}
 		pass(4 * provisionalTTL)
 		k := s.kinds[configMap]
-		tombstones := k.actors[Managed()].store.tombstones
+		tombstones := k.actors.get(Managed()).store.tombstones
 		if n := len(k.writes.ended) + len(k.writes.writes) + len(tombstones.byUID) + len(tombstones.uids); n != 0 {
 			t.Errorf("%d writes and tombstones are kept", n)
 		}

@@ -135,7 +135,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.ctx = ctx
 	for _, k := range h.kinds {
-		for _, a := range k.actors {
+		for a := range k.actors.each() {
 			h.launch(a)
 		}
 	}
@@ -145,7 +145,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.stopped = true
 	var all []*actor
 	for _, k := range h.kinds {
-		for _, a := range k.actors {
+		for a := range k.actors.each() {
 			a.stopGrace()
 			all = append(all, a)
 		}

@@ -145,7 +145,8 @@ func (b *modelledHub) check() error {
 		}
 	}
 	for gvk, k := range b.Hub.kinds {
-		for s, a := range k.actors {
+		for a := range k.actors.each() {
+			s := a.selection
 			n := len(a.kindWatches())
 			if a.count != wanted[a]+n || a.narrower != narrower[a] {
 				return fmt.Errorf("%s (%s) counts %d interests and %d narrower ones, and has %d, %d", gvk.Kind, s, a.count, a.narrower, wanted[a]+n, narrower[a])

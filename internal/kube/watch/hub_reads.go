@@ -99,7 +99,7 @@ func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	if k := h.kinds[gvk]; k != nil {
-		return k.actors[All()]
+		return k.actors.get(All())
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 		return nil
 	}
 	var found *actor
-	for _, a := range [...]*actor{k.actors[s], k.joined(s), k.inAllNamespaces(s), k.actors[All()]} {
+	for _, a := range [...]*actor{k.actors.get(s), k.joined(s), k.inAllNamespaces(s), k.actors.get(All())} {
 		if a == nil {
 			continue
 		}
@@ -211,7 +211,7 @@ func (k *kind) joined(s Selection) *actor {
 	if s.class() != "one" || s.namespace == "" {
 		return nil
 	}
-	return k.actors[InNamespace(s.namespace)]
+	return k.actors.get(InNamespace(s.namespace))
 }
 
 // inAllNamespaces is the actor of the managed objects of all namespaces, for a selection of those
@@ -220,7 +220,7 @@ func (k *kind) inAllNamespaces(s Selection) *actor {
 	if !s.isManagedIn() {
 		return nil
 	}
-	return k.actors[Managed()]
+	return k.actors.get(Managed())
 }
 
 // actorsHolding returns the actors whose stores may have the object that a selection by One
@@ -235,7 +235,7 @@ func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor
 	}
 	out := make([]*actor, 0, 4)
 	for _, s := range [...]Selection{All(), Managed(), ManagedIn(one.namespace), one} {
-		if a := k.actors[s]; a != nil && !slices.Contains(out, a) { // of a cluster-scoped object ManagedIn is Managed
+		if a := k.actors.get(s); a != nil && !slices.Contains(out, a) { // of a cluster-scoped object ManagedIn is Managed
 			out = append(out, a)
 		}
 	}

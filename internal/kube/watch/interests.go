@@ -46,7 +46,7 @@ func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 		return wholeKind
 	}
 	served := k.join(s)
-	a := k.actors[served]
+	a := k.actors.get(served)
 	if a == nil {
 		a = newActor(&h.env, k, served)
 		k.add(a)
@@ -80,9 +80,9 @@ func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal stri
 	if own {
 		targets = 0
 	}
-	if refusal = quota.check(l.waiter(), targets, k.actors[served], replaces); refusal != "" {
+	if refusal = quota.check(l.waiter(), targets, k.actors.get(served), replaces); refusal != "" {
 		l.refused = true
-		if len(k.actors) == 0 {
+		if k.actors.isEmpty() {
 			delete(h.kinds, gvk)
 		}
 		return interest{}, refusal
@@ -97,7 +97,7 @@ func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal stri
 // may be forbidden to an account that may read the namespace; then it serves nothing else.
 func (k *kind) wholeFor(s Selection) *actor {
 	for _, wider := range [...]Selection{All(), Managed()} {
-		whole := k.actors[wider]
+		whole := k.actors.get(wider)
 		switch {
 		case whole == nil, s == wider, !whole.hasOwnInterest(), wider == Managed() && !s.isManagedIn():
 		case s.isManagedIn() && whole.current().Reason == Forbidden:
@@ -118,7 +118,6 @@ func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 				manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry,
 				keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk), packs: slices.Contains(h.env.Packed, gvk),
 			},
-			actors: map[Selection]*actor{},
 		}
 		if part := h.env.Part; part != nil {
 			k.compactor.isElsewhere = func(o *unstructured.Unstructured) bool {
@@ -163,7 +162,7 @@ func (h *Hub) retire(a *actor, departure int) {
 	}
 	k := h.kinds[a.gvk]
 	k.remove(a)
-	if len(k.actors) == 0 {
+	if k.actors.isEmpty() {
 		delete(h.kinds, a.gvk)
 	}
 	if a.cancel != nil {
@@ -171,7 +170,7 @@ func (h *Hub) retire(a *actor, departure int) {
 	}
 	h.env.Quota.uncount(a)
 	var unsynced []*actor
-	for _, wider := range k.actors {
+	for wider := range k.actors.each() {
 		if wider.narrower > 0 && wider.current().Phase != Synced {
 			unsynced = append(unsynced, wider)
 		}

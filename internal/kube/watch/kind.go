@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,7 @@ type kind struct {
 	inPart atomic.Int32 // the watches by WatchKindInPart
 
 	// Guarded by the hub's lock.
-	actors      map[Selection]*actor
+	actors      actorSet
 	endedEvents map[string]uint64 // events of stopped actors, by class
 	several     []*actor          // actors of selections by labels or namespace; replaced, never modified
 	singles     map[string]int    // actors of single objects, by namespace
@@ -37,7 +36,7 @@ const maxSingles = 8
 const joinRetry = 10 * time.Minute
 
 func (k *kind) add(a *actor) {
-	k.actors[a.selection] = a
+	k.actors.add(a)
 	switch a.selection.class() {
 	case "labelled", "namespace":
 		k.several = append(slices.Clip(k.several), a)
@@ -48,7 +47,7 @@ func (k *kind) add(a *actor) {
 }
 
 func (k *kind) remove(a *actor) {
-	delete(k.actors, a.selection)
+	k.actors.remove(a)
 	ensure(&k.endedEvents, a.selection.class(), func() uint64 { return 0 })
 	k.endedEvents[a.selection.class()] += a.eventCount()
 	k.several = slices.DeleteFunc(slices.Clone(k.several), func(o *actor) bool { return o == a })
@@ -66,8 +65,8 @@ func (k *kind) join(s Selection) Selection {
 	if s.class() != "one" || s.namespace == "" {
 		return s
 	}
-	now, joined, singles := time.Now(), k.actors[InNamespace(s.namespace)], k.singles[s.namespace]
-	if k.actors[s] == nil {
+	now, joined, singles := time.Now(), k.actors.get(InNamespace(s.namespace)), k.singles[s.namespace]
+	if k.actors.get(s) == nil {
 		singles++
 	}
 	switch {
@@ -142,7 +141,7 @@ func (h *Hub) actorsOf(matches func(*kind) bool) []*actor {
 	var out []*actor
 	for _, k := range h.kinds {
 		if matches(k) {
-			out = slices.AppendSeq(out, maps.Values(k.actors))
+			out = slices.AppendSeq(out, k.actors.each())
 		}
 	}
 	return out
