@@ -4,6 +4,7 @@
 package listwatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -17,7 +18,7 @@ const (
 	// listTimeout bounds a list, or a page of it. The API server itself takes no more than a minute for a request, unless
 	// it is told to.
 	listTimeout = 2 * time.Minute
-	// watchListTimeout bounds the list at the beginning of a watch-list. A list in pages follows if it takes longer.
+	// watchListTimeout bounds the beginning of a watch, and the list of a watch-list. A list in pages follows if that takes longer.
 	watchListTimeout = time.Minute
 	// endDelay is how much longer than its own time a watch may take to end.
 	endDelay = 30 * time.Second
@@ -30,6 +31,9 @@ var (
 
 // Bounds are those of one reflector. The zero value is ready for use, also concurrently.
 type Bounds struct {
+	// Initial bounds the beginning of a watch, and the list of a watch-list; a minute if it is 0.
+	Initial time.Duration
+
 	mu sync.Mutex
 	// initial ends a watch-list that takes too long; nil unless one has begun and is not complete.
 	initial *time.Timer
@@ -55,7 +59,9 @@ func (b *Bounds) Watch(ctx context.Context, options metav1.ListOptions, open fun
 		cancel()
 		return nil, errIncomplete
 	}
+	opening := time.AfterFunc(b.initialTimeout(), cancel)
 	w, err := open(ctx)
+	opening.Stop()
 	if err != nil {
 		cancel()
 		if isWatchList {
@@ -82,9 +88,11 @@ func (b *Bounds) begin(cancel func()) bool {
 		b.complete() // the next one is accepted
 		return false
 	}
-	b.initial = time.AfterFunc(watchListTimeout, cancel)
+	b.initial = time.AfterFunc(b.initialTimeout(), cancel)
 	return true
 }
+
+func (b *Bounds) initialTimeout() time.Duration { return cmp.Or(b.Initial, watchListTimeout) }
 
 // Complete says that a watch-list is complete, or that the reflector begins anew.
 func (b *Bounds) Complete() {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/listwatch"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
@@ -48,17 +49,20 @@ func newRecords(c Config, changed func()) *records {
 // run watches until the context ends.
 func (r *records) run(ctx context.Context) {
 	selector := labels.SelectorFromSet(labels.Set{GroupLabel: r.Group}).String()
+	bounds := &listwatch.Bounds{Initial: r.Duration} // a replica that reads no Leases takes no slots
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, r.Duration)
+			defer cancel()
 			o.LabelSelector = selector
 			return r.Leases.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
-			return r.Leases.Watch(ctx, o)
+			return bounds.Watch(ctx, o, func(ctx context.Context) (watch.Interface, error) { return r.Leases.Watch(ctx, o) })
 		},
 	}
-	store := leaseStore{cache.NewStore(cache.MetaNamespaceKeyFunc), r.read}
+	store := leaseStore{cache.NewStore(cache.MetaNamespaceKeyFunc), bounds, r.read}
 	reflector := cache.NewReflectorWithOptions(source, &coordinationv1.Lease{}, store, cache.ReflectorOptions{Logger: &r.Log, Name: "replicas", Backoff: r.watchBackoff()})
 	kube.RunReflector(ctx, r.Log, reflector, r.watchBackoff)
 }
@@ -74,13 +78,15 @@ func (r *records) watchBackoff() *wait.Backoff {
 // says that all of them were read.
 type leaseStore struct {
 	cache.Store
-	read func(all []any, deleted any)
+	bounds *listwatch.Bounds
+	read   func(all []any, deleted any)
 }
 
 func (s leaseStore) Add(o any) error    { return s.then(nil, s.Store.Add(o)) }
 func (s leaseStore) Update(o any) error { return s.then(nil, s.Store.Update(o)) }
 func (s leaseStore) Delete(o any) error { return s.then(o, s.Store.Delete(o)) }
 func (s leaseStore) Replace(all []any, version string) error {
+	s.bounds.Complete()
 	return s.then(nil, s.Store.Replace(all, version))
 }
 

@@ -55,7 +55,7 @@ func TestAListIsReadAsAWhole(t *testing.T) {
 		list := func(version string, items ...coordinationv1.Lease) *coordinationv1.LeaseList {
 			return &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: items}
 		}
-		r := newRecords(Config{Group: "group", Leases: &lists{next: []*coordinationv1.LeaseList{
+		r := newRecords(Config{Group: "group", Duration: 15 * time.Second, Leases: &lists{next: []*coordinationv1.LeaseList{
 			list("3", lease("a", "1", nil), lease("b", "2", nil)),
 			list("12", lease("a", "12", both), lease("b", "11", both)),
 		}}}, nil)
@@ -104,6 +104,52 @@ func TestLeasesAreReadSoonAfterALongOutage(t *testing.T) {
 		<-time.After(time.Until(over) + duration/3)
 		if _, read, _ := r.peers("a", "1", time.Now()); !read {
 			t.Errorf("no Lease was read within %s of the end of the outage", duration/3)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// stuck does not answer the first request of each verb, as a proxy does that has lost its connection. Its watches do not end.
+type stuck struct {
+	lists
+	verbs map[string]bool
+}
+
+func (s *stuck) once(ctx context.Context, verb string) error {
+	if s.verbs[verb] {
+		return nil
+	}
+	s.verbs[verb] = true
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *stuck) List(ctx context.Context, options metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	if err := s.once(ctx, "list"); err != nil {
+		return nil, err
+	}
+	return s.lists.List(ctx, options)
+}
+
+func (s *stuck) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if err := s.once(ctx, "watch"); err != nil {
+		return nil, err
+	}
+	return s.lists.Watch(ctx, options)
+}
+
+// TestLeasesAreReadAlthoughARequestIsNotAnswered: a replica that reads no Leases takes no slots, and the others wait for it.
+func TestLeasesAreReadAlthoughARequestIsNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		r := newRecords(Config{Group: "group", Duration: 15 * time.Second, Leases: &stuck{verbs: map[string]bool{}, lists: lists{next: []*coordinationv1.LeaseList{
+			{ListMeta: metav1.ListMeta{ResourceVersion: "3"}, Items: []coordinationv1.Lease{lease("a", "1", nil)}},
+		}}}}, func() {})
+		go r.run(ctx)
+		<-time.After(time.Minute)
+		if _, read, _ := r.peers("a", "1", time.Now()); !read {
+			t.Error("no Lease was read")
 		}
 		stop()
 		synctest.Wait()
