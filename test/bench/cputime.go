@@ -21,6 +21,8 @@ func (p cpuTime) minus(q cpuTime) cpuTime {
 	return cpuTime{p.server - q.server, p.own - q.own}
 }
 
+func (p cpuTime) plus(q cpuTime) cpuTime { return cpuTime{p.server + q.server, p.own + q.own} }
+
 // cpuTime reads the CPU times since the processes started.
 func (b *bench) cpuTime(ctx context.Context) (cpuTime, error) {
 	metrics, err := b.metrics(ctx)

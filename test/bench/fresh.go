@@ -24,6 +24,8 @@ type cost struct {
 	cpuTime
 }
 
+func (c cost) plus(d cost) cost { return cost{c.wall + d.wall, c.cpuTime.plus(d.cpuTime)} }
+
 // effort adds the CPU time to the time that do returns.
 func (b *bench) effort(ctx context.Context, do func() (time.Duration, error)) (cost, error) {
 	before, err := b.cpuTime(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -86,12 +87,17 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 	return nil
 }
 
-// growing are the measures of creation and deletion, for each of n instances.
+// growing are the measures of creation and deletion, for each of n instances, and of both together: what the first one leaves
+// behind, such as garbage of the API server, costs time in the second if there is enough of it.
 func (r *rounds) growing(n int) []measure {
 	out := costs("creation", n, r.created.engine)
 	requests := measure{Name: "creation: requests", Unit: "per instance", Budget: perInstance}
 	out = append(out, requests.at(n, float64(r.requests.of(work))/float64(n*len(r.created.engine))))
-	return append(out, costs("deletion", n, r.deleted.engine)...)
+	lives := make([]cost, len(r.deleted.engine))
+	for i, deleted := range r.deleted.engine {
+		lives[i] = r.created.engine[i].plus(deleted)
+	}
+	return slices.Concat(out, costs("deletion", n, r.deleted.engine), costs("creation and deletion", n, lives))
 }
 
 // costs are the measures of work on n instances, which one chart shows.

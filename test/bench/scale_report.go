@@ -224,6 +224,8 @@ What is not said here is as in the [benchmark](README.md#method).
   first create until the last instance is ready, and deleted in the same way. Fewer than %d are created and deleted in
   several rounds, at most %d, and the table has the median of these. CPU time of the controllers includes that of the
   simulated users, which are in the same process.
+- Creation and deletion are also added, round by round: garbage of the API server that the one leaves is often collected
+  during the other, and in rounds of a few instances hardly any is.
 - One change among all is a change of a field that all five children use, in one of %d instances one after the other, from
   the sending of the change until a watch has shown that the instance is ready with it. The others are at rest.
 - Resident memory is that of the processes after these changes, with the garbage that is not collected yet. The heap for
