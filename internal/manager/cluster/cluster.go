@@ -106,8 +106,12 @@ type Cluster struct {
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
+	connected, err := kube.UseConnections(o.Config)
+	if err != nil {
+		return nil, err
+	}
 	k := &Cluster{started: make(chan struct{}), Requests: inflight.New()}
-	sent := fence.Wrap(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
+	sent := fence.Wrap(traced(kube.CountRequests(connected, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
 	o.Config = kube.PlainWatches(kube.RetryInitializing(k.Requests.Wrap(sent)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example

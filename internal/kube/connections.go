@@ -1,0 +1,88 @@
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// maxConnections bounds the connections that UseConnections opens. client-go keeps 25 idle ones; a
+// connection beyond those would be closed after each request.
+const maxConnections = 24
+
+// unusedLimit is how long connections may be unused before new ones are opened instead. The API server
+// closes those that are idle for 90 seconds, and proxies often after 60. A request on one that is being
+// closed fails.
+const unusedLimit = 30 * time.Second
+
+// UseConnections returns a copy of the configuration whose requests with a deadline use a connection each, by
+// HTTP/1.1, as long as no more than 24 are in flight. All others share one, by HTTP/2: watches, which are many, and
+// what has no deadline, since only HTTP/2 detects that a connection is dead. The TLS settings of the copy must not be
+// changed.
+//
+// Client and server need less CPU time for a small request by HTTP/1.1 (docs/design/0050-the-weight-of-an-instance.md),
+// and a load balancer divides connections among the API servers.
+//
+// With a custom transport, or a plugin that provides certificates, the configuration is returned as it is.
+func UseConnections(config *rest.Config) (*rest.Config, error) {
+	return useConnections(config, time.Now)
+}
+
+func useConnections(config *rest.Config, now func() time.Time) (*rest.Config, error) {
+	if config.Transport != nil || config.ExecProvider != nil || config.AuthProvider != nil {
+		return config, nil
+	}
+	// Credentials are added on the outside, as all that the configuration wraps.
+	single := &rest.Config{TLSClientConfig: config.TLSClientConfig, Proxy: config.Proxy, Dial: config.Dial, DisableCompression: config.DisableCompression}
+	single.NextProtos = []string{"http/1.1"}
+	pool, err := rest.TransportFor(single)
+	if err != nil {
+		return nil, fmt.Errorf("configure connections to the API server: %w", err)
+	}
+	c := &connections{pool: pool, now: now}
+	out := rest.CopyConfig(config)
+	out.WrapTransport = transport.Wrappers(func(next http.RoundTripper) http.RoundTripper { return connectionChooser{c, next} }, config.WrapTransport)
+	return out, nil
+}
+
+// connections are those for requests by HTTP/1.1.
+type connections struct {
+	pool     http.RoundTripper
+	now      func() time.Time
+	inFlight atomic.Int32
+	used     atomic.Int64 // when the last request began, in nanoseconds since 1970
+}
+
+// connectionChooser sends some requests by HTTP/1.1, and others by another transport.
+type connectionChooser struct {
+	*connections
+	shared http.RoundTripper
+}
+
+// RoundTrip makes a request.
+func (c connectionChooser) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, bounded := r.Context().Deadline(); !bounded || isWatch(r) {
+		return c.shared.RoundTrip(r)
+	}
+	defer c.inFlight.Add(-1)
+	if c.inFlight.Add(1) > maxConnections {
+		return c.shared.RoundTrip(r)
+	}
+	now := c.now().UnixNano()
+	if now-c.used.Swap(now) > int64(unusedLimit) {
+		utilnet.CloseIdleConnectionsFor(c.pool)
+	}
+	answer, err := c.pool.RoundTrip(r)
+	if err != nil {
+		utilnet.CloseIdleConnectionsFor(c.pool) // those to a dead server would each delay another request
+	}
+	return answer, err
+}
+
+// WrappedRoundTripper returns the transport of the requests that are not by HTTP/1.1.
+func (c connectionChooser) WrappedRoundTripper() http.RoundTripper { return c.shared }
