@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
+	"github.com/espalier-dev/espalier/internal/kube/wire"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
@@ -79,7 +80,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if b.plane, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(b.dir, "data"), NoFsync: !o.fsync}); err != nil {
 		return nil, err
 	}
-	if b.client, err = dynamic.NewForConfig(b.plane.Config()); err != nil {
+	if b.client, err = wire.NewClient(b.plane.Config(), nil); err != nil {
 		return nil, err
 	}
 	if b.discovery, err = discovery.NewDiscoveryClientForConfig(b.plane.Config()); err != nil {
