@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,7 @@ const unusedLimit = 30 * time.Second
 // Client and server need less CPU time for a small request by HTTP/1.1 (docs/design/0050-the-weight-of-an-instance.md),
 // and a load balancer divides connections among the API servers.
 //
+// A server that accepts no HTTP/1.1 gets all requests by HTTP/2.
 // With a custom transport, or a plugin that provides certificates, the configuration is returned as it is.
 func UseConnections(config *rest.Config) (*rest.Config, error) {
 	return useConnections(config, time.Now)
@@ -56,7 +59,15 @@ type connections struct {
 	now      func() time.Time
 	inFlight atomic.Int32
 	used     atomic.Int64 // when the last request began, in nanoseconds since 1970
+	http1    atomic.Int32 // whether the server, or a proxy before it, accepts HTTP/1.1
 }
+
+// Whether a server accepts HTTP/1.1.
+const (
+	unknown = iota
+	accepted
+	refused
+)
 
 // connectionChooser sends some requests by HTTP/1.1, and others by another transport.
 type connectionChooser struct {
@@ -66,7 +77,7 @@ type connectionChooser struct {
 
 // RoundTrip makes a request.
 func (c connectionChooser) RoundTrip(r *http.Request) (*http.Response, error) {
-	if _, bounded := r.Context().Deadline(); !bounded || isWatch(r) {
+	if _, bounded := r.Context().Deadline(); !bounded || isWatch(r) || c.http1.Load() == refused {
 		return c.shared.RoundTrip(r)
 	}
 	defer c.inFlight.Add(-1)
@@ -78,10 +89,43 @@ func (c connectionChooser) RoundTrip(r *http.Request) (*http.Response, error) {
 		utilnet.CloseIdleConnectionsFor(c.pool)
 	}
 	answer, err := c.pool.RoundTrip(r)
-	if err != nil {
-		utilnet.CloseIdleConnectionsFor(c.pool) // those to a dead server would each delay another request
+	if err == nil {
+		c.http1.CompareAndSwap(unknown, accepted)
+		return answer, nil
+	}
+	utilnet.CloseIdleConnectionsFor(c.pool) // those to a dead server would each delay another request
+	if alert := (*net.OpError)(nil); c.http1.Load() != unknown || !errors.As(err, &alert) || alert.Op != tlsAlert {
+		return nil, err
+	}
+	again, bodyErr := unsent(r)
+	if bodyErr != nil {
+		return nil, err
+	}
+	if answer, err = c.shared.RoundTrip(again); err == nil {
+		c.http1.CompareAndSwap(unknown, refused)
 	}
 	return answer, err
+}
+
+// tlsAlert is the operation of an error that the other side of a TLS connection has reported: that it accepts none of
+// the offered protocols, for example (RFC 7301, section 3.2). crypto/tls exports no more of these errors.
+const tlsAlert = "remote error"
+
+// unsent returns a request whose body is read from its beginning.
+func unsent(r *http.Request) (*http.Request, error) {
+	if r.Body == nil {
+		return r, nil
+	}
+	if r.GetBody == nil {
+		return nil, errors.New("the body cannot be read again")
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = body
+	return r, nil
 }
 
 // WrappedRoundTripper returns the transport of the requests that are not by HTTP/1.1.

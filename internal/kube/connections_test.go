@@ -2,10 +2,14 @@ package kube
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -243,5 +247,41 @@ func TestConnectionsLeaveCustomTransportsAlone(t *testing.T) {
 	custom := &rest.Config{Transport: http.DefaultTransport}
 	if config, err := UseConnections(custom); err != nil || config != custom {
 		t.Errorf("a configuration with a transport of its own is changed: %v", err)
+	}
+}
+
+func TestServersWithoutHTTP1GetAllRequests(t *testing.T) {
+	var bodies []string
+	server := newConnectionServer(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		bodies = append(bodies, string(body))
+	})
+	refusals := 0
+	server.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, "h2") {
+			return nil, nil
+		}
+		refusals++
+		refusing := server.TLS.Clone()
+		refusing.GetConfigForClient, refusing.NextProtos = nil, []string{"another"}
+		return refusing, nil
+	}
+	client := clientWithConnections(t, server.config)
+	for range 2 {
+		r, err := http.NewRequestWithContext(bounded(t), http.MethodPatch, server.URL, strings.NewReader("a: b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	if got := server.protocols(); got["HTTP/2.0"] != 2 || refusals != 1 || !slices.Equal(bodies, []string{"a: b", "a: b"}) {
+		t.Errorf("requests by protocol: %v; %d refused connections; bodies %q", got, refusals, bodies)
 	}
 }
