@@ -28,7 +28,12 @@ type watchStream struct {
 }
 
 func (b *bench) watch(ctx context.Context, gvr schema.GroupVersionResource) (*watchStream, error) {
-	w := &watchStream{of: b.resource(gvr), resource: gvr.Resource, timeout: b.waitTimeout()}
+	return b.watchBy(ctx, b.resource(gvr), gvr.Resource)
+}
+
+// watchBy watches with another client than the benchmark's.
+func (b *bench) watchBy(ctx context.Context, of dynamic.ResourceInterface, resource string) (*watchStream, error) {
+	w := &watchStream{of: of, resource: resource, timeout: b.waitTimeout()}
 	return w, w.open(ctx)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -80,7 +81,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if b.plane, err = embedded.Start(ctx, embedded.Options{DataDir: filepath.Join(b.dir, "data"), NoFsync: !o.fsync}); err != nil {
 		return nil, err
 	}
-	if b.client, err = wire.NewClient(b.plane.Config(), nil); err != nil {
+	if b.client, err = b.anotherClient(); err != nil {
 		return nil, err
 	}
 	if b.discovery, err = discovery.NewDiscoveryClientForConfig(b.plane.Config()); err != nil {
@@ -125,6 +126,13 @@ func (b *bench) stop() error {
 		err = errors.Join(err, os.RemoveAll(b.dir))
 	}
 	return err
+}
+
+// anotherClient returns a client with a connection of its own, as the clients of other processes have.
+func (b *bench) anotherClient() (dynamic.Interface, error) {
+	config := b.plane.Config()
+	config.Dial = new(net.Dialer).DialContext // client-go shares no connections between dialers
+	return wire.NewClient(config, nil)
 }
 
 // resource is the benchmark's client of one resource.

@@ -24,7 +24,14 @@ const (
 // measureFairness measures the changes that one tenant makes one after the other, alone, and while another
 // tenant changes all of its instances at once.
 func measureFairness(ctx context.Context, b *bench) (err error) {
-	few, many := b.tenant("tenant-few"), b.tenant("tenant-many")
+	few, err := b.tenant("tenant-few")
+	if err != nil {
+		return err
+	}
+	many, err := b.tenant("tenant-many")
+	if err != nil {
+		return err
+	}
 	for _, t := range []tenant{few, many} {
 		if err := t.begin(ctx); err != nil {
 			return err
@@ -90,9 +97,13 @@ type tenant struct {
 	wording int
 }
 
-func (b *bench) tenant(namespace string) tenant {
-	of := b.client.Resource(ours("flats")).Namespace(namespace)
-	return tenant{b, namespace, of, &watchStream{of: of, resource: "flats", timeout: b.waitTimeout()}, 1}
+func (b *bench) tenant(namespace string) (tenant, error) {
+	client, err := b.anotherClient()
+	if err != nil {
+		return tenant{}, err
+	}
+	of := client.Resource(ours("flats")).Namespace(namespace)
+	return tenant{b, namespace, of, &watchStream{of: of, resource: "flats", timeout: b.waitTimeout()}, 1}, nil
 }
 
 // begin creates the namespace, and watches its instances.

@@ -8,18 +8,26 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 )
 
-// flatInstances are instances with five ConfigMaps as children, and a watch of the instances.
+// flatInstances are instances with five ConfigMaps as children, and a watch of the instances. Their user has a
+// connection of its own.
 type flatInstances struct {
 	*bench
 	kind, plural string
+	of           dynamic.ResourceInterface
 	seen         *watchStream
 }
 
 func (b *bench) flats(ctx context.Context, kind, plural string) (flatInstances, error) {
-	w, err := b.watch(ctx, ours(plural))
-	return flatInstances{b, kind, plural, w}, err
+	client, err := b.anotherClient()
+	if err != nil {
+		return flatInstances{}, err
+	}
+	of := client.Resource(ours(plural)).Namespace(namespace)
+	w, err := b.watchBy(ctx, of, plural)
+	return flatInstances{b, kind, plural, of, w}, err
 }
 
 // measureFlat measures instances of five ConfigMaps: their creation, idle time, changes and
@@ -88,7 +96,7 @@ func (f flatInstances) warmUp(ctx context.Context) (*rawWriter, error) {
 // the first create until the last instance was ready.
 func (f flatInstances) create(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.forEach(ctx, n, withPrefix(prefix, isReady(1)), func(ctx context.Context, i int) error {
-		_, err := f.resource(ours(f.plural)).Create(ctx, instance(f.kind, numberedName(prefix, i)), metav1.CreateOptions{FieldManager: manager})
+		_, err := f.of.Create(ctx, instance(f.kind, numberedName(prefix, i)), metav1.CreateOptions{FieldManager: manager})
 		return err
 	})
 }
@@ -163,7 +171,7 @@ func (f flatInstances) update(ctx context.Context, prefix string, n, wording int
 			name = numberedName(prefix, i)
 		}
 		patch := fmt.Appendf(nil, `{"spec":{"text":%q}}`, text(name, wording))
-		_, err := f.resource(ours(f.plural)).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
+		_, err := f.of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
 		return err
 	})
 }
@@ -185,7 +193,7 @@ func (f flatInstances) measureDeletion(ctx context.Context, prefix string) error
 // gone.
 func (f flatInstances) delete(ctx context.Context, prefix string, n int) (time.Duration, error) {
 	return f.forEach(ctx, n, withPrefix(prefix, isGone), func(ctx context.Context, i int) error {
-		return f.resource(ours(f.plural)).Delete(ctx, numberedName(prefix, i), metav1.DeleteOptions{})
+		return f.of.Delete(ctx, numberedName(prefix, i), metav1.DeleteOptions{})
 	})
 }
 
