@@ -32,25 +32,27 @@ const unusedLimit = 30 * time.Second
 //
 // A server that accepts no HTTP/1.1 gets all requests by HTTP/2.
 // With a custom transport, or a plugin that provides certificates, the configuration is returned as it is.
-func UseConnections(config *rest.Config) (*rest.Config, error) {
+//
+// Connections that are idle stay open for 90 seconds, or until closeIdle is called.
+func UseConnections(config *rest.Config) (out *rest.Config, closeIdle func(), err error) {
 	return useConnections(config, time.Now)
 }
 
-func useConnections(config *rest.Config, now func() time.Time) (*rest.Config, error) {
+func useConnections(config *rest.Config, now func() time.Time) (out *rest.Config, closeIdle func(), err error) {
 	if config.Transport != nil || config.ExecProvider != nil || config.AuthProvider != nil {
-		return config, nil
+		return config, func() {}, nil
 	}
 	// Credentials are added on the outside, as all that the configuration wraps.
 	single := &rest.Config{TLSClientConfig: config.TLSClientConfig, Proxy: config.Proxy, Dial: config.Dial, DisableCompression: config.DisableCompression}
 	single.NextProtos = []string{"http/1.1"}
 	pool, err := rest.TransportFor(single)
 	if err != nil {
-		return nil, fmt.Errorf("configure connections to the API server: %w", err)
+		return nil, nil, fmt.Errorf("configure connections to the API server: %w", err)
 	}
 	c := &connections{pool: pool, now: now}
-	out := rest.CopyConfig(config)
+	out = rest.CopyConfig(config)
 	out.WrapTransport = transport.Wrappers(func(next http.RoundTripper) http.RoundTripper { return connectionChooser{c, next} }, config.WrapTransport)
-	return out, nil
+	return out, c.closeIdle, nil
 }
 
 // connections are those for requests by HTTP/1.1.
@@ -69,6 +71,8 @@ const (
 	refused
 )
 
+func (c *connections) closeIdle() { utilnet.CloseIdleConnectionsFor(c.pool) }
+
 // connectionChooser sends some requests by HTTP/1.1, and others by another transport.
 type connectionChooser struct {
 	*connections
@@ -86,14 +90,14 @@ func (c connectionChooser) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	now := c.now().UnixNano()
 	if now-c.used.Swap(now) > int64(unusedLimit) {
-		utilnet.CloseIdleConnectionsFor(c.pool)
+		c.closeIdle()
 	}
 	answer, err := c.pool.RoundTrip(r)
 	if err == nil {
 		c.http1.CompareAndSwap(unknown, accepted)
 		return answer, nil
 	}
-	utilnet.CloseIdleConnectionsFor(c.pool) // those to a dead server would each delay another request
+	c.closeIdle() // those to a dead server would each delay another request
 	if alert := (*net.OpError)(nil); c.http1.Load() != unknown || !errors.As(err, &alert) || alert.Op != tlsAlert {
 		return nil, err
 	}

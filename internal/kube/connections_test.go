@@ -71,7 +71,7 @@ func (s *connectionServer) last() *http.Request {
 
 func clientWithConnections(t *testing.T, config *rest.Config) *http.Client {
 	t.Helper()
-	config, err := UseConnections(config)
+	config, _, err := UseConnections(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestConnectionsKeepCredentialsApart(t *testing.T) {
 	server := newConnectionServer(t, nil)
 	server.config.BearerToken = "ours"
-	config, err := UseConnections(server.config)
+	config, _, err := UseConnections(server.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestConnectionsAreClosedAfterAFailure(t *testing.T) {
 func TestUnusedConnectionsAreClosed(t *testing.T) {
 	server := newConnectionServer(t, nil)
 	now := time.Now()
-	config, err := useConnections(server.config, func() time.Time { return now })
+	config, _, err := useConnections(server.config, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestUnusedConnectionsAreClosed(t *testing.T) {
 
 func TestConnectionsLeaveCustomTransportsAlone(t *testing.T) {
 	custom := &rest.Config{Transport: http.DefaultTransport}
-	if config, err := UseConnections(custom); err != nil || config != custom {
+	if config, _, err := UseConnections(custom); err != nil || config != custom {
 		t.Errorf("a configuration with a transport of its own is changed: %v", err)
 	}
 }
@@ -283,5 +283,24 @@ func TestServersWithoutHTTP1GetAllRequests(t *testing.T) {
 	}
 	if got := server.protocols(); got["HTTP/2.0"] != 2 || refusals != 1 || !slices.Equal(bodies, []string{"a: b", "a: b"}) {
 		t.Errorf("requests by protocol: %v; %d refused connections; bodies %q", got, refusals, bodies)
+	}
+}
+
+func TestIdleConnectionsCanBeClosed(t *testing.T) {
+	server := newConnectionServer(t, nil)
+	config, closeIdle, err := UseConnections(server.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := request(bounded(t), client, http.MethodGet, server.URL); err != nil {
+		t.Fatal(err)
+	}
+	closeIdle()
+	if got := <-server.closed; got != server.last().RemoteAddr {
+		t.Errorf("%s was closed, not %s", got, server.last().RemoteAddr)
 	}
 }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +120,7 @@ func (l *breakableListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrapped := &breakableConn{Conn: c, proxy: l.proxy, frozen: make(chan struct{}), closed: make(chan struct{})}
+	wrapped := &breakableConn{Conn: c, proxy: l.proxy, frozen: make(chan struct{}), ended: make(chan struct{})}
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
 	l.proxy.connections[wrapped] = struct{}{}
@@ -129,9 +131,9 @@ func (l *breakableListener) Accept() (net.Conn, error) {
 // is gone.
 type breakableConn struct {
 	net.Conn
-	proxy          *proxy
-	once, freezing sync.Once
-	frozen, closed chan struct{}
+	proxy            *proxy
+	ending, freezing sync.Once
+	frozen, ended    chan struct{} // ended once this or the other side has closed it
 }
 
 func (c *breakableConn) freeze() { c.freezing.Do(func() { close(c.frozen) }) }
@@ -152,24 +154,27 @@ func (c *breakableConn) Read(b []byte) (n int, err error) {
 		n = 0
 		_, err = c.Conn.Read(b)
 	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.end()
+	}
 	return n, err
 }
+
+func (c *breakableConn) end() { c.ending.Do(func() { close(c.ended) }) }
 
 // Write waits for the end of a frozen connection.
 func (c *breakableConn) Write(b []byte) (int, error) {
 	if c.isFrozen() {
-		<-c.closed
+		<-c.ended
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(b)
 }
 
 func (c *breakableConn) Close() error {
-	c.once.Do(func() {
-		close(c.closed)
-		c.proxy.mu.Lock()
-		defer c.proxy.mu.Unlock()
-		delete(c.proxy.connections, c)
-	})
+	c.end()
+	c.proxy.mu.Lock()
+	delete(c.proxy.connections, c)
+	c.proxy.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -102,15 +102,16 @@ type Cluster struct {
 	permissions *permissionReviewer
 	runContext  context.Context // of Run
 	started     chan struct{}   // closed once the controllers run
+	closeIdle   func()          // closes idle connections
 }
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	connected, err := kube.UseConnections(o.Config)
+	connected, closeIdle, err := kube.UseConnections(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	k := &Cluster{started: make(chan struct{}), Requests: inflight.New()}
+	k := &Cluster{started: make(chan struct{}), Requests: inflight.New(), closeIdle: closeIdle}
 	sent := fence.Wrap(traced(kube.CountRequests(connected, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
 	o.Config = kube.PlainWatches(kube.RetryInitializing(k.Requests.Wrap(sent)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
@@ -251,6 +252,7 @@ var rbacKinds = []schema.GroupVersionKind{
 func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	k.runContext = ctx
+	defer k.closeIdle()
 	defer k.accounts.running.Wait()
 	group.Go(func() error {
 		k.CRDs.Run(ctx)
