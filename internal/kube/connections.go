@@ -2,7 +2,6 @@ package kube
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -47,7 +46,7 @@ func useConnections(config *rest.Config, now func() time.Time) (out *rest.Config
 	single.NextProtos = []string{"http/1.1"}
 	pool, err := rest.TransportFor(single)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configure connections to the API server: %w", err)
+		return nil, nil, err
 	}
 	c := &connections{pool: pool, now: now}
 	out = rest.CopyConfig(config)

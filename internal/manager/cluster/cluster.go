@@ -109,7 +109,7 @@ type Cluster struct {
 func New(o Options) (*Cluster, error) {
 	connected, closeIdle, err := kube.UseConnections(o.Config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k := &Cluster{started: make(chan struct{}), Requests: inflight.New(), closeIdle: closeIdle}
 	sent := fence.Wrap(traced(kube.CountRequests(connected, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
