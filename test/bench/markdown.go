@@ -65,7 +65,8 @@ const method = `
 - Instances get their initial metadata from the API server (` + "`espalier run --initial-metadata`" + `), unless the benchmark
   runs with ` + "`-initial-metadata=false`" + `.
 - The controllers run in the process of the benchmark, with events, and otherwise as in ` + "`espalier run`" + `. So the
-  requests and watches of the simulated user take CPU time from them.
+  requests and watches of the simulated user take CPU time from them. The user, the plain client and each
+  tenant have a connection of their own, as they are processes of their own elsewhere.
 - Times end when a watch of the benchmark receives the event, for example that the instance is ready. They begin with
   the first create, or with the response to the write or deletion.
 - The event of a child is a change of an annotation that its instance does not manage. The benchmark changes one child
