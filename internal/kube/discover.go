@@ -71,8 +71,8 @@ func (k *Kinds) Resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 }
 
 func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resource, error) {
-	if c, ok := k.CRD(gvk.GroupKind()); ok {
-		return resourceFromCRD(c, gvk)
+	if c, ok := k.servingCRD(gvk); ok {
+		return resourceFromCRD(c.CustomResourceDefinition, gvk)
 	}
 	k.mu.RLock()
 	r, ok := k.builtin[gvk]
@@ -95,7 +95,7 @@ func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case epoch != k.groups.epoch, k.defined[gvk.GroupKind()] && !k.groups.isAggregated(gvk.GroupVersion()):
+	case epoch != k.groups.epoch, k.wasDefined(gvk):
 		// The cluster has changed during the request.
 	case err == nil:
 		k.builtin[gvk] = r
@@ -179,17 +179,10 @@ func (k *Kinds) Availability(ctx context.Context, gk schema.GroupKind) (schema.G
 // Preferred returns a served version of a kind.
 func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	if c, ok := k.CRD(gk); ok {
-		for _, v := range c.Spec.Versions {
-			if v.Served && v.Storage {
-				return gk.WithVersion(v.Name), nil
-			}
+		if gvk, err := k.firstServed(ctx, gk, k.builtInVersions(gk.Group)); !IsNoKindMatch(err) {
+			return gvk, err
 		}
-		for _, v := range c.Spec.Versions {
-			if v.Served {
-				return gk.WithVersion(v.Name), nil
-			}
-		}
-		return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
+		return preferredOfCRD(c, gk)
 	}
 	k.mu.RLock()
 	versions, known := k.groups.versions(gk.Group)
@@ -200,16 +193,32 @@ func (k *Kinds) Preferred(ctx context.Context, gk schema.GroupKind) (schema.Grou
 			}
 		}
 	}
-	absent := !known && k.defined[gk]
 	k.mu.RUnlock()
-	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+	sortByStability(versions)
 	if known || len(versions) > 0 {
 		return k.firstServed(ctx, gk, versions)
 	}
-	if absent {
-		return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
-	}
 	return k.preferredByDiscovery(ctx, gk)
+}
+
+func sortByStability(versions []string) {
+	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
+}
+
+// preferredOfCRD is the kind in the stored version of its CustomResourceDefinition, if that is served, or else in the first
+// served one.
+func preferredOfCRD(c *apiextensionsv1.CustomResourceDefinition, gk schema.GroupKind) (schema.GroupVersionKind, error) {
+	for _, v := range c.Spec.Versions {
+		if v.Served && v.Storage {
+			return gk.WithVersion(v.Name), nil
+		}
+	}
+	for _, v := range c.Spec.Versions {
+		if v.Served {
+			return gk.WithVersion(v.Name), nil
+		}
+	}
+	return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 }
 
 // firstServed returns the kind in the first of the versions that serves it. If a version

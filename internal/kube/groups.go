@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // groups are the API group versions of a server, as its APIServices list them. Each that
@@ -41,12 +43,6 @@ const (
 
 // isLocal says whether the API server serves the version itself.
 func (s Server) isLocal() bool { return s != Aggregated }
-
-// isAggregated says whether an aggregated API server serves a version of a group.
-func (g *groups) isAggregated(gv schema.GroupVersion) bool {
-	server, there := g.server[gv]
-	return there && server == Aggregated
-}
 
 // hasOwnKinds says whether a version of a group is known to have kinds without a CustomResourceDefinition. That it is not
 // found is then the answer of something else than its server.
@@ -106,9 +102,7 @@ func (k *Kinds) isAbsent(gvk schema.GroupVersionKind) bool {
 	switch {
 	case k.groups.complete && !there:
 		return true
-	case k.defined[gvk.GroupKind()] && (local || !k.groups.complete):
-		// Discovery lags behind: it may still list a kind that is gone, and no event
-		// would correct that.
+	case k.wasDefined(gvk):
 		return true
 	case !missing:
 		return false
@@ -121,6 +115,52 @@ func (k *Kinds) isAbsent(gvk schema.GroupVersionKind) bool {
 		ttl = absentTTLBuiltIn
 	}
 	return k.now().Sub(absent.at) < ttl
+}
+
+// wasDefined reports whether a CustomResourceDefinition had a version of a kind that only a CustomResourceDefinition can bring
+// back, which is an event: discovery may still list it. Where APIServices cannot be watched, another server may serve it later:
+// the kind is looked up again when discovery has caught up. The lock is held.
+func (k *Kinds) wasDefined(gvk schema.GroupVersionKind) bool {
+	at, defined := k.defined[gvk]
+	if !defined || k.groups.hasOwnKinds(gvk.GroupVersion()) {
+		return false
+	}
+	return k.groups.complete || k.now().Sub(at) < absentTTLUnobserved
+}
+
+// builtInVersions returns the versions of a group that are built into the API server, the most stable one first.
+func (k *Kinds) builtInVersions(group string) (versions []string) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for gv, server := range k.groups.server {
+		if gv.Group == group && server == BuiltIn {
+			versions = append(versions, gv.Version)
+		}
+	}
+	sortByStability(versions)
+	return versions
+}
+
+// OtherServer returns a version of a group that the API server serves with built-in kinds, or that an aggregated API server
+// serves; empty if all known versions are of CustomResourceDefinitions.
+func (k *Kinds) OtherServer(group string) (version string) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	for gv, server := range k.groups.server {
+		if gv.Group == group && server != CustomResources && (version == "" || gv.Version < version) {
+			version = gv.Version
+		}
+	}
+	return version
+}
+
+// MayBeBuiltIn reports whether kinds of a group may be built into the API server, so that the deletion of a
+// CustomResourceDefinition does not mean that no version of its kind is served.
+func (k *Kinds) MayBeBuiltIn(group string) bool {
+	k.mu.RLock()
+	complete := k.groups.complete
+	k.mu.RUnlock()
+	return len(k.builtInVersions(group)) > 0 || !complete && object.IsKubernetesGroup(group)
 }
 
 // ObserveGroup records how a version of a group is served, and reports whether what is

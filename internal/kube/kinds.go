@@ -42,10 +42,9 @@ type Kinds struct {
 	// observedRevision is how far the watch of CustomResourceDefinitions has come: a
 	// definition up to this revision that is not in crds is gone.
 	observedRevision uint64
-	// defined are the kinds that have or had a CustomResourceDefinition. Discovery is never
-	// used for these: it lags behind and may list a kind that is gone, and no event would
-	// correct that.
-	defined map[schema.GroupKind]bool
+	// defined are the versions of kinds that a CustomResourceDefinition has or had, with the time when one was last
+	// observed to have them. Discovery lags behind and may list one that is gone, and no event would correct that.
+	defined map[schema.GroupVersionKind]time.Time
 	// groups are the versions of groups that the server has, if APIServices can be watched.
 	groups groups
 	// builtin and openAPI cache discovery of kinds without a CustomResourceDefinition;
@@ -70,7 +69,7 @@ func NewKinds(d discovery.DiscoveryInterface) *Kinds {
 		now:        time.Now,
 		crds:       map[schema.GroupKind]*crd.Stored{},
 		crdSchemas: map[schema.GroupVersionKind]crdSchema{},
-		defined:    map[schema.GroupKind]bool{},
+		defined:    map[schema.GroupVersionKind]time.Time{},
 		builtin:    map[schema.GroupVersionKind]Resource{},
 		openAPI:    map[schema.GroupVersionKind]*spec.Schema{},
 		missing:    map[schema.GroupVersionKind]absentKind{},
@@ -116,7 +115,7 @@ func (k *Kinds) RecordCRD(written *apiextensionsv1.CustomResourceDefinition) CRD
 }
 
 func (k *Kinds) observe(gk schema.GroupKind, c *crd.Stored) CRDChange {
-	k.markDefined(gk)
+	k.markDefined(gk, c.CustomResourceDefinition)
 	old, had := k.crds[gk]
 	if had && old.Name != c.Name && crd.IsEstablished(old.CustomResourceDefinition) {
 		return CRDUnchanged // two definitions claim the kind; the established one counts
@@ -174,14 +173,20 @@ func parseRevision(text string) uint64 {
 	return n
 }
 
-// markDefined records that a kind has a CustomResourceDefinition, and drops what is cached
-// from discovery of it.
-func (k *Kinds) markDefined(gk schema.GroupKind) {
-	if k.defined[gk] {
-		return
+// markDefined records the versions that a CustomResourceDefinition has, and drops what is cached from discovery of its kind. A
+// version that it does not have may be built into the API server.
+func (k *Kinds) markDefined(gk schema.GroupKind, c *apiextensionsv1.CustomResourceDefinition) {
+	_, exists := k.crds[gk]
+	isNew := !exists
+	for i := range c.Spec.Versions {
+		gvk := gk.WithVersion(c.Spec.Versions[i].Name)
+		_, known := k.defined[gvk]
+		isNew = isNew || !known
+		k.defined[gvk] = k.now()
 	}
-	k.defined[gk] = true
-	k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk })
+	if isNew {
+		k.dropDiscovered(func(gvk schema.GroupVersionKind) bool { return gvk.GroupKind() == gk })
+	}
 }
 
 // dropDiscovered drops what is cached from discovery. The lock is held.
@@ -199,7 +204,7 @@ func (k *Kinds) ForgetCRD(c *apiextensionsv1.CustomResourceDefinition) (served b
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.observedRevision = max(k.observedRevision, revisionOf(c))
-	k.markDefined(gk)
+	k.markDefined(gk, c)
 	old, ok := k.crds[gk]
 	if !ok || old.Name != c.Name || old.UID != c.UID {
 		return false
@@ -226,6 +231,25 @@ func (k *Kinds) WholeCRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDe
 		return nil, false
 	}
 	return c.Whole(), true
+}
+
+// servingCRD returns the CustomResourceDefinition of a kind, if that is what decides whether a version of the kind is served: it
+// does not for versions that are built into the API server.
+func (k *Kinds) servingCRD(gvk schema.GroupVersionKind) (*crd.Stored, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	c, ok := k.crds[gvk.GroupKind()]
+	if !ok || k.groups.server[gvk.GroupVersion()] == BuiltIn {
+		return nil, false
+	}
+	if !k.groups.complete && object.IsKubernetesGroup(gvk.Group) && !hasVersion(c.CustomResourceDefinition, gvk.Version) {
+		return nil, false // discovery says whether it is built in
+	}
+	return c, true
+}
+
+func hasVersion(c *apiextensionsv1.CustomResourceDefinition, version string) bool {
+	return slices.ContainsFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })
 }
 
 func (k *Kinds) storedCRD(gk schema.GroupKind) (*crd.Stored, bool) {

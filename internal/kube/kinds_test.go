@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/openapi"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -218,6 +221,13 @@ func (s server) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList,
 	}
 	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "gizmos", Kind: "Gizmo", Namespaced: true}}}, nil
 }
+
+// OpenAPIV3 has no schemas.
+func (server) OpenAPIV3() openapi.Client { return noSchemas{} }
+
+type noSchemas struct{ openapi.Client }
+
+func (noSchemas) Paths() (map[string]openapi.GroupVersion, error) { return nil, nil }
 
 func TestAKindIsNotGoneIfDiscoveryFails(t *testing.T) {
 	down := errors.New("no endpoints")
@@ -535,4 +545,72 @@ func TestSchemasAreSharedByAllWhoLookThemUp(t *testing.T) {
 	if whole, _ := kinds.WholeCRD(gizmo.GroupKind()); len(whole.Spec.Versions[1].Schema.OpenAPIV3Schema.Properties) != 2 {
 		t.Errorf("the whole definition has the schema %+v", whole.Spec.Versions[1].Schema)
 	}
+}
+
+// TestACRDDecidesAboutItsOwnVersionsOnly: a CustomResourceDefinition of version v9 of a built-in kind says nothing of the built-in
+// versions, while it exists and afterwards.
+func TestACRDDecidesAboutItsOwnVersionsOnly(t *testing.T) {
+	const group = "rbac.authorization.k8s.io"
+	kind := schema.GroupKind{Group: group, Kind: "Gizmo"}
+	v1, v9 := kind.WithVersion("v1"), kind.WithVersion("v9")
+	shadow := gizmoCRD(func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Name, c.Spec.Group = "gizmos."+group, group
+		c.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v9", Served: true, Storage: true}}
+	})
+	for name, groupsAreWatched := range map[string]bool{"APIServices are watched": true, "APIServices cannot be watched": false} {
+		t.Run(name, func(t *testing.T) {
+			kinds := kube.NewKinds(server{groups: []metav1.APIGroup{{Name: group, Versions: []metav1.GroupVersionForDiscovery{{Version: "v1"}}}}})
+			if groupsAreWatched {
+				kinds.SetGroupsComplete(true)
+				kinds.ObserveGroup(v1.GroupVersion(), kube.BuiltIn)
+				kinds.ObserveGroup(v9.GroupVersion(), kube.CustomResources)
+			}
+			served := func(when string, gvk schema.GroupVersionKind, want bool) {
+				t.Helper()
+				if _, err := kinds.Resolve(t.Context(), gvk); (err == nil) != want || err != nil && !kube.IsNoKindMatch(err) {
+					t.Errorf("%s, %s: got %v", when, gvk.Version, err)
+				}
+			}
+			served("before", v1, true)
+			observe(kinds, shadow)
+			served("while the CustomResourceDefinition exists", v1, true)
+			served("while the CustomResourceDefinition exists", v9, true)
+			if info, known, err := kinds.Lookup(t.Context(), v1); err != nil || !known || info.Revision != "" {
+				t.Errorf("the built-in kind has the schema of the CustomResourceDefinition: %+v, %t, %v", info, known, err)
+			}
+			if got, err := kinds.Preferred(t.Context(), kind); groupsAreWatched && (err != nil || got != v1) {
+				t.Errorf("preferred is %s, %v", got.Version, err)
+			}
+			kinds.ForgetCRD(shadow)
+			served("after its deletion", v1, true)
+			served("after its deletion", v9, false)
+			if got, availability, err := kinds.Availability(t.Context(), kind); err != nil || availability != kube.Served || got != v1 {
+				t.Errorf("after its deletion: %s is %s, %v", got.Version, availability, err)
+			}
+			if !kinds.MayBeBuiltIn(group) || kinds.MayBeBuiltIn("example.com") {
+				t.Error("the deletion of the CustomResourceDefinition ends the built-in kind")
+			}
+		})
+	}
+}
+
+// TestADeletedKindIsLookedUpAgain where no event says that another server serves it.
+func TestADeletedKindIsLookedUpAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kinds := kube.NewKinds(server{})
+		observe(kinds, gizmoCRD())
+		kinds.ForgetCRD(gizmoCRD())
+		if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
+			t.Errorf("while discovery lags: got %v", err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
+			t.Errorf("once discovery has caught up: got %v", err)
+		}
+		observe(kinds, gizmoCRD())
+		kinds.ForgetCRD(gizmoCRD())
+		if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
+			t.Errorf("after the next deletion: got %v", err)
+		}
+	})
 }

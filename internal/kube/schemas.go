@@ -32,7 +32,7 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 		return object.KindInfo{}, false, err
 	}
 	kind := object.KindInfo{Namespaced: r.Namespaced}
-	if c, ok := k.storedCRD(gvk.GroupKind()); ok {
+	if c, ok := k.servingCRD(gvk); ok {
 		kind.ServedByDefinition = isServedByDefinition(c.CustomResourceDefinition)
 		kind.Revision = fmt.Sprintf("%s/%d", c.UID, c.Generation)
 		kind.Schema, kind.NameRule = k.crdSchema(gvk, c), object.Subdomain
@@ -111,7 +111,7 @@ func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if epoch == k.groups.epoch && !k.defined[gvk.GroupKind()] {
+	if epoch == k.groups.epoch && !k.wasDefined(gvk) {
 		k.openAPI[gvk] = s
 	}
 	return s, nil

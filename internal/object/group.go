@@ -1,6 +1,7 @@
 package object
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -11,8 +12,50 @@ var ownGroups = []string{
 	"apiextensions.crossplane.io", "ops.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
 }
 
-// IsOwnGroup says whether an API group is one of Espalier's own. No definition can have its kind there: whoever writes objects
+// IsOwnGroup reports whether an API group is one of Espalier's own. No definition can have its kind there: whoever writes objects
 // of these groups may be trusted as their installer is, and a kind with the name of a provider's would keep that from being installed.
 func IsOwnGroup(group string) bool {
 	return slices.Contains(ownGroups, group) || strings.HasSuffix(group, ".aws.espalier.dev")
+}
+
+// IsKubernetesGroup reports whether an API group belongs to Kubernetes: the groups without a dot, such as apps, and the domains
+// k8s.io and kubernetes.io. A CustomResourceDefinition there could hide built-in kinds from all clients.
+func IsKubernetesGroup(group string) bool {
+	return !strings.Contains(group, ".") || isKubernetesDomain(group)
+}
+
+func isKubernetesDomain(domain string) bool {
+	return isWithin(domain, "k8s.io") || isWithin(domain, "kubernetes.io")
+}
+
+// isWithin reports whether a domain is another one or below it.
+func isWithin(domain, parent string) bool {
+	return domain == parent || strings.HasSuffix(domain, "."+parent)
+}
+
+// GroupProblem is why no definition can have a kind in an API group; empty if it can.
+func GroupProblem(group string) string {
+	const remedy = "use a group of your own, such as platform.example.com"
+	switch {
+	case IsOwnGroup(group):
+		return fmt.Sprintf("%s is an API group of Espalier itself; %s", group, remedy)
+	case IsKubernetesGroup(group):
+		return fmt.Sprintf("%q belongs to Kubernetes, as all groups without a dot and those of k8s.io and kubernetes.io; %s", group, remedy)
+	}
+	return ""
+}
+
+// KindAnnotationProblem is why a definition cannot put an annotation on the CustomResourceDefinition of its kind; empty if it
+// can. The API server, kubectl and the controllers act on those that are refused.
+func KindAnnotationProblem(key string) string {
+	domain, _, prefixed := strings.Cut(key, "/")
+	switch {
+	case !prefixed && !isKubernetesDomain(key): // api-approved.kubernetes.io has no name
+		return ""
+	case isKubernetesDomain(domain):
+		return "annotations of kubernetes.io and k8s.io are reserved for Kubernetes; remove it"
+	case isWithin(domain, "kro.run"), isWithin(domain, "espalier.dev"), isWithin(domain, "crossplane.io"):
+		return "annotations of this domain are reserved for the controllers; remove it"
+	}
+	return ""
 }

@@ -81,6 +81,9 @@ func (k *Cluster) confirmCRD(written *apiextensionsv1.CustomResourceDefinition) 
 }
 
 func (k *Cluster) kindChanged(crd *apiextensionsv1.CustomResourceDefinition, change watch.KindChange) {
+	if change == watch.KindDeleted && k.Kinds.MayBeBuiltIn(crd.Spec.Group) {
+		change = watch.KindAdded // watches in a built-in version go on
+	}
 	for _, hub := range k.hubs() {
 		hub.KindChanged(groupKind(crd), change)
 	}
