@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 
@@ -48,11 +49,17 @@ func checkNames(c *compilation) {
 	if s.Plural != "" && len(validation.IsDNS1035Label(s.Plural)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind", Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
 	}
-	if object.IsOwnGroup(c.graph.Kind.Group) {
-		c.problems.Addf("spec.schema.group", "%s is an API group of Espalier itself; use a group of your own, such as platform.example.com", c.graph.Kind.Group)
-	}
 	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
+	} else if problem := object.GroupProblem(c.graph.Kind.Group); problem != "" && c.graph.embedded == nil {
+		c.problems.Addf("spec.schema.group", "%s", problem)
+	}
+	if s.Metadata != nil {
+		for _, key := range slices.Sorted(maps.Keys(s.Metadata.Annotations)) {
+			if problem := object.KindAnnotationProblem(key); problem != "" {
+				c.problems.Addf(object.Path("spec.schema.metadata.annotations").Field(key), "%s", problem)
+			}
+		}
 	}
 	if len(c.spec.Resources) > MaxResources {
 		c.problems.Addf("spec.resources", "has %d resources, over the limit of %d (MaxResources)", len(c.spec.Resources), MaxResources)

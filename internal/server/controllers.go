@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
+	kubecrd "github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
@@ -51,6 +52,8 @@ type Options struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// ResourceGroups bounds which kinds ResourceGroups define.
+	ResourceGroups ResourceGroups
 	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
 	// outputs; by default they are refused.
 	SecretOutputs graph.SecretOutputs
@@ -112,6 +115,16 @@ type Options struct {
 	Now func() time.Time
 }
 
+// ResourceGroups bounds which kinds ResourceGroups define: authors of a namespace write them, and their kinds are served in the
+// whole cluster.
+type ResourceGroups struct {
+	// APIGroups are the API groups of the kinds; *.example.com stands for all below example.com, and * for all. Without any,
+	// all are allowed.
+	APIGroups []string
+	// MaxKinds is how many kinds the ResourceGroups of a namespace define; 0 for no limit.
+	MaxKinds int
+}
+
 // DefaultSigningKeyNamespace is the namespace of the signing key of controllers that run outside of
 // a cluster and without leader election.
 const DefaultSigningKeyNamespace = "kube-system"
@@ -155,7 +168,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
-		CRDDependents: c.crdDependents, GroupDependents: c.registry.Using, Annotated: composition.Annotated, Packed: definition.Packed, OnPermissionsChange: c.permissionsChanged,
+		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, Packed: definition.Packed, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Replicas: o.Replicas, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
@@ -212,7 +225,18 @@ func (c *Controllers) crdsToInstall(installed func(name string) (*apiextensionsv
 // change of a CustomResourceDefinition. If it defines a kind of usages, that is served from now on.
 func (c *Controllers) crdDependents(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	c.usages.crdChanged(crd)
-	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd))
+	var waiting []object.Key // for another kind of their namespace to be deleted
+	if owner, owned := kubecrd.Owner(crd); owned && owner.Namespace != "" {
+		if _, exists := c.Kinds.CRD(kubecrd.GroupKind(crd)); !exists {
+			waiting = c.registry.InNamespace(owner.Namespace)
+		}
+	}
+	return slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd), provider.Dependents(c.options.Providers, crd), waiting)
+}
+
+// groupDependents returns the definitions of both dialects to reconcile after a change of how a version of an API group is served.
+func (c *Controllers) groupDependents(group string) []object.Key {
+	return slices.Concat(c.registry.InGroup(group), c.composites.InGroup(group))
 }
 
 // Run installs the dialects' kinds, then runs the controllers until the context ends or a
@@ -225,6 +249,9 @@ func (c *Controllers) Run(ctx context.Context) error {
 	defer checks.Wait()
 	defer cancel() // also if the cluster fails
 	err := c.Cluster.Run(ctx, func(ctx context.Context) error {
+		if c.options.AdmissionPolicies {
+			go c.installPolicies(ctx)
+		}
 		c.usages.startServing()
 		c.startInitialMetadata(ctx)
 		if err := c.startProviders(ctx); err != nil {
@@ -271,9 +298,6 @@ func (c *Controllers) startGraphs(ctx context.Context) {
 			}
 		})
 	}
-	if c.options.AdmissionPolicies {
-		go c.installPolicies(ctx)
-	}
 	c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
 	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 		gvk := v1alpha1.GroupVersion.WithKind(kind)
@@ -291,7 +315,7 @@ func (c *Controllers) installPolicies(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		log.Error(err, "anyone who may write definitions can name any service account until the policies are installed; retrying")
+		log.Error(err, "cannot install the admission policies; until then any author of definitions can name any service account; retrying")
 		select {
 		case <-ctx.Done():
 			return
@@ -345,8 +369,9 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Gate.Wrap, Initial: c.initial, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
+			Published: c.RecordCRD, Held: c.Gate.Wrap, Initial: c.initial, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
+		NamespacedGroups: c.options.ResourceGroups.APIGroups,
 		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Replicas: c.replicas(),
 	}

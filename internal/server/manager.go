@@ -23,6 +23,8 @@ type ManagerOptions struct {
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
+	// ResourceGroups bounds which kinds ResourceGroups define.
+	ResourceGroups ResourceGroups
 	// SecretOutputs is what happens to definitions of graphs that put data of Secrets into
 	// outputs; by default they are refused.
 	SecretOutputs graph.SecretOutputs
@@ -66,7 +68,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		var err error
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Replicas: s.Replicas, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies, InitialMetadata: o.InitialMetadata,
+			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies, InitialMetadata: o.InitialMetadata,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})

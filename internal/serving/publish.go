@@ -46,6 +46,7 @@ type Reason string
 // Reasons of a kind that isn't ready, in every dialect.
 const (
 	NotOwned     Reason = "KindNotOwned"
+	TooManyKinds Reason = "TooManyKinds"
 	Establishing Reason = "Establishing"
 	Refused      Reason = "Failed"
 	Terminating  Reason = "Terminating"
@@ -100,6 +101,9 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 			w.Readiness = readiness
 			return nil
 		}
+	} else if readiness, refused := r.refusesNew(key, w.CRD); refused {
+		w.Readiness = readiness
+		return nil
 	}
 	if w.Review != nil {
 		if write, err := w.Review(ctx, current); err != nil || !write {
@@ -127,6 +131,25 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 		w.Readiness = readiness
 	} // else it is the definition's, and its event is on its way
 	return nil
+}
+
+// refusesNew reports whether a kind that does not exist yet cannot be published. What exists is not taken away.
+func (r *Reconciler) refusesNew(key object.Key, wanted *apiextensionsv1.CustomResourceDefinition) (Readiness, bool) {
+	if group := wanted.Spec.Group; r.Kinds.OtherServer(group) != "" {
+		return notOwned("API group %s is served by APIService %s.%s, and not from CustomResourceDefinitions. Choose another group", group, r.Kinds.OtherServer(group), group), true
+	}
+	if key.Namespace == "" || r.MaxKindsPerNamespace == 0 {
+		return Readiness{}, false
+	}
+	existing := r.Kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool {
+		owner, owned := crd.Owner(c)
+		return owned && owner.Namespace == key.Namespace
+	})
+	if len(existing) < r.MaxKindsPerNamespace {
+		return Readiness{}, false
+	}
+	return Readiness{Reason: TooManyKinds, Message: fmt.Sprintf("the ResourceGroups of namespace %s define %d kinds, and %s is %d. Delete a CustomResourceDefinition that is no longer needed, or ask an administrator to raise the limit",
+		key.Namespace, len(existing), MaxKindsPerNamespaceFlag, r.MaxKindsPerNamespace)}, true
 }
 
 func (r *Reconciler) publisher() Publisher {

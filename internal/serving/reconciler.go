@@ -53,7 +53,13 @@ type Config struct {
 	Initial *InitialMetadata
 	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of the dialect.
 	AdditionalPrinterColumns bool
+	// MaxKindsPerNamespace is from how many kinds on the definitions of a namespace cannot define another one; 0 for no limit.
+	// Definitions that are reconciled at the same time can exceed it by the number of workers.
+	MaxKindsPerNamespace int
 }
+
+// MaxKindsPerNamespaceFlag is the flag for Config.MaxKindsPerNamespace.
+const MaxKindsPerNamespaceFlag = "--max-kinds-per-namespace"
 
 // EnqueueDefinition enqueues a definition.
 func (c *Config) EnqueueDefinition(key object.Key) {

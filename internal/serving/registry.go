@@ -99,11 +99,17 @@ func (g *Registry[M]) Defining(gk schema.GroupKind) []object.Key {
 	})
 }
 
-// Using lists, sorted, the definitions that use kinds of a group.
-func (g *Registry[M]) Using(group string) []object.Key {
+// InGroup lists, sorted, the definitions that use or define kinds of a group.
+func (g *Registry[M]) InGroup(group string) []object.Key {
 	return g.Where(func(_ object.Key, e *Entry[M]) bool {
-		return slices.ContainsFunc(e.kinds.Uses, func(gk schema.GroupKind) bool { return gk.Group == group })
+		return slices.ContainsFunc(e.kinds.Uses, func(gk schema.GroupKind) bool { return gk.Group == group }) ||
+			slices.ContainsFunc(e.kinds.Defines, func(k Kind) bool { return k.Group == group })
 	})
+}
+
+// InNamespace lists, sorted, the definitions of a namespace.
+func (g *Registry[M]) InNamespace(namespace string) []object.Key {
+	return g.Where(func(key object.Key, _ *Entry[M]) bool { return key.Namespace == namespace })
 }
 
 // Keys lists, sorted, all definitions.

@@ -31,10 +31,12 @@ func (w *Workspace) addCompositeKinds() {
 		if composite == nil {
 			continue
 		}
+		w.checkOwner(d, composite, "spec.names.kind")
 		w.addCRD(composite)
 		w.checkGenerated(d, composite, func(generated string) object.Path { return originInComposite(generated, "names", x, composite) })
 		if x.Spec.ClaimNames != nil {
 			if claim, problems := xrd.ClaimCRD(x, xrd.Options{}); len(problems) == 0 {
+				w.checkOwner(d, claim, "spec.claimNames.kind")
 				w.addCRD(claim)
 				w.checkGenerated(d, claim, func(generated string) object.Path { return originInComposite(generated, "claimNames", x, claim) })
 			}

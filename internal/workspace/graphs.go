@@ -78,6 +78,8 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 	w.add(p.document, Warning, "", g.SecretOutputs)
 	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: w.crdOf(p, g)}
 	w.checkGenerated(p.document, one.CRD, func(generated string) object.Path { return originInGraph(generated, p.spec.Schema, one.CRD) })
+	w.checkOwner(p.document, one.CRD, "spec.schema.kind")
+	w.warnOfGroup(p.document, one.Kind.Group)
 	w.graphs = append(w.graphs, one)
 	w.addCRD(one.CRD)
 }

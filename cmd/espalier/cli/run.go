@@ -11,12 +11,15 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/graph/definition"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/serving"
 	"github.com/espalier-dev/espalier/providers/aws"
 	"github.com/espalier-dev/espalier/providers/postgresql"
 	"github.com/espalier-dev/espalier/sdk/managed"
@@ -34,6 +37,7 @@ type controllerFlags struct {
 	requireAccount   bool
 	policies         bool
 	initialMetadata  bool
+	resourceGroups   server.ResourceGroups
 	secretOutputs    string
 	verbosity        int
 	postgresql       bool
@@ -66,9 +70,11 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
+	flags.StringSliceVar(&f.resourceGroups.APIGroups, definition.NamespacedGroupsFlag[2:], []string{v1alpha1.GroupVersion.Group}, "API groups in which ResourceGroups may define kinds; *.example.com for those below example.com, * for all")
+	flags.IntVar(&f.resourceGroups.MaxKinds, serving.MaxKindsPerNamespaceFlag[2:], 100, "maximum number of kinds that the ResourceGroups of a namespace define; 0 for no limit")
 	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
 	flags.BoolVar(&f.initialMetadata, "initial-metadata", false, "let the API server give instances their finalizer when they are created, by a MutatingAdmissionPolicy; needs Kubernetes 1.36")
-	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check who may name a service account in a definition")
+	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check which kinds and service accounts definitions name")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	flags.BoolVar(&f.aws, "aws", false, "serve the kinds of resource types of AWS that are activated")
@@ -95,7 +101,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, InitialMetadata: f.initialMetadata, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
+		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, ResourceGroups: f.resourceGroups, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, InitialMetadata: f.initialMetadata, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}, err
 }

@@ -10,6 +10,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
 // Categories that kinds are listed under, besides the author's.
@@ -80,6 +81,7 @@ func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinit
 	}
 	if d.Spec.Metadata != nil {
 		out.Annotations = maps.Clone(d.Spec.Metadata.Annotations)
+		maps.DeleteFunc(out.Annotations, crd.IsReservedAnnotation) // of definitions that were accepted before these were refused
 	}
 	for i := range d.Spec.Versions {
 		v := crdVersion(&d.Spec.Versions[i])
@@ -90,16 +92,17 @@ func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinit
 }
 
 // kindLabels are the labels of the CustomResourceDefinitions: the definition's labels and
-// those of its spec.metadata.
+// those of its spec.metadata, without those that mark the owner of an object. Nil if there are none.
 func kindLabels(d *v1.CompositeResourceDefinition) map[string]string {
-	out := maps.Clone(d.Labels)
-	if d.Spec.Metadata == nil || len(d.Spec.Metadata.Labels) == 0 {
-		return out
+	out := map[string]string{}
+	maps.Copy(out, d.Labels)
+	if d.Spec.Metadata != nil {
+		maps.Copy(out, d.Spec.Metadata.Labels)
 	}
-	if out == nil {
-		out = map[string]string{}
+	maps.DeleteFunc(out, crd.IsReservedLabel)
+	if len(out) == 0 {
+		return nil
 	}
-	maps.Copy(out, d.Spec.Metadata.Labels)
 	return out
 }
 

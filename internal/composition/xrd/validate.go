@@ -1,6 +1,7 @@
 package xrd
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,8 +40,15 @@ func checkIdentity(d *v1.CompositeResourceDefinition, out *diag.List) {
 	for _, problem := range validation.IsDNS1123Subdomain(d.Spec.Group) {
 		out.Addf("spec.group", "is not a valid API group: %s", problem)
 	}
-	if object.IsOwnGroup(d.Spec.Group) {
-		out.Addf("spec.group", "%s is an API group of Espalier itself; use a group of your own, such as platform.example.com", d.Spec.Group)
+	if problem := object.GroupProblem(d.Spec.Group); problem != "" {
+		out.Addf("spec.group", "%s", problem)
+	}
+	if d.Spec.Metadata != nil {
+		for _, key := range slices.Sorted(maps.Keys(d.Spec.Metadata.Annotations)) {
+			if problem := object.KindAnnotationProblem(key); problem != "" {
+				out.Addf(object.Path("spec.metadata.annotations").Field(key), "%s", problem)
+			}
+		}
 	}
 	checkNames(&d.Spec.Names, "spec.names", out)
 }

@@ -44,6 +44,8 @@ type Config struct {
 	// RequireServiceAccount refuses cluster-scoped definitions that name no service account, which
 	// would be reconciled with the controllers' own permissions.
 	RequireServiceAccount bool
+	// NamespacedGroups are the API groups in which definitions of a namespace define kinds, as in server.ResourceGroups.
+	NamespacedGroups []string
 	// SecretOutputs is what happens to definitions that put data of Secrets into outputs.
 	SecretOutputs graph.SecretOutputs
 	// As returns the account that impersonates a service account, or, without a name, the
@@ -199,6 +201,7 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	v.source.spec, v.source.kind = spec, schemaOf(d.Unstructured).InstanceKind().GroupKind()
 	r.registerKinds(v)
 	r.resolveAccount(v)
+	r.checkGroup(v)
 	return v
 }
 

@@ -7,7 +7,6 @@ package kind
 import (
 	"cmp"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/gobuffalo/flect"
@@ -78,9 +77,9 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 	}
 	if s.Metadata != nil {
 		maps.Copy(out.Labels, s.Metadata.Labels)
-		maps.DeleteFunc(out.Labels, isReservedLabel)
+		maps.DeleteFunc(out.Labels, crd.IsReservedLabel)
 		maps.Copy(out.Annotations, s.Metadata.Annotations)
-		maps.DeleteFunc(out.Annotations, isReservedAnnotation)
+		maps.DeleteFunc(out.Annotations, crd.IsReservedAnnotation) // of definitions that were accepted before these were refused
 	}
 	maps.Copy(out.Labels, crd.Labels(owner, o.Version))
 	out.Annotations[crd.DefinitionAnnotation] = owner.Name
@@ -99,20 +98,6 @@ func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) 
 			Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"name": *g.Name},
 		}
 	}
-}
-
-// isReservedLabel says whether a label marks the owner of an object. If an author could set
-// it, the CustomResourceDefinition would seem to belong to another definition or to an
-// instance.
-func isReservedLabel(label, _ string) bool {
-	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
-}
-
-// isReservedAnnotation says whether an annotation is one of this program's or of the dialect's: an
-// author could otherwise set the definition that the kind was last published for, and its account.
-func isReservedAnnotation(annotation, _ string) bool {
-	domain, _, _ := strings.Cut(annotation, "/")
-	return slices.ContainsFunc([]string{"espalier.dev", "kro.run"}, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 
 func rootSchema(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,6 +22,18 @@ func Labels(owner object.Definition, version string) map[string]string {
 		labels[v1alpha1.DefinitionNSLabel] = owner.Namespace
 	}
 	return labels
+}
+
+// IsReservedLabel reports whether a label marks the owner of an object. If an author could set it, the
+// CustomResourceDefinition would seem to belong to another definition or to an instance. The value does not matter.
+func IsReservedLabel(label, _ string) bool {
+	return strings.HasPrefix(label, v1alpha1.Prefix) || label == v1alpha1.ApplySetPartOfLabel
+}
+
+// IsReservedAnnotation reports whether a definition cannot put an annotation on its CustomResourceDefinition, as
+// object.KindAnnotationProblem explains. The value does not matter.
+func IsReservedAnnotation(annotation, _ string) bool {
+	return object.KindAnnotationProblem(annotation) != ""
 }
 
 // DefinitionAnnotation holds the full name of the definition: a label value is too short

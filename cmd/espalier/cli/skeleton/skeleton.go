@@ -15,6 +15,8 @@ import (
 
 	"github.com/gobuffalo/flect"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // Provider are the names in a new provider.
@@ -57,7 +59,7 @@ func (p Provider) Validate() error {
 	if wrong := validation.IsDNS1123Subdomain(p.Group); len(wrong) > 0 {
 		return fmt.Errorf("the group %q: %s", p.Group, wrong[0])
 	}
-	if !strings.Contains(p.Group, ".") || strings.HasSuffix(p.Group, ".k8s.io") || strings.HasSuffix(p.Group, ".kubernetes.io") {
+	if object.IsKubernetesGroup(p.Group) {
 		return fmt.Errorf("the group %q must be a domain of yours, such as things.example.org", p.Group)
 	}
 	if !modulePattern.MatchString(p.Module) {

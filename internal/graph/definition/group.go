@@ -1,0 +1,28 @@
+package definition
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/espalier-dev/espalier/internal/object"
+)
+
+// NamespacedGroupsFlag is the flag for Config.NamespacedGroups.
+const NamespacedGroupsFlag = "--resource-group-api-groups"
+
+// checkGroup adds a problem if the definitions of a namespace cannot define kinds in the API group of this one.
+func (r *Dialect) checkGroup(v *session) {
+	if group := v.source.kind.Group; v.owner.Namespace != "" && object.GroupProblem(group) == "" && !allowsGroup(r.NamespacedGroups, group) {
+		v.result.problems.Addf("spec.schema.group", "ResourceGroups define kinds in %s only, not in %s; an administrator can allow the group with %s",
+			strings.Join(r.NamespacedGroups, ", "), group, NamespacedGroupsFlag)
+	}
+}
+
+// allowsGroup reports whether one of the patterns matches an API group: its name, *.example.com for all below example.com, or *
+// for all. Without patterns, all match.
+func allowsGroup(patterns []string, group string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
+		suffix, isWildcard := strings.CutPrefix(pattern, "*")
+		return pattern == group || isWildcard && strings.HasSuffix(group, suffix)
+	})
+}
