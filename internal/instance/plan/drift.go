@@ -184,7 +184,9 @@ func lostReferences(value any, current *unstructured.Unstructured) []object.Path
 		ref, _ := item.(map[string]any)
 		controls, _ := ref["controller"].(bool)
 		there := slices.ContainsFunc(has, func(r metav1.OwnerReference) bool {
-			return string(r.UID) == ref["uid"] && (r.Controller != nil && *r.Controller) == controls
+			// The garbage collector deletes an object whose owner has another kind or name than the reference says.
+			return string(r.UID) == ref["uid"] && r.APIVersion == ref["apiVersion"] && r.Kind == ref["kind"] && r.Name == ref["name"] &&
+				(r.Controller != nil && *r.Controller) == controls
 		})
 		if !there {
 			lost = append(lost, object.Path("metadata.ownerReferences").Index(i))

@@ -45,6 +45,11 @@ func TestReferencesAreNoReasonToWrite(t *testing.T) {
 			refs[0].UID = "theirs"
 			o.SetOwnerReferences(refs)
 		}, false, plan.Correct, 2},
+		"Another client has renamed one": {"the garbage collector would delete the object", made(referring), func(o *unstructured.Unstructured) {
+			refs := o.GetOwnerReferences()
+			refs[0].Name = "theirs"
+			o.SetOwnerReferences(refs)
+		}, false, plan.Correct, 2},
 		"Another client has set controller: true": {"the instance is no controller", made(referring), func(o *unstructured.Unstructured) { control(o) }, false, plan.Correct, 2},
 		"It has another owner as well": {"the other reference is kept", made(referring), func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences(append(o.GetOwnerReferences(), metav1.OwnerReference{UID: "theirs"}))
