@@ -2,6 +2,7 @@ package instance
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -29,6 +31,9 @@ type memory struct {
 	namespaces map[string]struct{}
 	// history is what plans depend on in addition to what is observed.
 	history plan.History
+	// proved are the children that were proved to be the instance's: see inventory.Owner.Owns. Without
+	// them, one whose signature is gone as well is foreign.
+	proved map[types.UID]inventory.ProvedChild
 	// observed are the children as they were when their status last was of their current
 	// generation.
 	observed map[types.UID]*unstructured.Unstructured
@@ -96,7 +101,7 @@ func (m *memories) of(key object.Key, uid types.UID) *memory {
 	if known, ok := m.byKey[key]; ok && known.uid == uid {
 		return known
 	}
-	fresh := &memory{uid: uid}
+	fresh := &memory{uid: uid, proved: map[types.UID]inventory.ProvedChild{}}
 	m.byKey[key] = fresh
 	return fresh
 }
@@ -170,19 +175,17 @@ func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
 }
 
 // forgetGone drops what is remembered of children that are gone.
-func (m *memory) forgetGone(owned map[string][]*unstructured.Unstructured) {
-	if len(m.history.Refusals)+len(m.history.Inspections)+len(m.observed) == 0 {
+func (s *reconcileState) forgetGone() {
+	if len(s.facts.UnreadableOwned) > 0 {
 		return
 	}
-	there := map[types.UID]bool{}
-	for _, children := range owned {
-		for _, child := range children {
-			there[child.GetUID()] = true
-		}
-	}
+	m, there := s.memory, uidsOf(slices.Collect(maps.Values(s.facts.Owned))...)
 	maps.DeleteFunc(m.history.Refusals, func(child types.UID, _ plan.RefusedApply) bool { return !there[child] })
 	maps.DeleteFunc(m.observed, func(child types.UID, _ *unstructured.Unstructured) bool { return !there[child] })
 	maps.DeleteFunc(m.history.Inspections, func(child types.UID, _ plan.Inspection) bool { return !there[child] })
+	if s.desired.Problem.Reason == "" { // else there may be further nodes
+		m.forgetProved(s.desired.Nodes, s.plan.Steps, there)
+	}
 }
 
 // unusualWait is how long a resource waits before that is logged as a warning: external resources take seconds.

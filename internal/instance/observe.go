@@ -117,6 +117,7 @@ func (r *Reconciler) readChildren(ctx context.Context, s *reconcileState, gvk sc
 
 // addOwned adds a child to the facts, as of the generation that its status is of.
 func (s *reconcileState) addOwned(node string, child *unstructured.Unstructured) {
+	s.memory.noteProved(node, child)
 	s.facts.Owned[node] = append(s.facts.Owned[node], s.memory.asObserved(child))
 }
 

@@ -198,4 +198,10 @@ func TestAnOrphanedObjectIsReleased(t *testing.T) {
 	if got := f.objects[keyOf("b")].GetLabels(); len(got) > 0 {
 		t.Errorf("labels: %v", got)
 	}
+
+	t.Log("it isn't remembered as a child")
+	f.reconcile()
+	f.nodes.wanted = append(f.nodes.wanted, configMap("b"))
+	f.reconcile()
+	f.wantCondition(v1alpha1.InstanceResourcesReady, "NotOwned")
 }

@@ -227,6 +227,7 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 		owner:    r.ownerOf(cached),
 		memory:   r.memories.of(key, cached.GetUID()),
 	}
+	s.owner.Proved = s.memory.proved
 	tracing.SetGeneration(ctx, cached.GetGeneration())
 	r.restoreWatches(ctx, s)
 	return s, reconcile.Result{}

@@ -63,9 +63,7 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) recon
 	}
 	r.noteReadiness(s, conditions, shown)
 	r.measurePropagation(s, s.instance.GetResourceVersion() != revision)
-	if len(s.facts.UnreadableOwned) == 0 {
-		s.memory.forgetGone(s.facts.Owned)
-	}
+	s.forgetGone()
 	s.memory.logWaits(logr.FromContextOrDiscard(ctx), summary.Waits, s.facts.Now)
 	r.recordResumed(s, storedState)
 	r.recordTransition(s, previous, conditions)

@@ -62,7 +62,7 @@ func (r *Reconciler) tearDownWave(ctx context.Context, s *reconcileState, remove
 	if out := r.reportDeletion(ctx, s, removal); out.IsFinal() {
 		return out
 	}
-	refused, out := r.advanceTeardown(ctx, s, removal, remove)
+	refused, out := r.advanceTeardown(ctx, s, remains, removal, remove)
 	if out.IsFinal() {
 		return out
 	}
@@ -99,11 +99,14 @@ const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
 // instance's finalizer.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, removal plan.Removal, remove removeFunc) (refused bool, out reconcile.Result) {
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, remains plan.Remaining, removal plan.Removal, remove removeFunc) (refused bool, out reconcile.Result) {
 	if !removal.Done {
 		return r.executeRemoval(ctx, s, removal.RemovalStep, remove), reconcile.Result{}
 	}
 	if out = r.findUnansweredWrites(ctx, s); out.IsFinal() {
+		return false, out
+	}
+	if out = r.findLostChildren(ctx, s, remains); out.IsFinal() {
 		return false, out
 	}
 	return r.removeFinalizers(ctx, s)

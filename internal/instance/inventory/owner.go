@@ -39,6 +39,8 @@ type Owner struct {
 	TreeLabels map[string]string
 	// Keys sign the children and the inventory of the instance, and verify them.
 	Keys Keys
+	// Proved are the children that were proved before, by UID: see Owns.
+	Proved map[types.UID]ProvedChild
 	// unsignedBefore is until when children without signature are accepted, zero for never, and
 	// namespaces are the recorded ones: see Recognizing.
 	unsignedBefore time.Time

@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -19,6 +20,20 @@ func ReleasePatch(child, instance *unstructured.Unstructured) map[string]any {
 		change["spec"] = map[string]any{"claimRef": nil}
 	}
 	return change
+}
+
+// LabelPatch is the merge patch that labels a node's child again, so that caches have it; nil if it has the labels.
+func (o Owner) LabelPatch(child *unstructured.Unstructured, node string) map[string]any {
+	if label(child, v1alpha1.ApplySetPartOfLabel) == o.ID() && Node(child) == node {
+		return nil
+	}
+	field, key := "labels", v1alpha1.NodeIDLabel
+	if o.Definition.Dialect == object.CompositeDialect {
+		field, key = "annotations", apiextensions.CompositionResourceNameAnnotation
+	}
+	metadata := map[string]any{field: map[string]any{key: node}}
+	_ = unstructured.SetNestedField(metadata, o.ID(), "labels", v1alpha1.ApplySetPartOfLabel)
+	return map[string]any{"metadata": metadata}
 }
 
 // RetainPatch is the merge patch that marks a child as retained for the next incarnation of the

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -143,20 +144,41 @@ func isOlder(o *unstructured.Unstructured, than time.Time) bool {
 //     recorded namespace.
 //
 // An invalid signature disproves it: whoever copies an object copies its owner references too. One
-// of an unknown key counts as none.
+// of an unknown key counts as none. An incarnation that was proved before stays a child, whatever marks
+// it has lost since: nobody can copy a UID.
 func (o Owner) Owns(child *unstructured.Unstructured) bool { return o.OwnsAs(child, Node(child)) }
 
 // OwnsAs is Owns for an object that is known to be the node's, whatever its label of the node says.
 func (o Owner) OwnsAs(child *unstructured.Unstructured, node string) bool {
-	set := label(child, v1alpha1.ApplySetPartOfLabel)
+	set, labelled := label(child, v1alpha1.ApplySetPartOfLabel), Node(child)
+	if known, ok := o.Proved[child.GetUID()]; ok && (known.Node == node || known.Node == labelled) && !o.isOfAnother(child, set) {
+		return true
+	}
+	if signature, signed := textOf(child, "annotations", v1alpha1.SignatureAnnotation); signed && !o.Keys.isByUnknownKey(signature) {
+		return o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), labelled) ||
+			node != labelled && o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), node)
+	}
 	if set != "" && set != o.ID() || set == "" && o.Definition.Dialect == object.GraphDialect {
 		return false
 	}
-	if signature, signed := textOf(child, "annotations", v1alpha1.SignatureAnnotation); signed && !o.Keys.isByUnknownKey(signature) {
-		return o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), Node(child)) ||
-			node != Node(child) && o.Keys.Verifies(signature, o.Key(), object.KeyOf(child), node)
+	return o.refersToThis(child) || set != "" && labelled != "" && o.isOfOldInventory(child)
+}
+
+// isOfAnother says whether it is proved that an object with this label is another instance's, which has taken
+// it over.
+func (o Owner) isOfAnother(child *unstructured.Unstructured, set string) bool {
+	if set == "" || set == o.ID() {
+		return false
 	}
-	return o.refersToThis(child) || set != "" && Node(child) != "" && o.isOfOldInventory(child)
+	key, _, proved := o.Keys.InstanceOf(child)
+	return proved && key != o.Key()
+}
+
+// ProvedChild is what is remembered of an object that was proved to be a child: its node, and where it is.
+type ProvedChild struct {
+	Node            string
+	Kind            schema.GroupVersionKind
+	Namespace, Name string
 }
 
 // IsDisprovedBySignature says whether an object would be one of the instance's children without

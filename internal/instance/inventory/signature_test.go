@@ -131,7 +131,9 @@ func TestOwns(t *testing.T) {
 		"Another node's child":                   {"the node is signed", young, marked(young, "prod", labelledWith(v1alpha1.NodeIDLabel, "b")), false},
 		"Another instance's child":               {"its label names that one", young, marked(ownerOf(other, signing.Keys()), "prod"), false},
 		"Another instance's child, relabelled":   {"the instance is signed", young, marked(ownerOf(other, signing.Keys()), "prod", labelledWith(v1alpha1.ApplySetPartOfLabel, young.ID())), false},
-		"A child without the label":              {"it was taken out of the instance", young, marked(young, "prod", labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
+		"A child without the label":              {"its signature proves it", young, marked(young, "prod", labelledWith(v1alpha1.ApplySetPartOfLabel, "")), true},
+		"A child with another's label":           {"the same", young, marked(young, "prod", labelledWith(v1alpha1.ApplySetPartOfLabel, ownerOf(other, signing.Keys()).ID())), true},
+		"A copy without the label":               {"the name is signed", young, marked(young, "prod", named("prod", "copy"), labelledWith(v1alpha1.ApplySetPartOfLabel, "")), false},
 		"A signature of its own place":           {"it is what the instance would write", young, marked(young, "prod", signature(anew)), true},
 		"A signature with another UID":           {"the UID is signed", young, marked(young, "prod", signature(strings.Replace(anew, ":i-1:", ":i-2:", 1))), false},
 		"A signature that says no version":       {"it is malformed", young, marked(young, "prod", signature(strings.TrimPrefix(anew, "v1:"))), false},
@@ -180,6 +182,39 @@ func TestOwns(t *testing.T) {
 	}
 	if relabelled := marked(young, "prod", labelledWith(v1alpha1.NodeIDLabel, "b")); !young.OwnsAs(relabelled, "settings") || young.OwnsAs(relabelled, "c") {
 		t.Error("a child without its node's label isn't known where the node wants it")
+	}
+}
+
+// TestAProvedIncarnationStaysAChild has an owner that remembers the object with the UID u as the child of a node.
+func TestAProvedIncarnationStaysAChild(t *testing.T) {
+	owner := ownerOf(createdAt(afterKey), signing.Keys())
+	owner.Proved = map[types.UID]inventory.ProvedChild{"u": {Node: "settings"}}
+	otherInstance := createdAt(afterKey)
+	otherInstance.SetName("other")
+	other := ownerOf(otherInstance, signing.Keys())
+	unsigned := withAnnotation(v1alpha1.SignatureAnnotation, "")
+	with := func(uid types.UID) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) { o.SetUID(uid) }
+	}
+	bare := func(o *unstructured.Unstructured) { o.SetLabels(nil); o.SetAnnotations(nil) }
+	cases := map[string]struct {
+		object *unstructured.Unstructured
+		node   string
+		want   bool
+	}{
+		"it has lost its signature":               {marked(owner, "prod", with("u"), unsigned), "settings", true},
+		"its signature is invalid":                {marked(owner, "prod", with("u"), withAnnotation(v1alpha1.SignatureAnnotation, "v1:k1:i-1:AAAA")), "settings", true},
+		"it has lost everything":                  {marked(owner, "prod", with("u"), bare), "settings", true},
+		"it names an instance that has no proof":  {marked(other, "prod", with("u"), unsigned), "settings", true},
+		"another instance has taken it over":      {marked(other, "prod", with("u")), "settings", false},
+		"another node wants it":                   {marked(owner, "prod", with("u"), bare), "b", false},
+		"it is to be read as another node":        {marked(owner, "prod", with("u"), unsigned, labelledWith(v1alpha1.NodeIDLabel, "b")), "b", false},
+		"another incarnation without a signature": {marked(owner, "prod", with("v"), unsigned), "settings", false},
+	}
+	for name, tc := range cases {
+		if got := owner.OwnsAs(tc.object, tc.node); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

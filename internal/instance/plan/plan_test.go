@@ -20,6 +20,7 @@ func TestCompute(t *testing.T) {
 	labelled.SetLabels(map[string]string{v1alpha1.ApplySetPartOfLabel: owner.ID()})
 	labelled.SetUID("uid-labelled")
 	strange := stored(rendered("strange"), "former", 0)
+	strange.SetAnnotations(nil)
 	strange.SetLabels(map[string]string{v1alpha1.NodeIDLabel: "former", v1alpha1.ApplySetPartOfLabel: "applyset-of-somebody-else"})
 	waiting := plan.Node{ID: "b", Kind: configMap, Waits: []plan.Wait{{Node: "b", Reason: plan.WaitingForField, On: "a.status.id"}}}
 
