@@ -11,6 +11,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -122,8 +123,7 @@ func (c *compilation) decodeTemplate(d *draft) {
 	}
 	d.document = document
 	d.Collection = len(d.source.ForEach) > 0
-	apiVersion := c.staticString(d, at, "apiVersion")
-	kind := c.staticString(d, at, "kind")
+	kind := c.staticKind(d, at)
 	metadata, isMap := document["metadata"].(map[string]any)
 	_, given := document["metadata"]
 	if !isMap && (given || c.graph.embedded == nil) {
@@ -133,9 +133,28 @@ func (c *compilation) decodeTemplate(d *draft) {
 	if name, _ := metadata["name"].(string); name == "" && c.graph.embedded == nil {
 		c.breakf(d, at.Field("metadata", "name"), "is required: the object is found by its name")
 	}
-	if !d.broken {
-		d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
+	if why := object.CheckComposable(kind.GroupKind()); why != "" {
+		c.breakf(d, at.Field("kind"), "%s", why)
 	}
+	if !d.broken {
+		d.Kind = kind
+	}
+}
+
+// staticKind reads the node's kind.
+func (c *compilation) staticKind(d *draft, at object.Path) schema.GroupVersionKind {
+	apiVersion, kind := c.staticString(d, at, "apiVersion"), c.staticString(d, at, "kind")
+	if d.broken {
+		return schema.GroupVersionKind{}
+	}
+	invalid := func(field, text, why string) {
+		if why != "" {
+			c.breakf(d, at.Field(field), "%q is invalid: %s", diag.Truncate(text, maxShownName), why)
+		}
+	}
+	invalid("apiVersion", apiVersion, object.CheckAPIVersion(apiVersion))
+	invalid("kind", kind, object.CheckKind(kind))
+	return schema.FromAPIVersionAndKind(apiVersion, kind)
 }
 
 // staticString reads a field that determines the node's kind and therefore cannot be
@@ -163,9 +182,7 @@ func (c *compilation) decodeReference(d *draft) {
 	if d.Collection && !c.decodeSelector(d, at.Field("metadata", "selector")) {
 		return
 	}
-	apiVersion := c.staticString(d, at, "apiVersion")
-	kind := c.staticString(d, at, "kind")
-	d.Kind = schema.FromAPIVersionAndKind(apiVersion, kind)
+	d.Kind = c.staticKind(d, at)
 }
 
 func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
@@ -208,6 +225,7 @@ func checkPlaces(c *compilation) {
 			c.checkScope(d, metadata, at.Field("namespace"))
 			c.checkLiteralNames(d, metadata, at)
 			c.checkLiteralLabels(metadata, at)
+			c.checkServerFields(metadata, at)
 		}
 		for _, key := range reservedKeys(metadata) {
 			c.problems.Addf(at.Field(key.field, key.name), "the prefix of this key is reserved for Espalier")

@@ -68,6 +68,16 @@ func (c *compilation) checkLiteralLabels(metadata map[string]any, at object.Path
 	}
 }
 
+// checkServerFields refuses what the API server assigns and takes from nobody: it refuses every object with one, or every update.
+// It ignores the others that it assigns, such as the creationTimestamp: null that kubectl create prints.
+func (c *compilation) checkServerFields(metadata map[string]any, at object.Path) {
+	for _, field := range []string{"deletionGracePeriodSeconds", "deletionTimestamp", "managedFields", "resourceVersion", "uid"} {
+		if value := metadata[field]; value != nil && value != "" {
+			c.problems.Addf(at.Field(field), "the API server assigns it: remove it from the template")
+		}
+	}
+}
+
 // invalidName returns the field that keeps a rendered object from having a URL, and why:
 // its name or its namespace is empty or invalid. The API server would route a request for
 // such a URL to another handler or to none, and its answer would not name the field. The

@@ -4,12 +4,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ownGroups are the API groups with kinds of Espalier and of its providers, besides kro.run, which is the default for kinds of definitions.
 var ownGroups = []string{
 	"espalier.dev", "internal.kro.run", "aws.espalier.dev", "postgresql.espalier.dev", "sandbox.espalier.dev",
 	"apiextensions.crossplane.io", "ops.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
+}
+
+// CheckComposable says why no instance can consist of objects of a kind; empty if one can. Whoever writes the controllers' own
+// records has the controllers' permissions: a revision names the account of its content, for example.
+func CheckComposable(kind schema.GroupKind) string {
+	if kind.Group != "internal.kro.run" && kind.Group != "espalier.dev" {
+		return ""
+	}
+	return fmt.Sprintf("%s objects of %s are records of the controllers, which no instance can consist of", kind.Kind, kind.Group)
 }
 
 // IsOwnGroup reports whether an API group is one of Espalier's own. No definition can have its kind there: whoever writes objects

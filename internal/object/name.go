@@ -61,6 +61,24 @@ func CheckLabelValue(value string) string {
 	return ""
 }
 
+// CheckAPIVersion says why a text cannot be the apiVersion of an object; empty if it can.
+func CheckAPIVersion(text string) string {
+	gv, err := schema.ParseGroupVersion(text)
+	isGroup := gv.Group == "" && !strings.Contains(text, "/") || len(validation.IsDNS1123Subdomain(gv.Group)) == 0
+	if err != nil || !isGroup || len(validation.IsDNS1035Label(gv.Version)) > 0 {
+		return "it must be a version such as v1, with the name of its group and '/' before it if it has one, as in apps/v1"
+	}
+	return ""
+}
+
+// CheckKind says why a text cannot be the name of a kind; empty if it can.
+func CheckKind(text string) string {
+	if len(validation.IsDNS1035Label(strings.ToLower(text))) > 0 {
+		return "it must be at most 63 letters, digits and '-', begin with a letter, and not end with '-'"
+	}
+	return ""
+}
+
 // subdomainGroups are the built-in groups whose kinds follow Subdomain, except for the
 // kinds that BuiltInNameRule lists.
 var subdomainGroups = map[string]bool{

@@ -62,3 +62,22 @@ func TestNamesOfBuiltInKinds(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesOfKinds(t *testing.T) {
+	for text, valid := range map[string]bool{
+		"v1": true, "apps/v1": true, "ec2.aws.upbound.io/v1beta1": true, "a/v1": true,
+		"": false, "/v1": false, "apps/": false, "a/b/c": false, "Apps/v1": false, "apps/V1": false, "1": false, "apps/v 1": false,
+	} {
+		if why := object.CheckAPIVersion(text); (why == "") != valid {
+			t.Errorf("apiVersion %q: %q", text, why)
+		}
+	}
+	for text, valid := range map[string]bool{
+		"ConfigMap": true, "AllowList": true, "VPC": true, "S3": true, "My-Kind": true,
+		"": false, "Config Map": false, "config/map": false, "3S": false, "Kind-": false, "A.B": false,
+	} {
+		if why := object.CheckKind(text); (why == "") != valid {
+			t.Errorf("kind %q: %q", text, why)
+		}
+	}
+}

@@ -103,11 +103,15 @@ func checkRequirements(r *v1.FunctionRequirements, at object.Path, out *diag.Lis
 }
 
 func checkType(apiVersion, kind string, at object.Path, out *diag.List) {
-	if apiVersion == "" {
-		out.Addf(at.Field("apiVersion"), "is required")
-	}
-	if kind == "" {
-		out.Addf(at.Field("kind"), "is required")
+	for _, part := range []struct{ field, text, why string }{
+		{"apiVersion", apiVersion, object.CheckAPIVersion(apiVersion)}, {"kind", kind, object.CheckKind(kind)},
+	} {
+		switch {
+		case part.text == "":
+			out.Addf(at.Field(part.field), "is required")
+		case part.why != "":
+			out.Addf(at.Field(part.field), "%.80q is invalid: %s", part.text, part.why)
+		}
 	}
 }
 

@@ -1,7 +1,11 @@
 package patchandtransform
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
@@ -39,8 +43,9 @@ func (u usage) template(at object.Path, i int) {
 	case slices.ContainsFunc(*u.problems, isReported): // it is no object
 	case t.Base == nil && u.isFirstStep && !slices.ContainsFunc(u.in.Resources[:i], isSame):
 		u.problems.Addf(base, "is not set, and no earlier step produces the resource")
-	case t.Base != nil && !u.patchesAPIVersion(t):
+	case t.Base != nil && !u.patchesField(t, "apiVersion"):
 		validator{problems: u.problems}.baseField(base.Field("apiVersion"), t.Base["apiVersion"])
+		u.baseKind(base, t)
 	}
 	if t.Name != "" && slices.ContainsFunc(u.in.Resources[i+1:], func(o template) bool { return isSame(o) && o.Base != nil }) {
 		u.notes.Addf(at.Field("name"), "a later resource has the same name and replaces this one")
@@ -48,9 +53,27 @@ func (u usage) template(at object.Path, i int) {
 	u.patches(at.Field("patches"), t.Patches)
 }
 
-// patchesAPIVersion says whether a patch sets the apiVersion of a resource.
-func (u usage) patchesAPIVersion(t *template) bool {
-	return slices.ContainsFunc(u.in.flattenPatchSets(t.Patches), func(p placedPatch) bool { return p.toComposed() && p.target() == "apiVersion" })
+// baseKind checks the kind of a base that no patch changes.
+func (u usage) baseKind(base object.Path, t *template) {
+	apiVersion, kind := stringOf(t.Base["apiVersion"]), stringOf(t.Base["kind"])
+	if u.patchesField(t, "kind") || apiVersion == "" || kind == "" {
+		return
+	}
+	if why := object.CheckAPIVersion(apiVersion); why != "" {
+		u.problems.Addf(base.Field("apiVersion"), "%.80q is invalid: %s", apiVersion, why)
+	}
+	why := object.CheckKind(kind)
+	if why != "" {
+		why = fmt.Sprintf("%.80q is invalid: %s", kind, why)
+	}
+	if why = cmp.Or(why, object.CheckComposable(schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind())); why != "" {
+		u.problems.Addf(base.Field("kind"), "%s", why)
+	}
+}
+
+// patchesField says whether a patch sets a field of a resource.
+func (u usage) patchesField(t *template, field string) bool {
+	return slices.ContainsFunc(u.in.flattenPatchSets(t.Patches), func(p placedPatch) bool { return p.toComposed() && p.target() == field })
 }
 
 // patches notes sources with wildcards, which only a target can have.
