@@ -4,6 +4,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
 )
 
 // collector walks an expression and collects the paths that the expression reads.
@@ -12,6 +13,16 @@ type collector struct {
 	refs       []Ref
 	// onSelect, if set, is called for each field selection from a path, with the path.
 	onSelect func(id int64, from Ref, field string)
+	// conditional says that the visited part is evaluated only in some cases.
+	conditional bool
+	// wholes are the declared names that are read as a whole, and has() of paths, by their parts of the expression.
+	wholes map[int64]wholeRead
+	// selectsItems says that the expression selects by index or by a computed key. sources are the
+	// lists whose items a computed list contains, by the selection from it.
+	selectsItems bool
+	sources      map[int64]Ref
+	// indexed are the attributes that decorate has decorated.
+	indexed map[interpreter.Attribute]bool
 }
 
 // scope binds the variables of comprehensions and of cel.bind to the paths of their
@@ -45,6 +56,7 @@ func (c *collector) resolve(name string, s *scope) (Ref, bool) {
 // whenever the expression is evaluated, because has() has checked them.
 func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 	if r, ok := c.pathOf(e, s, guards); ok {
+		r.Conditional = c.addWhole(e, r) || c.conditional
 		c.add(r, guards)
 		return
 	}
@@ -52,7 +64,7 @@ func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 	case ast.SelectKind:
 		c.visit(e.AsSelect().Operand(), s, guards)
 	case ast.CallKind:
-		c.visitCall(e.AsCall(), s, guards)
+		c.visitCall(e, s, guards)
 	case ast.ListKind:
 		for _, item := range e.AsList().Elements() {
 			c.visit(item, s, guards)
@@ -72,29 +84,74 @@ func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 	}
 }
 
-func (c *collector) visitCall(visitCall ast.CallExpr, s *scope, guards []Ref) {
-	args := visitCall.Args()
-	switch visitCall.FunctionName() {
+// addWhole records a name that is read as a whole, or has() of a path. It says whether it is has().
+func (c *collector) addWhole(e ast.Expr, r Ref) bool {
+	isTest := e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly()
+	isName := e.Kind() == ast.IdentKind && e.AsIdent() == r.Root
+	if isTest && len(r.Path) > 1 || isName && len(r.Path) == 0 {
+		if c.wholes == nil {
+			c.wholes = map[int64]wholeRead{}
+		}
+		c.wholes[e.ID()] = wholeRead{name: r.Root, isTest: isTest}
+	}
+	return isTest
+}
+
+// visitConditional visits a part that is evaluated only in some cases.
+func (c *collector) visitConditional(e ast.Expr, s *scope, guards []Ref) {
+	outer := c.conditional
+	c.conditional = true
+	c.visit(e, s, guards)
+	c.conditional = outer
+}
+
+func (c *collector) visitCall(e ast.Expr, s *scope, guards []Ref) {
+	call := e.AsCall()
+	args := call.Args()
+	visitArgument := c.visit
+	switch call.FunctionName() {
 	case operators.Conditional:
 		c.visit(args[0], s, guards)
-		c.visit(args[1], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], true, s)...))
-		c.visit(args[2], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], false, s)...))
+		c.visitConditional(args[1], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], true, s)...))
+		c.visitConditional(args[2], s, append(guards[:len(guards):len(guards)], c.presencePaths(args[0], false, s)...))
 		return
 	case operators.LogicalAnd, operators.LogicalOr:
-		holds := visitCall.FunctionName() == operators.LogicalAnd
+		holds := call.FunctionName() == operators.LogicalAnd
+		c.visit(args[0], s, guards)
 		for i, arg := range args {
-			c.visit(arg, s, guards)
+			if i > 0 {
+				c.visitConditional(arg, s, guards)
+			}
 			if i < len(args)-1 {
 				guards = append(guards[:len(guards):len(guards)], c.presencePaths(arg, holds, s)...)
 			}
 		}
 		return
+	case "or", "orValue":
+		visitArgument = c.visitConditional
+	case operators.Index:
+		c.addSource(e, s)
 	}
-	if visitCall.IsMemberFunction() {
-		c.visit(visitCall.Target(), s, guards)
+	if call.IsMemberFunction() {
+		c.visit(call.Target(), s, guards)
 	}
 	for _, arg := range args {
-		c.visit(arg, s, guards)
+		visitArgument(arg, s, guards)
+	}
+}
+
+// addSource records the list whose items a computed list contains, for the selection of one of them.
+func (c *collector) addSource(selection ast.Expr, s *scope) {
+	c.selectsItems = true
+	from := selection.AsCall().Args()[0]
+	for from.Kind() == ast.ComprehensionKind && !isFilterMacro(from.AsComprehension()) {
+		from = from.AsComprehension().IterRange()
+	}
+	if r, ok := c.listPath(from, s); ok {
+		if c.sources == nil {
+			c.sources = map[int64]Ref{}
+		}
+		c.sources[selection.ID()] = r
 	}
 }
 
@@ -148,8 +205,8 @@ func (c *collector) visitComprehension(e ast.ComprehensionExpr, s *scope, guards
 		inner = inner.bind(e.IterVar(), item)
 	}
 	inner = inner.bind(e.AccuVar(), bound)
-	c.visit(e.LoopCondition(), inner, guards)
-	c.visit(e.LoopStep(), inner, guards)
+	c.visitConditional(e.LoopCondition(), inner, guards)
+	c.visitConditional(e.LoopStep(), inner, guards)
 	c.visit(e.Result(), s.bind(e.AccuVar(), bound), guards)
 }
 
@@ -192,6 +249,23 @@ func isFilterMacro(e ast.ComprehensionExpr) bool {
 	}
 	item := added.AsList().Elements()[0]
 	return item.Kind() == ast.IdentKind && item.AsIdent() == e.IterVar()
+}
+
+// decorate plans the parts of the visited expression that CEL's own evaluation does not suffice for.
+func (c *collector) decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	if w, ok := c.wholes[i.ID()]; ok {
+		w.InterpretableV2 = i
+		return w, nil
+	}
+	attribute, is := i.(interpreter.InterpretableAttribute)
+	if !is || !c.selectsItems || c.indexed[attribute.Attr()] {
+		return i, nil // each selection from an attribute passes it again
+	}
+	if c.indexed == nil {
+		c.indexed = map[interpreter.Attribute]bool{}
+	}
+	c.indexed[attribute.Attr()] = true
+	return indexed{attribute, c.sources}, nil
 }
 
 func (c *collector) withoutRefs() *collector { return &collector{isDeclared: c.isDeclared} }
@@ -247,12 +321,12 @@ func (c *collector) indexPath(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
 			}
 			return from.child(step), true
 		case types.Int:
-			step.Index = int(key)
+			c.selectsItems, step.Index = true, int(key)
 			return from.child(step), true
 		}
 	}
 	c.visit(by, s, guards)
-	step.Each = true
+	c.selectsItems, step.Each = true, true
 	return from.child(step), true
 }
 

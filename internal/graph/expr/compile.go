@@ -51,7 +51,7 @@ func (e *Env) compileExpression(source string, at object.Path) (*compiled, diag.
 
 func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*compiled, diag.List) {
 	tree := checked.NativeRep()
-	c := collector{isDeclared: e.declares}
+	c := &collector{isDeclared: e.declares}
 	c.visit(tree.Expr(), nil, nil)
 	p := &Program{source: source, at: at, scope: e.Scope, typ: checked.OutputType(), refs: mergeRefs(c.refs), omits: callsFunction(tree.Expr(), library.Omit)}
 	if r, ok := c.pathOf(tree.Expr(), nil, nil); ok && isPlainPath(r) {
@@ -64,7 +64,7 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	}
 	var err error
 	p.planned = &planned{}
-	if p.planned.expression, err = plan(e.planner, tree, limit); err == nil {
+	if p.planned.expression, err = plan(e.planner, tree, limit, c.decorate); err == nil {
 		p.planned.evaluator, err = evaluatorWith(limit)
 	}
 	if err != nil {

@@ -102,7 +102,12 @@ func TestPending(t *testing.T) {
 		"an index out of range":                        {`vpc.status.subnets[2].id`, []string{"vpc.status.subnets[2]"}},
 		"an index out of range, in a call":             {`vpc.status.subnets[2].id + "x"`, []string{"vpc.status.subnets[2]"}},
 		"a computed index out of range":                {`vpc.status.subnets[schema.spec.replicas].id`, []string{"vpc.status.subnets[3]"}},
-		"an item of which a field isn't there":         {`vpcs.map(v, v.status.privateSubnet1ID)`, []string{"vpcs[0].status.privateSubnet1ID", "vpcs[1].status.privateSubnet1ID"}},
+		"an item of which a field isn't there":         {`vpcs.map(v, v.status.conditions)`, []string{"vpcs[0].status.conditions"}},
+		"several items of which a field isn't there":   {`vpcs.map(v, v.status.privateSubnet1ID)`, []string{"vpcs[*].status.privateSubnet1ID"}},
+		"several items by their indices":               {`vpc.status.subnets[2].id + vpc.status.subnets[3].id`, []string{"vpc.status.subnets[2]", "vpc.status.subnets[3]"}},
+		"the item that a filter leaves":                {`vpc.status.subnets.filter(s, s.size > 9)[0].id`, []string{"vpc.status.subnets[*]"}},
+		"an item that was computed of another":         {`vpcs.map(v, v.status.id + "x")[2]`, []string{"vpcs[*]"}},
+		"an item of a sorted list, in a call":          {`vpc.status.zones.sort()[schema.spec.replicas] + "x"`, []string{"vpc.status.zones[*]"}},
 		"an item that a filter passes on":              {`vpc.status.subnets.filter(s, s.size == 0).map(s, s.id + vpc.status.privateSubnet2ID)`, []string{"vpc.status.privateSubnet2ID"}},
 		"what stands behind a guard of something else": {`has(vpc.status.id) ? vpc.status.privateSubnet2ID : "x"`, []string{"vpc.status.privateSubnet2ID"}},
 		"a field asked for and then read all the same": {`(has(vpc.status.privateSubnet2ID) ? "a" : "b") + vpc.status.privateSubnet2ID`, []string{"vpc.status.privateSubnet2ID"}},
@@ -156,6 +161,13 @@ func TestFailure(t *testing.T) {
 		"a null compared, then a failure":            `raw.a.none == null ? int(schema.spec.name) : 1`,
 		"bytes that aren't base64":                   `string(secret.data.broken)`,
 		"a random string without length":             `random.seededString(0, "x")`,
+		"an index outside the list of a function":    `lists.setAtIndex(schema.spec.tags, 9, "z")`,
+		"a key twice in a map":                       `schema.spec.tags.transformMapEntry(i, v, {"x": i})`,
+		"an index beyond a list that isn't read":     `schema.spec.name.split(",")[3]`,
+		"a negative index":                           `schema.spec.tags[schema.spec.index - 2]`,
+		"an item that a function needs":              `vpc.status.subnets.map(s, s.id).min() == "" ? 1 : [1][schema.spec.replicas]`,
+		"a failure beside a key that isn't in a map": `"x" in schema.spec.env ? 1 : int(schema.spec.name)`,
+		"a failure beside a comparison of maps":      `schema.spec.env == {"x": "1", "A": "1"} ? 1 : int(schema.spec.name)`,
 	}
 	vars["secret"].(map[string]any)["data"].(map[string]any)["broken"] = "%"
 	for name, source := range cases {

@@ -43,6 +43,7 @@ func (i identity) same(a, b ref.Val) bool {
 	if !ok {
 		return false
 	}
+	x, y = untracked(x), untracked(y)
 	for _, key := range i.keys {
 		left, inLeft := x.Find(types.String(key))
 		right, inRight := y.Find(types.String(key))

@@ -23,7 +23,7 @@ import (
 const planRoot = "@plan"
 
 // plan returns the planned expression, which evaluatorWith evaluates if it was made for the same cost limit.
-func plan(planner *cel.Env, checked *ast.AST, limit uint64) (interpreter.InterpretableV2, error) {
+func plan(planner *cel.Env, checked *ast.AST, limit uint64, decorate interpreter.InterpretableDecoratorV2) (interpreter.InterpretableV2, error) {
 	const id = -1 // not that of a part of the expression
 	call := ast.NewExprFactory().NewCall(id, planRoot, checked.Expr())
 	var planned interpreter.InterpretableV2
@@ -35,7 +35,7 @@ func plan(planner *cel.Env, checked *ast.AST, limit uint64) (interpreter.Interpr
 		return i, nil
 	})
 	comparisons, regexps := cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(library.BoundRegexps)
-	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), comparisons, regexps, find)
+	options := append(costOptions(limit), cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(decorate), comparisons, regexps, find)
 	_, err := planner.PlanProgram(ast.NewCheckedAST(ast.NewAST(call, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap()), options...)
 	if err == nil && planned == nil {
 		err = errors.New("the expression has no plan")

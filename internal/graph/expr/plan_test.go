@@ -28,7 +28,10 @@ func TestPlansEvaluateAsProgramsOfCEL(t *testing.T) {
 		`a.text.matches("^one")`,
 		`a.?missing.orValue("") + a.?text.or(optional.none()).value()`,
 		`lists.range(100).map(x, lists.range(100).map(y, x * y)).size()`, // exceeds the limit
-		`a.list[7] + 1`,    // fails
+		`a.list[7] + 1`, // fails
+		`a.list[a.list[0]] + a.list[0] * a.list.filter(x, x > 1)[0]`,
+		`a.list[a.list[1] - 1] + a.list.filter(x, x > 1)[1] * 2`,
+		`has(a.list) && !has(a.none.x.y) || a.list[5] == 2`,
 		`int(a.text) == 1`, // fails
 		`a.none == null ? dyn(1) : a.missing`,
 		`{"a": a.list, "b": [a.text]}`,
@@ -43,7 +46,9 @@ func TestPlansEvaluateAsProgramsOfCEL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			planned, err := plan(env.planner, checked.NativeRep(), limit)
+			c := &collector{isDeclared: env.declares}
+			c.visit(checked.NativeRep().Expr(), nil, nil)
+			planned, err := plan(env.planner, checked.NativeRep(), limit, c.decorate)
 			if err != nil {
 				t.Fatal(err)
 			}

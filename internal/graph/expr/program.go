@@ -65,14 +65,17 @@ func (p *Program) Refs() []Ref { return p.refs }
 func (p *Program) Eval(vars map[string]any) (any, error) { return p.EvalWithin(nil, vars) }
 
 // EvalWithin evaluates the expression. vars are JSON and are not changed. The result is JSON
-// that shares nothing with vars, or Absent. The error is a *Pending, a *Failure, a
-// *LimitExceeded, or, with a budget, a *BudgetExceeded or the error with which the budget ended.
+// that shares nothing with vars, or Absent. The error is a *Pending, a *NeedsSkipped, a
+// *Failure, a *LimitExceeded, or, with a budget, a *BudgetExceeded or the error with which the budget ended.
 func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 	if err := b.check(p); err != nil {
 		return nil, err
 	}
 	if path, is := p.Path(); is {
 		b.spendCost(1)
+		if vars[path.Root] == Skipped {
+			return nil, &NeedsSkipped{path.Root}
+		}
 		value, missing := p.scope.followPath(path, vars)
 		if missing != nil {
 			return nil, &Pending{Refs: []Ref{*missing}}
@@ -92,7 +95,7 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 		return nil, &LimitExceeded{At: p.at, Expr: p.source, Limit: "Size", Max: uint64(p.scope.limits.Size)}
 	}
 	if err != nil {
-		return nil, p.failure(err)
+		return nil, p.evalError(b, err, vars)
 	}
 	if err := b.spendBytes(p.at, plain.Size(value)); err != nil {
 		return nil, err
@@ -119,16 +122,17 @@ func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return &LimitExceeded{At: p.at, Expr: p.source, Limit: "Cost", Max: p.scope.limits.Cost}
 	}
-	for _, generous := range []bool{false, true} {
-		if ended := b.check(p); ended != nil {
-			return ended
-		}
-		track := &tracker{padLists: generous}
-		// The evaluation fails again; the tracker records what it reads.
-		_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track})
-		if missing := track.missing(p.refs); len(missing) > 0 {
-			return &Pending{Refs: missing}
-		}
+	if ended := b.check(p); ended != nil {
+		return ended
+	}
+	track := &tracker{}
+	// The evaluation fails again; the tracker records what it reads.
+	_, _ = p.run(b, activation{scope: p.scope, vars: vars, track: track})
+	if missing := track.missing(p.refs); len(missing) > 0 {
+		return &Pending{Refs: missing}
+	}
+	if needs := needsSkipped(err); needs != nil {
+		return needs
 	}
 	return p.failure(err)
 }
@@ -153,6 +157,9 @@ func (a activation) ResolveName(name string) (any, bool) {
 		return nil, false
 	}
 	value, ok := a.vars[name]
+	if value == Skipped {
+		return skippedValue{name}, true
+	}
 	if a.track == nil {
 		return wrapRoot(value, ok, s, nil)
 	}

@@ -17,6 +17,10 @@ type Ref struct {
 	// Optional says that the expression handles a missing path, or a missing part of it:
 	// it reads through ?. or [?…], or checks with has() first.
 	Optional bool
+	// Conditional says that the expression may have a value without reading the path: it reads
+	// it in a branch, behind && or ||, as the alternative of an optional value, for each item of a
+	// list, or in has().
+	Conditional bool
 }
 
 // Step leads from a value to one inside it.
@@ -72,7 +76,7 @@ func (s Step) appendTo(path object.Path) object.Path {
 func (r Ref) child(s Step) Ref {
 	path := make([]Step, len(r.Path), len(r.Path)+1)
 	copy(path, r.Path)
-	return Ref{Root: r.Root, Path: append(path, s), Optional: r.Optional || s.Optional}
+	return Ref{Root: r.Root, Path: append(path, s), Optional: r.Optional || s.Optional, Conditional: r.Conditional}
 }
 
 // mayMatch says whether a step of an expression may lead to the same value as actual.
@@ -102,8 +106,8 @@ func compareRefs(a, b Ref) int {
 		}))
 }
 
-// mergeRefs sorts paths and merges equal ones. A step of a merged path is optional only if
-// it is optional in all of them.
+// mergeRefs sorts paths and merges equal ones. A merged path is conditional, and a step of it optional, only if
+// it is in all of them.
 func mergeRefs(refs []Ref) []Ref {
 	var out []Ref
 	sorted := slices.Clone(refs)
@@ -119,7 +123,7 @@ func mergeRefs(refs []Ref) []Ref {
 }
 
 func mergeEqualRefs(a, b Ref) Ref {
-	joined := Ref{Root: a.Root, Path: slices.Clone(a.Path)}
+	joined := Ref{Root: a.Root, Path: slices.Clone(a.Path), Conditional: a.Conditional && b.Conditional}
 	for i := range joined.Path {
 		joined.Path[i].Optional = a.Path[i].Optional && b.Path[i].Optional
 		joined.Optional = joined.Optional || joined.Path[i].Optional

@@ -13,8 +13,8 @@ import (
 func (t *Template) Render(vars map[string]any) (any, error) { return t.RenderWithin(nil, vars) }
 
 // RenderWithin evaluates the whole template: it returns the document, or an error and no
-// document. The error is the first error of EvalWithin other than *Pending, or *Mismatch, which
-// waiting does not resolve; without any it is one *Pending with all missing paths. The document
+// document. The error is the first *NeedsSkipped; without any the first error of EvalWithin other than *Pending,
+// or *Mismatch, which waiting does not resolve; without any it is one *Pending with all missing paths. The document
 // shares nothing with the template or the values.
 func (t *Template) RenderWithin(b *Budget, vars map[string]any) (any, error) {
 	if err := b.spendBytes(t.at, literalSize(t.root)); err != nil {
@@ -152,6 +152,11 @@ func joinMissing(missing []Missing) error {
 		return nil
 	}
 	out := &Pending{}
+	for _, m := range missing {
+		if needs := needsSkipped(m.Err); needs != nil {
+			return needs
+		}
+	}
 	for _, m := range missing {
 		var pending *Pending
 		if !errors.As(m.Err, &pending) {

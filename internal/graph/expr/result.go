@@ -22,7 +22,7 @@ type Pending struct {
 }
 
 // Missing is a field of a template that has no value, and why: a *Pending, a
-// *Failure, a *LimitExceeded or a *Mismatch.
+// *NeedsSkipped, a *Failure, a *LimitExceeded or a *Mismatch.
 type Missing struct {
 	At  object.Path
 	Err error

@@ -7,14 +7,7 @@ import "slices"
 type tracker struct {
 	misses []Ref
 	nulls  []Ref
-	// padLists makes lists look longer than they are. CEL compares an index with the size
-	// itself and fails without a call of the list, which then could not record the miss.
-	padLists bool
 }
-
-// listPadding is how many items a padded list claims to have beyond its own. It is small
-// because library functions loop over them.
-const listPadding = 256
 
 // trail is the path that led to a value. A nil trail records nothing.
 type trail struct {
@@ -52,15 +45,8 @@ func (t *trail) recordNull(s Step) {
 	}
 }
 
-func (t *trail) padding() int {
-	if t == nil || !t.tracker.padLists {
-		return 0
-	}
-	return listPadding
-}
-
 // missing returns, sorted, the missing paths that the expression needs. reads are the paths
-// that it reads.
+// that it reads. What several items of a list lack is one path, such as vpcs[*].status.id.
 func (t *tracker) missing(reads []Ref) []Ref {
 	var out []Ref
 	for _, m := range t.misses {
@@ -71,6 +57,33 @@ func (t *tracker) missing(reads []Ref) []Ref {
 	for _, n := range t.nulls {
 		if isReadInside(n, reads) {
 			out = append(out, n)
+		}
+	}
+	return mergeItems(mergeRefs(out), reads)
+}
+
+// mergeItems replaces paths that differ only in items that a comprehension or a computed index reads by one path.
+func mergeItems(missing, reads []Ref) []Ref {
+	items := make([]Ref, len(missing))
+	for i, m := range missing {
+		items[i] = Ref{Root: m.Root, Path: slices.Clone(m.Path)}
+		for j := range m.Path {
+			isEach := func(r Ref) bool {
+				return len(r.Path) > j && r.Path[j].Each && r.mayHavePrefix(Ref{Root: m.Root, Path: m.Path[:j+1]})
+			}
+			if m.Path[j].Name == "" && slices.ContainsFunc(reads, isEach) {
+				items[i].Path[j] = Step{Each: true}
+			}
+		}
+	}
+	count := map[string]int{}
+	for _, r := range items {
+		count[r.String()]++
+	}
+	out := slices.Clone(missing)
+	for i, r := range items {
+		if count[r.String()] > 1 {
+			out[i] = r
 		}
 	}
 	return mergeRefs(out)

@@ -53,6 +53,14 @@ func (i *items) Next() ref.Val {
 	return i.list.at(i.next - 1)
 }
 
+// untracked returns a map that records no misses: a comparison, or the operator in, does not need the key that it looks up.
+func untracked(m traits.Mapper) traits.Mapper {
+	if v, ok := m.(*mapping); ok {
+		return &mapping{m: v.m, shape: v.shape}
+	}
+	return m
+}
+
 func equalMaps(a *mapping, other ref.Val) ref.Val {
 	b, ok := other.(traits.Mapper)
 	if !ok {
@@ -61,6 +69,7 @@ func equalMaps(a *mapping, other ref.Val) ref.Val {
 	if types.Int(len(a.m)) != b.Size() {
 		return types.False
 	}
+	a, b = untracked(a).(*mapping), untracked(b)
 	for it := a.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
 		x, inA := a.Find(key)

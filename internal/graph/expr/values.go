@@ -161,7 +161,7 @@ func (v *mapping) Get(key ref.Val) ref.Val {
 
 // Contains says whether the key exists.
 func (v *mapping) Contains(key ref.Val) ref.Val {
-	value, ok := v.Find(key)
+	value, ok := untracked(v).Find(key)
 	if !ok && value != nil {
 		return value
 	}
@@ -213,7 +213,6 @@ func (v *sequence) Get(index ref.Val) ref.Val {
 		return types.WrapErr(err)
 	}
 	if i < 0 || i >= len(v.items) {
-		v.trail.recordMiss(Step{Index: i})
 		return types.NewErr("index out of bounds: %d", i)
 	}
 	return v.at(i)
@@ -238,7 +237,7 @@ func (v *sequence) Contains(value ref.Val) ref.Val {
 }
 
 // Size counts the items.
-func (v *sequence) Size() ref.Val { return types.Int(len(v.items) + v.trail.padding()) }
+func (v *sequence) Size() ref.Val { return types.Int(len(v.items)) }
 
 // Add returns a list with the items of both lists.
 func (v *sequence) Add(other ref.Val) ref.Val { return concatLists(v, other) }
