@@ -27,7 +27,10 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 	}
 	var found []item
 	if len(node.Waits) == 0 {
-		found, node.Waits, node.Refusal = c.findItems(n)
+		found, node.Waits, node.Refusal = c.findItems(n, &node)
+	}
+	if node.SkipMessage != "" {
+		return node, []plan.Node{node}
 	}
 	c.addWaitDetails(node.Waits)
 	if len(node.Waits) > 0 || node.Refusal.Reason != "" {
@@ -37,7 +40,7 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 	}
 	parts := make([]plan.Node, 0, len(found))
 	var existing []*unstructured.Unstructured
-	ready := 0
+	ready, left := 0, len(found)
 	vars := maps.Clone(c.vars)
 	for i, it := range found {
 		n.forEach.bindIterators(vars, it.values)
@@ -48,11 +51,14 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 		if part.Ready {
 			ready++
 		}
+		if part.SkipMessage != "" {
+			left--
+		}
 		parts = append(parts, part)
 	}
-	node.Ready = ready == len(found)
-	node.Unready.Message = fmt.Sprintf("%d of %d items are ready", ready, len(found))
-	if len(found) == 0 || len(existing) > 0 {
+	node.Ready = ready == left
+	node.Unready.Message = fmt.Sprintf("%d of %d items are ready", ready, left)
+	if left == 0 || len(existing) > 0 {
 		c.setCollectionVariable(n, &node, existing)
 	}
 	if len(found) == 0 {
@@ -105,21 +111,19 @@ type item struct {
 }
 
 // findItems returns the items of a collection: one for each combination of iterator
-// values that no includeWhen condition excludes.
-func (c *composition) findItems(n *Node) (found []item, waits []plan.Wait, refused plan.Problem) {
-	turns, waits, refused := c.iteratorValues(n)
-	if len(waits) > 0 || refused.Reason != "" {
+// values that no includeWhen condition excludes. It skips the collection if a list needs a skipped node, and leaves
+// out an item whose name does.
+func (c *composition) findItems(n *Node, out *plan.Node) (found []item, waits []plan.Wait, refused plan.Problem) {
+	turns, waits, refused := c.iteratorValues(n, out)
+	if len(waits) > 0 || refused.Reason != "" || out.SkipMessage != "" {
 		return nil, waits, refused
 	}
 	vars := maps.Clone(c.vars)
 	for _, values := range turns {
 		n.forEach.bindIterators(vars, values)
 		it := item{values: values}
-		if !c.isIncluded(n, &it, vars) {
+		if !c.isIncluded(n, &it, vars) || len(it.waits) == 0 && !c.resolveIdentity(n, &it, vars) {
 			continue
-		}
-		if len(it.waits) == 0 {
-			c.resolveIdentity(n, &it, vars)
 		}
 		found = append(found, it)
 	}
@@ -138,14 +142,14 @@ func (i *forEach) bindIterators(vars map[string]any, values []any) {
 
 // iteratorValues returns all combinations of the iterators' values, in order; the last
 // iterator varies fastest. A list that depends on no other iterator is evaluated once.
-func (c *composition) iteratorValues(n *Node) (iteratorValues [][]any, waits []plan.Wait, refused plan.Problem) {
+func (c *composition) iteratorValues(n *Node, out *plan.Node) (iteratorValues [][]any, waits []plan.Wait, refused plan.Problem) {
 	lists := make([][]any, len(n.forEach.dimensions))
 	empty := false
 	for i, d := range n.forEach.dimensions {
 		if d.dependent {
 			continue
 		}
-		list, missing := c.evaluateList(n, d, c.vars)
+		list, missing := c.evaluateList(n, out, d, c.vars)
 		waits = append(waits, missing...)
 		empty = empty || len(missing) == 0 && len(list) == 0
 		lists[i] = list
@@ -161,7 +165,7 @@ func (c *composition) iteratorValues(n *Node) (iteratorValues [][]any, waits []p
 			list := lists[i]
 			if d.dependent {
 				n.forEach.bindIterators(vars, outer)
-				if list, waits = c.evaluateList(n, d, vars); len(waits) > 0 {
+				if list, waits = c.evaluateList(n, out, d, vars); len(waits) > 0 || out.SkipMessage != "" {
 					return nil, waits, refused
 				}
 			}
@@ -192,10 +196,10 @@ func (c *composition) tooManyItems(n *Node, lists [][]any) plan.Problem {
 
 // evaluateList evaluates the list of an iterator. An absent optional value is an empty
 // list.
-func (c *composition) evaluateList(n *Node, d dimension, vars map[string]any) ([]any, []plan.Wait) {
-	value, err := d.list.EvalWithin(c.budget, vars)
-	if err != nil {
-		return nil, c.graph.waitsForError(n, err)
+func (c *composition) evaluateList(n *Node, out *plan.Node, d dimension, vars map[string]any) ([]any, []plan.Wait) {
+	value, waits := c.evaluate(n, out, d.list.Refs(), vars, func(vars map[string]any) (any, error) { return d.list.EvalWithin(c.budget, vars) })
+	if len(waits) > 0 || out.SkipMessage != "" {
+		return nil, waits
 	}
 	switch v := value.(type) {
 	case []any:
@@ -213,33 +217,34 @@ func (c *composition) evaluateList(n *Node, d dimension, vars map[string]any) ([
 }
 
 // isIncluded says whether includeWhen includes the item. An item with a
-// condition that cannot be evaluated yet is included and waits.
+// condition that cannot be evaluated yet is included and waits; one with a condition that needs a skipped node is not included.
 func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
 	for _, p := range n.forEach.includeWhen {
-		value, err := p.EvalWithin(c.budget, vars)
-		if err == nil && value != true {
+		var skipped plan.Node
+		value, waits := c.evaluate(n, &skipped, p.Refs(), vars, func(vars map[string]any) (any, error) { return p.EvalWithin(c.budget, vars) })
+		if skipped.SkipMessage != "" || len(waits) == 0 && value != true {
 			return false
 		}
-		if err != nil {
-			it.waits = append(it.waits, c.graph.waitsForError(n, err)...)
-		}
+		it.waits = append(it.waits, waits...)
 	}
 	return true
 }
 
-// resolveIdentity renders the name and the namespace of an item's object.
-func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) {
-	value, err := n.forEach.identity.RenderWithin(c.budget, vars)
-	if err != nil {
-		it.waits = c.graph.waitsForError(n, err)
-		return
+// resolveIdentity renders the name and the namespace of an item's object; false if they need a skipped node.
+func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) bool {
+	identity := n.forEach.identity
+	var skipped plan.Node
+	value, waits := c.evaluate(n, &skipped, identity.Refs(), vars, func(vars map[string]any) (any, error) { return identity.RenderWithin(c.budget, vars) })
+	if it.waits = waits; len(waits) > 0 || skipped.SkipMessage != "" {
+		return skipped.SkipMessage == ""
 	}
-	identity, _ := value.(map[string]any)
-	it.name, _ = identity["name"].(string)
-	it.namespace, _ = identity["namespace"].(string)
+	fields, _ := value.(map[string]any)
+	it.name, _ = fields["name"].(string)
+	it.namespace, _ = fields["namespace"].(string)
 	if it.namespace == "" && (n.Namespaced || !n.KindKnown) && c.graph.embedded == nil {
 		it.namespace = c.facts.Instance.GetNamespace()
 	}
+	return true
 }
 
 // findDuplicates reports items with the same namespace and name: they would be one object.
@@ -291,6 +296,9 @@ func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, vars, &out)
+	}
+	if out.SkipMessage != "" {
+		return out
 	}
 	c.addWaitDetails(out.Waits)
 	for i, w := range out.Waits {

@@ -46,6 +46,9 @@ func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Br
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {
 		node, parts := c.composeNode(n)
+		if node.SkipMessage != "" {
+			c.vars[n.ID] = expr.Skipped
+		}
 		c.nodes[n.ID] = &node
 		c.desired.Nodes = append(c.desired.Nodes, parts...)
 	}
@@ -117,7 +120,6 @@ func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 // id first, so that other nodes can read it even while the template cannot be rendered.
 func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	if !n.External {
-		c.objects++
 		out.Observed = c.facts.SoleObject(n.ID, n.Kind)
 	}
 	if len(out.Waits) == 0 {
@@ -125,6 +127,12 @@ func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	}
 	if len(out.Waits) == 0 {
 		c.render(n, c.vars, out)
+	}
+	if out.SkipMessage != "" {
+		return
+	}
+	if !n.External {
+		c.objects++
 	}
 	c.addWaitDetails(out.Waits)
 	if out.Observed != nil {
@@ -139,11 +147,10 @@ func (c *composition) waitsBeforeRender(n *Node) []plan.Wait {
 }
 
 // render evaluates the node's template with the given variables. It sets out.Object, or
-// out.Waits if something is missing or invalid.
+// out.Waits if something is missing or invalid, or skips the node.
 func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
-	document, err := n.template.RenderWithin(c.budget, vars)
-	if err != nil {
-		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
+	document, isComplete := c.renderTemplate(n, vars, out)
+	if !isComplete {
 		return
 	}
 	rendered := &unstructured.Unstructured{Object: document.(map[string]any)}

@@ -57,7 +57,8 @@ func (c *composition) evaluateConditions(own condition.Set) plan.AuthorCondition
 	found, missing := c.graph.conditions.Eval(c.budget, vars)
 	for _, err := range missing {
 		var pending *expr.Pending
-		if out.Partial = true; errors.As(err, &pending) {
+		var needs *expr.NeedsSkipped
+		if out.Partial = true; errors.As(err, &pending) || errors.As(err, &needs) {
 			continue
 		}
 		text := err.Error()

@@ -10,33 +10,28 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// evaluateIncludeWhen skips the node if a condition is false or if a dependency is skipped.
+// evaluateIncludeWhen skips the node if a condition is false, or if a dependency is skipped without which the node has no value.
 // The node waits for a condition that cannot be evaluated yet, unless another is false.
 func (c *composition) evaluateIncludeWhen(n *Node, out *plan.Node) {
 	for _, id := range n.Dependencies {
-		dep := c.nodes[id]
-		if dep.SkipMessage == "" {
-			continue
+		if c.nodes[id].SkipMessage != "" && n.alwaysNeeds(id) {
+			c.skipWith(out, id)
+			return
 		}
-		out.SkipCause = dep.SkipCause
-		out.SkipMessage = fmt.Sprintf("depends on %s, which is skipped: %s", id, dep.SkipCause)
-		if dep.SkipCause.By != id {
-			out.SkipMessage = fmt.Sprintf("depends on %s, which is skipped because of %s: %s", id, dep.SkipCause.By, dep.SkipCause)
-		}
-		return
 	}
 	var waits []plan.Wait
 	for _, p := range n.includeWhen {
 		missing := c.waitsForDependencies(n, p.Refs())
 		if len(missing) == 0 {
-			value, err := p.EvalWithin(c.budget, c.vars)
-			if err == nil && value != true {
+			var value any
+			value, missing = c.evaluate(n, out, p.Refs(), c.vars, func(vars map[string]any) (any, error) { return p.EvalWithin(c.budget, vars) })
+			if out.SkipMessage != "" {
+				return
+			}
+			if len(missing) == 0 && value != true {
 				out.SkipCause = &plan.SkipCause{By: n.ID, Condition: p.Source(), Inputs: c.describeInputs(p)}
 				out.SkipMessage = out.SkipCause.String()
 				return
-			}
-			if err != nil {
-				missing = c.graph.waitsForError(n, err)
 			}
 		}
 		waits = append(waits, missing...)
@@ -74,6 +69,9 @@ const (
 )
 
 func (c *composition) describeInput(r expr.Ref) string {
+	if c.vars[r.Root] == expr.Skipped {
+		return "is skipped"
+	}
 	value, there := c.graph.scope.Value(r, c.vars)
 	if !there {
 		return "is not set"

@@ -114,33 +114,28 @@ func conditionProblem(b *expr.Budget, p *expr.Program, vars map[string]any, hide
 	return ""
 }
 
-// waitsForDependencies lists waits for the dependencies that do not exist or are not ready.
+// waitsForDependencies lists waits for the dependencies that do not exist or are not ready, of those that are read in every case.
 // If a field of such a node is missing, the wait names the field instead of the node.
 // Missing fields of ready nodes are found by evaluation, which knows what is really read.
 func (c *composition) waitsForDependencies(n *Node, refs []expr.Ref) []plan.Wait {
 	var waits []plan.Wait
 	for _, id := range n.Dependencies {
-		dep := c.nodes[id]
-		if dep.Ready || c.waitsForFieldsOnly(n, dep) {
-			continue
-		}
-		if c.graph.node(id).Collection {
-			waits = append(waits, plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: id, Detail: dep.Unready.Message})
+		if !c.mustBecomeReady(n, id) {
 			continue
 		}
 		read, named := false, false
 		for _, r := range refs {
-			if r.Root != id {
+			if r.Root != id || r.Conditional {
 				continue
 			}
 			read = true
-			if !r.Optional && !c.graph.scope.Present(r, c.vars) {
+			if !c.graph.node(id).Collection && !r.Optional && !c.graph.scope.Present(r, c.vars) {
 				named = true
 				waits = append(waits, fieldWait(n, r))
 			}
 		}
 		if read && !named {
-			waits = append(waits, plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: id})
+			waits = append(waits, c.readinessWait(n, id))
 		}
 	}
 	return waits

@@ -32,7 +32,8 @@ func (c *composition) renderStatus() map[string]any {
 	value, missing := c.graph.status.RenderPartial(c.budget, c.vars, keep)
 	for _, m := range missing {
 		var pending *expr.Pending
-		if !errors.As(m.Err, &pending) {
+		var needs *expr.NeedsSkipped
+		if !errors.As(m.Err, &pending) && !errors.As(m.Err, &needs) {
 			c.desired.Unresolved = append(c.desired.Unresolved, c.unresolvedMessage(m))
 		}
 	}

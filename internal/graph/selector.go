@@ -92,9 +92,8 @@ func (c *composition) composeSelection(n *Node, out *plan.Node) {
 		c.addWaitDetails(out.Waits)
 		return
 	}
-	document, err := n.template.RenderWithin(c.budget, c.vars)
-	if err != nil {
-		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
+	document, isComplete := c.renderTemplate(n, c.vars, out)
+	if !isComplete {
 		return
 	}
 	metadata, _ := document.(map[string]any)["metadata"].(map[string]any)

@@ -15,7 +15,7 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 		var waits []plan.Wait
 		for _, r := range g.shown(pending.Refs, n.refs) {
 			for _, path := range readsThrough(n.refs, r) {
-				waits = append(waits, fieldWait(n, path))
+				waits = append(waits, g.fieldWait(n, path))
 			}
 		}
 		return waits
@@ -78,6 +78,14 @@ func hasPrefix(path, steps []expr.Step) bool {
 		}
 	}
 	return true
+}
+
+// fieldWait is the wait for a path; for that of a node as a whole it is the wait for the node.
+func (g *Graph) fieldWait(n *Node, r expr.Ref) plan.Wait {
+	if len(r.Path) == 0 && g.node(r.Root) != nil {
+		return plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: r.Root}
+	}
+	return fieldWait(n, r)
 }
 
 func fieldWait(n *Node, r expr.Ref) plan.Wait {
