@@ -47,7 +47,7 @@ func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) recon
 	conditions := markIgnoredOverrides(r.Dialect.LiveConditions(previous, s.desired, summary, at), r.ignoredOverrides(s, desiredPolicies(s.desired.Nodes)), at)
 	shown := s.authorConditions(stored, conditions, &summary, at)
 	status := report.Status{
-		State: r.Dialect.State(summary.State), Conditions: shown, ObservedGeneration: at.Generation, Waiting: waiting(summary.Waits, s.facts.Now),
+		State: r.Dialect.State(summary.State), Conditions: shown, ObservedGeneration: at.Generation, Waiting: plan.Waiting(summary.Waits, s.facts.Now),
 		Pruning: s.pruning, Skipped: skipped(s.plan.Steps), Problems: s.nodeProblems(),
 	}
 	revision := s.instance.GetResourceVersion()
@@ -108,14 +108,6 @@ func soonest(delays ...time.Duration) time.Duration {
 // maxTruncatedWrites is how often a status that was stored without some of its fields is written again
 // before the schema counts as the reason.
 const maxTruncatedWrites = 3
-
-func waiting(waits []plan.Wait, now time.Time) []report.Waiting {
-	out := make([]report.Waiting, len(waits))
-	for i, w := range waits {
-		out[i] = report.Waiting{Node: w.Node, Reason: string(w.Reason), On: w.On, Since: report.At(w.Since), Attempts: int64(w.Attempts(now))}
-	}
-	return out
-}
 
 // nodeProblems are the problems of nodes. Their times are taken from the memory, or after a
 // restart from the status.
