@@ -63,7 +63,7 @@ func (c *composition) evaluateConditions(own condition.Set) plan.AuthorCondition
 		}
 		text := err.Error()
 		if c.graph.mayReadSecret(c.graph.conditions.Refs()) {
-			text = "a condition has no value " + redacted
+			text = redactedText(err)
 		}
 		out.Problems = append(out.Problems, text)
 	}

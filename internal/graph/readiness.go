@@ -105,7 +105,7 @@ func conditionProblem(b *expr.Budget, p *expr.Program, vars map[string]any, hide
 		}
 		return fmt.Sprintf("%s: %v", p.Source(), &shown)
 	case err != nil && hide:
-		return fmt.Sprintf("%s: has no value %s", p.Source(), redacted)
+		return redactedText(err)
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p.Source(), err)
 	case value != true:

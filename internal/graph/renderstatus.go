@@ -44,7 +44,7 @@ func (c *composition) renderStatus() map[string]any {
 // unresolvedMessage says why a status field has no value.
 func (c *composition) unresolvedMessage(m expr.Missing) string {
 	if c.graph.mayReadSecret(c.graph.status.Refs()) {
-		return string(m.At) + ": has no value " + redacted
+		return redactedText(m.Err)
 	}
 	return m.Err.Error()
 }

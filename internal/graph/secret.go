@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,6 +51,25 @@ func (g *Graph) itemNamesMayBeSecret(n *Node) bool {
 		refs = append(refs, d.list.Refs()...)
 	}
 	return g.mayReadSecret(refs)
+}
+
+// redactedText is the text of an evaluation's error without values: the field, the expression, the function that failed and the kind
+// of the error.
+func redactedText(err error) string {
+	var (
+		failed   *expr.Failure
+		mismatch *expr.Mismatch
+		limit    *expr.LimitExceeded
+	)
+	switch {
+	case errors.As(err, &failed):
+		return failed.Redacted() + " " + redacted
+	case errors.As(err, &mismatch):
+		return mismatch.Redacted()
+	case errors.As(err, &limit):
+		return limit.Error()
+	}
+	return "an expression has no value for these inputs " + redacted
 }
 
 // redacted replaces a value in a message.

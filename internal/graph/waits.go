@@ -22,10 +22,7 @@ func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 	}
 	detail := err.Error()
 	if g.mayReadSecret(n.refs) {
-		detail = "an expression has no value for these inputs " + redacted
-		if mismatch := (*expr.Mismatch)(nil); errors.As(err, &mismatch) {
-			detail = mismatch.Redacted()
-		}
+		detail = redactedText(err)
 	}
 	return []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: plan.UnnamedValue, Detail: detail}}
 }

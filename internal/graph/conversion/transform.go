@@ -138,7 +138,7 @@ func (w *transform) failureOf(m expr.Missing) *failure {
 	case errors.As(m.Err, &failed):
 		f.expr, f.reason = failed.Expr, failed.Reason.Error()
 		if w.mayReadSecret(m.At) {
-			f.reason = "has no value (reason not shown: it may be secret)"
+			f.reason = failed.Kind() + " (values not shown: they may be secret)"
 		}
 	case errors.As(m.Err, &limit):
 		f.expr, f.reason = limit.Expr, fmt.Sprintf("exceeds the limit %s of %d", limit.Limit, limit.Max)

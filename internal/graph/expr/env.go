@@ -6,7 +6,10 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/parser"
 	k8slibrary "k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -57,8 +60,21 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		k8slibrary.CIDR(),
 		k8slibrary.SemverLib(k8slibrary.SemverVersion(1)),
 	}
-	return cel.NewEnv(append(options, library.All()...)...)
+	options = append(options, library.All()...)
+	return cel.NewEnv(append(options, cel.Macros(cel.GlobalMacro(operators.Has, 1, expandHas)))...)
 })
+
+// expandHas is CEL's macro has, with errors that say what it takes.
+func expandHas(eh cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+	switch args[0].Kind() {
+	case ast.SelectKind:
+		return parser.MakeHas(eh, target, args)
+	case ast.IdentKind:
+		return nil, eh.NewError(args[0].ID(), fmt.Sprintf("has() takes a field, such as has(%[1]s.metadata), which is false if %[1]s is skipped", args[0].AsIdent()))
+	default:
+		return nil, eh.NewError(args[0].ID(), `has() takes a field, such as has(a.b); of a key use "key" in a.b, and of an optional value a.?b.hasValue()`)
+	}
+}
 
 // NewEnv returns an environment with the dialect's functions and the given
 // names. It costs milliseconds: build one per definition and extend it.

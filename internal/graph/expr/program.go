@@ -138,7 +138,7 @@ func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 }
 
 func (p *Program) failure(err error) error {
-	return &Failure{At: p.at, Expr: p.source, Reason: err}
+	return &Failure{At: p.at, Expr: p.source, Reason: err, program: p}
 }
 
 // activation gives CEL the variables, typed by their declarations.

@@ -137,11 +137,16 @@ func (p *textPiece) evaluate(b *Budget, vars map[string]any) (any, error) {
 	return text.String(), nil
 }
 
+// notText is the reason why a value is not part of a string. It does not contain the value.
+type notText string
+
+func (n notText) Error() string { return string(n) }
+
 func notTextError(value any) error {
 	if value == nil || value == Absent {
-		return errors.New("the result is null, inside a string")
+		return notText("the result is null, inside a string")
 	}
-	return fmt.Errorf("the result is %s, inside a string; use string(…)", literalName(value))
+	return notText(fmt.Sprintf("the result is %s, inside a string; use string(…)", literalName(value)))
 }
 
 func (r *renderer) err() error { return joinMissing(r.missing) }

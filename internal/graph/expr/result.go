@@ -41,9 +41,16 @@ type Failure struct {
 	At     object.Path
 	Expr   string
 	Reason error
+
+	program *Program
 }
 
 func (f *Failure) Error() string { return pathPrefix(f.At) + fmt.Sprintf("%q: %v", f.Expr, f.Reason) }
+
+// Redacted is the error text without values: instead of the reason it names the function that failed, and the kind of the error.
+func (f *Failure) Redacted() string {
+	return pathPrefix(f.At) + fmt.Sprintf("%q: %s", f.Expr, f.Kind())
+}
 
 // Unwrap returns the reason.
 func (f *Failure) Unwrap() error { return f.Reason }

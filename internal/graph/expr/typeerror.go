@@ -63,6 +63,10 @@ func (e *Env) describeCallError(d *diag.Diagnostic, name string, member bool, gi
 		d.Problem, d.Expected = "! is applied to "+describe(given[0]), "a boolean"
 		return
 	}
+	if name == "base64.decode" && len(given) == 1 && isBytes(given[0]) {
+		d.Problem, d.Expected = "base64.decode is applied to bytes, which are decoded already, as the data of a Secret is", "string(…) for the text"
+		return
+	}
 	if shown, ok := operators.FindReverse(name); ok && len(given) == 2 {
 		d.Problem, d.Expected = shown+" is applied to "+describePair(given[0], given[1]), operandHint(shown, given)
 		return
@@ -84,6 +88,13 @@ func (e *Env) describeCallError(d *diag.Diagnostic, name string, member bool, gi
 		d.Problem += "with " + strings.Join(texts, ", ")
 	}
 	d.Expected = e.signatureText(name, member)
+}
+
+func isBytes(t *cel.Type) bool {
+	if inner, ok := unwrapped(t); ok {
+		t = inner
+	}
+	return t.Kind() == cel.BytesKind
 }
 
 // describePair describes two types.
