@@ -251,7 +251,8 @@ func isFilterMacro(e ast.ComprehensionExpr) bool {
 	return item.Kind() == ast.IdentKind && item.AsIdent() == e.IterVar()
 }
 
-// decorate plans the parts of the visited expression that CEL's own evaluation does not suffice for.
+// decorate plans the parts of the visited expression that CEL's own evaluation does not suffice for. A name as a whole, and has()
+// of a path, then cost a unit less.
 func (c *collector) decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if w, ok := c.wholes[i.ID()]; ok {
 		w.InterpretableV2 = i
