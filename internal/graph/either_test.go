@@ -180,3 +180,17 @@ func expectedOutcomes(want, near, far string) map[string]string {
 	}
 	return out
 }
+
+// TestAnUnreadyNodeSkipsNothing reads a node that is not ready, in a branch, to choose a skipped node: a readable value that may still
+// change must not have objects deleted.
+func TestAnUnreadyNodeSkipsNothing(t *testing.T) {
+	g := eitherGraph(t, `schema.spec.picked ? (near.data.ready == 'no' ? far.data.ep : 'none') : 'none'`)
+	got := eitherOutcomes(g.Compose(eitherFacts(unready, skipped)))
+	want := map[string]string{
+		"status": "<nil>", "template": "waits for near", "condition": "waits for near", "variable": "waits for near",
+		"reader": "waits for variable", "members": "waits for near", "list": "waits for near",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

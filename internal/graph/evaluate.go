@@ -35,15 +35,19 @@ func (c *composition) skipWith(out *plan.Node, id string) {
 // evaluation evaluates expressions with the given variables.
 type evaluation func(vars map[string]any) (any, error)
 
-// evaluate evaluates expressions of a node, which read the given paths. It skips the node if they need a skipped one. Otherwise it
-// returns the value, or waits for what is missing or invalid, and for the nodes that were read and are not ready.
+// evaluate evaluates expressions of a node, which read the given paths. It skips the node if they need a skipped one, whatever the nodes
+// that are not ready become. Otherwise it returns the value, or waits for what is missing or invalid, and for the nodes that were
+// read and are not ready.
 func (c *composition) evaluate(n *Node, out *plan.Node, refs []expr.Ref, vars map[string]any, eval evaluation) (any, []plan.Wait) {
 	value, err := eval(vars)
 	var needs *expr.NeedsSkipped
 	switch {
 	case errors.As(err, &needs):
-		c.skipWith(out, needs.Name)
-		return nil, nil
+		waits := c.waitsForBranches(n, refs, vars, eval)
+		if len(waits) == 0 {
+			c.skipWith(out, needs.Name)
+		}
+		return nil, waits
 	case err != nil:
 		return nil, distinctWaits(c.graph.waitsForError(n, err))
 	}
@@ -60,7 +64,7 @@ func (c *composition) renderTemplate(n *Node, vars map[string]any, out *plan.Nod
 }
 
 // waitsForBranches lists waits for the nodes that an evaluation reads, though not in every case, and that are not ready. The
-// evaluation has a value; it is repeated without these nodes, where it lacks those that it reads.
+// evaluation lacks nothing; it is repeated without these nodes, where it lacks those that it reads.
 func (c *composition) waitsForBranches(n *Node, refs []expr.Ref, vars map[string]any, eval evaluation) []plan.Wait {
 	var unready []string
 	for _, id := range n.Dependencies {

@@ -135,13 +135,16 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 		return
 	}
 	unready := c.waitsForDependencies(n, n.refs)
+	render := func(vars map[string]any) (any, error) { return n.template.RenderWithin(c.budget, vars) }
 	value, used, err := n.template.RenderWithLimit(c.budget, c.vars, c.variableBudget)
 	var large *expr.TooLarge
 	var needs *expr.NeedsSkipped
 	switch {
-	case errors.As(err, &needs):
-		c.skipWith(out, needs.Name)
-		return
+	case errors.As(err, &needs) && len(unready) == 0:
+		if out.Waits = c.waitsForBranches(n, n.template.Refs(), c.vars, render); len(out.Waits) == 0 {
+			c.skipWith(out, needs.Name)
+			return
+		}
 	case errors.As(err, &large):
 		out.Waits = []plan.Wait{noValueWait(n, fmt.Sprintf("%s: with this value the variables of the instance exceed the limit of %d bytes (MaxVariables)", large.At, MaxVariables))}
 	case err != nil && len(unready) == 0:
@@ -151,7 +154,7 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 	case value == expr.Absent:
 		out.Waits = []plan.Wait{noValueWait(n, "value resolves to nothing")}
 	default:
-		unready = append(unready, c.waitsForBranches(n, n.template.Refs(), c.vars, func(vars map[string]any) (any, error) { return n.template.RenderWithin(c.budget, vars) })...)
+		unready = append(unready, c.waitsForBranches(n, n.template.Refs(), c.vars, render)...)
 		out.Waits = distinctWaits(unready)
 		c.variableBudget -= used
 		c.vars[n.ID] = value

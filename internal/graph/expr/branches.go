@@ -82,6 +82,8 @@ func (p *Program) recorded() *recordedProgram {
 		return out // it compiled before
 	}
 	tree := checked.NativeRep()
+	c := &collector{isDeclared: p.scope.declares}
+	c.visit(tree.Expr(), nil, nil)
 	conditions := map[int64]*Branch{}
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 		if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != operators.Conditional {
@@ -99,7 +101,7 @@ func (p *Program) recorded() *recordedProgram {
 	if len(out.branches) == 0 {
 		return out
 	}
-	prog, err := p.scope.planner.Program(checked, cel.CostLimit(p.scope.limits.Cost), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	prog, err := p.scope.planner.Program(checked, cel.CostLimit(p.scope.limits.Cost), cel.CustomDecoratorV2(c.decorate), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		if branch := conditions[i.ID()]; branch != nil {
 			return recordedCondition{i, branch}, nil
 		}
