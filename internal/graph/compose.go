@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -77,19 +79,22 @@ type composition struct {
 	objects int
 	// tooManyObjects is the problem of a collection that exceeds the limit.
 	tooManyObjects plan.Problem
+	// propagated are the labels and annotations that children get from the instance, by field of the metadata.
+	propagated map[string]map[string]any
 	// variableBudget is how many bytes the remaining variables may have together.
 	variableBudget int
 	desired        plan.Desired
 }
 
-// instanceView is the instance without its status.
+// instanceView is the instance without its status. It has labels and annotations, as every instance does once
+// the engine has written its own: their absence would depend on when the instance is reconciled.
 func instanceView(instance *unstructured.Unstructured) map[string]any {
-	view := make(map[string]any, len(instance.Object))
-	for k, v := range instance.Object {
-		if k != "status" {
-			view[k] = v
-		}
+	view, metadata := maps.Clone(instance.Object), map[string]any{"labels": map[string]any{}, "annotations": map[string]any{}}
+	delete(view, "status")
+	if given, ok := view["metadata"].(map[string]any); ok {
+		maps.Copy(metadata, given)
 	}
+	view["metadata"] = metadata
 	return view
 }
 

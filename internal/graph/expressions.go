@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
+	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -27,12 +28,12 @@ var instanceHints = map[string]string{"status": "expressions compute the status 
 // declareNames creates the environment of the expressions: the instance and every node
 // are variables.
 func declareNames(c *compilation) {
-	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), MissingFieldHints: instanceHints}}
+	declarations := []expr.Declaration{{Name: instanceVariable, Schema: c.instanceSchema(), Hidden: inventory.IsReserved, MissingFieldHints: instanceHints}}
 	for _, d := range c.drafts {
 		if d.Variable || !c.declarable(d) {
 			continue
 		}
-		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema(), List: d.Collection})
+		declarations = append(declarations, expr.Declaration{Name: d.ID, Schema: d.objectSchema(), List: d.Collection, Hidden: inventory.IsReserved})
 	}
 	env, err := expr.NewEnv(declarations, expr.Limits{})
 	if err != nil {
@@ -167,7 +168,7 @@ func (c *compilation) compileBooleans(env *expr.Env, d *draft, field string, sou
 func (c *compilation) compileReadyWhen(d *draft) {
 	env := c.env
 	if d.Collection && len(d.source.ReadyWhen) > 0 {
-		with, err := c.env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema()})
+		with, err := c.env.With(expr.Declaration{Name: eachVariable, Schema: d.objectSchema(), Hidden: inventory.IsReserved})
 		if err != nil {
 			c.problems.Addf(d.at.Field("readyWhen"), "%v", err)
 			return

@@ -157,7 +157,7 @@ func makeCondition(conditionShape *shape, args []ref.Val) ref.Val {
 	if problem := conditionProblem(m["type"], m["status"]); problem != "" {
 		return types.WrapErr(errors.New(problem))
 	}
-	return wrap(m, conditionShape, nil)
+	return wrap(m, conditionShape, objectPart{}, nil)
 }
 
 // conditionProblem validates a condition's type and status, as far as they are known.
@@ -192,7 +192,7 @@ func findCondition(conditionShape *shape, o, kind ref.Val) ref.Val {
 			break
 		}
 	}
-	return wrap(out, conditionShape, nil)
+	return wrap(out, conditionShape, objectPart{}, nil)
 }
 
 // Conditions compiles the expressions of status.conditions, each the only one of its

@@ -30,6 +30,9 @@ type Declaration struct {
 	// Type, if set, types the value instead of Schema, with a type that a
 	// program of the same environment has: the items of what it iterates over.
 	Type *cel.Type
+	// Hidden, if set, says that the value is an object of the cluster, or with List a list of them,
+	// and which of its labels and annotations only expressions that name them read.
+	Hidden Hidden
 	// MissingFieldHints explain, by name, why the value lacks a field that authors may
 	// expect.
 	MissingFieldHints map[string]string
@@ -98,6 +101,9 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if scope.vars = maps.Clone(e.vars); scope.vars == nil {
 		scope.vars = map[string]*shape{}
 	}
+	if scope.parts = maps.Clone(e.parts); scope.parts == nil {
+		scope.parts = map[string]objectPart{}
+	}
 	scope.missingFieldHints = maps.Clone(e.missingFieldHints)
 	from := e.cel
 	for _, d := range decls {
@@ -110,7 +116,7 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 		if e.declares(d.Name) {
 			from = e.empty // CEL cannot remove a single name
 		}
-		scope.vars[d.Name] = e.shapeOf(d)
+		scope.vars[d.Name], scope.parts[d.Name] = e.shapeOf(d), partOf(d)
 	}
 	options := scope.variables(func(name string) bool { return from != e.empty && e.declares(name) })
 	if from == e.empty && e.conditional {

@@ -161,21 +161,21 @@ func (a activation) ResolveName(name string) (any, bool) {
 		return skippedValue{name}, true
 	}
 	if a.track == nil {
-		return wrapRoot(value, ok, s, nil)
+		return wrapRoot(value, ok, s, a.scope.parts[name], nil)
 	}
 	if !ok {
 		a.track.misses = append(a.track.misses, Ref{Root: name})
 	} else if value == nil {
 		a.track.nulls = append(a.track.nulls, Ref{Root: name})
 	}
-	return wrapRoot(value, ok, s, &trail{tracker: a.track, root: name})
+	return wrapRoot(value, ok, s, a.scope.parts[name], &trail{tracker: a.track, root: name})
 }
 
-func wrapRoot(value any, ok bool, s *shape, t *trail) (any, bool) {
+func wrapRoot(value any, ok bool, s *shape, p objectPart, t *trail) (any, bool) {
 	if !ok {
 		return nil, false
 	}
-	return wrap(value, s, t), true
+	return wrap(value, s, p, t), true
 }
 
 // Parent returns nil: no other variables exist.
@@ -183,7 +183,7 @@ func (a activation) Parent() interpreter.Activation { return nil }
 
 // followPath returns the value at a path, or the shortest part of the path that is missing.
 func (s *Scope) followPath(r Ref, vars map[string]any) (value any, missing *Ref) {
-	at := s.vars[r.Root]
+	at, in := s.vars[r.Root], s.parts[r.Root]
 	value, ok := vars[r.Root]
 	if !ok {
 		return nil, &Ref{Root: r.Root}
@@ -196,8 +196,9 @@ func (s *Scope) followPath(r Ref, vars map[string]any) (value any, missing *Ref)
 		if !ok {
 			return nil, &Ref{Root: r.Root, Path: r.Path[:i+1]}
 		}
+		in = in.at(step)
 	}
-	return value, nil
+	return in.shown(value), nil
 }
 
 func followStep(value any, s *shape, step Step) (any, *shape, bool) {

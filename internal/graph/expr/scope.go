@@ -22,6 +22,8 @@ type Scope struct {
 	shapes      *shapes
 	// vars are the shapes of the declared names.
 	vars map[string]*shape
+	// parts are the parts of the declared names whose values have hidden entries.
+	parts map[string]objectPart
 	// missingFieldHints are those of the declarations, by declared name and field.
 	missingFieldHints map[string]map[string]string
 	// made is the environment that parses and checks expressions, while an Env holds it.

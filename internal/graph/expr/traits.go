@@ -66,7 +66,7 @@ func equalMaps(a *mapping, other ref.Val) ref.Val {
 	if !ok {
 		return types.False
 	}
-	if types.Int(len(a.m)) != b.Size() {
+	if a.Size() != b.Size() {
 		return types.False
 	}
 	a, b = untracked(a).(*mapping), untracked(b)

@@ -16,7 +16,7 @@ import (
 // wrap returns JSON as a CEL value of the type that the schema says, without copying: maps
 // and lists are wrapped, and their contents only when they are read. A value that
 // contradicts its schema is wrapped by its own type.
-func wrap(v any, s *shape, t *trail) ref.Val {
+func wrap(v any, s *shape, p objectPart, t *trail) ref.Val {
 	switch v := v.(type) {
 	case nil:
 		return types.NullValue
@@ -32,12 +32,12 @@ func wrap(v any, s *shape, t *trail) ref.Val {
 		if k := s.kindOf(); k != ofObject && k != ofMap {
 			s = nil
 		}
-		return &mapping{m: v, shape: s, trail: t}
+		return &mapping{m: v, shape: s, part: p, trail: t}
 	case []any:
 		if s.kindOf() != ofList {
 			s = nil
 		}
-		return &sequence{items: v, shape: s, trail: t}
+		return &sequence{items: v, shape: s, part: p, trail: t}
 	case int:
 		return integer(int64(v), s)
 	case int32:
@@ -101,14 +101,18 @@ func timestamp(v string, s *shape) ref.Val {
 type mapping struct {
 	m     map[string]any
 	shape *shape
+	part  objectPart
 	trail *trail
 }
 
-// JSON returns the wrapped JSON.
-func (v *mapping) JSON() any { return v.m }
+// shown is the wrapped JSON without its hidden entries.
+func (v *mapping) shown() map[string]any { return v.part.shownFields(v.m) }
 
-// Value returns the wrapped JSON.
-func (v *mapping) Value() any { return v.m }
+// JSON returns the wrapped JSON without its hidden entries.
+func (v *mapping) JSON() any { return v.shown() }
+
+// Value returns the wrapped JSON without its hidden entries.
+func (v *mapping) Value() any { return v.shown() }
 
 // Type is CEL's map, for objects too.
 func (v *mapping) Type() ref.Type { return types.MapType }
@@ -129,7 +133,7 @@ func (v *mapping) Find(key ref.Val) (ref.Val, bool) {
 		v.trail.recordNull(Step{Name: string(name)})
 	}
 	below, _ := v.shape.field(string(name))
-	return wrap(value, below, v.trail.child(Step{Name: string(name)})), true
+	return wrap(value, below, v.part.field(string(name)), v.trail.child(Step{Name: string(name)})), true
 }
 
 // lookup returns the JSON at a key, which for an object may be escaped.
@@ -168,12 +172,12 @@ func (v *mapping) Contains(key ref.Val) ref.Val {
 	return types.Bool(ok)
 }
 
-// Size counts the keys.
-func (v *mapping) Size() ref.Val { return types.Int(len(v.m)) }
+// Size counts the keys that are shown.
+func (v *mapping) Size() ref.Val { return types.Int(len(v.shown())) }
 
-// Iterator iterates over the sorted keys, so that lists made from maps are always the same.
+// Iterator iterates over the sorted keys that are shown, so that lists made from maps are always the same.
 func (v *mapping) Iterator() iterator {
-	return &keys{sorted: sortedKeys(v.m)}
+	return &keys{sorted: sortedKeys(v.shown())}
 }
 
 // Equal compares with any map, key by key.
@@ -185,23 +189,27 @@ func (v *mapping) ConvertToType(t ref.Type) ref.Val { return toType(v, t) }
 // ConvertToNative converts to Go types that can hold any JSON object.
 func (v *mapping) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeOf(v.m).AssignableTo(t) {
-		return v.m, nil
+		return v.shown(), nil
 	}
-	return types.DefaultTypeAdapter.NativeToValue(v.m).ConvertToNative(t)
+	return types.DefaultTypeAdapter.NativeToValue(v.shown()).ConvertToNative(t)
 }
 
 // sequence is a JSON array.
 type sequence struct {
 	items []any
 	shape *shape
+	part  objectPart
 	trail *trail
 }
 
-// JSON returns the wrapped JSON.
-func (v *sequence) JSON() any { return v.items }
+// shown is the wrapped JSON without its hidden entries.
+func (v *sequence) shown() []any { return v.part.shownItems(v.items) }
 
-// Value returns the wrapped JSON.
-func (v *sequence) Value() any { return v.items }
+// JSON returns the wrapped JSON without its hidden entries.
+func (v *sequence) JSON() any { return v.shown() }
+
+// Value returns the wrapped JSON without its hidden entries.
+func (v *sequence) Value() any { return v.shown() }
 
 // Type is CEL's list.
 func (v *sequence) Type() ref.Type { return types.ListType }
@@ -223,7 +231,7 @@ func (v *sequence) at(i int) ref.Val {
 	if v.items[i] == nil {
 		v.trail.recordNull(Step{Index: i})
 	}
-	return wrap(v.items[i], below, v.trail.child(Step{Index: i}))
+	return wrap(v.items[i], below, v.part.item(), v.trail.child(Step{Index: i}))
 }
 
 // Contains says whether an item equals the value.
@@ -254,9 +262,9 @@ func (v *sequence) ConvertToType(t ref.Type) ref.Val { return toType(v, t) }
 // ConvertToNative converts to Go types that can hold any JSON array.
 func (v *sequence) ConvertToNative(t reflect.Type) (any, error) {
 	if reflect.TypeOf(v.items).AssignableTo(t) {
-		return v.items, nil
+		return v.shown(), nil
 	}
-	return types.DefaultTypeAdapter.NativeToValue(v.items).ConvertToNative(t)
+	return types.DefaultTypeAdapter.NativeToValue(v.shown()).ConvertToNative(t)
 }
 
 func toType(v ref.Val, t ref.Type) ref.Val {

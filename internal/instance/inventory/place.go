@@ -237,6 +237,26 @@ func ReportsDeletion(o *unstructured.Unstructured) bool {
 	return claimed || IsInstance(o)
 }
 
+// IsReserved reports whether a label or an annotation belongs to an engine or to kubectl. Expressions that read all
+// labels or annotations of an object do not see it, and no child gets it from its instance.
+func IsReserved(key string, value any) bool {
+	switch {
+	case key == lastAppliedAnnotation:
+		return true
+	case key == v1alpha1.ManagedByLabel:
+		return value == v1alpha1.ManagedByValue
+	}
+	domain, _, _ := strings.Cut(key, "/")
+	return slices.ContainsFunc(reservedDomains, func(reserved string) bool {
+		return domain == reserved || strings.HasSuffix(domain, "."+reserved)
+	})
+}
+
+// reservedDomains are those of the labels and annotations that engines write, with their subdomains.
+var reservedDomains = []string{"kro.run", "espalier.dev", "applyset.kubernetes.io", "crossplane.io"}
+
+const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
+
 // IsOwnershipField says whether a field of a child marks its owner.
 func IsOwnershipField(field object.Path) bool {
 	for _, at := range [...]object.Path{"metadata.labels", "metadata.annotations"} {
