@@ -70,9 +70,9 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 }
 
 // setCollectionVariable sets the variable of a collection to the list of its objects. It
-// sets nothing if the list is empty because the collection waits.
+// sets nothing if the list is empty because the items are not known.
 func (c *composition) setCollectionVariable(n *Node, node *plan.Node, existing []*unstructured.Unstructured) {
-	if len(node.Waits) > 0 && len(existing) == 0 {
+	if (len(node.Waits) > 0 || node.Refusal.Reason != "") && len(existing) == 0 {
 		return
 	}
 	list := make([]any, len(existing))
