@@ -116,17 +116,18 @@ func rootSchema(spec *apiextensionsv1.JSONSchemaProps, status apiextensionsv1.JS
 	}
 }
 
-// printerColumns are the author's columns, or else the dialect's: state, readiness and age.
+// printerColumns are the author's columns, or else the dialect's: state, readiness and age. Their descriptions are the
+// dialect's too: tests of other programs compare the CustomResourceDefinition.
 func printerColumns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensionsv1.CustomResourceColumnDefinition {
 	if len(s.AdditionalPrinterColumns) > 0 {
 		return s.AdditionalPrinterColumns
 	}
 	out := []apiextensionsv1.CustomResourceColumnDefinition{
-		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state in a word"},
-		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether everything is there and ready"},
+		{Name: "State", Type: "string", JSONPath: ".status.state", Description: "The state of a ResourceGraphDefinition instance"},
+		{Name: "Ready", Type: "string", JSONPath: `.status.conditions[?(@.type=="Ready")].status`, Description: "Whether a ResourceGraphDefinition instance is ready"},
 	}
 	if o.AdditionalPrinterColumns {
 		out = append(out, report.PrinterColumns(g.StatusFields)...)
 	}
-	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Time since creation"})
+	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Age of the resource"})
 }
