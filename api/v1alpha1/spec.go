@@ -34,6 +34,12 @@ type DefinitionSpec struct {
 	// +kubebuilder:validation:Enum=Instance;None
 	OwnerReferences OwnerReferences `json:"ownerReferences,omitempty"`
 
+	// Propagate passes labels and annotations of an instance to all its children. It is an
+	// addition of Espalier's.
+	//
+	// +optional
+	Propagate *Propagation `json:"propagate,omitempty"`
+
 	// Deletion sets limits for the deletion of instances. It is an addition of
 	// Espalier's.
 	//
@@ -86,6 +92,27 @@ type DefinitionSpec struct {
 	//
 	// +optional
 	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// Propagation lists labels and annotations that children get from their instance, with its values.
+// Keys of engines and of kubectl never pass.
+type Propagation struct {
+	// Labels are keys of labels: each is a key, a prefix with all its keys, such as
+	// example.com/*, or * for all. A key that a template sets itself has the template's value.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +listType=set
+	Labels []string `json:"labels,omitempty"`
+
+	// Annotations are keys of annotations, in the same form.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=317
+	// +listType=set
+	Annotations []string `json:"annotations,omitempty"`
 }
 
 // Readiness is a rule for nodes that have no readyWhen.

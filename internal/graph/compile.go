@@ -40,6 +40,7 @@ var compilerPasses = []compilerPass{
 	{"templates and references as documents", decodeNodes},
 	{"the kinds of the nodes", resolveKinds},
 	{"places: scope, namespace, reserved labels", checkPlaces},
+	{"labels and annotations that children get from their instance", checkPropagation},
 	{"the names that expressions may read", declareNames},
 	{"the types of variables", declareVariables},
 	{"expressions of the nodes", compileNodes},

@@ -40,6 +40,7 @@ func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Br
 		nodes:          make(map[string]*plan.Node, len(g.Nodes)),
 		vars:           make(map[string]any, len(g.Nodes)+1),
 		owned:          map[string]map[types.NamespacedName]*unstructured.Unstructured{},
+		propagated:     g.propagated(facts.Instance),
 		variableBudget: MaxVariables,
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
@@ -181,6 +182,7 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 		c.lookUpReference(n, rendered, out)
 		return
 	}
+	c.addPropagated(metadata)
 	out.Object = rendered
 	switch {
 	case !isEmbedded:

@@ -55,6 +55,9 @@ type Graph struct {
 	// NoOwnerReferences says that children have no owner reference to their instance.
 	NoOwnerReferences bool
 
+	// propagate lists the labels and annotations that children get from their instance.
+	propagate v1alpha1.Propagation
+
 	scope  *expr.Scope
 	status *expr.Template
 	// conditions are the author's conditions; nil if there are none.

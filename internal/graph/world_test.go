@@ -42,6 +42,8 @@ type change struct {
 	After metav1.Duration
 	// Spec replaces the instance's spec.
 	Spec map[string]any
+	// Labels and Annotations replace those of the instance.
+	Labels, Annotations map[string]string
 	// Status is the new status of the objects of nodes, and Generation their new generation.
 	Status     map[string]map[string]any
 	Generation map[string]int64
@@ -100,6 +102,12 @@ func (c change) happen(t *testing.T, facts *plan.Facts) {
 	facts.Instance = facts.Instance.DeepCopy()
 	if c.Spec != nil {
 		facts.Instance.Object["spec"] = normal(t, c.Spec)
+	}
+	if c.Labels != nil {
+		facts.Instance.SetLabels(c.Labels)
+	}
+	if c.Annotations != nil {
+		facts.Instance.SetAnnotations(c.Annotations)
 	}
 	for node, owned := range facts.Owned {
 		for i := range owned {
