@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,6 +35,47 @@ func setDefault(d *draft, m marker) *diag.Diagnostic {
 	}
 	d.schema.Default = &extv1.JSON{Raw: compact(m.value)}
 	return nil
+}
+
+// completeDefault adds to a default the defaults of what is inside it, if there are rules: the API server evaluates
+// them on the default as it is written.
+func completeDefault(s *extv1.JSONSchemaProps) {
+	if s.Default == nil || !hasRules(s) {
+		return
+	}
+	if v, err := decode(string(s.Default.Raw)); err == nil {
+		s.Default = &extv1.JSON{Raw: encode(withDefaults(s, v))}
+	}
+}
+
+// hasRules reports whether a schema has rules other than those of the marker immutable, which need an old value.
+func hasRules(s *extv1.JSONSchemaProps) bool {
+	return slices.ContainsFunc(s.XValidations, func(r extv1.ValidationRule) bool { return r.Rule != isImmutable }) ||
+		slices.ContainsFunc(children(s), hasRules)
+}
+
+// withDefaults adds the defaults of a schema to a value, as the API server does to objects.
+func withDefaults(s *extv1.JSONSchemaProps, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range s.Properties {
+			if v[name] == nil && field.Default != nil {
+				v[name], _ = decode(string(field.Default.Raw)) // the default is valid
+			}
+		}
+		for name, below := range v {
+			if field, declared := s.Properties[name]; declared {
+				v[name] = withDefaults(&field, below)
+			} else if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+				v[name] = withDefaults(s.AdditionalProperties.Schema, below)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = withDefaults(s.Items.Schema, v[i])
+		}
+	}
+	return v
 }
 
 // inheritedDefaultProblem reports that the default of a custom type violates this field's

@@ -18,7 +18,7 @@ var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 
 // fields is the schema of an object with the given fields.
 //
-// An object gets an empty default if fields inside it have defaults, so that these apply
+// An object gets an empty default, or with rules inside a complete one, if fields inside it have defaults, so that these apply
 // when the whole object is left out. It gets none if a field is required: the empty object
 // would be invalid.
 func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.JSONSchemaProps {
@@ -39,6 +39,7 @@ func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.J
 	}
 	if defaults && len(s.Required) == 0 {
 		s.Default = &extv1.JSON{Raw: []byte("{}")}
+		completeDefault(s)
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
@@ -17,13 +18,17 @@ func TestParseGoldens(t *testing.T) {
 		var spec, types map[string]any
 		decode(t, a.Input["spec.yaml"], &spec)
 		decode(t, a.Input["types.yaml"], &types)
-		s, problems := schema.Parse(spec, "spec.schema.spec", schema.Options{Types: types, TypesPath: "spec.schema.types"})
+		var ignored diag.List
+		s, problems := schema.Parse(spec, "spec.schema.spec", schema.Options{Types: types, TypesPath: "spec.schema.types", Ignored: &ignored})
 		if len(problems) > 0 {
 			a.Record("problems", problems.Err().Error())
 			return
 		}
 		mustBeServed(t, s)
 		a.Record("schema.yaml", golden.YAML(t, s))
+		if len(ignored) > 0 {
+			a.Record("ignored", ignored.Err().Error())
+		}
 	})
 }
 

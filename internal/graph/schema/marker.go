@@ -18,6 +18,8 @@ import (
 type markerRule struct {
 	// types are the OpenAPI types that the marker applies to; none means any.
 	types []string
+	// lenient says that the marker is accepted on other types, where it has no effect: the dialect accepts it.
+	lenient bool
 	// repeatable says that the marker may be given more than once.
 	repeatable bool
 	apply      func(*draft, marker) *diag.Diagnostic
@@ -29,9 +31,10 @@ var markerRules = map[string]markerRule{
 	"default":     {apply: deferred},
 	"immutable":   {apply: boolMarker(setImmutable)},
 	"validation":  {apply: addValidation, repeatable: true},
+	"message":     {apply: setMessage, repeatable: true},
 
-	"minimum": {types: numberTypes, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Minimum })},
-	"maximum": {types: numberTypes, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Maximum })},
+	"minimum": {types: numberTypes, lenient: true, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Minimum })},
+	"maximum": {types: numberTypes, lenient: true, apply: numberMarker(func(s *extv1.JSONSchemaProps) **float64 { return &s.Maximum })},
 
 	"enum":      {types: []string{"string", "integer"}, apply: setEnum},
 	"pattern":   {types: stringTypes, apply: setPattern},
@@ -58,6 +61,8 @@ type draft struct {
 	typ      typeExpr
 	// given has the first marker of each name of this field.
 	given map[string]marker
+	// ignored are the markers that have no effect.
+	ignored diag.List
 }
 
 // applyMarkers applies markers in the order in which they are written. The default comes
@@ -69,6 +74,7 @@ func (d *draft) applyMarkers(markers []marker) diag.List {
 			faults.Add(*fault)
 		}
 	}
+	d.describeRules()
 	faults.Add(d.conflictingMarkers()...)
 	if m, ok := d.given["default"]; ok && d.schema.Type != "" {
 		if fault := setDefault(d, m); fault != nil {
@@ -77,6 +83,7 @@ func (d *draft) applyMarkers(markers []marker) diag.List {
 	} else if fault := d.inheritedDefaultProblem(); fault != nil {
 		faults.Add(*fault)
 	}
+	completeDefault(d.schema)
 	return faults
 }
 
@@ -98,11 +105,19 @@ func (d *draft) applyMarker(m marker) *diag.Diagnostic {
 		return nil
 	}
 	if len(r.types) > 0 && !slices.Contains(r.types, d.schema.Type) {
-		return &diag.Diagnostic{
+		mistyped := &diag.Diagnostic{
 			Offset:   m.at,
 			Problem:  fmt.Sprintf("marker %q does not apply to %s", m.name, typeNoun(d.schema.Type)),
 			Expected: typeNouns(r.types),
 		}
+		if !r.lenient {
+			return mistyped
+		}
+		fault := r.apply(&draft{schema: &extv1.JSONSchemaProps{}}, m)
+		if fault == nil {
+			d.ignored.Add(*mistyped)
+		}
+		return fault
 	}
 	if _, exists := d.given[m.name]; !exists {
 		d.given[m.name] = m
@@ -181,11 +196,8 @@ func setDescription(d *draft, m marker) *diag.Diagnostic {
 // it only if an old value exists: an unset field can still be set.
 const isImmutable = "self == oldSelf"
 
-// The messages of rules that markers add.
-const (
-	immutableMessage  = "field is immutable"
-	validationMessage = "validation failed"
-)
+// immutableMessage is the message of the rule of the marker immutable.
+const immutableMessage = "field is immutable"
 
 func setImmutable(d *draft, yes bool) {
 	has := func(r extv1.ValidationRule) bool { return r.Rule == isImmutable }
@@ -194,15 +206,37 @@ func setImmutable(d *draft, yes bool) {
 	}
 }
 
-// addValidation adds a CEL rule without compiling it: the types are not known here. The
-// message is the dialect's. The API server puts the name of the field before it, not the
-// rule.
+// addValidation adds a CEL rule without compiling it: the types are not known here. It has no message, so that the
+// API server quotes the rule, unless the marker message follows.
 func addValidation(d *draft, m marker) *diag.Diagnostic {
 	if strings.TrimSpace(m.value) == "" {
 		return invalidValue(m, "a CEL expression")
 	}
-	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value, Message: validationMessage})
+	d.schema.XValidations = append(d.schema.XValidations, extv1.ValidationRule{Rule: m.value})
 	return nil
+}
+
+// setMessage sets the message of the rule before it.
+func setMessage(d *draft, m marker) *diag.Diagnostic {
+	_, has := d.given["validation"]
+	last := len(d.schema.XValidations) - 1
+	switch {
+	case strings.TrimSpace(m.value) == "" || strings.ContainsAny(m.value, "\r\n"):
+		return invalidValue(m, "a sentence in one line")
+	case !has || d.schema.XValidations[last].Message != "":
+		return &diag.Diagnostic{Offset: m.at, Problem: `marker "message" has no rule`, Expected: `it directly after a marker "validation"`}
+	}
+	d.schema.XValidations[last].Message = m.value
+	return nil
+}
+
+// describeRules sets the message of rules of several lines, which the API server does not quote.
+func (d *draft) describeRules() {
+	for i, r := range d.schema.XValidations {
+		if r.Message == "" && strings.ContainsAny(r.Rule, "\r\n") {
+			d.schema.XValidations[i].Message = "failed rule: " + strings.Join(strings.Fields(r.Rule), " ")
+		}
+	}
 }
 
 func setPattern(d *draft, m marker) *diag.Diagnostic {

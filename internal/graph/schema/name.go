@@ -12,7 +12,7 @@ import (
 
 // nameMarkers are the markers that apply to an object's name, which is always set and has
 // no default.
-var nameMarkers = []string{"minLength", "maxLength", "pattern", "enum", "validation"}
+var nameMarkers = []string{"minLength", "maxLength", "pattern", "enum", "validation", "message"}
 
 // ParseName turns markers into the schema of an object's name. The markers come without a
 // type, which is always string.

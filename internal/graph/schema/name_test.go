@@ -20,7 +20,7 @@ func TestParseNameAppliesMarkers(t *testing.T) {
 func TestParseNameRefusesOtherMarkers(t *testing.T) {
 	for markers, want := range map[string]string{
 		"maxLength=5 required=true": `at: in "maxLength=5 required=true" at 13: marker "required" does not apply to a name`,
-		"default=x":                 `marker "default" does not apply to a name; expected minLength, maxLength, pattern, enum, validation`,
+		"default=x":                 `marker "default" does not apply to a name; expected minLength, maxLength, pattern, enum, validation, message`,
 		"maxLength=5 description=x": `marker "description" does not apply to a name`,
 		"maxlength=5":               `at: in "maxlength=5" at 1: there is no marker "maxlength"; did you mean "maxLength"?`,
 		"maxLength=five":            `"five" is not a value of marker "maxLength"`,

@@ -30,6 +30,8 @@ type Options struct {
 	Types map[string]any
 	// TypesPath is the path of the types in the document, for diagnostics.
 	TypesPath object.Path
+	// Ignored, if set, gets the markers that are accepted without an effect.
+	Ignored *diag.List
 }
 
 // Parse parses the SimpleSchema of an object's fields, as decoded JSON or YAML,
@@ -47,6 +49,9 @@ func Parse(spec map[string]any, at object.Path, o Options) (*extv1.JSONSchemaPro
 		p.resolve(name)
 	}
 	s := p.fields(spec, at, 0)
+	if o.Ignored != nil {
+		o.Ignored.Add(p.ignored.Sorted()...)
+	}
 	return s, p.problems.Sorted()
 }
 
@@ -61,6 +66,7 @@ type parser struct {
 	// count is how many fields the current schema has so far.
 	count    int
 	problems diag.List
+	ignored  diag.List
 }
 
 // report adds problems of the text of the field at path.

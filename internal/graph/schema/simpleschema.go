@@ -47,6 +47,10 @@ func (p *parser) parseField(text string, at object.Path, depth int) (*extv1.JSON
 	s, required := p.schemaOf(t, text, at, depth)
 	d := draft{schema: s, required: required, typ: t, given: map[string]marker{}}
 	p.report(at, text, d.applyMarkers(markers)...)
+	for _, ignored := range d.ignored {
+		ignored.Path, ignored.Expr = at, text
+		p.ignored.Add(ignored)
+	}
 	return d.schema, d.required
 }
 

@@ -127,6 +127,9 @@ var writable = []string{
 	"x-kubernetes-preserve-unknown-fields",
 }
 
+// kroMessage is the message that kro gives to all rules of the marker validation.
+const kroMessage = "validation failed"
+
 // markers are the markers of a field, without required. It reports what no marker says.
 func (w *schemaWriter) markers(p *extv1.JSONSchemaProps, at object.Path) []string {
 	for _, keyword := range keywords(p) {
@@ -145,10 +148,13 @@ func (w *schemaWriter) markers(p *extv1.JSONSchemaProps, at object.Path) []strin
 			add("immutable", "true")
 			continue
 		}
-		if v.Message != "" && v.Message != validationMessage || v.MessageExpression != "" || v.Reason != nil || v.FieldPath != "" || v.OptionalOldSelf != nil {
-			w.out.Lost.Addf(at, "the message, reason and field of rule %q", v.Rule)
+		if v.MessageExpression != "" || v.Reason != nil || v.FieldPath != "" || v.OptionalOldSelf != nil {
+			w.out.Lost.Addf(at, "the message expression, reason and field of rule %q", v.Rule)
 		}
 		add("validation", quoteMarker(v.Rule))
+		if v.Message != "" && v.Message != kroMessage {
+			add("message", quoteMarker(v.Message))
+		}
 	}
 	if p.XListType != nil {
 		add("listType", *p.XListType)

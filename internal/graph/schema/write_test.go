@@ -77,12 +77,12 @@ func TestWhatSimpleSchemaLacksIsReported(t *testing.T) {
 		"multiple": {Type: "integer", MultipleOf: &one},
 		"few":      {Type: "object", MaxProperties: &many, AdditionalProperties: &extv1.JSONSchemaPropsOrBool{Schema: &extv1.JSONSchemaProps{Type: "string"}}},
 		"choice":   {Type: "string", Enum: []extv1.JSON{{Raw: []byte(`"a,b"`)}}},
-		"rule":     {Type: "string", XValidations: extv1.ValidationRules{{Rule: "self != ''", Message: "is needed"}}},
+		"rule":     {Type: "string", XValidations: extv1.ValidationRules{{Rule: "self != ''", MessageExpression: "'is needed'"}}},
 	}}
 	got := schema.Write(s, "spec").Lost.Err().Error()
 	for _, want := range []string{
 		"spec.either: has no type", "spec.multiple: SimpleSchema has no multipleOf", "spec.few: SimpleSchema has no maxProperties",
-		"spec.choice: an enum", "spec.rule: the message",
+		"spec.choice: an enum", "spec.rule: the message expression",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)
