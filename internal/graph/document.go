@@ -28,7 +28,7 @@ func parseSpec(c *compilation) {
 	if !ok {
 		return
 	}
-	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types"})
+	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types", Ignored: &c.graph.Warnings})
 	c.problems.Add(problems...)
 	c.instanceSpec, c.graph.Spec = parsed, crd.PackSchema(parsed)
 	if s.Metadata != nil && s.Metadata.NameValidation != "" {

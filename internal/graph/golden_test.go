@@ -28,6 +28,9 @@ func TestGoldens(t *testing.T) {
 			return
 		}
 		a.Record("graph", describeGraph(g))
+		if len(g.Warnings) > 0 {
+			a.Record("warnings", g.Warnings.Err().Error())
+		}
 		owner := object.Definition{Name: d.Name, Namespace: d.Namespace, UID: d.UID}
 		if a.Wants("crd.yaml") {
 			a.Record("crd.yaml", golden.YAML(t, kind.For(g, d.Spec.Schema, owner, kind.Options{Version: "v1.2.3"})))

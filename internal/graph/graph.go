@@ -50,6 +50,8 @@ type Graph struct {
 	// SecretOutputs lists the expressions that put data of Secrets into outputs though the
 	// definition does not allow it, if Options accept that.
 	SecretOutputs diag.List
+	// Warnings lists what the definition says without an effect.
+	Warnings diag.List
 	// DeletionDefaults are the definition's settings for the deletion of its instances.
 	DeletionDefaults inventory.Defaults
 	// NoOwnerReferences says that children have no owner reference to their instance.

@@ -22,7 +22,8 @@ func compileStatus(c *compilation) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch {
 		case name == report.StateField && c.graph.embedded == nil:
-			c.problems.Addf(at+".state", "is set by Espalier and cannot be declared")
+			c.graph.Warnings.Addf(at+".state", "is not used: Espalier sets this field")
+			delete(fields, name)
 		case name == report.ConditionsField:
 			c.compileConditions(fields[name], at+".conditions")
 			delete(fields, name)

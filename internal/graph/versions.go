@@ -137,7 +137,7 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 		return nil, false, false
 	}
 	maps.Copy(types, more)
-	parsed, problems := specschema.Parse(fields, at.Field("spec"), specschema.Options{Types: types, TypesPath: at.Field("types")})
+	parsed, problems := specschema.Parse(fields, at.Field("spec"), specschema.Options{Types: types, TypesPath: at.Field("types"), Ignored: &c.graph.Warnings})
 	for _, problem := range problems {
 		// Problems of the schema's types are reported there.
 		name, inTypes := strings.CutPrefix(string(problem.Path), string(at.Field("types"))+".")

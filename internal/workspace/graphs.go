@@ -76,6 +76,7 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 		return
 	}
 	w.add(p.document, Warning, "", g.SecretOutputs)
+	w.add(p.document, Warning, "", g.Warnings)
 	one := &Graph{Definition: p.document, Spec: p.spec, Graph: g, CRD: w.crdOf(p, g)}
 	w.checkGenerated(p.document, one.CRD, func(generated string) object.Path { return originInGraph(generated, p.spec.Schema, one.CRD) })
 	w.checkOwner(p.document, one.CRD, "spec.schema.kind")

@@ -163,6 +163,9 @@ func acceptedMessage(v *session) string {
 	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
 		text += "; data of Secrets is in outputs, which is accepted (--secret-outputs=Warn): " + outputs.Err().Error()
 	}
+	if warnings := v.result.graph.Warnings; len(warnings) > 0 {
+		text += "; " + warnings.Err().Error()
+	}
 	return diag.Truncate(text, maxMessageLength)
 }
 

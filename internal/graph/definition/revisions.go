@@ -166,6 +166,9 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	if outputs := v.result.graph.SecretOutputs; len(outputs) > 0 {
 		r.Events.Event(v.Unstructured, telemetry.Warning, secretOutputs, messageOf(outputs.Err()))
 	}
+	if warnings := v.result.graph.Warnings; len(warnings) > 0 {
+		r.Events.Event(v.Unstructured, telemetry.Warning, "NoEffect", messageOf(warnings.Err()))
+	}
 	return reconcile.Result{}
 }
 
