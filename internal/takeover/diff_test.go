@@ -69,6 +69,15 @@ func TestDiff(t *testing.T) {
 				Aspect: takeover.Fields, Removed: []string{"metadata.generateName", "spec.nested.gone"}, Added: []string{`spec.nested["a.b"]`}, Changed: []string{"spec.list", "spec.size"},
 			}},
 		},
+		"An empty text": {
+			"it is a value: kro stores it for an optional without one, and it is removed",
+			"metadata: {labels: {team: ''}}\ndata: {a: '', k: v}",
+			"data: {k: v}",
+			[]takeover.Difference{
+				{Aspect: takeover.Labels, Removed: []string{"team"}},
+				{Aspect: takeover.Fields, Removed: []string{"data.a"}},
+			},
+		},
 		"Conditions": {
 			"status and reason are compared, messages are not",
 			"status: {conditions: [{type: Ready, status: 'True', reason: Available, message: a}, {type: Synced, status: 'True', message: a}, {type: Responsive, status: 'True'}]}",
