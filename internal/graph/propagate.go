@@ -15,6 +15,8 @@ import (
 // allKeys is the entry of a propagation that stands for all keys, and after a prefix for all keys with it.
 const allKeys = "*"
 
+const propagatePath object.Path = "spec.propagate"
+
 // checkPropagation checks the keys of the labels and annotations that children get from their instance.
 func checkPropagation(c *compilation) {
 	if c.spec.Propagate == nil {
@@ -27,7 +29,7 @@ func checkPropagation(c *compilation) {
 
 func (c *compilation) checkPropagatedKeys(field string, keys []string) {
 	for i, key := range keys {
-		at := object.Path("spec.propagate").Field(field).Index(i)
+		at := propagatePath.Field(field).Index(i)
 		example := key
 		if prefix, isPrefix := strings.CutSuffix(key, "/"+allKeys); isPrefix {
 			example = prefix + "/any"
@@ -42,20 +44,31 @@ func (c *compilation) checkPropagatedKeys(field string, keys []string) {
 	}
 }
 
+// propagatedKeys are the keys that children get from their instance, by field of the metadata.
+func (g *Graph) propagatedKeys() map[string][]string {
+	return map[string][]string{"labels": g.propagate.Labels, "annotations": g.propagate.Annotations}
+}
+
+// entryOf returns the index of the entry that passes a label or an annotation; -1 for none.
+func entryOf(keys []string, key string, value any) int {
+	if inventory.IsReserved(key, value) {
+		return -1
+	}
+	return slices.IndexFunc(keys, func(entry string) bool {
+		prefix, isPrefix := strings.CutSuffix(entry, allKeys)
+		return entry == key || isPrefix && strings.HasPrefix(key, prefix)
+	})
+}
+
 // propagated returns the labels and annotations that children get from an instance, by field of the metadata.
 func (g *Graph) propagated(instance *unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
-	for field, keys := range map[string][]string{"labels": g.propagate.Labels, "annotations": g.propagate.Annotations} {
+	for field, keys := range g.propagatedKeys() {
 		if len(keys) == 0 {
 			continue
 		}
 		entries, _, _ := unstructured.NestedMap(instance.Object, "metadata", field)
-		maps.DeleteFunc(entries, func(key string, value any) bool {
-			return inventory.IsReserved(key, value) || !slices.ContainsFunc(keys, func(entry string) bool {
-				prefix, isPrefix := strings.CutSuffix(entry, allKeys)
-				return entry == key || isPrefix && strings.HasPrefix(key, prefix)
-			})
-		})
+		maps.DeleteFunc(entries, func(key string, value any) bool { return entryOf(keys, key, value) < 0 })
 		if len(entries) > 0 {
 			out[field] = entries
 		}
@@ -75,4 +88,16 @@ func (c *composition) addPropagated(metadata map[string]any) {
 		maps.Copy(all, own)
 		metadata[field] = all
 	}
+}
+
+// propagationOf returns the entry of the definition that passes a label or an annotation to an object.
+func (g *Graph) propagationOf(live map[string]any, path []any) (Source, bool) {
+	if len(path) != 3 || path[0] != "metadata" {
+		return Source{}, false
+	}
+	field, _ := path[1].(string)
+	key, _ := path[2].(string)
+	value, _, _ := unstructured.NestedFieldNoCopy(live, "metadata", field, key)
+	i := entryOf(g.propagatedKeys()[field], key, value)
+	return Source{Path: propagatePath.Field(field).Index(i)}, i >= 0
 }

@@ -16,7 +16,7 @@ type Source struct {
 	Expressions []expr.Expression
 }
 
-// SourceOf returns the source of a field of a node's object; false if the template does not set it. Steps of the path are names of
+// SourceOf returns the source of a field of a node's object; false if the definition does not set it. Steps of the path are names of
 // fields and indexes of items. Where items have names, the API server may keep them in another order, so that they are found in
 // the template by these.
 func (g *Graph) SourceOf(id string, live map[string]any, path []any) (Source, bool) {
@@ -24,11 +24,12 @@ func (g *Graph) SourceOf(id string, live map[string]any, path []any) (Source, bo
 	if n == nil || n.template == nil {
 		return Source{}, false
 	}
-	path, has := inTemplate(n.template, live, path)
-	if !has {
-		return Source{}, false
+	if at, has := inTemplate(n.template, live, path); has {
+		if source, isSet := sourceOf(n.template, resourcesPath.Index(n.Index).Field("template"), at); isSet {
+			return source, true
+		}
 	}
-	return sourceOf(n.template, resourcesPath.Index(n.Index).Field("template"), path)
+	return g.propagationOf(live, path)
 }
 
 const resourcesPath object.Path = "spec.resources"
