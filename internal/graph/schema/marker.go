@@ -223,7 +223,7 @@ func setMessage(d *draft, m marker) *diag.Diagnostic {
 	switch {
 	case strings.TrimSpace(m.value) == "" || strings.ContainsAny(m.value, "\r\n"):
 		return invalidValue(m, "a sentence in one line")
-	case !has || d.schema.XValidations[last].Message != "":
+	case !has || last < 0 || d.schema.XValidations[last].Message != "":
 		return &diag.Diagnostic{Offset: m.at, Problem: `marker "message" has no rule`, Expected: `it directly after a marker "validation"`}
 	}
 	d.schema.XValidations[last].Message = m.value
