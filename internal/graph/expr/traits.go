@@ -56,7 +56,7 @@ func (i *items) Next() ref.Val {
 // untracked returns a map that records no misses: a comparison, or the operator in, does not need the key that it looks up.
 func untracked(m traits.Mapper) traits.Mapper {
 	if v, ok := m.(*mapping); ok {
-		return &mapping{m: v.m, shape: v.shape}
+		return &mapping{m: v.m, shape: v.shape, part: v.part}
 	}
 	return m
 }
