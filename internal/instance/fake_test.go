@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,8 @@ type fake struct {
 	fail map[string]error
 	// maxStatus is how many bytes of a status are stored; 0 for any.
 	maxStatus int
+	// statusRecheck is when a status should be written again.
+	statusRecheck time.Duration
 	// answer changes what a write answers.
 	answer func(*unstructured.Unstructured)
 	// unsynced are kinds that can't be read, gone those that no server knows.
@@ -179,6 +182,8 @@ func (f fakeCluster) WriteStatus(_ context.Context, o *unstructured.Unstructured
 	}
 	return f.write("status", o, o.GetUID(), map[string]any{"status": replacing(o, "status", status)})
 }
+
+func (f fakeCluster) StatusRecheck(schema.GroupVersionKind) time.Duration { return f.statusRecheck }
 
 func (f fakeCluster) DeleteIfMetadataUnchanged(_ context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) (gone bool, err error) {
 	verb := "delete"

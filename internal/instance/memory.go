@@ -39,13 +39,6 @@ type memory struct {
 	observed map[types.UID]*unstructured.Unstructured
 	// obstacles keep nodes from being applied.
 	obstacles map[string]plan.Obstacle
-	// writtenStatus is the digest of the last status written, and storedStatus that of what the
-	// server made of it: it may prune what the schema doesn't know.
-	writtenStatus, storedStatus string
-	// truncatedWrites counts how often fields were missing from what was stored, for the
-	// composer that wrote them.
-	truncatedWrites int
-	composer        Composer
 	// composerMemory is what the composer remembers.
 	composerMemory any
 	// recordedResults are the results that events were recorded for.

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,8 @@ type InstanceWriter interface {
 	SetFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 	RemoveFinalizers(ctx context.Context, o *unstructured.Unstructured, finalizers []string, manager string) (*unstructured.Unstructured, error)
 	WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error)
+	// StatusRecheck returns when a status of the kind that was stored without some of its fields should be written again.
+	StatusRecheck(kind schema.GroupVersionKind) time.Duration
 }
 
 // Remover deletes children, changes those that stay, and explains refusals. What is gone

@@ -249,9 +249,6 @@ func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reco
 		return reconcile.Done() // its definition says why; all instances are enqueued when it compiles
 	}
 	s.composer = r.withinDepth(Choose(*composer, s.instance), s.instance)
-	if s.memory.composer != s.composer {
-		s.memory.composer, s.memory.truncatedWrites, s.memory.writtenStatus = s.composer, 0, ""
-	}
 	traceRevision(ctx, *composer, s.instance)
 	s.lease = r.openLease(s.key)
 	s.facts.Waits = reportedWaits(s.instance)

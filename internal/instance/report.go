@@ -18,7 +18,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/kube"
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -105,10 +104,6 @@ func soonest(delays ...time.Duration) time.Duration {
 	return out
 }
 
-// maxTruncatedWrites is how often a status that was stored without some of its fields is written again
-// before the schema counts as the reason.
-const maxTruncatedWrites = 3
-
 // nodeProblems are the problems of nodes. Their times are taken from the memory, or after a
 // restart from the status.
 func (s *reconcileState) nodeProblems() []report.Problem {
@@ -152,10 +147,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 	if equalJSON(current, status) || equalJSON(current, report.WithoutAddedGeneration(current, status)) {
 		return reconcile.Result{}
 	}
-	wanted := object.Digest(status)
-	if s.memory.writtenStatus == wanted && s.memory.storedStatus == object.Digest(current) {
-		return reconcile.Result{} // as written before, as far as the schema lets it
-	}
 	answer, err := r.write(s, s.instance, func() (*unstructured.Unstructured, error) {
 		return r.Cluster.WriteStatus(ctx, s.instance, status, v1alpha1.StatusManager)
 	})
@@ -167,12 +158,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 		return reconcile.Fail(fmt.Errorf("write status: %w", kube.Redacted(err)))
 	}
 	s.memory.refusals.Clear(telemetry.FailedStatusUpdate)
-	s.memory.writtenStatus, s.memory.storedStatus = wanted, object.Digest(answer.Object["status"])
-	if s.memory.storedStatus != wanted && s.memory.truncatedWrites < maxTruncatedWrites {
-		// A schema that was just changed takes the API server a moment to use.
-		s.memory.truncatedWrites++
-		s.memory.writtenStatus = ""
-		s.requeueAfter = time.Second << (2 * s.memory.truncatedWrites)
+	s.requeueAfter = soonest(s.requeueAfter, r.Cluster.StatusRecheck(r.Kind))
+	if answer.GetResourceVersion() == s.instance.GetResourceVersion() {
+		return reconcile.Result{} // it is stored already, but for fields that the schema lacks
 	}
 	s.setInstance(answer)
 	r.startPropagation(s)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,7 @@ type Client struct {
 	kinds       Resolver
 	permissions permissions
 	dryRun      []string // set on all applies
+	statuses    storedStatuses
 }
 
 // NewClient returns a client over the given connection.
@@ -256,11 +258,15 @@ func (c *Client) DeleteIfUnchanged(ctx context.Context, o *unstructured.Unstruct
 
 // WriteStatus replaces the status of an object at the revision that was read, and leaves
 // the rest as it is. If the object has changed, the error satisfies IsStale, and the event
-// of the change brings the next reconcile.
+// of the change brings the next reconcile. A status that the object has already, but for fields
+// that the API server did not store lately, is not sent: the answer is the object.
 func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return nil, err
+	}
+	if c.statuses.isStored(o.GroupVersionKind(), o.Object["status"], status, time.Now()) {
+		return o, nil
 	}
 	next := &unstructured.Unstructured{Object: maps.Clone(o.Object)}
 	metadata, _ := o.Object["metadata"].(map[string]any)
@@ -269,7 +275,16 @@ func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, 
 	next.Object["metadata"] = metadata
 	next.Object["status"] = status
 	answer, err := r.UpdateStatus(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	if err == nil {
+		c.statuses.observe(o.GroupVersionKind(), status, answer.Object["status"], time.Now())
+	}
 	return answer, c.confirmStaleRevision(ctx, o, withAttempt("update", "status", err))
+}
+
+// StatusRecheck returns when a status of the kind should be written again: the API server has not stored all of the last
+// one, perhaps because it does not use a new schema yet. It is 0 if all is stored, or the schema is known to lack fields.
+func (c *Client) StatusRecheck(kind schema.GroupVersionKind) time.Duration {
+	return c.statuses.recheck(kind, time.Now())
 }
 
 // Replace writes a whole object over the revision that was read. If the object has changed,

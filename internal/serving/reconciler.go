@@ -170,7 +170,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if publishErr != nil && !published.refused {
 		return reconcile.Fail(errors.Join(publishErr, serveErr))
 	}
-	return s.Report(ctx, publishErr, serveErr).Within(published.bindAfter)
+	return s.Report(ctx, publishErr, serveErr).Within(published.bindAfter).Within(r.Cluster.StatusRecheck(r.Kind))
 }
 
 // load finds a definition in the cache.

@@ -116,17 +116,18 @@ func (w Writer) Release(ctx context.Context, o *Object, finalizers ...string) (g
 	return gone, nil
 }
 
-// WriteStatus replaces the object's status, unless it is the same already. The result is final if it could not be
-// written.
+// WriteStatus replaces the object's status, unless it is the same already, but for fields that the API server does not
+// store. The result is final if it could not be written.
 func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]any) (wrote bool, out reconcile.Result) {
 	if object.Digest(o.Object["status"]) == object.Digest(status) {
 		return false, reconcile.Result{}
 	}
+	before := o.Unstructured
 	err := w.Write(o, func() (*unstructured.Unstructured, error) {
 		return w.Cluster.WriteStatus(ctx, o.Unstructured, status, w.StatusManager)
 	})
 	out = w.resultOf(o, err, telemetry.FailedStatusUpdate, "write the status", "it is out of date")
-	return err == nil, out
+	return err == nil && o.GetResourceVersion() != before.GetResourceVersion(), out
 }
 
 // Write makes another write to the object, and replaces it by the answer.
