@@ -105,6 +105,10 @@ const (
 	// granted. Ready does not depend on it: the kind is served all the same, and the
 	// instances that need a missing permission report it.
 	DefinitionPermissionsGranted = "PermissionsGranted"
+
+	// DefinitionFieldsStored is False while the API server drops fields of definitions or of their revisions, because
+	// another program has installed the CustomResourceDefinition. Otherwise there is no such condition.
+	DefinitionFieldsStored = "FieldsStored"
 )
 
 // ReasonKindNotReady is the reason of the condition Ready of a definition whose revision cannot serve before its kind is

@@ -135,6 +135,8 @@ func (e *examination) crds() {
 			e.add(Warning, "crds", o, "finish the upgrade, or use the espalier program of the installed release", "it is of a newer release of Espalier than this program")
 		case install.Refused:
 			e.add(Problem, "crds", o, "espalier takeover --plan", "%s", s.Problem)
+		case install.Replace:
+			e.add(Warning, "crds", o, "start the controllers, which replace it; 'espalier run --check' shows what they would do", "another program installed it, and it lacks %s", strings.Join(append(slices.Clone(s.MissingVersions), s.MissingFields...), ", "))
 		case install.KeepForeign:
 			if missing := append(slices.Clone(s.MissingVersions), s.MissingFields...); len(missing) > 0 {
 				e.add(Warning, "crds", o, "espalier takeover --plan", "another program installed it, and it lacks %s", strings.Join(missing, ", "))

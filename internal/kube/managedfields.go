@@ -52,7 +52,7 @@ func (c *Client) replaceManagedFields(ctx context.Context, o *unstructured.Unstr
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager})
+	answer, err := r.Patch(ctx, o.GetName(), types.JSONPatchType, body, metav1.PatchOptions{FieldManager: manager, DryRun: c.dryRun})
 	return answer, c.confirmStaleRevision(ctx, live, err)
 }
 

@@ -14,7 +14,7 @@ import (
 // and another program may change it at any time. After soonRecheck the schema counts as the reason.
 const (
 	firstRecheck = time.Second
-	soonRecheck  = time.Minute
+	soonRecheck  = 20 * time.Second
 	lastRecheck  = 5 * time.Minute
 )
 

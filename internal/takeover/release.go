@@ -112,7 +112,7 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Patch returns the JSON patch of the metadata that turns one state of an object into another.
+// Patch returns the JSON patch of the metadata and the spec that turns one state of an object into another.
 // The API server rejects it with a conflict if the object has changed in between.
 func Patch(from, to *unstructured.Unstructured) ([]byte, error) {
 	patch := []operation{
@@ -131,6 +131,9 @@ func Patch(from, to *unstructured.Unstructured) ([]byte, error) {
 			patch = append(patch, operation{"replace", "/metadata/" + field, after})
 		}
 	}
+	if spec := to.Object["spec"]; spec != nil && !equal(from.Object["spec"], spec) {
+		patch = append(patch, operation{"replace", "/spec", spec})
+	}
 	return json.Marshal(patch)
 }
 
@@ -142,7 +145,7 @@ func StatusPatch(o *unstructured.Unstructured) ([]byte, error) {
 	if observed, there, _ := unstructured.NestedInt64(o.Object, "status", report.ObservedGenerationField); there && observed >= 0 { // or it is the default
 		patch = append(patch, operation{Op: "remove", Path: "/status/" + report.ObservedGenerationField})
 	}
-	own := []string{condition.TypeReconciling, condition.TypeStalled}
+	own := []string{condition.TypeReconciling, condition.TypeStalled, v1alpha1.DefinitionFieldsStored}
 	if slices.Contains(withoutReady, o.GroupVersionKind().GroupKind()) {
 		own = append(own, apiextensions.TypeReady)
 	}

@@ -53,7 +53,7 @@ func installDetail(s install.Step) string {
 		return s.Problem
 	case install.KeepNewer:
 		return "installed by a newer release"
-	case install.KeepForeign:
+	case install.KeepForeign, install.Replace:
 	case install.Create, install.Update, install.Unchanged:
 		return ""
 	}
@@ -63,6 +63,12 @@ func installDetail(s install.Step) string {
 	}
 	if len(s.MissingFields) > 0 {
 		detail += "; dropped fields: " + strings.Join(s.MissingFields, ", ")
+	}
+	if len(s.UnknownFields) > 0 {
+		detail += "; it is not replaced, because Espalier does not know these of its fields: " + strings.Join(s.UnknownFields, ", ")
+	}
+	if s.Action == install.Replace {
+		detail += "; it is replaced, and 'espalier takeover --back-to kro' restores it"
 	}
 	return detail
 }

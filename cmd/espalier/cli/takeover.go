@@ -128,7 +128,7 @@ func (f *takeoverFlags) printPlan(cmd *cobra.Command, config *rest.Config) error
 func installNotes(steps []install.Step) []string {
 	var out []string
 	for _, s := range steps {
-		if s.Action == install.KeepForeign && len(s.MissingVersions)+len(s.MissingFields) > 0 {
+		if s.Action == install.Replace || s.Action == install.KeepForeign && len(s.MissingVersions)+len(s.MissingFields) > 0 {
 			out = append(out, "CustomResourceDefinition "+s.Wanted.GetName()+": "+installDetail(s))
 		}
 	}

@@ -96,6 +96,23 @@ func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry
 	return next, true
 }
 
+// TakeSpec returns the managed fields of an object as if the manager had applied all of its spec. Changed says whether
+// another manager owns any of it. The object isn't changed.
+func TakeSpec(o *unstructured.Unstructured, manager string) (entries []metav1.ManagedFieldsEntry, changed bool) {
+	var next entryList
+	for _, entry := range o.GetManagedFields() {
+		rest, spec := ownership.Split(ownership.Decode(entry), ownership.Path("spec"))
+		if isTakers := entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply; entry.Subresource != "" || isTakers || spec.Empty() {
+			next.add(entry, entry.Manager, entry.Operation, ownership.Decode(entry))
+			continue
+		}
+		changed = true
+		next.add(entry, entry.Manager, entry.Operation, rest)
+		next.add(entry, manager, metav1.ManagedFieldsOperationApply, spec)
+	}
+	return next, changed
+}
+
 // Applied are the fields that a manager has applied to an object, including those of former
 // engines that are going to be transferred to it.
 func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	espalier "github.com/espalier-dev/espalier/api/espalier/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
@@ -80,13 +82,17 @@ func (k *Cluster) install(ctx context.Context) error {
 		if s.Action == install.KeepNewer {
 			k.options.Log.Info("CustomResourceDefinition was installed by a newer release; leaving it unchanged", "name", s.Wanted.GetName())
 		}
+		if s.Action == install.Replace {
+			k.options.Log.Info("CustomResourceDefinition was installed by another program and lacks fields; replacing it",
+				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields)
+		}
 		if s.Action == install.KeepForeign {
 			log := k.options.Log
 			if len(s.MissingVersions) == 0 && len(s.MissingFields) == 0 {
 				log = log.V(1)
 			}
 			log.Info("CustomResourceDefinition was installed by another program; leaving it unchanged",
-				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields)
+				"name", s.Wanted.GetName(), "missingVersions", s.MissingVersions, "missingFields", s.MissingFields, "unknownFields", s.UnknownFields)
 		}
 	}
 	if err := execute(ctx, k.Client.DryRun(), steps); err != nil {
@@ -125,6 +131,8 @@ func execute(ctx context.Context, client *kube.Client, steps []install.Step) err
 			}
 		case install.Update:
 			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)
+		case install.Replace:
+			err = replace(ctx, client, s)
 		case install.Unchanged, install.KeepForeign, install.KeepNewer, install.Refused:
 		}
 		if err != nil {
@@ -132,4 +140,21 @@ func execute(ctx context.Context, client *kube.Client, steps []install.Step) err
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// replace replaces a CustomResourceDefinition of another program: what that program wrote and this one does not want is
+// removed.
+func replace(ctx context.Context, client *kube.Client, s install.Step) error {
+	current := s.Wanted.DeepCopy()
+	current.SetUID(s.Current.UID)
+	var recordErr error
+	_, err := client.ReplaceManagedFields(ctx, current, v1alpha1.InstanceManager, func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool) {
+		recordErr = install.SetFormer(s.Wanted, live)
+		return managedfields.TakeSpec(live, v1alpha1.InstanceManager)
+	})
+	if err := errors.Join(err, recordErr); err != nil {
+		return err
+	}
+	_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)
+	return err
 }

@@ -28,29 +28,39 @@ const (
 // SetAccepted stores the accepted definition, of any dialect, in an annotation of its
 // CustomResourceDefinition, unless it is too large.
 func SetAccepted(c *apiextensionsv1.CustomResourceDefinition, definition any) error {
+	text, err := pack(definition)
+	if err == nil && len(text) <= maxAcceptedSize {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, acceptedAnnotation, text)
+	}
+	return err
+}
+
+// pack encodes a definition as the value of an annotation.
+func pack(definition any) (string, error) {
 	raw, err := json.Marshal(definition)
 	if err != nil {
-		return fmt.Errorf("encode the definition: %w", err)
+		return "", fmt.Errorf("encode the definition: %w", err)
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write(raw); err != nil {
-		return fmt.Errorf("compress the definition: %w", err)
+		return "", fmt.Errorf("compress the definition: %w", err)
 	}
 	if err := z.Close(); err != nil {
-		return fmt.Errorf("compress the definition: %w", err)
+		return "", fmt.Errorf("compress the definition: %w", err)
 	}
-	text := base64.StdEncoding.EncodeToString(packed.Bytes())
-	if len(text) <= maxAcceptedSize {
-		metav1.SetMetaDataAnnotation(&c.ObjectMeta, acceptedAnnotation, text)
-	}
-	return nil
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
 // ReadAccepted reads the accepted definition of a CustomResourceDefinition. It returns false if
 // there is none or it is malformed.
 func ReadAccepted(c *apiextensionsv1.CustomResourceDefinition, into any) bool {
-	packed, err := base64.StdEncoding.DecodeString(c.Annotations[acceptedAnnotation])
+	return unpack(c.Annotations[acceptedAnnotation], into)
+}
+
+// unpack decodes what pack has encoded. It returns false for any other text.
+func unpack(text string, into any) bool {
+	packed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(packed) == 0 {
 		return false
 	}

@@ -28,11 +28,13 @@ import (
 type Action string
 
 // Actions. A foreign CustomResourceDefinition is one that this program didn't install: another
-// controller may rely on its content, so it is never changed. Nor is one of a newer schema: the API
+// controller may rely on its content, so it is not changed. The exception are those of kro that lack fields, and have none
+// that this program lacks: they are replaced. Nor is one of a newer schema changed: the API
 // server would remove the fields that this program doesn't know from each object with its next write.
 const (
 	Create      Action = "Create"
 	Update      Action = "Update"
+	Replace     Action = "Replace"
 	Unchanged   Action = "Unchanged"
 	KeepForeign Action = "KeepForeign"
 	KeepNewer   Action = "KeepNewer"
@@ -48,6 +50,8 @@ type Step struct {
 	// MissingVersions and MissingFields are what a foreign one doesn't serve: the API server
 	// rejects objects of these versions, and drops these fields.
 	MissingVersions, MissingFields []string
+	// UnknownFields are those of a foreign one that this program does not know. It is not replaced then.
+	UnknownFields []string
 	// Problem is why it is refused, and the remedy.
 	Problem string
 }
@@ -66,6 +70,7 @@ func Plan(wanted []*unstructured.Unstructured, current func(name string) (*apiex
 			if err := step.compare(); err != nil {
 				return nil, err
 			}
+			keepFormer(w, found)
 		}
 		out = append(out, step)
 	}
@@ -100,7 +105,7 @@ func (s *Step) compare() error {
 	case IsForeign(s.Current):
 		return s.compareForeign()
 	case s.Current.Annotations[v1alpha1.AppliedAnnotation] == inventory.AppliedDigest(s.Wanted):
-		s.Action = Unchanged
+		return s.compareUnchanged()
 	case schemaNumber(s.Current.Annotations) > schemaNumber(s.Wanted.GetAnnotations()):
 		return s.compareNewer()
 	default:
@@ -126,6 +131,20 @@ func (s *Step) decodeWanted() (wanted apiextensionsv1.CustomResourceDefinition, 
 	return wanted, nil
 }
 
+// compareUnchanged decides about a CustomResourceDefinition that has been applied as it is wanted. Another program may have
+// written over it since, which keeps the annotations.
+func (s *Step) compareUnchanged() error {
+	wanted, err := s.decodeWanted()
+	if err != nil {
+		return err
+	}
+	s.Action = Unchanged
+	if versions, fields := MissingIn(s.Current, &wanted); len(versions)+len(fields) > 0 {
+		s.Action = Update
+	}
+	return nil
+}
+
 func (s *Step) compareNewer() error {
 	wanted, err := s.decodeWanted()
 	if err != nil {
@@ -144,22 +163,44 @@ func (s *Step) compareForeign() error {
 		return err
 	}
 	s.Action = KeepForeign
-	for _, w := range wanted.Spec.Versions {
-		i := slices.IndexFunc(s.Current.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+	s.MissingVersions, s.MissingFields = MissingIn(s.Current, &wanted)
+	if problem := s.incompatibility(&wanted); problem != "" {
+		s.Action, s.Problem = Refused, problem
+		return nil
+	}
+	if !slices.Contains(replacedGroups, wanted.Spec.Group) || len(s.MissingVersions)+len(s.MissingFields) == 0 {
+		return nil
+	}
+	unknownVersions, unknownFields := MissingIn(&wanted, s.Current)
+	if s.UnknownFields = append(unknownVersions, unknownFields...); len(s.UnknownFields) > 0 {
+		return nil
+	}
+	s.Action = Replace
+	return nil
+}
+
+// replacedGroups are the groups of the CustomResourceDefinitions that a takeover replaces. kro's are installed by the first
+// installation of its Helm chart and by nothing later; Crossplane writes its own at each start.
+var replacedGroups = []string{v1alpha1.GroupVersion.Group, "internal." + v1alpha1.GroupVersion.Group}
+
+// MissingIn returns the served versions of a wanted CustomResourceDefinition that another does not serve, and the fields that
+// the schemas of its versions lack, sorted.
+func MissingIn(has, wants *apiextensionsv1.CustomResourceDefinition) (versions, fields []string) {
+	for _, w := range wants.Spec.Versions {
+		if !w.Served || w.Schema == nil {
+			continue
+		}
+		i := slices.IndexFunc(has.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 			return v.Name == w.Name && v.Served && v.Schema != nil
 		})
 		if i < 0 {
-			s.MissingVersions = append(s.MissingVersions, w.Name)
+			versions = append(versions, w.Name)
 			continue
 		}
-		s.MissingFields = append(s.MissingFields, missingFields(s.Current.Spec.Versions[i].Schema.OpenAPIV3Schema, w.Schema.OpenAPIV3Schema, "")...)
+		fields = append(fields, missingFields(has.Spec.Versions[i].Schema.OpenAPIV3Schema, w.Schema.OpenAPIV3Schema, "")...)
 	}
-	slices.Sort(s.MissingFields)
-	s.MissingFields = slices.Compact(s.MissingFields)
-	if problem := s.incompatibility(&wanted); problem != "" {
-		s.Action, s.Problem = Refused, problem
-	}
-	return nil
+	slices.Sort(fields)
+	return versions, slices.Compact(fields)
 }
 
 // incompatibility is why the controllers can't work with a CustomResourceDefinition that they do not replace, and the
@@ -213,6 +254,9 @@ func missingFields(has, wants *apiextensionsv1.JSONSchemaProps, at string) []str
 	}
 	if has.Items != nil && wants.Items != nil {
 		out = append(out, missingFields(has.Items.Schema, wants.Items.Schema, at+"[]")...)
+	}
+	if has.AdditionalProperties != nil && wants.AdditionalProperties != nil {
+		out = append(out, missingFields(has.AdditionalProperties.Schema, wants.AdditionalProperties.Schema, at+".*")...)
 	}
 	return out
 }

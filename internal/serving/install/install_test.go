@@ -7,11 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
 type properties = map[string]apiextensionsv1.JSONSchemaProps
@@ -90,7 +92,14 @@ func TestPlan(t *testing.T) {
 	type want struct {
 		Action           Action
 		Versions, Fields []string
+		Unknown          []string
 		Problem          string
+	}
+	kros := func(change func(*apiextensionsv1.CustomResourceDefinition)) func(*apiextensionsv1.CustomResourceDefinition) {
+		return func(c *apiextensionsv1.CustomResourceDefinition) {
+			c.Spec.Group = v1alpha1.GroupVersion.Group
+			change(c)
+		}
 	}
 	cases := map[string]struct {
 		reason  string
@@ -121,6 +130,40 @@ func TestPlan(t *testing.T) {
 			},
 			want{Action: KeepForeign, Fields: []string{".data"}},
 		},
+		"kro's has fewer fields": {
+			"nothing else would ever update it",
+			kros(func(c *apiextensionsv1.CustomResourceDefinition) {
+				c.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+			}),
+			want{Action: Replace, Fields: []string{".data"}},
+		},
+		"kro's lacks a version": {
+			"as above",
+			kros(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions = c.Spec.Versions[1:] }),
+			want{Action: Replace, Versions: []string{"v1alpha1"}},
+		},
+		"kro's has all fields": {"there is nothing to mend", kros(same), want{Action: KeepForeign}},
+		"kro's has fewer fields and others": {
+			"the API server would remove the others from its objects",
+			kros(func(c *apiextensionsv1.CustomResourceDefinition) {
+				root := fields(properties{"later": {Type: "string"}})
+				c.Spec.Versions[1].Schema.OpenAPIV3Schema = &root
+			}),
+			want{Action: KeepForeign, Fields: []string{".data"}, Unknown: []string{".later"}},
+		},
+		"kro's has a version that we do not know": {
+			"its objects could not be read any more",
+			kros(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Name = "v1" }),
+			want{Action: KeepForeign, Versions: []string{"v1alpha1"}, Unknown: []string{"v1"}},
+		},
+		"Ours was written over by another program": {
+			"the annotations stay, and fields are missing",
+			func(c *apiextensionsv1.CustomResourceDefinition) {
+				sign(inventory.AppliedDigest(signed))(c)
+				c.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+			},
+			want{Action: Update},
+		},
 		"Another program's doesn't serve the version that is read": {
 			"the controllers couldn't read one object",
 			func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[1].Served = false },
@@ -139,16 +182,19 @@ func TestPlan(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			wanted := wanted.DeepCopy()
+			var current *apiextensionsv1.CustomResourceDefinition
+			if tc.current != nil {
+				current = environments(tc.current)
+				wanted.Object["spec"].(map[string]any)["group"] = current.Spec.Group
+			}
 			steps, err := Plan([]*unstructured.Unstructured{wanted}, func(string) (*apiextensionsv1.CustomResourceDefinition, bool) {
-				if tc.current == nil {
-					return nil, false
-				}
-				return environments(tc.current), true
+				return current, current != nil
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := want{steps[0].Action, steps[0].MissingVersions, steps[0].MissingFields, steps[0].Problem}
+			got := want{steps[0].Action, steps[0].MissingVersions, steps[0].MissingFields, steps[0].UnknownFields, steps[0].Problem}
 			if tc.want.Problem != "" && strings.Contains(got.Problem, tc.want.Problem) {
 				got.Problem = tc.want.Problem
 			}
@@ -159,5 +205,50 @@ func TestPlan(t *testing.T) {
 				t.Errorf("refused: %t", refused)
 			}
 		})
+	}
+}
+
+// TestWhatIsReplacedCanBeRestored replaces a CustomResourceDefinition, plans an update of it, and restores it.
+func TestWhatIsReplacedCanBeRestored(t *testing.T) {
+	theirs := environments(func(c *apiextensionsv1.CustomResourceDefinition) {
+		c.Spec.Group = v1alpha1.GroupVersion.Group
+		c.Labels, c.Annotations = map[string]string{"of": "theirs"}, map[string]string{"version": "1"}
+		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
+		c.Spec.Versions[1].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{Type: "object"}
+	})
+	wanted := asObject(t, environments(func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Group = v1alpha1.GroupVersion.Group }))
+	current := theirs
+	for _, want := range []Action{Replace, Unchanged, Unchanged} {
+		steps, err := Plan([]*unstructured.Unstructured{wanted}, func(string) (*apiextensionsv1.CustomResourceDefinition, bool) { return current, true })
+		if err != nil || steps[0].Action != want {
+			t.Fatalf("want %s, got %+v: %v", want, steps, err)
+		}
+		if want == Replace {
+			if err := SetFormer(steps[0].Wanted, asObject(t, theirs)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if current, err = crd.Decode(steps[0].Wanted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored, replaced, err := Former(asObject(t, current))
+	if err != nil || !replaced {
+		t.Fatalf("replaced: %t, %v", replaced, err)
+	}
+	got, err := crd.Decode(restored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(theirs, got); diff != "" {
+		t.Errorf("restored (-theirs +got):\n%s", diff)
+	}
+	if _, replaced, err := Former(asObject(t, theirs)); replaced || err != nil {
+		t.Errorf("another program's replaces nothing: %t, %v", replaced, err)
+	}
+	broken := asObject(t, theirs)
+	broken.SetAnnotations(map[string]string{formerAnnotation: "?"})
+	if _, _, err := Former(broken); err == nil {
+		t.Error("an annotation that cannot be decoded is no error")
 	}
 }

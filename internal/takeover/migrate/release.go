@@ -28,6 +28,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/takeover"
 )
 
@@ -57,7 +58,9 @@ type releaser struct {
 	ReleaseOptions
 	client dynamic.Interface
 	kinds  map[schema.GroupKind]resource
-	done   map[types.UID]bool
+	// replaced are the engine's own CustomResourceDefinitions that Espalier has replaced.
+	replaced []*unstructured.Unstructured
+	done     map[types.UID]bool
 	// discover returns a mapper for kinds without a CustomResourceDefinition; discovered is
 	// that mapper, nil until it is needed.
 	discover   func() (mapper, error)
@@ -156,6 +159,11 @@ func (r *releaser) run(ctx context.Context) error {
 			}
 		}
 	}
+	for _, o := range r.replaced { // last: before, their objects may have fields that only Espalier's have
+		if err := r.restore(ctx, o); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -219,6 +227,11 @@ func (r *releaser) served(ctx context.Context) ([]*apiextensionsv1.CustomResourc
 		}
 		if r.serves(c) {
 			out = append(out, c)
+		}
+		if _, replaced, err := install.Former(&list.Items[i]); err != nil {
+			return nil, err
+		} else if replaced && r.Engine == managedfields.KRO {
+			r.replaced = append(r.replaced, &list.Items[i])
 		}
 	}
 	return out, nil
@@ -337,6 +350,39 @@ func (r *releaser) release(ctx context.Context, o *unstructured.Unstructured, wi
 			return err
 		}
 		before, cleaned = o, o
+	}
+	return fmt.Errorf("give back %s: %w", object.KeyOf(o), errBusy)
+}
+
+// restore gives back a CustomResourceDefinition of the engine's own that Espalier has replaced. The patch is made by the
+// manager that had written it, which then owns what the patch changes.
+func (r *releaser) restore(ctx context.Context, o *unstructured.Unstructured) error {
+	for range attempts {
+		former, replaced, err := install.Former(o)
+		if err != nil || !replaced {
+			return err
+		}
+		options := metav1.PatchOptions{FieldManager: r.Engine.Manager()}
+		if r.DryRun {
+			options.DryRun = []string{metav1.DryRunAll}
+		}
+		for _, e := range former.GetManagedFields() {
+			if e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" {
+				options.FieldManager = e.Manager
+			}
+		}
+		body, err := takeover.Patch(o, former)
+		if err != nil {
+			return fmt.Errorf("encode a patch of %s: %w", object.KeyOf(o), err)
+		}
+		answer, err := r.client.Resource(crdResource).Patch(ctx, o.GetName(), types.JSONPatchType, body, options)
+		if err == nil {
+			r.Each(takeover.Observed{Before: o, After: answer})
+			return nil
+		}
+		if o, err = afterConflict(ctx, r.client.Resource(crdResource), o, err); err != nil || o == nil {
+			return err
+		}
 	}
 	return fmt.Errorf("give back %s: %w", object.KeyOf(o), errBusy)
 }
