@@ -28,7 +28,7 @@ func TestOnlyAServingRevisionContinuesToPublishSecrets(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := &Dialect{Config{SecretOutputs: tc.rule}}
+			r := &Dialect{Config: Config{SecretOutputs: tc.rule}}
 			if problem := r.publishesSecrets(&session{status: tc.status}, 2, tc.graph); (problem != "") != tc.refused {
 				t.Errorf("%s: got %q", tc.reason, problem)
 			}

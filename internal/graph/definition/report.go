@@ -29,7 +29,7 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 		return reconcile.Fail(err)
 	}
 	before := condition.Read(v.Unstructured)
-	conditions := r.conditions(v, before)
+	conditions := r.markFieldsStored(r.conditions(v, before), v.GetGeneration())
 	status := v1alpha1.DefinitionStatus{ObservedGeneration: v.GetGeneration(), State: v1alpha1.DefinitionInactive, Conditions: conditions}
 	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) && conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
 		status.State = v1alpha1.DefinitionActive

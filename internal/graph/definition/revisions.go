@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/espalier-dev/espalier/internal/serving"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd/admission"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -143,6 +145,9 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	if err := unstructured.SetNestedMap(o.Object, revision.AuthoredContent(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
 		return reconcile.Fail(fmt.Errorf("encode GraphRevision %s: %w", one.Name, err))
 	}
+	if v.history.unrecorded = r.withoutUnstored(o, number); v.history.unrecorded.reason != "" {
+		return reconcile.Result{}
+	}
 	answer, err := r.revisions().Create(ctx, v.Key, o)
 	switch {
 	case err == nil:
@@ -170,6 +175,30 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		r.Events.Event(v.Unstructured, telemetry.Warning, "NoEffect", messageOf(warnings.Err()))
 	}
 	return reconcile.Result{}
+}
+
+// withoutUnstored removes the account from a revision if the schema of revisions does not have it: then the account that the
+// definition names reconciles the revision, as with those of earlier releases. Without any other field the revision would be
+// another definition's, or of other content, and is not kept.
+func (r *Dialect) withoutUnstored(o *unstructured.Unstructured, number int64) unrecorded {
+	c, known := r.Kinds.WholeCRD(RevisionKind.GroupKind())
+	if !known {
+		return unrecorded{}
+	}
+	schema, err := admission.New(c, RevisionKind.Version)
+	if err != nil {
+		return unrecorded{} // the API server says what is wrong
+	}
+	lacks := schema.UnknownFields(o)
+	if slices.Contains(lacks, "spec.account") {
+		unstructured.RemoveNestedField(o.Object, "spec", "account")
+		lacks = schema.UnknownFields(o)
+	}
+	if len(lacks) == 0 {
+		return unrecorded{}
+	}
+	return unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create revision %d: CustomResourceDefinition %s, which another program has installed, lacks the fields %s; the definition is served without a revision. %s",
+		number, c.Name, strings.Join(lacks, ", "), replaceCRD)}
 }
 
 // resolveNameConflict handles an existing object with the name of a new revision.

@@ -66,11 +66,14 @@ type Config struct {
 }
 
 // Dialect is the dialect of graphs, for ResourceGraphDefinitions or for ResourceGroups.
-type Dialect struct{ Config }
+type Dialect struct {
+	Config
+	unstored unstoredFields
+}
 
 // New returns the reconciler of definitions of graphs.
 func New(c Config) *serving.Reconciler {
-	return &serving.Reconciler{Config: c.Config, Dialect: &Dialect{c}}
+	return &serving.Reconciler{Config: c.Config, Dialect: &Dialect{Config: c}}
 }
 
 // session is one reconcile of one definition: what its stages have found so far, a field for each.
