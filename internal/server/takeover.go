@@ -3,11 +3,15 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -69,7 +73,27 @@ func PlanTakeover(ctx context.Context, o ManagerOptions, timeout time.Duration) 
 	}
 	out.Objects, out.Unsettled, err = takeover.Run(ctx, timeout)
 	out.Failed = failures.Messages()
+	out.Notes = append(out.Notes, certificatesNotes(ctx, client, c.Functions)...)
 	return out, err
+}
+
+// certificatesNotes name the functions that need a client certificate, if none is configured.
+func certificatesNotes(ctx context.Context, client dynamic.Interface, functions *packages.Registry) []string {
+	list, err := client.Resource(pkgv1.GroupVersion.WithResource("functions")).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil // there are no packages, or what cannot be called says so
+	}
+	var names []string
+	for _, o := range list.Items {
+		if functions.Route(o.GetName()).Problem.Reason == packages.NoCertificates {
+			names = append(names, o.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"the functions " + strings.Join(names, ", ") + " run in pods of Crossplane's package manager, and need a client certificate: " +
+		"set --function-certificates-secret crossplane-system/crossplane-tls-client here, and for espalier run"}
 }
 
 // simulated are Controllers as a simulation runs them.

@@ -135,14 +135,19 @@ func New(observed []Observed, failed map[object.Key]string) Plan {
 			ids[id] = object.KeyOf(o.any())
 		}
 	}
-	groups := map[object.Key][]Object{}
+	groups, told := map[object.Key][]Object{}, map[object.Key]bool{}
 	for _, o := range observed {
 		one := describe(o)
 		groups[instanceOf(o, ids)] = append(groups[instanceOf(o, ids)], one)
 		p.Summary.count(one)
-		p.Refusals = append(p.Refusals, refusals(o)...)
+		found := refusals(o)
+		told[one.key()] = slices.ContainsFunc(found, func(r Refusal) bool { return !r.Known || !equal(o.Before.Object["status"], o.After.Object["status"]) })
+		p.Refusals = append(p.Refusals, found...)
 	}
 	for key, why := range failed {
+		if told[key] {
+			continue // its status says why
+		}
 		p.Refusals = append(p.Refusals, Refusal{
 			Object: key.String(), Reason: "ReconcileFailed", Message: why,
 			Remedy: "fix the cause, and print the plan again",

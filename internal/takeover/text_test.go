@@ -41,7 +41,10 @@ func observed(t *testing.T) []takeover.Observed {
 }
 
 func TestPlanText(t *testing.T) {
-	plan := takeover.New(observed(t), map[object.Key]string{{Kind: "Function", Name: "mine"}: errors.New("connection refused").Error()})
+	plan := takeover.New(observed(t), map[object.Key]string{
+		{Kind: "Function", Name: "mine"}:                                       errors.New("connection refused").Error(),
+		{Group: "example.org", Kind: "App", Namespace: "team", Name: "broken"}: "its status says so already",
+	})
 	plan.Notes = []string{"a webhook is left"}
 	back := takeover.New(observed(t)[:4], nil)
 	back.BackTo, back.Written = "crossplane", true
