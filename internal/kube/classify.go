@@ -39,7 +39,7 @@ func ClassifyError(err error) (Reason, string) {
 		return ReasonWaitingForKind, message
 	case apierrors.IsForbidden(err):
 		return ReasonForbidden, message
-	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), IsTooLarge(err), isMistyped(err):
+	case IsWebhookConflict(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), IsTooLarge(err), IsMistyped(err):
 		return ReasonRejected, message
 	}
 	return ReasonUnavailable, message
@@ -60,9 +60,9 @@ func IsTooLarge(err error) bool {
 		strings.Contains(answer.Message, "trying to send message larger than max"))
 }
 
-// isMistyped says that an applied object does not have the fields and types of its kind's schema. The API server
+// IsMistyped says that an applied object does not have the fields and types of its kind's schema. The API server
 // answers with the code of an internal error.
-func isMistyped(err error) bool {
+func IsMistyped(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
@@ -83,7 +83,7 @@ func redactedMessage(err error, withFields bool) string {
 	if IsTooLarge(err) {
 		return "the object is too large for the API server"
 	}
-	if isMistyped(err) {
+	if IsMistyped(err) {
 		return "the object does not have the fields and types of its kind's schema"
 	}
 	answer := status.Status()

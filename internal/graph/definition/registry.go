@@ -51,6 +51,8 @@ type memory struct {
 	// migration rewrites instances that may be stored in a former storage version; nil for
 	// none.
 	migration *serving.Migration
+	// mistyped counts how often the API server refused a revision because it used another schema than is installed.
+	mistyped int
 }
 
 // compilations are the compilations of a definition and of its revisions.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/serving"
 
@@ -155,6 +156,9 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		return r.resolveNameConflict(v, kube.ExistingObject(err))
 	case kube.IsTransient(err):
 		return reconcile.Fail(kube.Redacted(err))
+	case kube.IsMistyped(err) && v.memory.mistyped < maxMistyped:
+		v.memory.mistyped++ // a schema that was just installed takes the API server a moment to use
+		return reconcile.RequeueAfter(time.Second)
 	default:
 		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create revision %d: %s; the definition is served without a revision", number, kube.RedactedMessage(err))}
 		return reconcile.Result{}
@@ -162,6 +166,7 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	if one, err = v.memory.cache.decode(answer); err != nil {
 		return reconcile.Fail(err)
 	}
+	v.memory.mistyped = 0
 	v.history.revisions = append(v.history.revisions, one)
 	v.history.current = number
 	v.memory.compiled.revisions[number] = v.memory.compiled.own
@@ -176,6 +181,10 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	}
 	return reconcile.Result{}
 }
+
+// maxMistyped is how often a revision that the API server refuses because of its schema is created again before the schema
+// counts as the reason.
+const maxMistyped = 10
 
 // withoutUnstored removes the account from a revision if the schema of revisions does not have it: then the account that the
 // definition names reconciles the revision, as with those of earlier releases. Without any other field the revision would be

@@ -104,17 +104,17 @@ func (r *Dialect) recordTransitions(v *session) {
 }
 
 // followStatus composes the instances by the state that has just been written, and then enqueues the definition to
-// delete the revisions that are unused now.
+// delete the revisions that are unused now. A state that the API server has not stored, because the schema lacks it, changes
+// nothing for the next reconcile.
 func (r *Dialect) followStatus(ctx context.Context, v *session) {
 	step := &v.rollout.step
-	switch {
-	case v.rollout.proceeding && composesOtherwise(step.Now, step.Next):
+	if v.rollout.proceeding && composesOtherwise(step.Now, step.Next) {
 		step.Now = step.Next
 		r.setComposers(v, r.assembleComposers(ctx, v, v.rollout.served, v.rollout.graphs), r.fallbackAccount(v))
-	case !composesOtherwise(revision.StateOf(v.status), step.Next):
-		return
 	}
-	r.EnqueueDefinition(v.Key)
+	if composesOtherwise(revision.StateOf(v.status), revision.StateOf(statusOf(v.Unstructured))) {
+		r.EnqueueDefinition(v.Key)
+	}
 }
 
 // composesOtherwise says whether two states compose some instance by different revisions.
