@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/bounded"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/preview"
 	"github.com/espalier-dev/espalier/internal/source"
@@ -83,6 +84,9 @@ type Wait struct {
 // Parse reads a test file. The error has all problems.
 func Parse(text string) (*Test, error) {
 	t := &Test{}
+	if err := bounded.Check([]byte(text), source.MaxBytes); err != nil {
+		return nil, err
+	}
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, err

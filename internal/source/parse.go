@@ -10,14 +10,12 @@ import (
 	"go.yaml.in/yaml/v3"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/bounded"
 )
 
-// MaxBytes bounds a file, and MaxAliases the aliases of a document: they could make a small
-// document large.
-const (
-	MaxBytes   = 16 << 20
-	MaxAliases = 100
-)
+// MaxBytes bounds a file, and a document of it with its aliases replaced.
+const MaxBytes = 16 << 20
 
 // Document is one YAML document of a file.
 type Document struct {
@@ -76,8 +74,8 @@ func parse(lines []string, p part) (*Document, []Problem) {
 		text += "\n" // the last line of a block is complete
 	}
 	d := &Document{lines: lines, first: p.first}
-	var root yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
+	root, err := bounded.Parse([]byte(text), MaxBytes)
+	if err != nil {
 		return nil, []Problem{d.syntaxProblem(err, p)}
 	}
 	if len(root.Content) == 0 || isNull(root.Content[0]) {
@@ -86,9 +84,6 @@ func parse(lines []string, p part) (*Document, []Problem) {
 	d.root = root.Content[0]
 	if d.root.Kind != yaml.MappingNode {
 		return nil, []Problem{{Range: d.rangeOf(d.root), Message: "a document must be an object with apiVersion and kind"}}
-	}
-	if n := aliases(d.root); n > MaxAliases {
-		return nil, []Problem{{Range: d.rangeOf(d.root.Content[0]), Message: fmt.Sprintf("the document has %d aliases, more than %d", n, MaxAliases)}}
 	}
 	problems := d.duplicateKeys(d.root, nil)
 	raw, err := sigsyaml.YAMLToJSON([]byte(text))
@@ -105,17 +100,6 @@ func parse(lines []string, p part) (*Document, []Problem) {
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-func aliases(n *yaml.Node) int {
-	if n.Kind == yaml.AliasNode {
-		return 1
-	}
-	total := 0
-	for _, c := range n.Content {
-		total += aliases(c)
-	}
-	return total
-}
 
 // duplicateKeys adds a problem for each key that a map has twice: which one counts differs
 // between readers.

@@ -16,7 +16,7 @@ const module = "github.com/espalier-dev/espalier/"
 // layer may import each other.
 var layers = [][]string{
 	{
-		"api", "charts", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram", "internal/shard",
+		"api", "charts", "internal/bounded", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram", "internal/shard",
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
 	},
 	{"internal/kube"},
@@ -36,7 +36,7 @@ var layers = [][]string{
 	{"providers", "examples"},
 	{"internal/testkit"},
 	{"cmd"},
-	{"test"},
+	{"test", "hack/testoutput"},
 }
 
 // locate finds the folder of a package in layers, and the index of its layer.

@@ -11,6 +11,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/bounded"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -58,12 +59,14 @@ var errCompressed = errors.New("it is compressed; decompress it first: gunzip -c
 // Decode reads an export of at most so many bytes. It returns an error if the stream is no
 // valid export; Check finds problems of its content.
 func Decode(r io.Reader, maxBytes int64) (File, error) {
-	in := bufio.NewReader(&boundedReader{r, maxBytes, maxBytes})
+	budget := bounded.NewBudget(maxBytes, fmt.Errorf("the export is larger than %d bytes; if you trust it, raise --max-bytes", maxBytes))
+	in := bufio.NewReader(budget.Reader(r))
 	f := File{Sections: map[Section][]*unstructured.Unstructured{}}
 	if magic, err := in.Peek(len(gzipMagic)); err == nil && string(magic) == gzipMagic {
 		return f, errCompressed
 	}
-	documents := utilyaml.NewYAMLReader(in)
+	document := bounded.NewBudget(maxDocument, fmt.Errorf("it has more than %d bytes", maxDocument))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(document.Reader(in)))
 	first, err := documents.Read()
 	if errors.Is(err, io.EOF) {
 		return f, ErrNotAnExport
@@ -92,6 +95,7 @@ func Decode(r io.Reader, maxBytes int64) (File, error) {
 	}
 	var all []*unstructured.Unstructured
 	for n := 2; ; n++ {
+		document.Renew()
 		raw, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			break

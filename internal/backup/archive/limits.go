@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/espalier-dev/espalier/internal/bounded"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -36,32 +36,14 @@ const (
 	maxProblems = 100
 )
 
-// boundedReader fails once more than the limit was read.
-type boundedReader struct {
-	from        io.Reader
-	left, limit int64
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, fmt.Errorf("the export is larger than %d bytes; if you trust it, raise --max-bytes", b.limit)
-	}
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left+1)])
-	b.left -= int64(n)
-	return n, err
-}
-
 // checkDocument checks the form of a document before it is decoded: an alias stands for a value
 // of any size, so that a small document with aliases can be a large object.
 func checkDocument(raw []byte) error {
-	if len(raw) > maxDocument {
-		return fmt.Errorf("it has %d bytes, more than %d", len(raw), maxDocument)
-	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(raw, &root); err != nil {
+	root, err := bounded.Parse(raw, maxDocument)
+	if err != nil {
 		return err
 	}
-	return checkNode(&root, 0)
+	return checkNode(root, 0)
 }
 
 func checkNode(n *yaml.Node, depth int) error {

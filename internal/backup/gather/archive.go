@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/bounded"
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
@@ -61,8 +63,15 @@ func (r *Record) Write(w io.Writer, at time.Time) error {
 	return errors.Join(archive.Close(), compressed.Close())
 }
 
-// maxBytes bounds what is read of a record, in bytes after decompression: in memory, objects take several times as much.
-const maxBytes = 256 << 20
+// Limits of what is read of a record, which may be written by somebody else. In memory, values take several times as much as their text.
+const (
+	// maxBytes limits the record, in bytes after decompression.
+	maxBytes = 256 << 20
+	// maxDocument limits a document, which may be a list, in bytes.
+	maxDocument = 64 << 20
+	// maxValues limits the values of all documents.
+	maxValues = 4_000_000
+)
 
 // maxNotesBytes bounds what is read of the notes of a record, in bytes, and maxNotes how many there are.
 const (
@@ -78,7 +87,7 @@ func Read(path string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{left: maxBytes}
+	d := newDecoder(maxBytes, maxDocument, maxValues)
 	if !info.IsDir() {
 		err = d.file(path)
 	} else {
@@ -130,8 +139,21 @@ func isManifest(name string) bool {
 }
 
 type decoder struct {
-	left int64
-	out  Record
+	record, document *bounded.Budget
+	values           int // so far
+	maxValues        int
+	out              Record
+}
+
+func newDecoder(record, document int64, values int) *decoder {
+	return &decoder{
+		record: bounded.NewBudget(record, tooMuch(record, "bytes")), document: bounded.NewBudget(document, tooMuch(document, "bytes in one document")),
+		maxValues: values,
+	}
+}
+
+func tooMuch[N int | int64](limit N, of string) error {
+	return fmt.Errorf("it has more than %d %s; gather fewer namespaces (--namespace), or read a directory of some of its files", limit, of)
 }
 
 func (d *decoder) file(path string) (err error) {
@@ -140,21 +162,21 @@ func (d *decoder) file(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := d.stream(f); err != nil {
+	if err := d.read(f); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }
 
-// stream reads a stream that may be compressed, and may be a tar archive.
-func (d *decoder) stream(r io.Reader) error {
-	buffered := bufio.NewReader(r)
+// read reads a stream that may be compressed, and may be a tar archive. What is skipped of it counts as well.
+func (d *decoder) read(r io.Reader) error {
+	buffered := bufio.NewReader(d.record.Reader(r))
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		uncompressed, err := gzip.NewReader(buffered)
 		if err != nil {
 			return err
 		}
-		buffered = bufio.NewReader(uncompressed)
+		buffered = bufio.NewReader(d.record.Reader(uncompressed))
 	}
 	const magicAt = 257 // of the header of a tar archive
 	if head, _ := buffered.Peek(magicAt + 5); len(head) == magicAt+5 && string(head[magicAt:]) == "ustar" {
@@ -187,19 +209,53 @@ func (d *decoder) archive(r *tar.Reader) error {
 
 // documents reads YAML or JSON documents.
 func (d *decoder) documents(r io.Reader) error {
-	bounded := &boundedReader{r, &d.left}
-	documents := utilyaml.NewYAMLOrJSONDecoder(bufio.NewReader(bounded), 4096)
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(d.document.Reader(r)))
 	for {
-		var content map[string]any
-		err := documents.Decode(&content)
+		d.document.Renew()
+		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		d.add(&unstructured.Unstructured{Object: content})
+		if d.values += bounded.Values(text); d.values > d.maxValues {
+			return tooMuch(d.maxValues, "values")
+		}
+		if err := d.decode(text); err != nil {
+			return err
+		}
 	}
+}
+
+// decode reads a document in YAML, or objects in JSON, one after the other.
+func (d *decoder) decode(text []byte) error {
+	if utilyaml.IsJSONBuffer(text) {
+		objects := json.NewDecoder(bytes.NewReader(text))
+		for first := true; ; first = false {
+			var content map[string]any
+			err := objects.Decode(&content)
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil && first {
+				break // YAML has braces too
+			}
+			if err != nil {
+				return err
+			}
+			d.add(&unstructured.Unstructured{Object: content})
+		}
+	}
+	var content map[string]any
+	if err := bounded.Check(text, maxDocument); err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(text, &content); err != nil {
+		return err
+	}
+	d.add(&unstructured.Unstructured{Object: content})
+	return nil
 }
 
 // add adds an object, or those of a list.
@@ -218,19 +274,4 @@ func (d *decoder) add(o *unstructured.Unstructured) {
 	if o.GetName() != "" {
 		d.out.Objects = append(d.out.Objects, o)
 	}
-}
-
-// boundedReader fails once nothing is left.
-type boundedReader struct {
-	r    io.Reader
-	left *int64
-}
-
-// Read implements io.Reader.
-func (b *boundedReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if *b.left -= int64(n); *b.left < 0 {
-		return n, fmt.Errorf("it has more than %d bytes of objects; gather fewer namespaces (--namespace), or read a directory of some of its files", int64(maxBytes))
-	}
-	return n, err
 }

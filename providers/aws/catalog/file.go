@@ -33,12 +33,17 @@ func UseFile(path string) error {
 }
 
 func load(path string) (parsed, error) {
-	raw, err := os.ReadFile(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return parsed{}, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return parsed{}, err
 	}
 	if len(raw) > maxFile {
-		return parsed{}, fmt.Errorf("it has %d bytes; %d are allowed", len(raw), maxFile)
+		return parsed{}, fmt.Errorf("it has more than %d bytes", maxFile)
 	}
 	content := string(raw)
 	files, err := zip.NewReader(strings.NewReader(content), int64(len(content)))

@@ -50,7 +50,7 @@ func From(w Wheel) (Schemas, error) {
 	if err != nil {
 		return Schemas{}, err
 	}
-	schemas, err := readSchemas(files)
+	schemas, err := readSchemas(&contents{files, maxContent})
 	if err != nil {
 		return Schemas{}, err
 	}
@@ -150,12 +150,12 @@ func (s schemas) names() []string { return slices.Sorted(maps.Keys(s.types)) }
 
 // readSchemas reads the schemas from the wheel. That of us-east-1 is taken if it has the type, and otherwise
 // that of the first region.
-func readSchemas(wheel *zip.Reader) (schemas, error) {
+func readSchemas(wheel *contents) (schemas, error) {
 	out := schemas{types: map[string][]byte{}, regions: map[string][]string{}}
 	var version struct {
 		Date string `json:"schema_date"`
 	}
-	if err := readJSON(wheel, root+"version.json", &version); err != nil {
+	if err := wheel.readJSON(root+"version.json", &version); err != nil {
 		return out, err
 	}
 	out.date = version.Date
@@ -166,7 +166,7 @@ func readSchemas(wheel *zip.Reader) (schemas, error) {
 			continue
 		}
 		var ofRegion map[string]string
-		if err := readJSON(wheel, file.Name, &ofRegion); err != nil {
+		if err := wheel.readJSON(file.Name, &ofRegion); err != nil {
 			return out, err
 		}
 		hashes[region] = ofRegion
@@ -225,9 +225,9 @@ const maxDescription = 600
 
 // reduce returns a schema without what the provider does not read, as compact JSON with sorted keys; nil if
 // Cloud Control does not serve the type.
-func reduce(wheel *zip.Reader, file string) ([]byte, error) {
+func reduce(wheel *contents, file string) ([]byte, error) {
 	var schema map[string]any
-	if err := readJSON(wheel, file, &schema); err != nil {
+	if err := wheel.readJSON(file, &schema); err != nil {
 		return nil, err
 	}
 	handlers, _ := schema["handlers"].(map[string]any)
@@ -282,15 +282,34 @@ func reduceSchema(value any) {
 	}
 }
 
-func readJSON(wheel *zip.Reader, name string, into any) error {
-	file, err := wheel.Open(name)
+// Limits of what is read of a wheel and of one of its files, in bytes after decompression.
+const (
+	maxContent = 1 << 30
+	maxEntry   = 16 << 20
+)
+
+// contents are the files of a wheel, and how many bytes may still be read of them.
+type contents struct {
+	*zip.Reader
+	left int64
+}
+
+func (c *contents) readJSON(name string, into any) error {
+	file, err := c.Open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	decoder := json.NewDecoder(file)
+	bounded := &io.LimitedReader{R: file, N: min(maxEntry, c.left)}
+	limit := bounded.N
+	decoder := json.NewDecoder(bounded)
 	decoder.UseNumber()
-	return decoder.Decode(into)
+	err = decoder.Decode(into)
+	c.left -= limit - bounded.N
+	if err != nil && bounded.N == 0 {
+		return fmt.Errorf("%s is too large", name)
+	}
+	return err
 }
 
 // compress writes the archive. Equal schemas lead to equal bytes.

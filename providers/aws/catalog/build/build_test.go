@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,15 +19,20 @@ import (
 // wheel is a package with two types, one of which Cloud Control cannot create.
 func wheel(t *testing.T) build.Wheel {
 	t.Helper()
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	for name, text := range map[string]string{
+	return wheelOf(t, map[string]string{
 		"version.json":             `{"schema_date": "2030-01-02"}`,
 		"providers/us-east-1.json": `{"AWS::Test::Thing": "1", "AWS::Test::Fixed": "2"}`,
 		"providers/eu-west-1.json": `{"AWS::Test::Thing": "1"}`,
 		"resources/1.json":         `{"typeName": "AWS::Test::Thing", "description": "A thing.", "primaryIdentifier": ["/properties/Name"], "properties": {"Name": {"type": "string"}}, "handlers": {"create": {"permissions": []}, "read": {"permissions": []}, "delete": {"permissions": []}}, "$schema": "unused"}`,
 		"resources/2.json":         `{"typeName": "AWS::Test::Fixed", "primaryIdentifier": ["/properties/Name"], "properties": {"Name": {"type": "string"}}, "handlers": {"read": {"permissions": []}}}`,
-	} {
+	})
+}
+
+func wheelOf(t *testing.T, files map[string]string) build.Wheel {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for name, text := range files {
 		file, err := w.Create("cfnlint/data/schemas/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +45,17 @@ func wheel(t *testing.T) build.Wheel {
 		t.Fatal(err)
 	}
 	return build.Wheel{Version: "9.9.9", Content: out.Bytes()}
+}
+
+func TestAWheelIsReadWithinLimits(t *testing.T) {
+	w := wheelOf(t, map[string]string{"version.json": `{"schema_date": "` + strings.Repeat("0", 20<<20) + `"}`})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := build.From(w)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "version.json is too large") || got > 64<<20 {
+		t.Errorf("%d bytes are allocated for %d: %v", got, len(w.Content), err)
+	}
 }
 
 // TestAFileReplacesTheSchemas writes a file from a package, and uses it. Other tests of this package must not
