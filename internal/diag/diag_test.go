@@ -116,6 +116,10 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", name, want, got)
 		}
 	}
+	long := strings.Repeat("a", 5<<20) // comparing two of them would take days
+	if got := diag.Nearest(long, []string{long + "b", "a"}); got != "" {
+		t.Errorf("a long name has a nearest one of %d bytes", len(got))
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOf(rapid.StringMatching(`[a-c]{0,6}`)).Draw(t, "known")
 		name := rapid.StringMatching(`[a-c]{0,6}`).Draw(t, "name")

@@ -5,13 +5,19 @@ import (
 	"strings"
 )
 
+// maxNearest bounds the names that are compared, in bytes: a comparison takes as much time as the product of their lengths.
+const maxNearest = 512
+
 // Nearest returns the known name that is most similar to the given one, or "" if none is
 // similar enough. Of equally similar names it returns the first in order.
 func Nearest(name string, known []string) string {
+	if len(name) > maxNearest {
+		return ""
+	}
 	best, bestDistance := "", max(1, len(name)/3)+1
 	sorted := slices.Sorted(slices.Values(known))
 	for _, candidate := range sorted {
-		if candidate == name {
+		if candidate == name || len(candidate) > maxNearest {
 			continue
 		}
 		d := distance(strings.ToLower(name), strings.ToLower(candidate))

@@ -25,7 +25,7 @@ var reserved = []string{
 	"let", "loop", "namespace", "null", "package", "return", "true", "var", "void", "while",
 
 	"apiVersion", "context", "dependencies", "dependency", "each", "externalRef", "externalReference",
-	"externalReferences", "externalRefs", "graph", "graphengine", "instance", "item", "items", "kind",
+	"externalReferences", "externalRefs", "graph", "instance", "item", "items", "kind",
 	"kro", "metadata", "object", "resource", "resourceGraphDefinition", "resourcegraphdefinition",
 	"resources", "root", "runtime", "schema", "self", "serviceAccountName", "spec", "status", "this",
 	"variables", "vars", "version",

@@ -64,9 +64,15 @@ func (w *Workspace) add(d *Document, severity Severity, prefix object.Path, prob
 		if p.Nearest != "" {
 			f.Message += fmt.Sprintf("; did you mean %q?", p.Nearest)
 		}
+		if len(f.Message) > maxMessage { // it repeats a value of the file
+			f.Message = diag.TruncateMiddle(f.Message, maxMessage)
+		}
 		w.findings = append(w.findings, f)
 	}
 }
+
+// maxMessage bounds the message of a finding, in bytes.
+const maxMessage = 4 << 10
 
 // addf adds a problem with a field of a document.
 func (w *Workspace) addf(d *Document, severity Severity, path object.Path, format string, args ...any) {

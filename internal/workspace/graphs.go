@@ -1,9 +1,11 @@
 package workspace
 
 import (
+	"cmp"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -56,6 +58,12 @@ func (w *Workspace) readGraphs() []*pendingGraph {
 		p := &pendingGraph{document: d}
 		p.spec, p.problems = graph.Read(raw)
 		p.problems.Add(graph.CheckInstanceOverrides(p.spec)...)
+		if named := p.spec.ServiceAccount; named != nil {
+			if problem := graph.CheckServiceAccount(*named, namespaceOf(d, *named)); problem != "" {
+				p.problems.Addf("spec.serviceAccount", "%s", problem)
+			}
+		}
+		w.warnOfReservedIDs(p)
 		p.uses = graph.UsedKinds(p.spec)
 		if p.spec.Schema != nil {
 			p.kind = p.spec.Schema.InstanceKind()
@@ -63,6 +71,27 @@ func (w *Workspace) readGraphs() []*pendingGraph {
 		out = append(out, p)
 	}
 	return out
+}
+
+// soonReserved are ids that kro reserves from version 0.10 on.
+var soonReserved = []string{"graphengine"}
+
+// warnOfReservedIDs warns of ids with which a definition is served here, and not by newer versions of kro.
+func (w *Workspace) warnOfReservedIDs(p *pendingGraph) {
+	for i, r := range p.spec.Resources {
+		if slices.Contains(soonReserved, r.ID) {
+			w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field("id"), "kro reserves the id %q from version 0.10 on: choose another if the definition may be served by kro", r.ID)
+		}
+	}
+}
+
+// namespaceOf returns the namespace of a definition, empty for a cluster-scoped one. One without a namespace may be applied to that of the account
+// that it names.
+func namespaceOf(d *Document, named v1alpha1.ServiceAccount) string {
+	if d.Object.GetKind() != v1alpha1.ResourceGroupKind {
+		return ""
+	}
+	return cmp.Or(d.Object.GetNamespace(), named.Namespace, metav1.NamespaceDefault)
 }
 
 func (w *Workspace) compileGraph(p *pendingGraph) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/espalier-dev/espalier/internal/diag"
@@ -23,25 +25,64 @@ import (
 // CustomResourceDefinition.
 func (w *Workspace) WithDefaults(o *unstructured.Unstructured) *unstructured.Unstructured {
 	out := o.DeepCopy()
-	if s := w.structuralOf(o); s != nil {
-		defaulting.PruneNonNullableNullsWithoutDefaults(out.Object, s)
-		defaulting.Default(out.Object, s)
+	if r := w.rulesOf(o.GroupVersionKind()); r != nil {
+		r.setDefaults(out.Object)
 	}
 	return out
 }
 
 // checkRules lists the rules of a CustomResourceDefinition that an object breaks: CEL rules, and lists that are sets
-// or maps.
+// or maps. It may be one of the files, or one of the program's own.
 func (w *Workspace) checkRules(o *unstructured.Unstructured) diag.List {
-	s := w.structuralOf(o)
-	if s == nil {
+	gvk := o.GroupVersionKind()
+	r := w.rulesOf(gvk)
+	if own, ok := ownRules()[gvk]; ok && r == nil {
+		r = own()
+	}
+	if r == nil {
 		return nil
 	}
+	return r.check(o)
+}
+
+// ownRules are the rules of the kinds of this program.
+var ownRules = sync.OnceValue(func() map[schema.GroupVersionKind]func() *rules {
+	out := map[schema.GroupVersionKind]func() *rules{}
+	for _, c := range ownDefinitions() {
+		for _, v := range c.Spec.Versions {
+			out[crd.GroupKind(c).WithVersion(v.Name)] = sync.OnceValue(func() *rules { return newRules(c, v.Name) })
+		}
+	}
+	return out
+})
+
+// rules are what the schema of a kind says beyond OpenAPI. They are safe for concurrent use.
+type rules struct {
+	schema *structural.Structural
+	cel    *cel.Validator
+}
+
+// newRules returns nil if the CustomResourceDefinition is invalid, for which it has a finding of its own.
+func newRules(c *apiextensionsv1.CustomResourceDefinition, version string) *rules {
+	s, err := crd.Structural(c, version)
+	if err != nil || s == nil {
+		return nil
+	}
+	return &rules{s, cel.NewValidator(s, true, celconfig.PerCallLimit)}
+}
+
+func (r *rules) setDefaults(content map[string]any) {
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, r.schema)
+	defaulting.Default(content, r.schema)
+}
+
+func (r *rules) check(o *unstructured.Unstructured) diag.List {
 	var out diag.List
-	complete := w.WithDefaults(o).Object
-	problems := listtype.ValidateListSetsAndMaps(nil, s, complete)
-	if validator := cel.NewValidator(s, true, celconfig.PerCallLimit); validator != nil {
-		broken, _ := validator.Validate(context.Background(), nil, s, complete, nil, celconfig.RuntimeCELCostBudget)
+	complete := o.DeepCopy().Object
+	r.setDefaults(complete)
+	problems := listtype.ValidateListSetsAndMaps(nil, r.schema, complete)
+	if r.cel != nil {
+		broken, _ := r.cel.Validate(context.Background(), nil, r.schema, complete, nil, celconfig.RuntimeCELCostBudget)
 		problems = append(problems, broken...)
 	}
 	for _, p := range problems {
@@ -50,23 +91,16 @@ func (w *Workspace) checkRules(o *unstructured.Unstructured) diag.List {
 	return out.Sorted()
 }
 
-// structuralOf returns the schema of an object's kind and version, if the files have its
-// CustomResourceDefinition.
-func (w *Workspace) structuralOf(o *unstructured.Unstructured) *structural.Structural {
-	gvk := o.GroupVersionKind()
+// rulesOf returns the rules of a kind and version whose CustomResourceDefinition the files have; nil for another one.
+func (w *Workspace) rulesOf(gvk schema.GroupVersionKind) *rules {
 	c, ok := w.crds[gvk.GroupKind()]
 	if !ok {
 		return nil
 	}
-	if s, ok := w.structurals[gvk]; ok {
-		return s
+	if _, ok := w.rules[gvk]; !ok {
+		w.rules[gvk] = newRules(c, gvk.Version)
 	}
-	s, err := crd.Structural(c, gvk.Version)
-	if err != nil {
-		s = nil // the CustomResourceDefinition has a finding of its own
-	}
-	w.structurals[gvk] = s
-	return s
+	return w.rules[gvk]
 }
 
 // checkCRD lists what the API server refuses in a CustomResourceDefinition.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -78,19 +77,19 @@ type Workspace struct {
 	files   []*File
 	kinds   map[schema.GroupVersionKind]object.KindInfo
 	crds    map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
-	// structurals are the schemas of crds, as far as they were needed.
-	structurals map[schema.GroupVersionKind]*structural.Structural
-	graphs      []*Graph
-	findings    []Finding
+	// rules are those of crds, as far as they were needed.
+	rules    map[schema.GroupVersionKind]*rules
+	graphs   []*Graph
+	findings []Finding
 }
 
 // New checks files. Files with the same content give the same findings, in whatever order they are.
 func New(files []*File, o Options) *Workspace {
 	w := &Workspace{
 		options: o, files: slices.SortedFunc(slices.Values(files), func(a, b *File) int { return cmp.Compare(a.Name, b.Name) }),
-		kinds:       map[schema.GroupVersionKind]object.KindInfo{},
-		crds:        map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
-		structurals: map[schema.GroupVersionKind]*structural.Structural{},
+		kinds: map[schema.GroupVersionKind]object.KindInfo{},
+		crds:  map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition{},
+		rules: map[schema.GroupVersionKind]*rules{},
 	}
 	for _, f := range w.files {
 		for _, p := range f.problems {

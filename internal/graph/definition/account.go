@@ -10,6 +10,7 @@ import (
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
@@ -64,16 +65,10 @@ func (a accountRules) specified(definition *unstructured.Unstructured) (named v1
 	}
 	named.Namespace, _ = fields["namespace"].(string)
 	named.Name, _ = fields["name"].(string)
-	switch {
-	case named.Name == "":
-		return v1alpha1.ServiceAccount{}, "name is required"
-	case a.owner.Namespace == "" && named.Namespace == "":
-		return v1alpha1.ServiceAccount{}, "namespace is required in a cluster-scoped definition"
-	case a.owner.Namespace != "" && named.Namespace != "" && named.Namespace != a.owner.Namespace:
-		return v1alpha1.ServiceAccount{}, fmt.Sprintf("is in namespace %s; a definition in namespace %s can only use service accounts of that namespace", named.Namespace, a.owner.Namespace)
-	case named.Namespace == "":
-		named.Namespace = a.owner.Namespace
+	if problem := graph.CheckServiceAccount(named, a.owner.Namespace); problem != "" {
+		return v1alpha1.ServiceAccount{}, problem
 	}
+	named.Namespace = cmp.Or(named.Namespace, a.owner.Namespace)
 	return named, ""
 }
 

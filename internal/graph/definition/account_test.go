@@ -31,6 +31,8 @@ func TestSpecifiedAccount(t *testing.T) {
 		"One without a namespace in a cluster-scoped definition": {in(""), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{}, "namespace is required"},
 		"One that is a string":                {in(""), "x", v1alpha1.ServiceAccount{}, "must be an object with a namespace and a name"},
 		"One without a name":                  {in(""), map[string]any{"namespace": "a"}, v1alpha1.ServiceAccount{}, "name is required"},
+		"One that is no name":                 {in(""), map[string]any{"namespace": "a", "name": "../x"}, v1alpha1.ServiceAccount{}, `name cannot be "../x"`},
+		"One in what is no namespace":         {in(""), map[string]any{"namespace": "a/b", "name": "x"}, v1alpha1.ServiceAccount{}, `namespace cannot be "a/b"`},
 		"In a namespace, one of that":         {in("a"), map[string]any{"namespace": "a", "name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
 		"In a namespace, that is the default": {in("a"), map[string]any{"name": "x"}, v1alpha1.ServiceAccount{Namespace: "a", Name: "x"}, ""},
 		"In a namespace, none of another":     {in("a"), map[string]any{"namespace": "b", "name": "x"}, v1alpha1.ServiceAccount{}, "can only use service accounts of that namespace"},
