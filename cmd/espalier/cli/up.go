@@ -129,8 +129,12 @@ func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlan
 		}
 	}()
 	err = m.Run(running)
-	if cmd.Context().Err() == nil && err == nil {
-		return errors.New("the control plane exited unexpectedly; see its log in the data directory")
+	select {
+	case <-plane.Done():
+		if cmd.Context().Err() == nil {
+			return plane.Failure() // whatever the controllers failed with, they failed without it
+		}
+	default:
 	}
 	return err
 }

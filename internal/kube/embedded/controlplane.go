@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ type ControlPlane struct {
 	stdin      io.Closer     // kept open: the child stops when it closes
 	done       chan struct{} // closed when the child has been waited for
 	err        error         // how it ended, once done is closed
+	explain    func() string // why it ended by itself
 }
 
 // Kubeconfig is the file with the administrator's credentials.
@@ -41,6 +43,11 @@ func (c *ControlPlane) PID() int { return c.cmd.Process.Pid }
 
 // Done is closed when the child has ended, for whatever reason.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }
+
+// Failure says why the child has ended by itself, which is known once Done is closed.
+func (c *ControlPlane) Failure() error {
+	return fmt.Errorf("the control plane has ended: %s", c.explain())
+}
 
 // Stop asks the child to end and waits until it has. If ctx ends first, the child is
 // killed; acknowledged writes are durable all the same, unless NoFsync is set and the

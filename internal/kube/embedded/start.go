@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -55,10 +56,14 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
+	logged := logSize(o.DataDir)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{kubeconfig: o.kubeconfig(), clientCA: filepath.Join(o.DataDir, "pki", "ca.crt"), cmd: cmd, stdin: stdin, done: make(chan struct{})}
+	c := &ControlPlane{
+		kubeconfig: o.kubeconfig(), clientCA: filepath.Join(o.DataDir, "pki", "ca.crt"), cmd: cmd, stdin: stdin, done: make(chan struct{}),
+		explain: func() string { return explain(o.DataDir, tail.String(), logged) },
+	}
 	ready := make(chan bool, 1)
 	go func() {
 		ready <- readReady(stdout, tail)
@@ -71,12 +76,13 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	case ok := <-ready:
 		if !ok {
 			<-c.done
-			return nil, o.failure(errExited, tail)
+			return nil, fmt.Errorf("control plane in %s: %s", o.DataDir, c.explain())
 		}
 		tail.release()
 	case <-ctx.Done():
-		_ = c.kill() // it has no data yet that would need a clean stop
-		return nil, o.failure(context.Cause(ctx), tail)
+		_ = c.kill()                                                                             // it has no data yet that would need a clean stop
+		said := tail.String() + "\n" + lastLines(readEnd(logFile(o.DataDir), logged, tailBytes)) // only its log says what it waits for
+		return nil, fmt.Errorf("control plane in %s: %w\n%s", o.DataDir, context.Cause(ctx), strings.TrimSpace(said))
 	}
 	if c.config, err = loadConfig(c.kubeconfig); err != nil {
 		_ = c.kill()
@@ -115,17 +121,16 @@ func (o Options) kubeconfig() string {
 	return filepath.Join(o.DataDir, "kubeconfig")
 }
 
-// failure explains why the control plane did not start. A child that ended has written the
-// reason to its standard error; for a slow one, only its log says what it waits for.
-func (o Options) failure(err error, stderr *tail) error {
-	detail := stderr.String()
-	if reason, found := strings.CutPrefix(detail, program+": "); found && errors.Is(err, errExited) && !strings.Contains(reason, "\n") {
-		return fmt.Errorf("control plane in %s: %s", o.DataDir, reason)
+// logFile is what the components of a control plane log to.
+func logFile(dir string) string { return filepath.Join(dir, "controlplane.log") }
+
+// logSize is the size of the log in bytes.
+func logSize(dir string) int64 {
+	info, err := os.Stat(logFile(dir))
+	if err != nil {
+		return 0
 	}
-	if detail == "" || !errors.Is(err, errExited) {
-		detail += "\n" + lastLines(filepath.Join(o.DataDir, "controlplane.log"))
-	}
-	return fmt.Errorf("control plane in %s: %w\n%s", o.DataDir, err, strings.TrimSpace(detail))
+	return info.Size()
 }
 
 // readReady reports whether the child printed that it is ready before it closed its output. What it prints before that is

@@ -13,6 +13,7 @@ import (
 func TestStartSaysWhyItFailed(t *testing.T) {
 	cases := map[string]struct {
 		program string // a shell script
+		before  string // in the log of the components
 		limit   time.Duration
 		logs    string
 		want    string // a part of the error, in which DIR is the data directory
@@ -38,6 +39,37 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 			limit:   time.Minute,
 			want:    "no space left",
 		},
+		"a full disk, as its own error": {
+			program: `echo "espalier-controlplane: etcd: write member/wal: no space left on device" >&2; exit 1`,
+			limit:   time.Minute,
+			want:    "DIR: etcd: write member/wal: no space left on device; free space on the disk of DIR, or choose another directory with --data-dir",
+		},
+		"a full disk, in the log before a long stack": {
+			program: `{ echo "panic: write: no space left on device"; seq 10000; } > "${1#--data-dir=}/controlplane.log"; exit 2`,
+			limit:   time.Minute,
+			want:    "DIR: no space left on device; free space on the disk of DIR, or choose another directory with --data-dir\n",
+		},
+		"a full disk, at an earlier start": {
+			program: `seq 9 >> "${1#--data-dir=}/controlplane.log"; exit 2`,
+			before:  "panic: write: no space left on device\n",
+			limit:   time.Minute,
+			want:    "DIR: the process ended before it was ready\n1\n2",
+		},
+		"files of another user": {
+			program: `echo "espalier-controlplane: open lock: permission denied" >&2; exit 1`,
+			limit:   time.Minute,
+			want:    "permission denied; DIR and its files must belong to the user",
+		},
+		"a disk that cannot be written to": {
+			program: `echo "espalier-controlplane: open lock: read-only file system" >&2; exit 1`,
+			limit:   time.Minute,
+			want:    "read-only file system; choose a directory that can be written to with --data-dir",
+		},
+		"a port in use": {
+			program: `echo "espalier-controlplane: listen tcp 127.0.0.1:1: bind: address already in use" >&2; exit 1`,
+			limit:   time.Minute,
+			want:    "address already in use; choose another port with --port",
+		},
 		"the program prints something else than being ready": {
 			program: `echo usage; exit 0`,
 			limit:   time.Minute,
@@ -57,6 +89,9 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 			if err := os.WriteFile(script, []byte("#!/bin/sh\n"+tc.program+"\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.WriteFile(logFile(dir), []byte(tc.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), tc.limit)
 			defer cancel()
 			var log strings.Builder
@@ -68,6 +103,48 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 				t.Errorf("logs %q, not %q", log.String(), tc.logs)
 			}
 		})
+	}
+}
+
+func TestAnEndLaterIsExplained(t *testing.T) {
+	dir := t.TempDir()
+	script, kubeconfig := filepath.Join(dir, "program"), filepath.Join(dir, "kubeconfig")
+	for file, text := range map[string]string{
+		script:     "#!/bin/sh\necho ready http://127.0.0.1:1\nread line\necho 'write: no space left on device' >> " + logFile(dir) + "\nexit 1\n",
+		kubeconfig: "{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Start(t.Context(), Options{Program: script, DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	if err := c.Failure(); !strings.Contains(err.Error(), "the control plane has ended: no space left on device; free space") {
+		t.Error(err)
+	}
+}
+
+func TestADirectoryThatCannotBeWrittenTo(t *testing.T) {
+	if err := tryToWrite(t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	defer full.Close()
+	_, err = full.WriteString("x")
+	if c, ok := causeOf(err); !ok || !strings.HasPrefix(c.remedy, "free space") {
+		t.Errorf("%v has no cause", err)
+	}
+	if _, ok := causeOf(os.ErrNotExist); ok {
+		t.Error("a missing file has a cause")
 	}
 }
 

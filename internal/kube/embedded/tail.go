@@ -11,6 +11,9 @@ import (
 // led to it.
 const tailBytes = 4 << 10
 
+// maxExplained is how much of a log is searched for the cause of an end: it is before the stacks of a panic.
+const maxExplained = 256 << 10
+
 // tail keeps the end of what is written to it. After release it forwards that and all that follows: before, it may be part of
 // an error, which is reported once.
 type tail struct {
@@ -58,26 +61,31 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(t.end))
 }
 
-// lastLines returns the complete lines at the end of a file, or nothing if it cannot be
-// read.
-func lastLines(name string) string {
+// readEnd returns at most so many bytes at the end of a file, without its first bytes; nothing if it cannot be read.
+func readEnd(name string, first, bytes int64) string {
 	file, err := os.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	cut := false
-	if info, err := file.Stat(); err == nil && info.Size() > tailBytes {
-		_, err := file.Seek(-tailBytes, io.SeekEnd)
-		cut = err == nil
-	}
-	data, err := io.ReadAll(io.LimitReader(file, tailBytes))
+	info, err := file.Stat()
 	if err != nil {
 		return ""
 	}
-	text := string(data)
-	if cut {
-		_, text, _ = strings.Cut(text, "\n")
+	if first > info.Size() { // it was truncated
+		first = 0
+	}
+	data, err := io.ReadAll(io.NewSectionReader(file, max(first, info.Size()-bytes), bytes))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// lastLines returns the complete lines at the end of a text.
+func lastLines(text string) string {
+	if extra := len(text) - tailBytes; extra > 0 {
+		_, text, _ = strings.Cut(text[extra:], "\n")
 	}
 	return strings.TrimSpace(text)
 }
