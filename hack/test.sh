@@ -15,17 +15,23 @@ fi
 
 out=$(mktemp)
 export ESPALIER_TEST_SUMMARY=$out.summary ESPALIER_TEST_INSTALLATION=$out.installation
-trap 'rm -f "$out" "$ESPALIER_TEST_INSTALLATION" "$ESPALIER_TEST_SUMMARY"' EXIT
+trap 'rm -f "$out" "$out.skipped" "$out.program" "$ESPALIER_TEST_INSTALLATION" "$ESPALIER_TEST_SUMMARY"' EXIT
 status=0
 begin=$SECONDS
 
 # Tests and the compiler allocate much and keep little: with this they do a third of the garbage collection.
 export GOGC=${GOGC:-200}
 
+# go test does not tell which tests were skipped.
+if ! $go build -o "$out.program" ./hack/testoutput; then
+	echo "hack/testoutput cannot be built" >&2
+	exit 1
+fi
+
 # run ARGUMENTS runs go test, and keeps the output for the summary. Tests mostly wait for the server, so more of them
 # run in parallel than there are processors.
 run() {
-	$go test -timeout=60m "$@" 2>&1 | { grep -v -e '\[no test files\]' -e '\[no tests to run\]' || true; } | tee -a "$out"
+	$go test -json -timeout=60m "$@" 2>&1 | "$out.program" "${skipped:-$out.skipped}" | { grep -v -e '\[no test files\]' -e '\[no tests to run\]' || true; } | tee -a "$out"
 }
 
 # The controllers that black-box tests share run as the service account of an installation, with exactly its roles.
@@ -41,8 +47,8 @@ if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	# Sweeps repeat what the other tests do once. The race detector finds nothing more in them, and triples their time.
 	run -run='^TestSweep' "$@" ./test/crash ./test/creation ./test/... || status=1
 else
-	# The race detector only runs for packages that start goroutines.
-	run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
+	# The race detector only runs for packages that start goroutines. What -short skips of them runs below.
+	skipped=/dev/null run ${race:+"$race"} -short "$@" ./internal/kube/watch ./internal/kube/queue ./internal/composition/pipeline/... ./internal/manager ./internal/manager/cluster ./internal/manager/introspect ./internal/telemetry || status=1
 	run -p=4 -parallel=8 "$@" "${slow[@]}" work || status=1
 fi
 # The control plane is tested without the race detector: compiling its dependencies for it takes longer than all tests.
@@ -54,6 +60,10 @@ count() { grep -cE "$1" "$out"; }
 echo
 echo "packages: $(count '^ok ') ok, $(count '^FAIL[[:space:]]') failed; $((SECONDS - begin)) s"
 [ -f "$ESPALIER_TEST_SUMMARY" ] && cat "$ESPALIER_TEST_SUMMARY"
+if [ -f "$out.skipped" ]; then
+	echo "skipped: $(wc -l <"$out.skipped")"
+	sed 's/^/  /' "$out.skipped"
+fi
 grep -E '^(FAIL[[:space:]]|--- FAIL)' "$out"
 [ "$status" = 0 ] && echo PASS || echo FAIL
 exit "$status"
