@@ -12,8 +12,7 @@ export GOWORK=off
 # A compiler process ends after a second: garbage collection in it is wasted time.
 export GOGC=${GOGC:-400}
 
-# show_progress MINUTES counts the packages in the output of go build -v, and prints its other lines. MINUTES is how
-# long the program takes with an empty cache.
+# show_progress counts the packages in the output of go build -v, and prints its other lines.
 show_progress() {
 	local line packages=0 fetched=0
 	while IFS= read -r line; do
@@ -26,7 +25,7 @@ show_progress() {
 		*)
 			packages=$((packages + 1))
 			if [ "$packages" = 20 ]; then
-				echo "  Nothing is cached yet: two cores take about $1 minutes for this program. Later builds take seconds."
+				echo "  Nothing is cached yet: this takes some minutes. Later builds take seconds."
 			fi
 			if [ $((packages % 250)) = 0 ]; then echo "  $packages packages compiled, $SECONDS s"; fi
 			;;
@@ -37,7 +36,7 @@ show_progress() {
 # build_espalier compiles the program, and links it in the background: the linker uses one core only.
 build_espalier() {
 	echo "Building bin/espalier"
-	$go build -C cmd/espalier -v ./cli 2>&1 | show_progress two
+	$go build -C cmd/espalier -v ./cli 2>&1 | show_progress
 	$go build -C cmd/espalier -ldflags=-w -o ../../bin/espalier . &
 	linker=$!
 }
@@ -49,7 +48,7 @@ build_kubernetes() {
 	version=$($go list -C controlplane -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}
 	$go build -C controlplane -v -ldflags "-w -X $base.gitVersion=$version -X $base.gitMajor=1 -X $base.gitMinor=${minor%%.*}" \
-		-o "../bin/$1" "./cmd/$1" 2>&1 | show_progress three
+		-o "../bin/$1" "./cmd/$1" 2>&1 | show_progress
 }
 
 # The modules of the other programs are downloaded while the first one is compiled. The output is discarded: the build
@@ -80,11 +79,11 @@ for program in "$@"; do
 		;;
 	espalier-provider-aws)
 		echo "Building bin/$program"
-		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" "./cmd/$program" 2>&1 | show_progress one
+		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" "./cmd/$program" 2>&1 | show_progress
 		;;
 	aws-testcloud)
 		echo "Building bin/$program, AWS's APIs for tests and the demo"
-		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./awscloud/testcloud 2>&1 | show_progress one
+		$go build -C providers/aws -v -ldflags=-w -o "../../bin/$program" ./awscloud/testcloud 2>&1 | show_progress
 		;;
 	*)
 		echo "unknown program: $program" >&2
