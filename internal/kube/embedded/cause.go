@@ -57,8 +57,8 @@ func tryToWrite(dir string) (err error) {
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
-// explain returns why a control plane has ended by itself, and the end of what it has said or logged. What was logged before it started, in the
-// first bytes of the log, does not count.
+// explain returns why a control plane has ended by itself: its own error, or a cause that it has named, or else the end of what it has said or
+// logged. What was logged before it started, in the first bytes of the log, does not count.
 func explain(dir, said string, before int64) string {
 	reason, isError := strings.CutPrefix(said, program+": ")
 	detail := ""
@@ -71,9 +71,10 @@ func explain(dir, said string, before int64) string {
 		if !known {
 			c, known = causeOf(tryToWrite(dir)) // if the disk is full, the log may not have it
 		}
-		reason, detail = errExited.Error(), "\n"+cmp.Or(said, lastLines(logged))
-		if known {
-			reason = c.err.Error()
+		if known { // stacks explain nothing more
+			reason, detail = c.err.Error(), "\nits log is "+logFile(dir)
+		} else {
+			reason, detail = errExited.Error(), "\n"+cmp.Or(said, lastLines(logged))
 		}
 	}
 	if known {

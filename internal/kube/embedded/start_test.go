@@ -47,7 +47,7 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 		"a full disk, in the log before a long stack": {
 			program: `{ echo "panic: write: no space left on device"; seq 10000; } > "${1#--data-dir=}/controlplane.log"; exit 2`,
 			limit:   time.Minute,
-			want:    "DIR: no space left on device; free space on the disk of DIR, or choose another directory with --data-dir\n",
+			want:    "DIR: no space left on device; free space on the disk of DIR, or choose another directory with --data-dir\nits log is DIR/controlplane.log",
 		},
 		"a full disk, at an earlier start": {
 			program: `seq 9 >> "${1#--data-dir=}/controlplane.log"; exit 2`,
