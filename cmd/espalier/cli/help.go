@@ -12,6 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
+// maxHelpWidth is how wide help is at most, also where it is not printed on a terminal: longer lines are hard to read.
+const maxHelpWidth = 100
+
 // fitHelp wraps the help of a command and of those below it to the terminal that it is printed on.
 func fitHelp(root *cobra.Command) {
 	help := root.HelpFunc()
@@ -21,14 +24,18 @@ func fitHelp(root *cobra.Command) {
 		cmd.SetOut(&text)
 		help(cmd, args)
 		cmd.SetOut(to)
-		fmt.Fprint(to, wrapHelp(text.String(), widthOf(to)))
+		width := widthOf(to)
+		if width == 0 || width > maxHelpWidth {
+			width = maxHelpWidth
+		}
+		fmt.Fprint(to, wrapHelp(text.String(), width))
 	})
 }
 
 // described matches a flag, a command or an exit code in help, with what it means.
 var described = regexp.MustCompile(`^( +\S.*? {2,})(\S.*)$`)
 
-// wrapHelp wraps help to a width other than 0: paragraphs with a line that is longer are filled, what flags and commands mean is wrapped in
+// wrapHelp wraps help to a width: paragraphs with a line that is longer are filled, what flags and commands mean is wrapped in
 // its column, and commands in examples stay as they are.
 func wrapHelp(text string, width int) string {
 	if fits(text, width) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -128,6 +129,23 @@ func TestTextFitsTheTerminal(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHelpFits checks the help of all commands where it is not printed on a terminal.
+func TestHelpFits(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		var text strings.Builder
+		cmd.SetOut(&text)
+		if err := cmd.Help(); err != nil {
+			t.Error(err)
+		}
+		golden.CheckWidth(t, cmd.CommandPath(), text.String(), maxHelpWidth)
+		for _, c := range cmd.Commands() {
+			check(c)
+		}
+	}
+	check(newRoot())
 }
 
 // TestDeletionOnANarrowScreen checks that no line is longer than the screen, which would move the others.

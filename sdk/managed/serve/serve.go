@@ -18,6 +18,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
@@ -94,6 +95,7 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that only one of several processes runs the controllers")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
+	flags.VisitAll(func(f *flag.Flag) { f.Usage = wrap(f.Usage) })
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
 	} else if err != nil {
@@ -111,6 +113,15 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 		return s, ErrUsage
 	}
 	return s, nil
+}
+
+// maxUsage is how wide what a flag means is printed, without its indentation and its default.
+const maxUsage = 72
+
+func wrap(usage string) string {
+	var b strings.Builder
+	diag.WrapHanging(&b, "", strings.Fields(usage), maxUsage)
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // Run is Main with the given arguments and output; it runs until the context ends.

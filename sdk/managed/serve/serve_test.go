@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"io"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,21 @@ func TestNoAddressesByDefault(t *testing.T) {
 	s, err = parse("things", nil, []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080"}, io.Discard)
 	if err != nil || s.health != ":8081" || s.metrics != ":8080" {
 		t.Errorf("want the addresses of the flags, got %q and %q: %v", s.health, s.metrics, err)
+	}
+}
+
+func TestHelpFits(t *testing.T) {
+	var help strings.Builder
+	more := func(flags *flag.FlagSet) {
+		flags.String("own", "a default", strings.Repeat("what the flag means ", 20))
+	}
+	if _, err := parse("things", more, []string{"--help"}, &help); !errors.Is(err, flag.ErrHelp) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(help.String()) {
+		if n := len(strings.ReplaceAll(line, "\t", "    ")); n > 100 {
+			t.Errorf("a line has %d characters: %s", n, line)
+		}
 	}
 }
 
