@@ -212,6 +212,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if f.checkOnly {
 		return checkRun(cmd, options)
 	}
+	if err := checkAddresses(cmd, &options.Options); err != nil {
+		return err
+	}
 	if err := f.coordinate(&options); err != nil {
 		return err
 	}

@@ -142,6 +142,9 @@ func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlan
 // managerOptions are the options of the controllers in the control plane.
 func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlane, served packages.Options) (server.ManagerOptions, error) {
 	options, err := f.options(plane.Config(), f.logger(cmd), served)
+	if err == nil {
+		err = checkAddresses(cmd, &options.Options)
+	}
 	if err != nil {
 		return options, err
 	}
