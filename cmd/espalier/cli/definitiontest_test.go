@@ -110,6 +110,58 @@ func TestRenderPrintsWhatInstancesConsistOf(t *testing.T) {
 	}
 }
 
+// TestRenderKnowsFurtherKinds has a definition whose resources are of a kind of another definition, and of one that a CustomResourceDefinition defines.
+func TestRenderKnowsFurtherKinds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	site, kinds := filepath.Join(dir, "site.yaml"), filepath.Join(dir, "kinds.yaml")
+	for file, text := range map[string]string{site: `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: site}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Site, spec: {size: integer}}
+  resources:
+  - {id: network, template: {apiVersion: kro.run/v1alpha1, kind: Network, metadata: {name: net}, spec: {width: "${schema.spec.size}"}}}
+  - {id: widget, template: {apiVersion: example.org/v1, kind: Widget, metadata: {name: w}, spec: {size: "${schema.spec.size}"}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: Site, metadata: {name: shop}, spec: {size: 3}}
+`, kinds: `
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: network}
+spec:
+  schema: {apiVersion: v1alpha1, kind: Network, spec: {width: integer}}
+  resources:
+  - {id: config, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}
+---
+{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: site}, spec: {schema: {apiVersion: v1alpha1, kind: Site, spec: {}}, resources: []}}
+`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := call(t.Context(), "render", "-f", site, "--kinds", kinds)
+	for _, want := range []string{"kind: Network\n", "width: 3\n", "kind: Widget\n", "size: 3\n"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("there is no %q in\n%s", want, stdout)
+		}
+	}
+	if strings.Contains(stdout, "kind: ConfigMap") || strings.Contains(stderr, "no matches") {
+		t.Errorf("code %d: %s\n%s", code, stderr, stdout)
+	}
+}
+
 // TestRenderObservesWhatWaitsForOthers has an instance that creates its Deployment only once the file's Secret exists, and its ConfigMap once
 // the Deployment has the status of the file: neither may be taken for an object besides the instance.
 func TestRenderObservesWhatWaitsForOthers(t *testing.T) {

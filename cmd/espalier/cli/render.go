@@ -5,16 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/preview"
 	"github.com/espalier-dev/espalier/internal/server"
+	"github.com/espalier-dev/espalier/internal/simulation"
+	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
 // offlineFlags are the flags of commands that run the controllers without an API server.
@@ -55,6 +62,7 @@ func (f *offlineFlags) options(cmd *cobra.Command) (server.ManagerOptions, error
 type renderFlags struct {
 	offlineFlags
 	files  []string
+	kinds  []string
 	output string
 }
 
@@ -68,7 +76,8 @@ func newRender() *cobra.Command {
 			"functions are called.\n\n" +
 			"The files have definitions, or compositions, and instances. Other objects with the kind and name of\n" +
 			"one that an instance consists of are its observed state, such as the status of a Deployment; what\n" +
-			"waits for that goes on. All others exist besides the instances, and can be read by them.\n\n" +
+			"waits for that goes on. All others exist besides the instances, and can be read by them. Kinds that\n" +
+			"nothing in the files defines are those of CustomResourceDefinitions and definitions in --kinds.\n\n" +
 			"What a server adds, Espalier's own labels and times are left out, so that the result can be\n" +
 			"compared. Comments say what is not known yet, and why, which nodes are left out, and the warnings\n" +
 			"of functions.\n\n" +
@@ -81,8 +90,34 @@ func newRender() *cobra.Command {
 	}
 	flags.offlineFlags.add(cmd)
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory, or - for the standard input; can be repeated")
+	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "yaml", "yaml or json")
 	return cmd
+}
+
+// kindsOf returns the CustomResourceDefinitions in files, and of the kinds that definitions in them define, unless one of the objects does. Objects of
+// these kinds can exist, and consist of nothing.
+func kindsOf(cmd *cobra.Command, names []string, objects []simulation.Applied) ([]simulation.Applied, error) {
+	files, err := readFiles(cmd, names)
+	if err != nil {
+		return nil, err
+	}
+	var out []simulation.Applied
+	for _, c := range workspace.New(files, workspace.Options{Version: Version()}).DefinitionsOfFiles() {
+		if slices.ContainsFunc(objects, func(o simulation.Applied) bool {
+			return o.Object.GetName() == c.Name || simulation.Defines(o.Object, crd.GroupKind(c))
+		}) {
+			continue
+		}
+		c = c.DeepCopy()
+		c.ObjectMeta = metav1.ObjectMeta{Name: c.Name} // no definition owns it
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, simulation.Applied{Object: &unstructured.Unstructured{Object: content}, Source: "--kinds"})
+	}
+	return out, nil
 }
 
 func (f *renderFlags) run(cmd *cobra.Command) error {
@@ -99,6 +134,11 @@ func (f *renderFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	kinds, err := kindsOf(cmd, f.kinds, objects)
+	if err != nil {
+		return err
+	}
+	objects = append(objects, kinds...)
 	options, err := f.options(cmd)
 	if err != nil {
 		return err
