@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -29,6 +33,7 @@ type rollbackFlags struct {
 	namespace string
 	to        int64
 	end       bool
+	wait      time.Duration
 }
 
 func newRollback() *cobra.Command {
@@ -41,6 +46,8 @@ func newRollback() *cobra.Command {
 			"is an annotation on it, and lasts until a newer revision than the newest one exists, or\n" +
 			"until --end. It ends a rollout in progress: instances that were updated go back to the\n" +
 			"serving revision.\n\n" +
+			"The command waits until the revision serves, and fails if it cannot: the rollback stays\n" +
+			"recorded then, and the previous revision serves.\n\n" +
 			"DEFINITION is the name of a ResourceGraphDefinition or, with --namespace, of a\n" +
 			"ResourceGroup. Its revisions are listed by 'kubectl get graphrevisions'; who may not list\n" +
 			"them, as by a Role in a namespace, needs --to.",
@@ -59,17 +66,19 @@ func newRollback() *cobra.Command {
 			case to && flags.to < 1:
 				return &usageError{fmt.Errorf("--to takes the number of a revision, such as 3, not %d", flags.to)}
 			}
-			return rollBack(cmd.Context(), cmd.OutOrStdout(), flags, args[0])
+			return rollBack(cmd, flags, args[0])
 		},
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
 	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before the serving revision or, during a rollout, the serving revision")
+	cmd.Flags().DurationVar(&flags.wait, "wait", 10*time.Second, "how long to wait until the revision serves; 0 to not wait")
 	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: instances follow the definition again")
 	return cmd
 }
 
-func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name string) error {
+func rollBack(cmd *cobra.Command, flags rollbackFlags, name string) error {
+	ctx := cmd.Context()
 	config, err := flags.where.config()
 	if err != nil {
 		return err
@@ -112,11 +121,59 @@ func rollBack(ctx context.Context, out io.Writer, flags rollbackFlags, name stri
 	if err != nil {
 		return err
 	}
-	if _, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"}); err != nil {
+	patched, err := of.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-rollback"})
+	if err != nil {
 		return fmt.Errorf("annotate %s %s: %w", kind, name, err)
 	}
-	fmt.Fprint(prose(out), plan.sentence(kind, name))
+	if !plan.End && flags.wait > 0 {
+		if problem := plan.follow(ctx, of, patched, flags.wait); problem != "" {
+			return fmt.Errorf("%s %s: the rollback to revision %d is recorded, but it does not serve: %s; --end ends the rollback", kind, name, plan.To, problem)
+		}
+	}
+	fmt.Fprint(prose(cmd.OutOrStdout()), plan.sentence(kind, name))
 	return nil
+}
+
+// follow waits until the controllers have answered the rollback of a definition. It returns why the revision does not serve; empty if it does.
+func (t rollbackPlan) follow(ctx context.Context, of dynamic.ResourceInterface, patched *unstructured.Unstructured, wait time.Duration) (problem string) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", patched.GetName()).String()
+		return of.Watch(ctx, o)
+	}}
+	before, _ := condition.Read(patched).Get(v1alpha1.DefinitionRevisionsResolved)
+	if problem, final := t.answer(before, patched); final {
+		return problem
+	}
+	_, err := watchtools.Until(ctx, patched.GetResourceVersion(), watcher, func(e watch.Event) (done bool, err error) {
+		now, ok := e.Object.(*unstructured.Unstructured)
+		if ok {
+			problem, done = t.answer(before, now)
+		}
+		return done, nil
+	})
+	switch {
+	case err == nil || problem != "":
+		return problem
+	case before.Status == condition.False:
+		return before.Message // it has stayed
+	}
+	return fmt.Sprintf("the controllers have not answered within %s", wait)
+}
+
+// answer returns why the revision does not serve, empty if it does, and whether that is the answer of the controllers to the rollback. Before is the
+// condition of the definition when the rollback was recorded, which is about another revision.
+func (t rollbackPlan) answer(before v1alpha1.Condition, definition *unstructured.Unstructured) (problem string, final bool) {
+	now, _ := condition.Read(definition).Get(v1alpha1.DefinitionRevisionsResolved)
+	serving, _, _ := unstructured.NestedInt64(definition.Object, "status", "servingRevision")
+	switch {
+	case serving == t.To && now.Status == condition.True:
+		return "", true
+	case now.Status != condition.False || now.Reason == before.Reason && now.Message == before.Message:
+		return "", false
+	}
+	return now.Message, now.Reason != v1alpha1.ReasonKindNotReady // the kind is changed for the revision at first
 }
 
 // revisionsOf lists the revisions of a definition, in their order.

@@ -10,6 +10,36 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
+func TestAnswerToARollback(t *testing.T) {
+	definition := func(serving int64, status, reason, message string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+			"servingRevision": serving,
+			"conditions":      []any{map[string]any{"type": v1alpha1.DefinitionRevisionsResolved, "status": status, "reason": reason, "message": message}},
+		}}}
+	}
+	invalid := v1alpha1.Condition{Status: metav1.ConditionFalse, Reason: "RevisionInvalid", Message: "revision 5 cannot serve: no such field"}
+	for name, tc := range map[string]struct {
+		before  v1alpha1.Condition
+		now     *unstructured.Unstructured
+		problem string
+		final   bool
+	}{
+		"the revision serves":                               {now: definition(3, "True", "RolledBack", ""), final: true},
+		"it serves already":                                 {before: v1alpha1.Condition{Status: "True"}, now: definition(3, "True", "Resolved", ""), final: true},
+		"it compiles, and does not serve yet":               {now: definition(4, "True", "RolledBack", "revision 3 compiled")},
+		"a rollout goes on":                                 {now: definition(3, "Unknown", "RollingOut", "")},
+		"it cannot serve":                                   {now: definition(4, "False", "RevisionInvalid", "revision 3 cannot serve: no"), problem: "revision 3 cannot serve: no", final: true},
+		"what the condition said before the rollback":       {before: invalid, now: definition(4, "False", invalid.Reason, invalid.Message)},
+		"another problem than before":                       {before: invalid, now: definition(4, "False", "RevisionInvalid", "revision 3 cannot serve: no"), problem: "revision 3 cannot serve: no", final: true},
+		"the kind is not ready for it, which it may become": {now: definition(4, "False", v1alpha1.ReasonKindNotReady, "see KindReady"), problem: "see KindReady"},
+	} {
+		problem, final := rollbackPlan{To: 3}.answer(tc.before, tc.now)
+		if problem != tc.problem || final != tc.final {
+			t.Errorf("%s: %q, %t", name, problem, final)
+		}
+	}
+}
+
 func TestPlanRollback(t *testing.T) {
 	now := metav1.Now()
 	cases := map[string]struct {
