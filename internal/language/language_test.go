@@ -319,15 +319,35 @@ func TestAPanicIsAProblemOfTheChangedText(t *testing.T) {
 	}
 }
 
-// TestEveryPositionHasAnAnswer asks everything at every position of texts that are cut off there.
+// TestEveryPositionHasAnAnswer asks everything at every position of a text, and of texts that are cut off there: what is replaced or explained is at the
+// position, and what is defined is in a file.
 func TestEveryPositionHasAnAnswer(t *testing.T) {
 	c := Check(nil, files(nil), Options{})
+	var completed, explained, defined int
 	for at := 0; at < len(siteFile); at += 7 {
 		for _, text := range []*Text{NewText(siteFile), NewText(siteFile[:at])} {
 			p := text.Position(at)
-			c.Complete("site.yaml", text, p)
-			c.Hover("site.yaml", text, p)
-			c.Definition("site.yaml", text, p)
+			for _, item := range c.Complete("site.yaml", text, p) {
+				completed++
+				if begin, end := text.Offset(item.Range.Start), text.Offset(item.Range.End); item.Label == "" || begin > text.Offset(p) || end < text.Offset(p) {
+					t.Errorf("at %d, %q would replace bytes %d to %d", at, item.Label, begin, end)
+				}
+			}
+			if markdown, of := c.Hover("site.yaml", text, p); markdown != "" {
+				explained++
+				if begin, end := text.Offset(of.Start), text.Offset(of.End); begin > text.Offset(p) || end < text.Offset(p) {
+					t.Errorf("at %d, bytes %d to %d are explained", at, begin, end)
+				}
+			}
+			for _, l := range c.Definition("site.yaml", text, p) {
+				defined++
+				if f := c.files[l.Name]; f == nil || f.text.Offset(l.Range.End) <= f.text.Offset(l.Range.Start) {
+					t.Errorf("at %d, %s %v is no place", at, l.Name, l.Range)
+				}
+			}
 		}
+	}
+	if completed == 0 || explained == 0 || defined == 0 {
+		t.Errorf("there are %d completions, %d explanations and %d definitions", completed, explained, defined)
 	}
 }
