@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -53,7 +54,7 @@ func (i *Import) Abort(ctx context.Context) error {
 			return fmt.Errorf("delete %s: %w", c.key, err)
 		}
 	}
-	i.Progress("deleted %d objects", len(created))
+	i.Progress("deleted %s", diag.Counted(len(created), "object", "objects"))
 	return i.release(ctx)
 }
 

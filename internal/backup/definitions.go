@@ -17,6 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -114,7 +115,7 @@ func (e *Export) putDefinitions() error {
 			return err
 		}
 	}
-	e.Progress("read %d definitions, %d compositions and their revisions", len(e.definitions), len(e.spool.entries[archive.Compositions]))
+	e.Progress("read %s, %s and their revisions", diag.Counted(len(e.definitions), "definition", "definitions"), diag.Counted(len(e.spool.entries[archive.Compositions]), "composition", "compositions"))
 	return nil
 }
 

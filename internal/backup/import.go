@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -244,9 +245,9 @@ func (i *Import) plan(ctx context.Context) (*survey, error) {
 			fmt.Fprintf(&further, ", %d %s", counts[c.verb], c.what)
 		}
 	}
-	i.Progress("%d objects to create%s, %d exist already with the same content", counts[Create], further.String(), counts[Keep])
+	i.Progress("%s to create%s, %s already with the same content", diag.Counted(counts[Create], "object", "objects"), further.String(), diag.Counted(counts[Keep], "exists", "exist"))
 	if s.unchecked > 0 {
-		i.Progress("the API server has not checked %d objects, since their namespaces or kinds do not exist yet", s.unchecked)
+		i.Progress("the API server has not checked %s yet: the namespace or the kind does not exist", diag.Counted(s.unchecked, "object", "objects"))
 	}
 	return s, nil
 }

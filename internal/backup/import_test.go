@@ -762,7 +762,7 @@ func TestAPlanCountsAllSteps(t *testing.T) {
 	if _, err := i.Plan(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	const want = "1 objects to create, 22 to finish, 1 to delete again, 0 exist already with the same content"
+	const want = "1 object to create, 22 to finish, 1 to delete again, 0 exist already with the same content"
 	if !slices.Contains(p.messages, want) {
 		t.Errorf("got %q", p.messages)
 	}

@@ -11,6 +11,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/usage"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -46,7 +47,7 @@ func (e *Export) readInstances(ctx context.Context) error {
 			e.spool.drop(archive.Instances, key)
 		}
 	}
-	e.Progress("read %d instances", len(e.instances))
+	e.Progress("read %s", diag.Counted(len(e.instances), "instance", "instances"))
 	return e.readInstancesAgain(ctx, func(key object.Key) bool { return claimed[key] && !bound[key] })
 }
 

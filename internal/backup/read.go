@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -69,7 +70,7 @@ func (e *Export) readBindings(ctx context.Context) error {
 		e.note("no Bindings are exported: their kind is not served")
 		return nil
 	}
-	e.Progress("read %d bindings", len(e.spool.entries[archive.Bindings]))
+	e.Progress("read %s", diag.Counted(len(e.spool.entries[archive.Bindings]), "Binding", "Bindings"))
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 	"github.com/espalier-dev/espalier/internal/condition"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -187,7 +188,7 @@ func (i *Import) awaitKinds(ctx context.Context, objects []*unstructured.Unstruc
 			return i.unserved(ctx, waiting)
 		case !reported:
 			reported = true
-			i.Progress("waiting until %d kinds are served", len(waiting))
+			i.Progress("waiting until %s served", diag.Counted(len(waiting), "kind is", "kinds are"))
 		}
 		if err := wait(ctx, 200*time.Millisecond); err != nil {
 			return err

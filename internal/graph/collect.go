@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -57,7 +58,7 @@ func (c *composition) composeCollection(n *Node, node plan.Node) (plan.Node, []p
 		parts = append(parts, part)
 	}
 	node.Ready = ready == left
-	node.Unready.Message = fmt.Sprintf("%d of %d items are ready", ready, left)
+	node.Unready.Message = fmt.Sprintf("%d of %s ready", ready, diag.Counted(left, "item is", "items are"))
 	if left == 0 || len(existing) > 0 {
 		c.setCollectionVariable(n, &node, existing)
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -234,7 +235,7 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	objects, changed := r.withoutConcurrent(ctx, r.objects())
 	in := preview.Input{Objects: objects, Decisions: r.decisions.last(), Problems: r.applier.Problems(), Incomplete: !settled}
 	if changed > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%d objects were changed by others while the plan was made, and are left out; plan again.", changed))
+		in.Notes = append(in.Notes, fmt.Sprintf("%s changed by another client while the plan was made; it is left out. Plan again.", diag.Counted(changed, "object was", "objects were")))
 	}
 	for key, why := range r.failures.Messages() {
 		if _, known := r.failed[key]; !known {
@@ -251,7 +252,7 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	}
 	in.Notes = append(in.Notes, rolloutNotes(in.Objects)...)
 	if n := r.anyway; n > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%d objects would change without the files too, since the controllers are not running, or are not done; those changes are left out.", n))
+		in.Notes = append(in.Notes, fmt.Sprintf("%s would change without the files too, because the controllers are not running, or are not done; that is left out.", diag.Counted(n, "object", "objects")))
 	}
 	return preview.New(in)
 }

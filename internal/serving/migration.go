@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -72,7 +73,7 @@ func (m *Migration) retryRefused() string {
 	if more := len(m.refused) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	text := fmt.Sprintf("%d of %d instances cannot be rewritten in version %s: %s", len(m.refused), m.instances, m.storageVersion, strings.Join(texts, "; "))
+	text := fmt.Sprintf("%d of %s cannot be rewritten in version %s: %s", len(m.refused), diag.Counted(m.instances, "instance", "instances"), m.storageVersion, strings.Join(texts, "; "))
 	m.refused = nil
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -266,7 +267,7 @@ func refusals(o Observed) []Refusal {
 	if o.Before != nil && o.Before.GetDeletionTimestamp() != nil {
 		message := "its deletion started before the takeover, and follows the former engine's rules"
 		if d := report.ReadDeletion(o.After); d != nil && len(d.Blockers) > 0 {
-			message += fmt.Sprintf("; %d of %d objects are gone", d.Removed, d.Total)
+			message += fmt.Sprintf("; %d of %s gone", d.Removed, diag.Counted(int(d.Total), "object is", "objects are"))
 		}
 		return []Refusal{{Object: name, Reason: "BeingDeleted", Message: message, Remedy: "none is needed; 'espalier blockers' shows what blocks it", Known: true}}
 	}

@@ -40,12 +40,12 @@ func (p Plan) sentences() []string {
 	s := p.Summary
 	if p.BackTo != "" {
 		return []string{
-			fmt.Sprintf("%d objects, of those %d as %s needs them, %d changed.", s.Objects, s.Unchanged, p.BackTo, s.Changed),
+			fmt.Sprintf("%s, of those %d as %s needs them, %d changed.", diag.Counted(s.Objects, "object", "objects"), s.Unchanged, p.BackTo, s.Changed),
 			p.writtenText(),
 		}
 	}
-	counts := fmt.Sprintf("%d objects, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d not taken over or in need of attention.",
-		s.Objects, s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
+	counts := fmt.Sprintf("%s, of those %d unchanged, %d changed, %d created, %d deleted, %d recreated; %d not taken over or in need of attention.",
+		diag.Counted(s.Objects, "object", "objects"), s.Unchanged, s.Changed, s.Created, s.Deleted, s.Recreated, s.Refused)
 	if p.isComplete() {
 		return []string{counts, "All of them are Espalier's already: nothing needs a takeover.", p.writtenText()}
 	}

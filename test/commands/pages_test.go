@@ -97,7 +97,7 @@ func backups(t *testing.T, s *shell) {
 	p := page(t, "docs/backup.md")
 	s.run(t, p, "espalier export --output control-plane.yaml", done, "wrote export")
 	s.do(t, "kubectl delete shop corner --cascade=background && kubectl wait --for=delete configmap/corner-shop --timeout=60s")
-	s.run(t, p, "espalier import --dry-run control-plane.yaml", done, "keep ResourceGraphDefinition webapp", "create Shop default/corner", "1 objects to create")
+	s.run(t, p, "espalier import --dry-run control-plane.yaml", done, "keep ResourceGraphDefinition webapp", "create Shop default/corner", "1 object to create")
 	s.run(t, p, "espalier import control-plane.yaml", done, "create Shop default/corner")
 	s.do(t, "kubectl wait --for=create configmap/corner-shop --timeout=60s")
 	s.run(t, p, "kubectl get holds", done, "No resources found")

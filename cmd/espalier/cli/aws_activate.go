@@ -202,7 +202,7 @@ func (f *activateFlags) follow(cmd *cobra.Command, in activations, stored *v1alp
 		}
 		if last.Done {
 			awaitDocumented(ctx, in.documents, a)
-			fmt.Fprintf(cmd.OutOrStdout(), "%d of %d kinds served\n", a.Status.Kinds.Served, a.Status.Kinds.Activated)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d of %s served\n", a.Status.Kinds.Served, diag.Counted(int(a.Status.Kinds.Activated), "kind", "kinds"))
 		}
 		return last.Done || last.Failed != "", nil
 	})
@@ -326,7 +326,7 @@ func activationsTable(rows []activationRow, width int) string {
 		for _, t := range r.States {
 			wide = append(wide, []string{r.Name, t.Type, t.Kind, string(t.State), t.Message})
 		}
-		summary := fmt.Sprintf("%d of %d kinds served", r.Served, r.Kinds)
+		summary := fmt.Sprintf("%d of %s served", r.Served, diag.Counted(int(r.Kinds), "kind", "kinds"))
 		if r.Ready != "True" {
 			summary += "; " + r.Ready
 		}

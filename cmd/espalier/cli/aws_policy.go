@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/providers/aws/catalog"
 	"github.com/espalier-dev/espalier/providers/aws/hook"
 	"github.com/espalier-dev/espalier/providers/aws/naming"
@@ -87,7 +88,7 @@ func writePolicies(to io.Writer, documents []policy.Document, directory string) 
 	}
 	file := func(i int) string { return filepath.Join(directory, fmt.Sprintf("policy-%d.json", i+1)) }
 	if next := file(len(documents)); fileExists(next) {
-		return fmt.Errorf("%s is from an earlier call, and this policy has %d documents: remove the files of the earlier one", next, len(documents))
+		return fmt.Errorf("%s is from an earlier call, and this policy has %s: remove the files of the earlier one", next, diag.Counted(len(documents), "document", "documents"))
 	}
 	for i, document := range documents {
 		if err := os.WriteFile(file(i), []byte(document.JSON()), 0o644); err != nil {

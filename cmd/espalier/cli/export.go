@@ -73,7 +73,7 @@ func export(cmd *cobra.Command, flags exportFlags) error {
 	for _, n := range header.Counts {
 		total += n
 	}
-	e.Progress("wrote export %s of %d objects", header.ID, total)
+	e.Progress("wrote export %s of %s", header.ID, diag.Counted(total, "object", "objects"))
 	return nil
 }
 

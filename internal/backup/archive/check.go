@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -38,7 +39,7 @@ func (f File) Check() []string {
 			if !isPrintable(kind) {
 				kind = quote(kind)
 			}
-			out = append(out, fmt.Sprintf("%d objects of %s, but the header counts %d: the file was truncated or changed", got, kind, want))
+			out = append(out, fmt.Sprintf("%s of %s, but the header counts %d: the file was truncated or changed", diag.Counted(got, "object", "objects"), kind, want))
 		}
 	}
 	reserved := map[string]object.Key{}

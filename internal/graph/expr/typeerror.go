@@ -177,7 +177,7 @@ func (e *Env) signatureText(name string, member bool) string {
 	slices.Sort(others)
 	out = slices.Compact(append(out, others...))
 	if more := len(out) - maxShownSignatures; more > 0 {
-		out = append(out[:maxShownSignatures], fmt.Sprintf("%d others", more))
+		out = append(out[:maxShownSignatures], diag.Counted(more, "other", "others"))
 	}
 	return strings.Join(out, " or ")
 }

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/schema"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/serving/install"
@@ -190,5 +191,5 @@ func Inconvertible(wanted *apiextensionsv1.CustomResourceDefinition, from string
 	if failed > len(problems) {
 		text += fmt.Sprintf("; and %d more", failed-len(problems))
 	}
-	return fmt.Sprintf("%d of %d instances cannot be converted, which would make every list request fail: %s", failed, len(instances), text), nil
+	return fmt.Sprintf("%d of %s cannot be converted, which would make every list request fail: %s", failed, diag.Counted(len(instances), "instance", "instances"), text), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -112,9 +113,9 @@ func validateList(s *extv1.JSONSchemaProps, v any, at object.Path) string {
 	case !ok:
 		return prefixPath(at, fmt.Sprintf("%s is not a list", encode(v)))
 	case s.MinItems != nil && count < *s.MinItems:
-		return prefixPath(at, fmt.Sprintf("%d items are fewer than minItems %d", count, *s.MinItems))
+		return prefixPath(at, fmt.Sprintf("%s fewer than minItems %d", diag.Counted(len(items), "item is", "items are"), *s.MinItems))
 	case s.MaxItems != nil && count > *s.MaxItems:
-		return prefixPath(at, fmt.Sprintf("%d items are more than maxItems %d", count, *s.MaxItems))
+		return prefixPath(at, fmt.Sprintf("%s more than maxItems %d", diag.Counted(len(items), "item is", "items are"), *s.MaxItems))
 	}
 	seen := map[string]bool{}
 	for i, item := range items {

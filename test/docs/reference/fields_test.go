@@ -21,6 +21,7 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revision "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
@@ -285,10 +286,10 @@ func bounds(s apiextensionsv1.JSONSchemaProps, required bool) string {
 	add(s.Pattern != "", "pattern %s", code(s.Pattern))
 	add(s.Minimum != nil, "at least %v", number(s.Minimum))
 	add(s.Maximum != nil, "at most %v", number(s.Maximum))
-	add(s.MinLength != nil, "at least %v characters", count(s.MinLength))
-	add(s.MaxLength != nil, "at most %v characters", count(s.MaxLength))
-	add(s.MinItems != nil, "at least %v items", count(s.MinItems))
-	add(s.MaxItems != nil, "at most %v items", count(s.MaxItems))
+	add(s.MinLength != nil, "at least %s", counted(s.MinLength, "character"))
+	add(s.MaxLength != nil, "at most %s", counted(s.MaxLength, "character"))
+	add(s.MinItems != nil, "at least %s", counted(s.MinItems, "item"))
+	add(s.MaxItems != nil, "at most %s", counted(s.MaxItems, "item"))
 	add(s.MinProperties != nil && s.MaxProperties != nil && *s.MinProperties == 1 && *s.MaxProperties == 1, "exactly one key")
 	for _, rule := range s.XValidations {
 		add(true, "%s", strings.ReplaceAll(rule.Message, "|", `\|`))
@@ -315,11 +316,11 @@ func number(n *float64) any {
 	return *n
 }
 
-func count(n *int64) any {
+func counted(n *int64, noun string) string {
 	if n == nil {
-		return nil
+		return ""
 	}
-	return *n
+	return diag.Counted(int(*n), noun, noun+"s")
 }
 
 func values(all []apiextensionsv1.JSON) string {

@@ -7,6 +7,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/espalier-dev/espalier/internal/diag"
 )
 
 // listFunctions declares lists.setAtIndex, insertAtIndex and removeAtIndex. Each
@@ -43,7 +45,7 @@ func splice(list, index ref.Val, remove int, insert ...ref.Val) ref.Val {
 	}
 	size := int(from.Size().(types.Int))
 	if at < 0 || int(at) > size-remove {
-		return types.WrapErr(fmt.Errorf("index %d is outside the list of %d items", at, size))
+		return types.WrapErr(fmt.Errorf("index %d is outside the list of %s", at, diag.Counted(size, "item", "items")))
 	}
 	out := make([]ref.Val, 0, size+len(insert)-remove)
 	for i := range int(at) {

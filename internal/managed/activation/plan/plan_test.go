@@ -237,7 +237,7 @@ func TestPlans(t *testing.T) {
 		"Definitions name more kinds than the limit": {
 			activations: []plan.Activation{activation("a", resource.ActivationSpec{OnDemand: []resource.TypePattern{"*"}, MaxKinds: 2})}, crds: []plan.CRD{crd("store::Bucket", "a")}, demand: plan.Demand{Kinds: all},
 			steps: []string{"Install subnets.net.example.org for a"}, served: []string{"store::Bucket"},
-			statuses: []string{"a: False TooManyKinds: net::Vpc: a definition names it, and there are 2 kinds already, which is spec.maxKinds: increase it, or narrow spec.types (2/1/0)"},
+			statuses: []string{"a: False TooManyKinds: net::Vpc: a definition names it, and 2 kinds exist already, which is spec.maxKinds: increase it, or narrow spec.types (2/1/0)"},
 		},
 	}
 	for name, tc := range cases {

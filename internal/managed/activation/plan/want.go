@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
@@ -148,7 +149,7 @@ func (w *Wanted) expand(a Activation, catalog Catalog, exists, demanded map[Key]
 	}
 	if len(named) > a.maxKinds() {
 		w.problem(a, resource.ActivatedType{State: resource.StateTooMany, Message: fmt.Sprintf(
-			"types matches %d kinds, and maxKinds is %d: no further kind is installed. Use narrower patterns, or increase maxKinds", len(named), a.maxKinds())})
+			"types matches %s, and maxKinds is %d: no further kind is installed. Use narrower patterns, or increase maxKinds", diag.Counted(len(named), "kind", "kinds"), a.maxKinds())})
 	}
 	possible := w.match(a, a.Spec.OnDemand, catalog)
 	for _, key := range possible {
@@ -171,7 +172,7 @@ func (w *Wanted) expand(a Activation, catalog Catalog, exists, demanded map[Key]
 		if count >= a.maxKinds() {
 			kind, _ := catalog.Kind(key)
 			w.problem(a, resource.ActivatedType{Type: key.Type, Kind: kind.GVK.GroupKind().String(), State: resource.StateTooMany, Message: fmt.Sprintf(
-				"a definition names it, and there are %d kinds already, which is spec.maxKinds: increase it, or narrow spec.types", count)})
+				"a definition names it, and %s already, which is spec.maxKinds: increase it, or narrow spec.types", diag.Counted(count, "kind exists", "kinds exist"))})
 			continue
 		}
 		count++
