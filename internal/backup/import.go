@@ -131,7 +131,7 @@ func (i *Import) carryOutAll(ctx context.Context, steps []Step) error {
 		}
 		i.report([]Step{step})
 		if step.Verb != Delete && (n+1 == len(steps) || steps[n+1].section != step.section) {
-			i.Progress("%d %s imported", len(i.File.Sections[step.section]), step.section)
+			i.Progress("imported %s: %d", step.section, len(i.File.Sections[step.section]))
 		}
 	}
 	if err := i.release(ctx); err != nil {

@@ -511,7 +511,7 @@ func TestAnImportWaitsForTheKindsThatItDefines(t *testing.T) {
 			case tc.want != "" && (!errors.As(err, &kinds) || kinds.Waits[0] != tc.want || !strings.Contains(err.Error(), tc.want) || c.Object(holdKey) == nil):
 				t.Errorf("%s: %v", tc.reason, err)
 			}
-			if !strings.Contains(strings.Join(p.messages, "\n"), "waiting until 1 kinds are served") {
+			if !strings.Contains(strings.Join(p.messages, "\n"), "waiting until 1 kind is served") {
 				t.Errorf("the messages are %q", p.messages)
 			}
 		})
