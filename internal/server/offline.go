@@ -70,7 +70,7 @@ func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout
 	c.conversions.at = &offlineEndpoint
 	cluster.kinds = c.Kinds
 	cluster.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: namespace}
-	for _, name := range []string{namespace, DefaultSigningKeyNamespace} {
+	for _, name := range []string{namespace, DefaultSigningKeyNamespace, metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"} {
 		if err := cluster.createNamespace(ctx, name); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (c *Offline) Observe(ctx context.Context, o *unstructured.Unstructured) (ex
 	if err != nil {
 		return true, err
 	}
-	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "observed"})
+	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "observed", FieldValidation: metav1.FieldValidationStrict})
 	return true, err
 }
 
@@ -170,13 +170,14 @@ func (c *Offline) Delete(ctx context.Context, o *unstructured.Unstructured) (exi
 	return true, err
 }
 
-// resource returns the resource of an object, and sets the object's namespace if it lacks one.
+// resource returns the resource of an object, and gives the object the namespace that it has in a cluster.
 func (c *Offline) resource(ctx context.Context, o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	resource, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
 	switch {
 	case err != nil:
 		return nil, err
 	case !resource.Namespaced:
+		o.SetNamespace("") // the API server drops it
 		return c.client.Resource(resource.GVR), nil
 	case o.GetNamespace() == "":
 		o.SetNamespace(c.namespace)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -157,6 +158,49 @@ func Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 	}, true
 }
 
+// optional are fields that are required in the documents, and that the API server accepts objects without: it sets a default, or
+// their zero value is valid.
+var optional = map[string][]string{
+	"batch.v1.PodFailurePolicy":           {"rules"},
+	"core.v1.Event":                       {"metadata", "involvedObject"},
+	"core.v1.HTTPHeader":                  {"value"},
+	"core.v1.ISCSIPersistentVolumeSource": {"lun"},
+	"core.v1.ISCSIVolumeSource":           {"lun"},
+	"core.v1.LimitRangeSpec":              {"limits"},
+	"core.v1.PreferredSchedulingTerm":     {"preference"},
+	"core.v1.SleepAction":                 {"seconds"},
+	"core.v1.Sysctl":                      {"value"},
+	"storage.v1.CSIDriver":                {"spec"},
+	"storage.v1.CSINode":                  {"spec"},
+	"storage.v1.CSINodeSpec":              {"drivers"},
+	"storage.v1.TokenRequest":             {"audience"},
+}
+
+// Types returns the types in the document of a version of a group that has built-in kinds, by their names. The caller may change
+// the map, and not the types. It is safe for concurrent use.
+func Types(gv schema.GroupVersion) map[string]*spec.Schema {
+	c := load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.document(gv).Components.Schemas)
+}
+
+// document returns the document of a version of a group. The lock is held.
+func (c *content) document(gv schema.GroupVersion) *Document {
+	d := c.documents[gv]
+	if d == nil {
+		d = &Document{}
+		c.decode(FileOf(gv), d)
+		for name, fields := range optional {
+			if s := d.Components.Schemas["io.k8s.api."+name]; s != nil {
+				s.Required = slices.DeleteFunc(s.Required, func(field string) bool { return slices.Contains(fields, field) })
+			}
+		}
+		c.documents[gv] = d
+	}
+	return d
+}
+
 // schema returns the schema of a kind with all references resolved; nil if it has none.
 func (c *content) schema(gvk schema.GroupVersionKind) *spec.Schema {
 	c.mu.Lock()
@@ -164,13 +208,7 @@ func (c *content) schema(gvk schema.GroupVersionKind) *spec.Schema {
 	if s, ok := c.schemas[gvk]; ok {
 		return s
 	}
-	gv := gvk.GroupVersion()
-	d := c.documents[gv]
-	if d == nil {
-		d = &Document{}
-		c.decode(FileOf(gv), d)
-		c.documents[gv] = d
-	}
+	d := c.document(gvk.GroupVersion())
 	const prefix = "#/components/schemas/"
 	for name, s := range d.Components.Schemas {
 		var kinds []schema.GroupVersionKind

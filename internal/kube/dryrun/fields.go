@@ -2,9 +2,12 @@ package dryrun
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,48 +22,66 @@ type fieldTypes struct {
 }
 
 // fieldManager computes the managed fields of an object, as the API server does.
-type fieldManager struct {
-	typed, deduced *managedfields.FieldManager
-}
+type fieldManager struct{ *managedfields.FieldManager }
 
 // manager returns the fieldManager for an object.
 func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource string) (fieldManager, error) {
 	of := o.GroupVersionKind()
-	converter, err := t.converter(c, of.GroupVersion())
+	converter, err := t.of(c, of)
 	if err != nil {
 		return fieldManager{}, err
 	}
-	var out fieldManager
-	build := func(from managedfields.TypeConverter) (*managedfields.FieldManager, error) {
-		return managedfields.NewDefaultCRDFieldManager(from, sameVersionConverter{}, sameVersionConverter{}, sameVersionConverter{}, of, of.GroupVersion(), subresource, nil)
-	}
-	if out.deduced, err = build(managedfields.NewDeducedTypeConverter()); err != nil {
-		return out, err
-	}
-	if converter != nil {
-		out.typed, err = build(converter)
-	}
-	return out, err
+	made, err := managedfields.NewDefaultCRDFieldManager(converter, sameVersionConverter{}, sameVersionConverter{}, sameVersionConverter{}, of, of.GroupVersion(), subresource, nil)
+	return fieldManager{made}, err
 }
 
-// apply returns the result of a server-side apply.
-func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
-	if f.typed != nil {
-		if out, err := f.typed.Apply(live.DeepCopy(), applied.DeepCopy(), manager, force); err == nil || !force {
-			return asUnstructured(out, err)
+// of returns the field schemas of a kind. Without a schema they are deduced from the objects, as the API server does.
+func (t *fieldTypes) of(c call, kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
+	var converter managedfields.TypeConverter
+	planned := c.overlay.plannedKind(c.info.resource)
+	if planned != nil && planned.builtIn == nil {
+		converter = planned.typesOf(kind.Version)
+	} else {
+		served, err := t.converter(c, kind.GroupVersion())
+		if err != nil {
+			return nil, err
+		}
+		converter = served
+	}
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(kind)
+	if converter != nil {
+		if _, err := converter.ObjectToTyped(empty); err == nil {
+			return converter, nil
 		}
 	}
-	return asUnstructured(f.deduced.Apply(live, applied, manager, force))
+	return managedfields.NewDeducedTypeConverter(), nil
+}
+
+// apply returns the result of a server-side apply, or the answer that refuses it.
+func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, *answer) {
+	out, err := asUnstructured(f.Apply(live, applied, manager, force))
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &status):
+		failed := failureAnswer(status.Status().Code, status.Status().Reason, status.Status().Message, status.Status().Details)
+		return nil, &failed
+	}
+	// The API server has no reason for an object that does not have the fields and types of its kind either.
+	failed := failureAnswer(http.StatusInternalServerError, "", err.Error(), nil)
+	return nil, &failed
 }
 
 // update returns an object that was changed, with the changed fields owned by the manager.
-func (f fieldManager) update(live, next *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	if f.typed != nil {
-		if out, err := f.typed.Update(live.DeepCopy(), next.DeepCopy(), manager); err == nil {
-			return asUnstructured(out, nil)
-		}
+func (f fieldManager) update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
+	out, err := asUnstructured(f.Update(live, next.DeepCopy(), manager))
+	if err != nil { // as the API server does with objects that do not have their kind's schema
+		out = next.DeepCopy()
+		out.SetManagedFields(live.GetManagedFields())
 	}
-	return asUnstructured(f.deduced.Update(live, next, manager))
+	return out
 }
 
 func asUnstructured(o runtime.Object, err error) (*unstructured.Unstructured, error) {

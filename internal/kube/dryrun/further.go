@@ -1,7 +1,6 @@
 package dryrun
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,8 +29,6 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 		if err != nil || failed != nil {
 			return valueOf(failed), err
 		}
-	} else if next, failed = c.admit(next, current); failed != nil {
-		return *failed, nil
 	}
 	next.SetManagedFields(entries)
 	next.SetGeneration(e.generation(current, next))
@@ -93,8 +89,10 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 		setStatus(wanted, e.planned)
 	}
 	restoreSystemMetadata(wanted, e.planned)
-	next, err = fm.update(live, wanted, c.request.URL.Query().Get("fieldManager"))
-	return next, nil, err
+	if wanted, failed = c.admit(wanted, live); failed != nil {
+		return nil, failed, nil
+	}
+	return fm.update(live, wanted, c.request.URL.Query().Get("fieldManager")), nil, nil
 }
 
 // mergeApply is merge for a server-side apply.
@@ -109,13 +107,10 @@ func (c call) mergeApply(fm fieldManager, e *entry, live *unstructured.Unstructu
 	unstructured.RemoveNestedField(applied.Object, "metadata", "uid")
 	unstructured.RemoveNestedField(applied.Object, "metadata", "resourceVersion")
 	q := c.request.URL.Query()
-	next, err = fm.apply(live, applied, q.Get("fieldManager"), isTrue(q.Get("force")))
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		raw, err := json.Marshal(status.Status())
-		return nil, &answer{code: int(status.Status().Code), raw: raw}, err
+	if next, failed = fm.apply(live, applied, q.Get("fieldManager"), isTrue(q.Get("force"))); failed == nil {
+		next, failed = c.admit(next, live)
 	}
-	return next, nil, err
+	return next, failed, nil
 }
 
 // withStatusOf is a live object with the status, and the managed fields, that a write of the status wants.

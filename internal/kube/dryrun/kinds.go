@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -30,23 +31,59 @@ type plannedKind struct {
 	installed bool
 
 	definition *apiextensionsv1.CustomResourceDefinition // nil if it cannot be read
+	// builtIn returns how objects of a version of a kind of Kubernetes are admitted; nil for other kinds.
+	builtIn func(version string) Admission
+
 	mu         sync.Mutex
-	admissions map[string]*admission.Admission // by version
+	admissions map[string]Admission // by version
+	types      map[string]managedfields.TypeConverter
+}
+
+// Admission admits objects of a version of a kind that no API server serves, as it would. It must be safe for
+// concurrent use.
+type Admission interface {
+	// UnknownFields lists the fields of an object that the kind does not have.
+	UnknownFields(o *unstructured.Unstructured) []string
+	// Admit returns an object as it would be stored, and what would be refused. Old is the stored object; nil for a creation.
+	Admit(o, old *unstructured.Unstructured) (*unstructured.Unstructured, field.ErrorList)
 }
 
 // admissionOf is how objects of a version would be admitted; nil if that is not known.
-func (k *plannedKind) admissionOf(version string) *admission.Admission {
+func (k *plannedKind) admissionOf(version string) Admission {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if a, known := k.admissions[version]; known || k.definition == nil {
+	if a, known := k.admissions[version]; known {
 		return a
 	}
-	a, err := admission.New(k.definition, version)
-	if err != nil {
-		a = nil // the server refuses such a CustomResourceDefinition
+	var out Admission
+	if k.builtIn != nil {
+		out = k.builtIn(version)
+	} else if k.definition != nil {
+		if a, err := admission.New(k.definition, version); err == nil { // or else the server refuses the CustomResourceDefinition
+			out = a
+		}
 	}
-	k.admissions[version] = a
-	return a
+	k.admissions[version] = out
+	return out
+}
+
+// typesOf returns the field schemas of a version; nil if they are not known.
+func (k *plannedKind) typesOf(version string) managedfields.TypeConverter {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known, ok := k.types[version]; ok || k.definition == nil {
+		return known
+	}
+	converter, err := admission.FieldTypes(k.definition, version)
+	if err != nil {
+		converter = nil // the server refuses such a CustomResourceDefinition
+	}
+	k.types[version] = converter
+	return converter
+}
+
+func newPlannedKind(kind string, installed bool) *plannedKind {
+	return &plannedKind{kind: kind, list: kind + "List", installed: installed, admissions: map[string]Admission{}, types: map[string]managedfields.TypeConverter{}}
 }
 
 // recordKind records the effect on a kind when its CustomResourceDefinition would be
@@ -64,9 +101,8 @@ func (c call) recordKind(e *entry) error {
 		definition = nil
 	}
 	resource := schema.GroupResource{Group: group, Resource: plural}
-	planned := &plannedKind{
-		kind: kind, list: kind + "List", installed: e.stored == nil, definition: definition, admissions: map[string]*admission.Admission{},
-	}
+	planned := newPlannedKind(kind, e.stored == nil)
+	planned.definition = definition
 	c.overlay.mu.Lock()
 	former := c.overlay.plannedKinds[resource]
 	c.overlay.plannedKinds[resource] = planned
@@ -101,6 +137,20 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	if kind == nil {
 		return o, nil
 	}
+	if o.GetNamespace() != c.info.namespace { // that of an object of no namespace is dropped
+		o = o.DeepCopy()
+		o.SetNamespace(c.info.namespace)
+	}
+	a := kind.admissionOf(o.GroupVersionKind().Version)
+	if a != nil && c.request.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict {
+		if unknown := a.UnknownFields(o); len(unknown) > 0 {
+			for i, name := range unknown {
+				unknown[i] = fmt.Sprintf("unknown field %q", name)
+			}
+			failed := failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s", o.GetKind(), o.GroupVersionKind().Version, o.GetKind(), strings.Join(unknown, ", ")), nil)
+			return nil, &failed
+		}
+	}
 	if c.isDefinition() {
 		return c.admitDefinition(o, old)
 	}
@@ -116,15 +166,8 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 			o.Object["data"] = data
 		}
 	}
-	a := kind.admissionOf(o.GroupVersionKind().Version)
 	if a == nil {
 		return o, nil
-	}
-	if c.request.URL.Query().Get("fieldValidation") == metav1.FieldValidationStrict {
-		if unknown := a.UnknownFields(o); len(unknown) > 0 {
-			failed := failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("strict decoding error: unknown field %q", strings.Join(unknown, `", "`)), nil)
-			return nil, &failed
-		}
 	}
 	out, problems := a.Admit(o, old)
 	return out, c.refusal(o, problems)
@@ -156,12 +199,13 @@ func (c call) isDefinition() bool {
 	return c.info.resource.Group == "apiextensions.k8s.io" && c.info.resource.Resource == "customresourcedefinitions"
 }
 
-// AddKind adds a kind that no server serves: its objects are stored in the overlay as they are written,
-// except that stringData of a Secret becomes data.
-func (o *Overlay) AddKind(resource schema.GroupResource, kind string) {
+// AddKind adds a kind of Kubernetes that no server serves. Admissions returns how objects of a version are admitted.
+func (o *Overlay) AddKind(resource schema.GroupResource, kind string, admissions func(version string) Admission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.plannedKinds[resource] = &plannedKind{kind: kind, list: kind + "List", installed: true}
+	k := newPlannedKind(kind, true)
+	k.builtIn = admissions
+	o.plannedKinds[resource] = k
 }
 
 // plannedKind returns a kind that would be installed or changed; nil for others.

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -217,9 +218,8 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 // createInstalled returns an object of a kind that would be installed as it would be stored, or the
 // failure of the write.
 func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {
-	admitted, failed := c.admit(o, nil)
-	if failed != nil {
-		return nil, failed, nil
+	if failed, err := c.missingNamespace(); err != nil || failed != nil {
+		return nil, failed, err
 	}
 	fm, err := c.overlay.types.manager(c, o, c.info.subresource)
 	if err != nil {
@@ -228,16 +228,35 @@ func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstr
 	q := c.request.URL.Query()
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(o.GroupVersionKind())
+	var failed *answer
 	if c.request.Method == http.MethodPatch {
-		o, err = fm.apply(empty, o, q.Get("fieldManager"), isTrue(q.Get("force")))
-	} else {
-		o, err = fm.update(empty, o, q.Get("fieldManager"))
+		if o, failed = fm.apply(empty, o, q.Get("fieldManager"), isTrue(q.Get("force"))); failed != nil {
+			return nil, failed, nil
+		}
+		o, failed = c.admit(o, nil)
+		return o, failed, nil
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("dry run: create %s %s: %w", c.info.resource.Resource, c.info.name, err)
+	if o, failed = c.admit(o, nil); failed != nil {
+		return nil, failed, nil
 	}
-	admitted.SetManagedFields(o.GetManagedFields())
-	return admitted, nil, nil
+	return fm.update(empty, o, q.Get("fieldManager")), nil, nil
+}
+
+// missingNamespace is the answer to a creation in a namespace that does not exist; nil if it exists.
+func (c call) missingNamespace() (*answer, error) {
+	at := requestInfo{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, name: c.info.namespace}
+	now, planned := c.overlay.lookup(at.key())
+	if at.name == "" || now != nil {
+		return nil, nil
+	}
+	if !planned {
+		if stored, err := c.read(at.path()); err != nil || stored.code != http.StatusNotFound {
+			return nil, err // it exists, or may not be read
+		}
+	}
+	c.info = at
+	failed := c.notFound()
+	return &failed, nil
 }
 
 // withoutPreconditions removes the UID and resource version from a body, so that it can be

@@ -1,6 +1,6 @@
 // Package offline is an empty cluster in memory, for simulations without an API server. It has the kinds of
 // Kubernetes, those of CustomResourceDefinitions that are created in it, and no controllers and webhooks:
-// objects of Kubernetes' own kinds are stored as they are written.
+// objects of Kubernetes' own kinds get no defaults.
 package offline
 
 import (
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/espalier-dev/espalier/internal/kube/builtin"
+	"github.com/espalier-dev/espalier/internal/kube/builtin/admission"
 	"github.com/espalier-dev/espalier/internal/kube/dryrun"
 )
 
@@ -24,7 +25,13 @@ import (
 func New() (*dryrun.Overlay, *rest.Config) {
 	overlay := dryrun.New()
 	for _, k := range kinds() {
-		overlay.AddKind(schema.GroupResource{Group: k.Group, Resource: k.Plural}, k.Kind)
+		overlay.AddKind(schema.GroupResource{Group: k.Group, Resource: k.Plural}, k.Kind, func(version string) dryrun.Admission {
+			a, err := admission.New(schema.GroupVersionKind{Group: k.Group, Version: version, Kind: k.Kind})
+			if err != nil {
+				return nil // it has no such version
+			}
+			return a
+		})
 	}
 	config := &rest.Config{Host: "http://offline", Transport: server{}, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	return overlay, overlay.Wrap(config)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,11 @@ func New(c *apiextensionsv1.CustomResourceDefinition, version string) (*Admissio
 // field validation must not have.
 func (a *Admission) UnknownFields(o *unstructured.Unstructured) []string {
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
-	return pruning.PruneWithOptions(o.DeepCopy().Object, a.schema, true, options)
+	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(o.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
+	if err != nil {
+		unknown = nil // Admit refuses it
+	}
+	return append(unknown, pruning.PruneWithOptions(o.DeepCopy().Object, a.schema, true, options)...)
 }
 
 // Admit returns an object as it would be stored: without unknown fields and with defaults. Old is the
@@ -59,6 +64,9 @@ func (a *Admission) Admit(o, old *unstructured.Unstructured) (*unstructured.Unst
 	out := o.DeepCopy()
 	pruning.Prune(out.Object, a.schema, true)
 	defaulting.PruneNonNullableNullsWithoutDefaults(out.Object, a.schema)
+	if err := coerceMetadata(out.Object, a.schema); err != nil {
+		return out, field.ErrorList{field.Invalid(field.NewPath("metadata"), nil, err.Error())}
+	}
 	defaulting.Default(out.Object, a.schema)
 	var problems field.ErrorList
 	var rules []cel.Option
@@ -77,4 +85,20 @@ func (a *Admission) Admit(o, old *unstructured.Unstructured) (*unstructured.Unst
 		problems = append(problems, broken...)
 	}
 	return out, problems
+}
+
+// coerceMetadata gives the metadata of an object, and of those that are embedded in it, the fields that they have in all kinds: without
+// maps and lists that are empty.
+func coerceMetadata(o map[string]any, s *structural.Structural) error {
+	metadata, found, err := objectmeta.GetObjectMeta(o, false)
+	if err != nil {
+		return err
+	}
+	if err := objectmeta.Coerce(nil, o, s, false, false); err != nil {
+		return err
+	}
+	if !found {
+		return nil
+	}
+	return objectmeta.SetObjectMeta(o, metadata)
 }
