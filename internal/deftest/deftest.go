@@ -6,6 +6,7 @@
 package deftest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -177,11 +178,11 @@ func (s Step) Check(state State, namespace string) []string {
 	return append(out, s.checkProblems(state.Problems)...)
 }
 
-// find returns an object of the kind and name, or nil.
+// find returns an object of the kind and name, or nil. A namespace of a cluster-scoped object counts for nothing.
 func find(all []*unstructured.Unstructured, wanted *unstructured.Unstructured, namespace string) *unstructured.Unstructured {
 	for _, o := range all {
 		if o.GroupVersionKind() == wanted.GroupVersionKind() && o.GetName() == wanted.GetName() &&
-			(o.GetNamespace() == wanted.GetNamespace() || wanted.GetNamespace() == "" && o.GetNamespace() == namespace) {
+			slices.Contains([]string{"", cmp.Or(wanted.GetNamespace(), namespace)}, o.GetNamespace()) {
 			return o
 		}
 	}

@@ -80,6 +80,16 @@ func TestExpectationsAreParts(t *testing.T) {
 	}
 }
 
+// TestNamespacesOfClusterScopedObjectsCountForNothing has an object of no namespace: the API server drops the one of a file.
+func TestNamespacesOfClusterScopedObjectsCountForNothing(t *testing.T) {
+	state := State{Objects: []*unstructured.Unstructured{{Object: parse(t, "{apiVersion: v1, kind: Node, metadata: {name: a}}")}}}
+	for _, wanted := range []string{"{apiVersion: v1, kind: Node, metadata: {name: a}}", "{apiVersion: v1, kind: Node, metadata: {name: a, namespace: dev}}"} {
+		if diff := cmp.Diff([]string(nil), Step{Expect: []Object{parse(t, wanted)}}.Check(state, "prod")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", wanted, diff)
+		}
+	}
+}
+
 func TestAbsentObjectsWaitsAndProblems(t *testing.T) {
 	app := &unstructured.Unstructured{Object: parse(t, "{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod}}")}
 	state := State{

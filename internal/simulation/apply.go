@@ -175,6 +175,8 @@ func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstruct
 			o.SetNamespace(a.Namespace)
 		}
 		of = a.Client.Resource(resource.GVR).Namespace(o.GetNamespace())
+	} else {
+		o.SetNamespace("") // the API server drops it
 	}
 	live, err := of.Get(ctx, o.GetName(), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -115,7 +115,7 @@ func (w *Workspace) compileGraph(p *pendingGraph) {
 }
 
 func (w *Workspace) crdOf(p *pendingGraph, g *graph.Graph) *apiextensionsv1.CustomResourceDefinition {
-	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: p.document.Object.GetNamespace()}
+	owner := object.Definition{Name: p.document.Object.GetName(), Namespace: w.NamespaceOf(p.document, metav1.NamespaceDefault)}
 	return kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})
 }
 

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -93,6 +94,15 @@ func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) 
 		return w.options.Kinds(gvk)
 	}
 	return object.KindInfo{}, false
+}
+
+// NamespaceOf returns the namespace that an object of a file gets in a cluster: none if its kind is cluster-scoped, whatever the file
+// says, or else the given one if the file has none.
+func (w *Workspace) NamespaceOf(d *Document, otherwise string) string {
+	if kind, known := w.Lookup(d.Object.GroupVersionKind()); known && !kind.Namespaced {
+		return ""
+	}
+	return cmp.Or(d.Object.GetNamespace(), otherwise)
 }
 
 // lookUp collects the kinds that a compiler asks for.

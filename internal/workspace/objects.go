@@ -26,6 +26,9 @@ func (w *Workspace) checkObjects() {
 			continue
 		}
 		kind, known := w.Lookup(gvk)
+		if d.Object.GetNamespace() != w.NamespaceOf(d, d.Object.GetNamespace()) {
+			w.addf(d, Warning, "metadata.namespace", "is dropped by the API server: %s is cluster-scoped", gvk.Kind)
+		}
 		switch {
 		case kind.NeverServed:
 			w.add(d, Error, "", diag.List{{Path: "kind", Problem: fmt.Sprintf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), Nearest: diag.Nearest(gvk.Kind, kind.Siblings)}})
@@ -38,9 +41,6 @@ func (w *Workspace) checkObjects() {
 }
 
 func (w *Workspace) checkObject(d *Document, kind object.KindInfo) {
-	if !kind.Namespaced && d.Object.GetNamespace() != "" {
-		w.addf(d, Error, "metadata.namespace", "must be absent: %s is cluster-scoped", d.Object.GetKind())
-	}
 	if name := d.Object.GetName(); name != "" {
 		if problem := kind.NameRule.Check(name); problem != "" {
 			w.addf(d, Error, "metadata.name", "is not a valid name: %s", problem)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 	"github.com/espalier-dev/espalier/internal/workspace"
 )
@@ -57,5 +59,28 @@ func TestExamplesHaveNoErrors(t *testing.T) {
 	}
 	if len(directories) < 5 {
 		t.Errorf("only %d directories", len(directories))
+	}
+}
+
+// TestNamespacesAreThoseOfTheCluster compares the kinds of definitions with namespaces that the API server drops, or that kubectl sets,
+// with those of the definitions as they are stored.
+func TestNamespacesAreThoseOfTheCluster(t *testing.T) {
+	const spec = "\nspec: {schema: {apiVersion: v1alpha1, kind: Web}}\n"
+	crdOf := func(kind, metadata string) *workspace.Graph {
+		w := workspace.New([]*workspace.File{workspace.NewFile("web.yaml", "apiVersion: kro.run/v1alpha1\nkind: "+kind+"\nmetadata: "+metadata+spec)}, workspace.Options{})
+		for _, f := range w.Findings() {
+			if f.Severity == workspace.Error {
+				t.Error(f)
+			}
+		}
+		return w.Graphs()[0]
+	}
+	for name, tc := range map[string]struct{ kind, written, stored string }{
+		"a namespace of a cluster-scoped definition": {"ResourceGraphDefinition", "{name: webs, namespace: prod}", "{name: webs}"},
+		"a namespaced definition without one":        {"ResourceGroup", "{name: webs}", "{name: webs, namespace: default}"},
+	} {
+		if diff := cmp.Diff(crdOf(tc.kind, tc.stored).CRD, crdOf(tc.kind, tc.written).CRD); diff != "" {
+			t.Errorf("%s (-stored +written):\n%s", name, diff)
+		}
 	}
 }

@@ -162,6 +162,47 @@ spec:
 	}
 }
 
+// TestOfflineCommandsDropNamespacesOfClusterScopedObjects has a definition as kustomize writes it, and a test whose objects have such
+// namespaces too.
+func TestOfflineCommandsDropNamespacesOfClusterScopedObjects(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const definition = "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: roles, namespace: default}\nspec:\n" +
+		"  schema: {apiVersion: v1alpha1, kind: Reader, scope: Cluster}\n" +
+		"  resources: [{id: role, template: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: \"${schema.metadata.name}\"}}}]\n"
+	const instance = "apiVersion: kro.run/v1alpha1\nkind: Reader\nmetadata: {name: one, namespace: elsewhere}\n"
+	const test = `
+apiVersion: test.espalier.dev/v1alpha1
+kind: Test
+metadata: {name: namespaces}
+files: [roles.yaml]
+steps:
+- observe: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: one, namespace: default, labels: {seen: "yes"}}}]
+  expect: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: one, namespace: default, labels: {seen: "yes"}}}]
+  absent: [{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}]
+`
+	for name, text := range map[string]string{"roles.yaml": definition + "---\n" + instance, "roles.test.yaml": test} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "roles.yaml")
+	for _, args := range [][]string{{"render", "-f", file}, {"test", dir}} {
+		code, stdout, stderr := call(t.Context(), args...)
+		if code != exitDone || strings.Contains(stdout, "namespace:") {
+			t.Errorf("%q: code %d:\n%s%s", args, code, stdout, stderr)
+		}
+		for _, want := range []string{
+			file + ":3:37: warning: metadata.namespace is dropped by the API server: ResourceGraphDefinition is cluster-scoped\n",
+			file + ":10:34: warning: metadata.namespace is dropped by the API server: Reader is cluster-scoped\n",
+		} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%q: there is no %q in\n%s", args, want, stderr)
+			}
+		}
+	}
+}
+
 // TestRenderObservesWhatWaitsForOthers has an instance that creates its Deployment only once the file's Secret exists, and its ConfigMap once
 // the Deployment has the status of the file: neither may be taken for an object besides the instance.
 func TestRenderObservesWhatWaitsForOthers(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/simulation"
 	"github.com/espalier-dev/espalier/internal/source"
+	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
 // planFlags are the flags of plan.
@@ -147,12 +148,14 @@ func planError(err error) error {
 	return fmt.Errorf("%w\na plan needs the permissions of the controllers: make it with a kubeconfig of their account, in a pipeline for example", err)
 }
 
-// appliedObjects reads the objects of files. All problems of all files are reported at once.
+// appliedObjects reads the objects of files. All problems of all files are reported at once. As the API server does, it drops the
+// namespaces of objects whose kinds are cluster-scoped.
 func appliedObjects(cmd *cobra.Command, names []string) ([]simulation.Applied, error) {
 	files, err := readFiles(cmd, names)
 	if err != nil {
 		return nil, err
 	}
+	w := workspace.New(files, workspace.Options{Version: Version()})
 	var out []simulation.Applied
 	var problems []string
 	for _, f := range files {
@@ -163,6 +166,11 @@ func appliedObjects(cmd *cobra.Command, names []string) ([]simulation.Applied, e
 			if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" || d.Object.GetName() == "" {
 				problems = append(problems, f.Name+":"+source.Problem{Range: d.Range(""), Message: "an object must have apiVersion, kind and metadata.name"}.String())
 				continue
+			}
+			if is := d.Object.GetNamespace(); is != w.NamespaceOf(d, is) {
+				at := source.Problem{Range: d.Range("metadata.namespace"), Message: fmt.Sprintf("warning: metadata.namespace is dropped by the API server: %s is cluster-scoped", d.Object.GetKind())}
+				fmt.Fprintln(prose(cmd.ErrOrStderr()), f.Name+":"+at.String())
+				d.Object.SetNamespace("")
 			}
 			out = append(out, simulation.Applied{Object: d.Object, Source: f.Name})
 		}

@@ -144,7 +144,11 @@ func definitionRoles(cmd *cobra.Command, flags rbacFlags, controllers []rbacv1.S
 		if files, err = readFiles(cmd, []string{flags.file}); err != nil {
 			return nil, nil, err
 		}
-		d, err = definitionIn(displayName(flags.file), files, func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
+		var namespace string
+		if namespace, err = flags.where.namespaceOr(flags.namespace); err != nil {
+			return nil, nil, err
+		}
+		d, err = definitionIn(displayName(flags.file), namespace, files, func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 			return servedWithoutSchema(cluster.Kinds, gvk)
 		})
 	} else {
@@ -186,8 +190,8 @@ func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Sub
 
 // definitionIn returns the one definition in files, which may have other objects as well. What the API server or the controllers would
 // refuse has no roles: a field that is ignored here, such as a misspelled serviceAccount, would silently change them. Served looks up kinds
-// of the cluster.
-func definitionIn(name string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo, bool)) (*v1alpha1.ResourceGraphDefinition, error) {
+// of the cluster. Namespace is that of a ResourceGroup without one.
+func definitionIn(name, namespace string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo, bool)) (*v1alpha1.ResourceGraphDefinition, error) {
 	w := workspace.New(files, workspace.Options{Version: Version(), Kinds: served, SecretOutputs: graph.WarnOfSecretOutputs})
 	if problems := errorsIn(w); len(problems) > 0 {
 		return nil, errors.New(name + " is not valid:\n" + strings.Join(problems, "\n"))
@@ -196,7 +200,9 @@ func definitionIn(name string, files []*workspace.File, served func(schema.Group
 	found := w.Documents(schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGraphDefinitionKind}, schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGroupKind})
 	switch len(found) {
 	case 1:
-		return decodeDefinition(found[0].Object)
+		o := found[0].Object.DeepCopy()
+		o.SetNamespace(w.NamespaceOf(found[0], namespace))
+		return decodeDefinition(o)
 	case 0:
 		return nil, fmt.Errorf("%s has no %s or %s", name, v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind)
 	}

@@ -144,7 +144,7 @@ func TestOnlyAValidGraphDefinitionHasRoles(t *testing.T) {
 			served := func(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 				return object.KindInfo{}, gvk.Kind == "FromTheCluster"
 			}
-			if _, err := definitionIn("stdin", []*workspace.File{workspace.NewFile("stdin", tc.text)}, served); err != nil {
+			if _, err := definitionIn("stdin", "default", []*workspace.File{workspace.NewFile("stdin", tc.text)}, served); err != nil {
 				got = err.Error()
 			}
 			if got != tc.want {
