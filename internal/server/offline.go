@@ -138,21 +138,30 @@ func (c *Offline) Observe(ctx context.Context, o *unstructured.Unstructured) (ex
 		}
 	}
 	patch.Object["metadata"] = metadata
-	withGeneration(patch, live.GetGeneration())
-	raw, err := json.Marshal(patch.Object)
-	if err != nil {
-		return true, err
+	send := func() error {
+		raw, err := json.Marshal(patch.Object)
+		if err == nil {
+			_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "observed", FieldValidation: metav1.FieldValidationStrict})
+		}
+		return err
 	}
-	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "observed", FieldValidation: metav1.FieldValidationStrict})
+	added := withGeneration(patch, live.GetGeneration())
+	if err = send(); added && apierrors.IsBadRequest(err) { // not every kind has that field
+		unstructured.RemoveNestedField(patch.Object, "status", "observedGeneration")
+		err = send()
+	}
 	return true, err
 }
 
-// withGeneration has a status observe the generation of its object, unless it says which it has observed.
-func withGeneration(o *unstructured.Unstructured, generation int64) {
+// withGeneration has a status observe the generation of its object, unless it says which it has observed. It returns whether it
+// changed the status.
+func withGeneration(o *unstructured.Unstructured, generation int64) bool {
 	status, ok := o.Object["status"].(map[string]any)
-	if _, says := status["observedGeneration"]; ok && !says {
-		status["observedGeneration"] = generation
+	if _, says := status["observedGeneration"]; !ok || says {
+		return false
 	}
+	status["observedGeneration"] = generation
+	return true
 }
 
 // Delete deletes an object as a user does, and says whether there is one.
@@ -278,8 +287,30 @@ func (r *rendering) next(ctx context.Context, c *Offline, files []simulation.App
 	if again || len(rest) == 0 {
 		return again, nil
 	}
-	r.pending, r.besides = nil, append(r.besides, rest...)
-	return true, c.Apply(ctx, rest...)
+	// An object that cannot be created, such as a Deployment with a status only, is the observed state of one that an instance does not
+	// consist of yet. The rest of them is applied at last, and refused.
+	complete := slices.DeleteFunc(slices.Clone(rest), func(f simulation.Applied) bool { return c.refuses(ctx, f.Object) })
+	if len(complete) == 0 {
+		complete = rest
+	}
+	r.pending = slices.DeleteFunc(rest, func(f simulation.Applied) bool { return slices.Contains(complete, f) })
+	r.besides = append(r.besides, complete...)
+	return true, c.Apply(ctx, complete...)
+}
+
+// refuses reports whether an object cannot be created as it is in a file.
+func (c *Offline) refuses(ctx context.Context, o *unstructured.Unstructured) bool {
+	of, err := c.resource(ctx, o)
+	if err != nil {
+		return false // its kind is not served: that is a problem of its own
+	}
+	if ns := o.GetNamespace(); ns != "" {
+		err = c.createNamespace(ctx, ns)
+	}
+	if err == nil {
+		_, err = of.Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	}
+	return err != nil
 }
 
 // retract deletes objects that were applied because no instance consisted of them, and that one wants to create now: it had waited for

@@ -193,7 +193,7 @@ steps:
 			t.Errorf("%q: code %d:\n%s%s", args, code, stdout, stderr)
 		}
 		for _, want := range []string{
-			file + ":3:37: warning: metadata.namespace is dropped by the API server: ResourceGraphDefinition is cluster-scoped\n",
+			file + ":3:36: warning: metadata.namespace is dropped by the API server: ResourceGraphDefinition is cluster-scoped\n",
 			file + ":10:34: warning: metadata.namespace is dropped by the API server: Reader is cluster-scoped\n",
 		} {
 			if !strings.Contains(stderr, want) {
