@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -280,7 +281,7 @@ spec:
 	must[*unstructured.Unstructured](t)(crds.Create(t.Context(), definition, metav1.CreateOptions{}))
 	of := w.over.Resource(things).Namespace(w.namespace)
 	thing := func(size int) *unstructured.Unstructured {
-		return object(t, fmt.Sprintf("{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: %d, weight: 3}}", group, size), w.namespace)
+		return object(t, fmt.Sprintf("{apiVersion: %s/v1, kind: Thing, metadata: {name: one}, spec: {size: %d}}", group, size), w.namespace)
 	}
 	apply := metav1.ApplyOptions{FieldManager: "test", Force: true}
 	for _, write := range []struct {
@@ -296,6 +297,11 @@ spec:
 	} {
 		if _, err := write.do(thing(10)); !apierrors.IsInvalid(err) {
 			t.Errorf("%s that the schema refuses is answered with %v", write.what, err)
+		}
+		unknown := thing(2)
+		unknown.Object["spec"] = map[string]any{"weight": int64(3)}
+		if _, err := write.do(unknown); err == nil || !strings.Contains(err.Error(), ".spec.weight: field not declared in schema") {
+			t.Errorf("%s with an unknown field is answered with %v", write.what, err)
 		}
 		o := must[*unstructured.Unstructured](t)(write.do(thing(2)))
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
