@@ -32,7 +32,7 @@ func (e *examination) deletions() {
 		if known[objectOf(c.Object)] {
 			continue // an instance that is a part of another one
 		}
-		e.deletion(c.Object, "espalier blockers "+arguments(c.Instance))
+		e.deletion(c.Object, "espalier why "+arguments(objectOf(c.Object)))
 	}
 	for _, c := range e.CRDs {
 		if since, stuck := e.isStuck(timeOf(c.DeletionTimestamp), c.DeletionTimestamp != nil); stuck {
@@ -52,12 +52,11 @@ func (e *examination) deletion(o *unstructured.Unstructured, remedy string) {
 	if !stuck {
 		return
 	}
-	held := ""
-	if finalizers := o.GetFinalizers(); len(finalizers) > 0 {
-		held = ", held by " + strings.Join(finalizers, ", ")
+	one, text := objectOf(o), "it is being deleted since "+since
+	if why := plan.WhyTerminating(o); why != "" {
+		text += ": " + why
 	}
-	one := objectOf(o)
-	e.add(Problem, "deletions", &one, remedy, "it is being deleted since %s%s", since, held)
+	e.add(Problem, "deletions", &one, remedy, "%s", text)
 }
 
 func (e *examination) isStuck(at time.Time, deleted bool) (since string, stuck bool) {

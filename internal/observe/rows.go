@@ -115,6 +115,8 @@ func detail(n Node, now time.Time) (text, timeless string) {
 		return removalDetail(n, now)
 	case n.remaining != "":
 		text = n.remaining
+	case n.externalDeletion != nil:
+		text = n.externalDeletion.Message
 	case n.Deleted != nil && len(n.Finalizers) > 0:
 		text = "finalizers " + strings.Join(n.Finalizers, ", ")
 	case n.Problem != nil && n.Exists: // the AGE column shows the object's age

@@ -252,6 +252,8 @@ func (x *explainer) visitChildren(n Node, hindered []int, chain []Link) {
 			way = append(way, x.link(n.Children[i]))
 		}
 		switch {
+		case child.Deleted != nil && child.Problem != nil: // its own status says more than the instance's does
+			x.visitBelow(n, child, way, len(w.waiting))
 		case child.Problem != nil && !x.hinderedBelow(child), child.Removal != nil && child.Deleted == nil:
 			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: len(w.waiting)})
 		case len(child.Waits) == 0:
@@ -371,14 +373,14 @@ func (x explainer) link(n Node) Link {
 		l.Object = &o
 	}
 	switch {
+	case n.Deleted != nil:
+		l.Message, l.Since = "is being deleted", n.Deleted
 	case n.Problem != nil:
 		l.Reason, l.Message, l.Since = n.Problem.Reason, n.Problem.Message, &n.Problem.Since
 	case len(n.Waits) > 0:
 		w := n.Waits[0]
 		next := x.now.Add(plan.Wait{Since: w.Since}.Next(x.now))
 		l.Reason, l.Message, l.Since, l.Attempts, l.Next = w.Reason, "waits for "+waitTargets(n.Waits), &w.Since, w.Attempts, &next
-	case n.Deleted != nil:
-		l.Message, l.Since = "is being deleted", n.Deleted
 	case n.Removal != nil:
 		since := n.Removal.Since.Time
 		l.Reason, l.Message, l.Since = string(n.Removal.Reason), n.Removal.Message, &since

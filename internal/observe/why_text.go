@@ -195,8 +195,8 @@ func nounOf(definition report.Object) string {
 	return "definition"
 }
 
-// Text is the explanation for people. With a width other than 0, texts are wrapped and the chain is truncated; commands are
-// neither, and have lines of their own, so that they can be copied.
+// Text is the explanation for people. With a width other than 0, texts are wrapped; commands are not, and have lines of their own, so
+// that they can be copied.
 func (e Explanation) Text(now time.Time, width int) string {
 	t := explanationText{now: now, width: width}
 	t.paragraph("", e.Cause)
@@ -269,7 +269,7 @@ func (t *explanationText) advice(title, bullet string, all []string) {
 	}
 }
 
-// chain writes the way to the cause, if it is not the object itself.
+// chain writes the way to the cause, if it is not the object itself. Its last link is truncated: the sentence above has all of it.
 func (t *explanationText) chain(links []Link) {
 	if len(links) < 2 {
 		return
@@ -281,10 +281,11 @@ func (t *explanationText) chain(links []Link) {
 			indent = strings.Repeat("   ", i-1) + "└─ "
 		}
 		text := Printable(l.text(t.now))
-		if t.width > 0 {
-			text = Truncate(text, max(t.width-utf8.RuneCountInString(indent), 1))
+		if t.width <= 0 || i < len(links)-1 {
+			diag.WrapHanging(&t.b, indent, strings.Fields(text), t.width)
+			continue
 		}
-		t.b.WriteString(indent + text + "\n")
+		t.b.WriteString(indent + Truncate(text, max(t.width-utf8.RuneCountInString(indent), 1)) + "\n")
 	}
 }
 

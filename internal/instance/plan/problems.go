@@ -41,7 +41,7 @@ func Problems(steps []Step, before []report.Problem, now time.Time) []report.Pro
 			break
 		}
 		p := report.Problem{
-			Node: step.Node, Reason: string(found.Reason), Message: diag.Truncate(found.Message, maxProblemLength), Since: report.At(now),
+			Node: step.Node, Reason: string(found.Reason), Message: diag.TruncateMiddle(found.Message, maxProblemLength), Since: report.At(now),
 		}
 		if known, ok := since[key{p.Node, p.Reason}]; ok {
 			p.Since = known

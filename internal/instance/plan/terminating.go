@@ -14,11 +14,15 @@ import (
 // NameHeldProblem is the problem of a node whose name a foreign object has that is going to be
 // gone, for the given cause. The instance is in the namespace, which is empty for a cluster-scoped one.
 func NameHeldProblem(namespace string, holder *unstructured.Unstructured, cause string) Problem {
-	of, _ := inventory.DescribeOwnerIn(namespace, holder)
+	of, hidden := inventory.DescribeOwnerIn(namespace, holder)
+	blocked := ""
+	if !hidden { // else its status is about what the namespace must not know
+		blocked = deletionBlockedText(holder)
+	}
 	return Problem{
 		Reason: NameHeld,
 		Message: fmt.Sprintf("the name is held by %s of %s, which %s; it is created once that is gone%s",
-			object.KeyOf(holder), of, cause, deletionBlockedText(holder)),
+			object.KeyOf(holder), of, cause, blocked),
 	}
 }
 
@@ -28,22 +32,22 @@ func TerminatingProblem(o *unstructured.Unstructured) Problem {
 	return Problem{Reason: ResourceDeleting, Message: fmt.Sprintf("%s resource %q is being deleted; it is recreated once it is gone%s", o.GetKind(), name, deletionBlockedText(o))}
 }
 
-// deletionBlockedText says what blocks the deletion of an object, as far as the object shows it:
-// the root cause that an instance reports, or the finalizers. It is empty if nothing is known.
-func deletionBlockedText(o *unstructured.Unstructured) string {
+// WhyTerminating says what blocks the deletion of an object, as the deletion of its instance would
+// report it. It is empty if the object is not being deleted, or does not show why it stays.
+func WhyTerminating(o *unstructured.Unstructured) string {
 	if o.GetDeletionTimestamp() == nil {
 		return ""
 	}
-	nested := report.ReadDeletion(o)
-	if !inventory.ReportsDeletion(o) {
-		nested = nil
+	blocker, _ := Remaining{}.findBlocker(targetOf(o))
+	if blocker.Reason == report.OutOfReach {
+		return "" // only time shows that nothing happens
 	}
-	switch {
-	case nested != nil && len(nested.Blockers) > 0:
-		deepest := nested.Blockers[0].RootCause().Truncated()
-		return fmt.Sprintf(". It waits for %s: %s: %s", deepest.Object, deepest.Reason, deepest.Message)
-	case nested == nil && len(o.GetFinalizers()) > 0:
-		return ". It has finalizers " + strings.Join(o.GetFinalizers(), ", ")
+	return blocker.Message
+}
+
+func deletionBlockedText(o *unstructured.Unstructured) string {
+	if why := WhyTerminating(o); why != "" {
+		return ": " + why
 	}
 	return ""
 }
