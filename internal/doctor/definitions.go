@@ -10,20 +10,15 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/observe"
 )
-
-// servingConditions are the conditions without which a definition or composition is not served, the cause before what follows from it.
-var servingConditions = []string{
-	v1alpha1.DefinitionRevisionsResolved, v1alpha1.DefinitionGraphAccepted, v1.TypeEstablished, v1.TypeOffered,
-	v1alpha1.DefinitionKindReady, v1alpha1.DefinitionControllerReady, v1.TypeValidPipeline,
-}
 
 // definitions finds definitions and compositions that are not served as they are, and permissions that their instances lack.
 func (e *examination) definitions() {
 	for _, d := range e.Definitions {
 		e.served(d, explainCommand(objectOf(d)))
 	}
-	for _, r := range newestRevisions(e.Revisions) {
+	for _, r := range NewestRevisions(e.Revisions) {
 		remedy := "correct the Composition " + r.GetLabels()[v1.CompositionNameLabel] + ", or serve its functions: kubectl describe compositionrevision " + r.GetName()
 		e.served(r, remedy)
 	}
@@ -45,21 +40,16 @@ func (e *examination) served(d *unstructured.Unstructured, remedy string) {
 	if d.GetDeletionTimestamp() != nil {
 		return
 	}
-	one, all := objectOf(d), condition.Read(d)
-	add := func(kind string) bool {
-		c, ok := all.Get(kind)
-		if !ok || c.Status != condition.False {
-			return false
-		}
-		e.add(Problem, "definitions", &one, remedy, "%s is False: %s", kind, strings.TrimSuffix(c.Reason+": "+firstLine(c.Message), ": "))
-		return true
+	one := objectOf(d)
+	add := func(c v1alpha1.Condition) {
+		e.add(Problem, "definitions", &one, remedy, "%s is False: %s", c.Type, strings.TrimSuffix(c.Reason+": "+firstLine(c.Message), ": "))
 	}
-	for _, kind := range servingConditions {
-		if add(kind) {
-			break
-		}
+	if c, found := observe.ServingProblem(d); found {
+		add(c)
 	}
-	add(v1alpha1.DefinitionPermissionsGranted)
+	if c, ok := condition.Read(d).Get(v1alpha1.DefinitionPermissionsGranted); ok && c.Status == condition.False {
+		add(c)
+	}
 }
 
 // maxReason limits what a finding quotes of a condition, in bytes.
@@ -75,8 +65,8 @@ func firstLine(message string) string {
 	return fmt.Sprintf("%s (and %d more)", first, strings.Count(rest, "\n")+1)
 }
 
-// newestRevisions are the newest revision of each composition, in the order of their list: older ones are not corrected any more.
-func newestRevisions(all []*unstructured.Unstructured) []*unstructured.Unstructured {
+// NewestRevisions returns the newest revision of each composition, in the order of their list: older ones are not corrected any more.
+func NewestRevisions(all []*unstructured.Unstructured) []*unstructured.Unstructured {
 	newest := map[string]int64{}
 	for _, r := range all {
 		name := r.GetLabels()[v1.CompositionNameLabel]

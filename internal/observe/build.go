@@ -35,6 +35,7 @@ func BuildAll(w ClusterState, now time.Time) []Node {
 // that form a cycle do not recurse forever.
 func (w ClusterState) build(o *unstructured.Unstructured, parentReady bool, above map[string]bool, now time.Time) Node {
 	n := describe(o, parentReady)
+	w.addServing(&n, o)
 	for _, instance := range w.instances(o) {
 		below := w.build(instance, false, above, now)
 		below.id = below.object().String()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// invalidReasons are the reasons of definitions that do not compile. Their messages have one problem a line.
-var invalidReasons = []string{"InvalidResourceGraph", "InvalidDefinition"}
+// invalidReasons are the reasons of definitions and compositions that do not compile. Their messages have one problem a line.
+var invalidReasons = []string{"InvalidResourceGraph", "InvalidDefinition", "InvalidPipeline"}
 
 // invalidPrefix begins such a message in kro's dialect, and stillServed ends it in Crossplane's.
 const (

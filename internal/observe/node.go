@@ -84,6 +84,8 @@ type Node struct {
 
 	// definition is the definition or the composition of an instance, as far as the instance names it.
 	definition report.Object
+	// servedBy is why the object is not reconciled: its definition, which is not served, or the revision of a composition that is not.
+	servedBy *Node
 	// id is Node or, for an item of a collection, the node's id with the item's index or key.
 	id string
 	// isManaged is true for a managed resource. unsynced is its condition Synced while that is False, but for a contested one.

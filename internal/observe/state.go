@@ -31,6 +31,9 @@ type ClusterState struct {
 	Children map[string][]*unstructured.Unstructured
 	// Definitions holds the definitions of the instances' kinds that could be read.
 	Definitions map[types.NamespacedName]*unstructured.Unstructured
+	// ServedBy holds the definitions of objects that IsUnreconciled is true of, and the newest revision of a composition, as far as
+	// they were read; they only add causes. A definition without a UID does not exist.
+	ServedBy map[object.Key]*unstructured.Unstructured
 	// Events are those about instances, as far as they were read; they only add details.
 	Events []*unstructured.Unstructured
 	// Unreadable says of which kinds objects are missing, since the reader may not list or watch them, sorted.

@@ -162,7 +162,7 @@ type cause struct {
 	// parent is the instance that the node belongs to.
 	parent Node
 	chain  []Link
-	// waiting is how many nodes on the way wait for the cause.
+	// waiting is how many nodes wait for the cause, one for the other.
 	waiting int
 	// blocker is set for what keeps an object from being gone.
 	blocker *BlockedObject
@@ -201,6 +201,9 @@ func (x explainer) hinderedChildren(n Node) (out []int) {
 func (x *explainer) visit(n Node, above []Link) {
 	chain := append(slices.Clip(above), x.link(n))
 	before := len(x.found)
+	if n.servedBy != nil {
+		x.found = append(x.found, cause{node: *n.servedBy, chain: append(slices.Clip(chain), x.link(*n.servedBy))})
+	}
 	if n.Deleted != nil {
 		x.visitDeletion(n, chain)
 	} else {
@@ -253,13 +256,13 @@ func (x *explainer) visitChildren(n Node, hindered []int, chain []Link) {
 		}
 		switch {
 		case child.Deleted != nil && child.Problem != nil: // its own status says more than the instance's does
-			x.visitBelow(n, child, way, len(w.waiting))
+			x.visitBelow(n, child, way, w.longest)
 		case child.Problem != nil && !x.hinderedBelow(child), child.Removal != nil && child.Deleted == nil:
-			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: len(w.waiting)})
+			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: w.longest})
 		case len(child.Waits) == 0:
-			x.visitBelow(n, child, way, len(w.waiting))
+			x.visitBelow(n, child, way, w.longest)
 		default:
-			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: len(w.waiting), ready: x.readyTarget(n, child)})
+			x.found = append(x.found, cause{node: child, parent: n, chain: append(way, x.link(child)), waiting: w.longest, ready: x.readyTarget(n, child)})
 		}
 	}
 }
@@ -279,10 +282,12 @@ func (x explainer) readyTarget(n, child Node) *Node {
 type wayToCause struct {
 	to      int
 	waiting []int
+	// longest is the number of children on the longest way to it.
+	longest int
 }
 
 // waysToCauses finds the children that those with the given indices wait for, directly or through others, and that do not wait for
-// hindered ones themselves. Each has the longest way to it. The time is linear in the number of waits.
+// hindered ones themselves. Each has the shortest way to it from a child that none of them waits for. The time is linear in the number of waits.
 func (x explainer) waysToCauses(n Node, hindered []int) []wayToCause {
 	const open, done = 1, 2
 	state, next := make([]int, len(n.Children)), make([][]int, len(n.Children))
@@ -307,11 +312,12 @@ func (x explainer) waysToCauses(n Node, hindered []int) []wayToCause {
 			visit(i)
 		}
 	}
-	length, before := make([]int, len(n.Children)), make([]int, len(n.Children))
+	shortest, longest, before := make([]int, len(n.Children)), make([]int, len(n.Children)), make([]int, len(n.Children))
 	for _, i := range slices.Backward(order) {
 		for _, to := range next[i] {
-			if length[i]+1 >= length[to] { // of equally long ways, the one that was found first
-				length[to], before[to] = length[i]+1, i
+			longest[to] = max(longest[to], longest[i]+1)
+			if shortest[to] == 0 || shortest[i]+1 <= shortest[to] { // of equally long ways, the one that was found first
+				shortest[to], before[to] = shortest[i]+1, i
 			}
 		}
 	}
@@ -320,8 +326,8 @@ func (x explainer) waysToCauses(n Node, hindered []int) []wayToCause {
 		if len(next[to]) > 0 {
 			continue
 		}
-		w := wayToCause{to: to, waiting: make([]int, length[to])}
-		for i, at := length[to]-1, to; i >= 0; i-- {
+		w := wayToCause{to: to, waiting: make([]int, shortest[to]), longest: longest[to]}
+		for i, at := shortest[to]-1, to; i >= 0; i-- {
 			at = before[at]
 			w.waiting[i] = at
 		}
@@ -402,7 +408,7 @@ func compareCauses(a, b cause) int {
 func (c cause) rank() int {
 	reason := plan.Reason(c.reason())
 	switch {
-	case c.blocker != nil && !c.blocker.InProgress, reason.IsError(), c.node.composeFailed:
+	case c.blocker != nil && !c.blocker.InProgress, reason.IsError(), c.node.composeFailed, c.node.isServing() && c.node.Ready == False && c.node.Deleted == nil:
 		return 0
 	case len(c.node.Waits) > 0 && c.node.Problem == nil:
 		return 2

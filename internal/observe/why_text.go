@@ -3,7 +3,6 @@ package observe
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,7 +10,6 @@ import (
 	apiextensions "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/instance/health"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
@@ -97,8 +95,8 @@ func (c cause) advice() []string {
 	if n.Instance || c.parent.Kind == "" {
 		instance = n
 	}
-	if n.composeFailed && strings.Contains(n.Message, "the function failed: ") { // and not: it cannot be called
-		return correctionAdvice(n)
+	if n.composeFailed {
+		return pipelineAdvice(n)
 	}
 	switch reason {
 	case plan.Rejected, plan.EvaluationFailed, plan.ResolutionFailed, plan.TooManyItems, plan.DuplicateItems:
@@ -107,6 +105,10 @@ func (c cause) advice() []string {
 		return []string{grantAdvice(instance)}
 	case plan.NotOwned:
 		return []string{"delete or rename that object, or let the definition take it over with adopt"}
+	case plan.NotReady:
+		if n.Problem != nil { // by its own status it is ready
+			return append([]string{"see what its fields are: kubectl get " + arguments(n.object()) + " -o yaml"}, correctionAdvice(instance)[0])
+		}
 	case plan.DriftContested, plan.FieldConflict:
 		return []string{"have one of the two managers stop writing the field, or set the node's drift or conflicts in the definition"}
 	case plan.WaitingForKind:
@@ -122,41 +124,16 @@ func (c cause) advice() []string {
 	default:
 	}
 	if n.isInvalid() {
-		return []string{"correct these fields and apply the definition again", "to see file, line and column: espalier validate -f FILE"}
+		return []string{"correct these fields and apply the " + nounOf(n.definition) + " again", "to see file, line and column: espalier validate -f FILE"}
+	}
+	if serving := n.servingAdvice(); serving != nil {
+		return serving
 	}
 	if n.Exists && n.Name != "" && len(n.Waits) == 0 && n.Problem == nil {
 		return managedAdvice(n)
 	}
 	return nil
 }
-
-// managedAdvice lists what can be done about an object by its own message, which for a managed resource is that of its provider.
-func managedAdvice(n Node) []string {
-	if n.paused {
-		return []string{resumeAdvice(n.object())}
-	}
-	if config := missingConfig.FindStringSubmatch(n.Message); config != nil {
-		return []string{fmt.Sprintf("create %s, or name another one in spec.providerConfigRef", config[1])}
-	}
-	if secret := missingSecret.FindStringSubmatch(n.Message); n.isManaged && secret != nil {
-		return []string{fmt.Sprintf("create Secret %s, or name another one in %s", secret[2], secret[1])}
-	}
-	if !n.isManaged && strings.HasSuffix(n.Message, health.NotReconciled) {
-		return []string{"wait: the controllers have not reconciled it yet; if that lasts, see whether they run and whether they lack permissions: espalier doctor"}
-	}
-	if n.isManaged && unobserved.MatchString(n.Message) {
-		return []string{"wait: its provider has not observed the last change yet; if that lasts, see whether the provider runs: espalier doctor"}
-	}
-	return []string{"see its events: kubectl describe " + arguments(n.object())}
-}
-
-// missingConfig matches what providers say of a managed resource without its configuration, of which it has the kind and name.
-// missingSecret has the field that names a Secret, and the Secret. unobserved is what kstatus says of an older generation.
-var (
-	missingConfig = regexp.MustCompile(`((?:Cluster)?ProviderConfig \S+) of spec\.providerConfigRef does not exist`)
-	missingSecret = regexp.MustCompile(`((?:(?:Cluster)?ProviderConfig \S+: )?spec\.\S+): the Secret (\S+) does not exist`)
-	unobserved    = regexp.MustCompile(`generation is \d+, but latest observed generation is \d+$`)
-)
 
 // kindAdvice says how a kind is installed. Those of AWS are served once their type is activated.
 func kindAdvice(n Node) string {

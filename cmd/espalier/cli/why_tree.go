@@ -23,6 +23,7 @@ func (i instance) explainTree(ctx context.Context, state observe.ClusterState, n
 		if err == nil {
 			if of, err := i.Gather(ctx, target); err == nil {
 				i.addEvents(ctx, &of)
+				i.addServing(ctx, &of)
 				if explained, found := observe.ExplainChild(observe.Build(of, now), report.ObjectOf(state.Root), now); found {
 					return explained
 				}
@@ -30,6 +31,7 @@ func (i instance) explainTree(ctx context.Context, state observe.ClusterState, n
 		}
 	}
 	i.addEvents(ctx, &state)
+	i.addServing(ctx, &state)
 	return observe.Explain(observe.Build(state, now), now)
 }
 
