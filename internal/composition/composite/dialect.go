@@ -100,15 +100,13 @@ func UnreadyCondition(message string) v1alpha1.Condition {
 }
 
 // MarkSynced sets Synced: True if the desired state could be computed and applied, even if
-// children aren't ready. It drops Responsive, which is about the watches of Crossplane.
+// children aren't ready; those are not in its message either. It drops Responsive, which is about the watches of Crossplane.
 func MarkSynced(set condition.Set, s plan.Summary, at instance.Moment) condition.Set {
 	set = set.Remove(v1.TypeResponsive)
 	c := v1alpha1.Condition{Type: v1.TypeSynced, Status: condition.True, Reason: v1.ReasonReconcileSuccess}
 	switch {
 	case s.InventoryProblem.Reason != "":
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.InventoryProblem.Message
-	case s.Reason.IsError():
-		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Message
 	case s.Failed != "":
 		c.Status, c.Reason, c.Message = condition.False, v1.ReasonReconcileError, s.Failed
 	}

@@ -60,18 +60,18 @@ func TestConditionsTellOfNow(t *testing.T) {
 		},
 		"the pipeline fails": {
 			reason: "it is as ready as it was",
-			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message, Failed: failed.Message},
 			want:     []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", failed.Message)},
 			progress: "Stalled as Synced",
 		},
 		"the pipeline fails before anything is said": {
-			desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message, Failed: failed.Message},
 			want:     []v1alpha1.Condition{said("Synced", "False", "ReconcileError", failed.Message), said("Ready", "False", "Creating", failed.Message)},
 			progress: "Stalled as Synced",
 		},
 		"the pipeline fails for another reason than before": {
 			reason: "what Ready said is no longer so",
-			before: condition.Set{said("Ready", "False", "Creating", "there is no function"), synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			before: condition.Set{said("Ready", "False", "Creating", "there is no function"), synced}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message, Failed: failed.Message},
 			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", failed.Message), said("Synced", "False", "ReconcileError", failed.Message)},
 			progress: "Stalled as Synced",
 		},
@@ -87,6 +87,12 @@ func TestConditionsTellOfNow(t *testing.T) {
 			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: web: 1/3; db: no kind"), said("Synced", "False", "ReconcileError", "db: no kind")},
 			progress: "Reconciling as Synced",
 		},
+		"something needs an action, and something else takes its time": {
+			reason: "Synced does not list what is merely unready",
+			before: condition.Set{available, synced}, summary: plan.Summary{Reason: plan.NotOwned, Message: "web: 1/3; db: belongs to a", Unready: "web: 1/3; db: belongs to a", Failed: "db: belongs to a"},
+			want:     []v1alpha1.Condition{said("Ready", "False", "Creating", "Unready resources: web: 1/3; db: belongs to a"), said("Synced", "False", "ReconcileError", "db: belongs to a")},
+			progress: "Stalled as Synced",
+		},
 		"a function sets a condition": {
 			desired: plan.Desired{Conditions: []v1alpha1.Condition{backedUp}}, want: []v1alpha1.Condition{synced, available, backedUp},
 		},
@@ -94,7 +100,7 @@ func TestConditionsTellOfNow(t *testing.T) {
 			before: condition.Set{backedUp}, want: []v1alpha1.Condition{synced, available},
 		},
 		"a failure has kept functions from setting it": {
-			before: condition.Set{available, backedUp}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			before: condition.Set{available, backedUp}, desired: plan.Desired{Problem: failed}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message, Failed: failed.Message},
 			want: []v1alpha1.Condition{
 				available, said("BackedUp", "Unknown", "FatalError", "the pipeline failed before a function could set this condition"),
 				said("Synced", "False", "ReconcileError", failed.Message),
@@ -114,7 +120,7 @@ func TestConditionsTellOfNow(t *testing.T) {
 		},
 		"the pipeline fails, and is run again": {
 			reason: "it may succeed then",
-			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed, Failure: errors.New("unavailable")}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message},
+			before: condition.Set{available, synced}, desired: plan.Desired{Problem: failed, Failure: errors.New("unavailable")}, summary: plan.Summary{Reason: plan.PipelineFailed, Message: failed.Message, Failed: failed.Message},
 			want:     []v1alpha1.Condition{available, said("Synced", "False", "ReconcileError", failed.Message)},
 			progress: "Reconciling as Synced",
 		},

@@ -33,9 +33,16 @@ func (a FirstOf) Run(ctx context.Context, name string, request *fnv1.RunFunction
 }
 
 // UnknownFunctionError is returned when no function has the name.
-type UnknownFunctionError struct{ Function string }
+type UnknownFunctionError struct {
+	Function string
+	// Problem is why nothing serves a function that exists, with a remedy; empty if there is none of that name.
+	Problem string
+}
 
 func (e *UnknownFunctionError) Error() string {
+	if e.Problem != "" {
+		return "the function cannot be called: " + e.Problem
+	}
 	return fmt.Sprintf("there is no function %q: create the Function %s, or serve it with --function %s=./program", e.Function, e.Function, e.Function)
 }
 

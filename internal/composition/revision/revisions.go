@@ -145,7 +145,7 @@ func (r *Revisions) report(ctx context.Context, raw *unstructured.Unstructured, 
 	before := condition.Read(raw)
 	ready := c
 	ready.Type = v1.TypeReady
-	conditions := before.Mark(c, r.Now()).Mark(ready, r.Now()).MarkProgress(condition.ProgressOf(ready, ready.Reason == ReasonInvalid), raw.GetGeneration(), r.Now())
+	conditions := before.Mark(c, r.Now()).Mark(ready, r.Now()).MarkProgress(condition.ProgressOf(ready, true), raw.GetGeneration(), r.Now())
 	status := map[string]any{"conditions": conditions.Unstructured(), "observedGeneration": raw.GetGeneration()}
 	if object.Digest(raw.Object["status"]) == object.Digest(status) {
 		return reconcile.Done()

@@ -151,8 +151,11 @@ func (c *Registry) Run(ctx context.Context, name string, request *fnv1.RunFuncti
 	if p.Problem.Reason == FunctionsNotKnown {
 		p = c.trackUnsynced(name)
 	}
-	if p.Problem.Reason == UnknownFunction {
+	switch {
+	case p.Problem.Reason == UnknownFunction:
 		return nil, &pipeline.UnknownFunctionError{Function: name}
+	case p.Backend == BackendNone && !p.Problem.Waits:
+		return nil, &pipeline.UnknownFunctionError{Function: name, Problem: p.Problem.Message}
 	}
 	var runner pipeline.Runner = c.cache
 	if p.Backend == BackendDevelopment || p.Backend == BackendAddress {

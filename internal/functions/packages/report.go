@@ -77,7 +77,7 @@ func reportFunction(p Route, local *LocalFunction) conditionReport {
 		if p.Problem.Reason == FunctionsNotKnown || p.Problem.Reason == UnknownFunction {
 			return conditionReport{}
 		}
-		return conditionReport{conditions: notServedConditions(installed, healthy, p.Problem), waits: p.Problem.Reason == NoEndpoint}
+		return conditionReport{conditions: notServedConditions(installed, healthy, p.Problem)}
 	}
 	installed.Message = string(p.Backend) + ": " + installed.Message
 	healthy.Message = installed.Message

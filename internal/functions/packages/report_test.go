@@ -27,16 +27,16 @@ func TestReportFunction(t *testing.T) {
 		place Route
 		want  []string
 	}{
-		"A program that runs":            {Route{Backend: BackendProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
-		"A program that has ended":       {Route{Backend: BackendProgram, Problem: Problem{Reason: ProgramNotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
-		"An address":                     {Route{Backend: BackendAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
-		"One that is developed":          {Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
-		"A revision that a person made":  {Route{Backend: BackendPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
-		"One that is built in":           {Route{Backend: BackendBuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
-		"One that nobody runs":           {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime", "Ready=False NoPackageRuntime", "Stalled=True NoPackageRuntime"}},
-		"Nothing before it is known":     {noRoute(FunctionsNotKnown, ""), nil},
-		"One that has no endpoint (yet)": {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
-		"One without a revision to use":  {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False InactivePackageRevision", "Stalled=True InactivePackageRevision"}},
+		"A program that runs":           {Route{Backend: BackendProgram}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"A program that has ended":      {Route{Backend: BackendProgram, Problem: Problem{Reason: ProgramNotRunning}}, []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Reconciling=True UnhealthyPackageRevision"}},
+		"An address":                    {Route{Backend: BackendAddress}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that is developed":         {Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "x:1"}}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"A revision that a person made": {Route{Backend: BackendPackage}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that is built in":          {Route{Backend: BackendBuiltIn}, []string{"Installed=True ActivePackageRevision", "Healthy=True HealthyPackageRevision", "Ready=True Ready"}},
+		"One that nobody runs":          {noRoute(NoPackageRuntime, ""), []string{"Installed=False NoPackageRuntime", "Healthy=False NoPackageRuntime", "Ready=False NoPackageRuntime", "Stalled=True NoPackageRuntime"}},
+		"Nothing before it is known":    {noRoute(FunctionsNotKnown, ""), nil},
+		"One that has no endpoint":      {noRoute(NoEndpoint, ""), []string{"Installed=True ActivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False UnhealthyPackageRevision", "Stalled=True UnhealthyPackageRevision"}},
+		"One without a revision to use": {noRoute(NoActiveRevision, ""), []string{"Installed=False InactivePackageRevision", "Healthy=False UnhealthyPackageRevision", "Ready=False InactivePackageRevision", "Stalled=True InactivePackageRevision"}},
 	}
 	for name, tc := range cases {
 		set := reportFunction(tc.place, &LocalFunction{Program: "/f"}).merge(nil, 3, time.Unix(0, 0))

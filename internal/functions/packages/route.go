@@ -51,6 +51,8 @@ type Route struct {
 // Problem is why a function cannot be called, with a remedy.
 type Problem struct {
 	Reason, Message string
+	// Waits says that it ends without an action of a user: a package manager installs the function.
+	Waits bool
 }
 
 // Reasons of problems.
@@ -138,15 +140,16 @@ func routeFor(f routeInput) Route {
 	case f.local != nil && f.local.Program != "":
 		p := Route{Backend: BackendProgram, Revision: f.process.revision}
 		if f.process.problem != "" {
-			p.Problem = Problem{ProgramNotRunning, f.process.problem}
+			p.Problem = Problem{Reason: ProgramNotRunning, Message: f.process.problem, Waits: true}
 		}
 		return p
 	case f.local != nil:
 		return Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: f.local.Address, Insecure: true}, Revision: f.local.Address}
 	case f.unsynced != "":
-		return noRoute(FunctionsNotKnown, "the functions of the cluster are not read yet: %s", f.unsynced)
+		return noRoute(FunctionsNotKnown, "the functions of the cluster are not read yet: %s", f.unsynced).waiting(true)
 	}
 	active, hasActive := activeRevision(f.revisions)
+	isManaged := f.object != nil && f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.managedElsewhere })
 	switch {
 	case hasActive && active.endpoint != "" && !f.insteadOfPackage():
 		return packageRoute(f, active)
@@ -163,9 +166,11 @@ func routeFor(f routeInput) Route {
 		if active.problem != "" {
 			p.Problem.Message += ": " + active.problem
 		}
-		return p
+		return p.waiting(isManaged)
 	case len(f.revisions) > 0:
-		return noRoute(NoActiveRevision, "none of its FunctionRevisions is Active (spec.desiredState)")
+		return noRoute(NoActiveRevision, "none of its FunctionRevisions is Active (spec.desiredState)").waiting(isManaged)
+	case f.object != nil && isManaged:
+		return noRoute(NoActiveRevision, "its package manager has not made a FunctionRevision of its package %s yet", f.object.image).waiting(true)
 	case f.object != nil:
 		return noRoute(NoPackageRuntime, "no package manager runs its package %s. %s", f.object.image, servingHelp(f.name))
 	}
@@ -250,8 +255,14 @@ func packageName(image string) string {
 	return parts[len(parts)-2] + "-" + name
 }
 
+// waiting sets whether the route's problem ends without an action of a user.
+func (p Route) waiting(waits bool) Route {
+	p.Problem.Waits = waits
+	return p
+}
+
 func noRoute(reason, format string, args ...any) Route {
-	return Route{Backend: BackendNone, Problem: Problem{reason, fmt.Sprintf(format, args...)}}
+	return Route{Backend: BackendNone, Problem: Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
 // servingHelp lists the ways to serve a function without a package manager.

@@ -30,12 +30,14 @@ func TestWhereAFunctionIs(t *testing.T) {
 		nearby    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Development}}}"
 		docker    = "{metadata: {name: f, uid: u, annotations: {render.crossplane.io/runtime: Docker, render.crossplane.io/runtime-development-target: 'x:1'}}, spec: {package: p}}"
 
-		active   = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [composition]}}"
-		newest   = "{metadata: {name: f-3, uid: r3, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 3}, status: {endpoint: 'f3.system:9443'}}"
-		inactive = "{metadata: {name: f-9, uid: r9, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Inactive, revision: 9}, status: {endpoint: 'f9.system:9443'}}"
-		pending  = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: the image is not there}]}}"
-		unwell   = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: no pod}]}}"
-		operates = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [operation]}}"
+		active    = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [composition]}}"
+		newest    = "{metadata: {name: f-3, uid: r3, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 3}, status: {endpoint: 'f3.system:9443'}}"
+		inactive  = "{metadata: {name: f-9, uid: r9, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Inactive, revision: 9}, status: {endpoint: 'f9.system:9443'}}"
+		pending   = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: the image is not there}]}}"
+		forgotten = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}}"
+		unpacking = "{metadata: {name: f, uid: u}, spec: {package: example.org/f:v1}, status: {conditions: [{type: Installed, status: 'False', reason: UnpackingPackage, message: m}]}}"
+		unwell    = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: no pod}]}}"
+		operates  = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [operation]}}"
 	)
 	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, Revision: "r2 f.system:9443"}
 	cases := map[string]struct {
@@ -59,7 +61,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"A program that has ended has a problem": {
 			given: &LocalFunction{Program: "/f"}, running: programState{revision: "1", problem: "/f is not running"},
-			want: Route{Backend: BackendProgram, Revision: "1", Problem: Problem{Reason: ProgramNotRunning}}, says: "/f is not running",
+			want: Route{Backend: BackendProgram, Revision: "1", Problem: Problem{Reason: ProgramNotRunning, Waits: true}}, says: "/f is not running",
 		},
 		"An address that is given goes before all": {
 			given: &LocalFunction{Address: "127.0.0.1:1"}, builtIn: "f", function: developed, revisions: []string{active},
@@ -67,7 +69,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"Nothing is called before it is known whether somebody else serves it": {
 			builtIn: "f", unseen: "the watch has only begun",
-			want: Route{Backend: BackendNone, Problem: Problem{Reason: FunctionsNotKnown}}, says: "the watch has only begun",
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: FunctionsNotKnown, Waits: true}}, says: "the watch has only begun",
 		},
 		"A Function that is developed is called where its author says": {
 			function: developed, development: true,
@@ -115,7 +117,15 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"A revision without an endpoint says what is wrong with it": {
 			function: plain, revisions: []string{pending},
-			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoEndpoint}}, says: "f-2 has no status.endpoint: RuntimeHealthy is False: UnhealthyPackageRevision: the image is not there",
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoEndpoint, Waits: true}}, says: "f-2 has no status.endpoint: RuntimeHealthy is False: UnhealthyPackageRevision: the image is not there",
+		},
+		"A revision without an endpoint that nobody manages has a problem that stays": {
+			function: plain, revisions: []string{forgotten},
+			want: Route{Backend: BackendNone, Problem: Problem{Reason: NoEndpoint}}, says: "f-2 has no status.endpoint",
+		},
+		"A function whose package manager has only begun is waited for": {
+			function: unpacking,
+			want:     Route{Backend: BackendNone, Problem: Problem{Reason: NoActiveRevision, Waits: true}}, says: "has not made a FunctionRevision",
 		},
 		"A function without an active revision isn't called": {
 			function: plain, revisions: []string{inactive},

@@ -19,8 +19,8 @@ type Summary struct {
 	Message string
 	// Unready says which nodes aren't ready, and why; Message includes it.
 	Unready string
-	// Failed says what could not be applied or read, and why. An object that was applied and
-	// isn't ready is not part of it.
+	// Failed says what could not be applied or read, or needs an action of a user, and why. An
+	// object that was applied and is merely unready is not part of it.
 	Failed string
 	// Unresolvable lists the expressions that have no value for these inputs.
 	Unresolvable string
@@ -103,7 +103,7 @@ type summarizedProblem struct {
 }
 
 func (p summarizedProblem) isFailure() bool {
-	return p.Reason.isFailure() && (p.deferred || !p.ofNode)
+	return p.Reason.IsError() || p.Reason.isFailure() && (p.deferred || !p.ofNode)
 }
 
 func (p summarizedProblem) isUnresolvable() bool { return p.ofNode && p.Reason.isOfExpressions() }

@@ -92,6 +92,14 @@ func TestSummarize(t *testing.T) {
 				Failed: "b: because; c: because",
 			},
 		},
+		"An error of an object that exists is a failure": {
+			reason: "it needs an action of a user, and what is merely unready does not",
+			steps: []plan.Step{
+				{Node: "a", Action: plan.Keep, Unready: plan.Problem{Reason: plan.NotReady, Message: "a: 1/3"}},
+				{Node: "b", Action: plan.Keep, Unready: plan.Problem{Reason: plan.DriftContested, Message: "b: contested"}},
+			},
+			want: plan.Summary{State: v1alpha1.InstanceError, Reason: plan.DriftContested, Message: "a: 1/3; b: contested", Failed: "b: contested"},
+		},
 		"The soonest retry counts": {
 			reason: "it covers the later ones",
 			steps:  []plan.Step{waits(overdue), {Node: "a", Action: plan.Defer, Problem: plan.Problem{Reason: plan.DriftContested, Message: "again"}, Retry: 500 * time.Millisecond}},
