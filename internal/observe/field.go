@@ -3,6 +3,7 @@ package observe
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,7 +139,9 @@ func fieldValue(o *unstructured.Unstructured, path []any) FieldValue {
 	if v.Hidden = v.Exists && isSecretData(o, path); v.Exists && !v.Hidden {
 		v.Value = value
 	}
-	v.Managers = managersAt(o, path)
+	if v.Exists {
+		v.Managers = managersAt(o, path)
+	}
 	return v
 }
 
@@ -197,7 +200,11 @@ func (e FieldExplanation) Text(now time.Time, width int) string {
 	if e.File != "" {
 		at = e.File + ": " + at
 	}
-	line("", "%s sets it, for %s:", e.Definition, e.Instance)
+	if len(e.Managers) > 0 && !slices.ContainsFunc(e.Managers, isOurs) {
+		line("", "%s has a value for it, for %s, that another manager has replaced:", e.Definition, e.Instance)
+	} else {
+		line("", "%s sets it, for %s:", e.Definition, e.Instance)
+	}
 	line("  ", "%s", at)
 	for _, x := range e.Expressions {
 		line("  ", "%s", x)

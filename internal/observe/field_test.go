@@ -86,7 +86,7 @@ func TestFieldsAreExplained(t *testing.T) {
 		"an expression, and another manager": {"Deployment", "spec.replicas", `
 spec.replicas of Deployment prod/web is 7
   owned by hpa (Update), which last changed its fields 2m ago
-ResourceGraphDefinition app sets it, for App prod/shop:
+ResourceGraphDefinition app has a value for it, for App prod/shop, that another manager has replaced:
   spec.resources[1].template.spec.replicas
   ${schema.spec.size * 2}
     schema.spec.size is 2 (App prod/shop)

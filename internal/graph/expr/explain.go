@@ -26,7 +26,8 @@ func (e *Env) typeDiagnostics(issues *cel.Issues, tree *ast.AST, source string, 
 	for _, err := range issues.Errors() {
 		d := diag.Diagnostic{Path: at, Expr: source, Offset: byteOffset(source, err.Location), Problem: err.Message}
 		if x, ok := exprs[err.ExprID]; ok {
-			if e.isConsequence(x, exprs) {
+			hasOperandError := slices.ContainsFunc(issues.Errors(), func(other *cel.Error) bool { return other.ExprID != err.ExprID && containsExpr(x, other.ExprID) })
+			if e.isConsequence(x, exprs) || overloadText.MatchString(err.Message) && !isConditionFunction(x) && hasOperandError {
 				continue
 			}
 			e.rewriteTypeError(&d)

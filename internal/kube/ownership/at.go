@@ -7,20 +7,28 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// EntriesAt returns the entries that own the value at a path of an object, something around it as a whole, or something in it.
-// Steps are names of fields, and indexes of list items, which an entry may know by their keys.
+// EntriesAt returns the entries that own the value at a path of an object, or something in it; if there are none, those that own
+// something around it as a whole: a manager that has written an empty map owns what others add to it only if the map is atomic, and
+// then nobody owns what is in it. Steps are names of fields, and indexes of list items, which an entry may know by their keys.
 func EntriesAt(o *unstructured.Unstructured, path []any) []Entry {
-	var out []Entry
+	var exact, around []Entry
 	for e := range Entries(o) {
-		if ownsAt(e.Fields(), o.Object, path) {
-			out = append(out, e)
+		switch isOwned, isAround := ownsAt(e.Fields(), o.Object, path); {
+		case isAround:
+			around = append(around, e)
+		case isOwned:
+			exact = append(exact, e)
 		}
 	}
-	return out
+	if len(exact) > 0 {
+		return exact
+	}
+	return around
 }
 
-func ownsAt(set *fieldpath.Set, v any, path []any) bool {
-	for _, step := range path {
+// ownsAt reports whether a set has a path, and whether it only has something around the path as a whole.
+func ownsAt(set *fieldpath.Set, v any, path []any) (isOwned, isAround bool) {
+	for at, step := range path {
 		var owned bool
 		switch step := step.(type) {
 		case string:
@@ -31,16 +39,16 @@ func ownsAt(set *fieldpath.Set, v any, path []any) bool {
 		case int:
 			items, _ := v.([]any)
 			if step < 0 || step >= len(items) {
-				return false
+				return false, false
 			}
 			set, owned = itemOf(set, step, items[step])
 			v = items[step]
 		}
 		if !owned || set == nil {
-			return owned
+			return owned, owned && at < len(path)-1
 		}
 	}
-	return true
+	return true, false
 }
 
 // Time is when the entry was last changed; zero if it does not say.
