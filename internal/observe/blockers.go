@@ -142,5 +142,18 @@ func blockedByOwnFinalizers(top Node, finalizers []string) BlockedObject {
 	return BlockedObject{Path: []report.Object{}, BlockedObject: hold, Advice: AdviceOn(hold)}
 }
 
+// CountBlocking counts the blockers that need an action of a user: the others are in progress.
+func (h BlockerReport) CountBlocking() (count int) {
+	for _, b := range h.Blockers {
+		if !b.InProgress {
+			count++
+		}
+	}
+	return count
+}
+
+// Remaining says which instances a definition that is being deleted waits for; empty if it waits for none.
+func (h BlockerReport) Remaining() string { return h.root.remaining }
+
 // JSON returns the report as a JSON document.
 func (h BlockerReport) JSON() []byte { return marshal(h) }

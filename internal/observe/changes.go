@@ -19,13 +19,17 @@ func Changes(before, after []Row) []Change {
 	for _, r := range before {
 		was[r.Key] = r
 	}
-	is := make(map[string]bool, len(after))
+	is, stays := make(map[string]bool, len(after)), make(map[string]bool, len(after))
 	for _, r := range after {
-		is[r.Key] = true
+		is[r.Key], stays[r.Key] = true, !r.Removing
 	}
 	var out []Change
 	for i := len(before) - 1; i >= 0; i-- {
-		if !is[before[i].Key] {
+		key := before[i].Key
+		if above := key[:max(strings.LastIndex(key, "/"), 0)]; before[i].isDecided && !stays[above] {
+			continue // the tree of an instance that is being deleted has objects only
+		}
+		if !is[key] {
 			out = append(out, Change{Row: before[i], Gone: true})
 		}
 	}

@@ -25,6 +25,12 @@ func TestChanges(t *testing.T) {
 	deleting := func(removed int64) observe.Node {
 		return observe.Node{Exists: true, Kind: "Top", Name: "demo", Reason: "Deleting", Deleted: &start, Deletion: &report.Deletion{Removed: removed, Total: 2}}
 	}
+	inProgress := deleting(0)
+	inProgress.Deletion = &report.Deletion{Total: 14, Blocked: 12, Blockers: []report.Blocker{
+		{BlockedObject: report.BlockedObject{Reason: report.HeldByFinalizer}}, {BlockedObject: report.BlockedObject{Reason: report.ExternalDeletion, InProgress: true}},
+	}}
+	value := observe.Node{Node: "name", Variable: true, Reason: "Variable"}
+	leftOut := observe.Node{Node: "extra", Skipped: true, Reason: "Skipped"}
 	tests := map[string]struct {
 		before, after observe.Node
 		want          []string
@@ -54,6 +60,17 @@ func TestChanges(t *testing.T) {
 		"a deletion makes progress": {
 			before: deleting(0), after: deleting(1),
 			want: []string{"Top                demo                     Deleting: 1 of 2 removed"},
+		},
+		"what is in progress does not count as blocked": {
+			before: deleting(0), after: inProgress,
+			want: []string{"Top                demo                     Deleting: 0 of 14 removed, 1 blocked, 11 in progress"},
+		},
+		"a value and a node that is left out are no news of a deletion": {
+			before: top(value, leftOut, created), after: deleting(1),
+			want: []string{"Vpc                main             gone", "Top                demo                     Deleting: 1 of 2 removed"},
+		},
+		"a value is no longer in the definition": {
+			before: top(value), after: top(), want: []string{"(name)             of Top demo      no longer in the definition"},
 		},
 		"a blocker that was only reported is not shown as gone": {
 			before: top(unseen), after: top(),

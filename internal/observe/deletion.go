@@ -31,10 +31,28 @@ func deletionText(d report.Deletion) string {
 	if d.Waves > 1 {
 		text += fmt.Sprintf(", wave %d of %d", d.Wave, d.Waves)
 	}
-	if d.Blocked > 0 {
-		text += fmt.Sprintf(", %d blocked", d.Blocked)
+	blocked, waiting := countBlockers(d)
+	if blocked > 0 {
+		text += fmt.Sprintf(", %d blocked", blocked)
+	}
+	if waiting > 0 {
+		text += fmt.Sprintf(", %d in progress", waiting)
 	}
 	return text
+}
+
+// countBlockers counts what blocks a deletion, and what only takes its time. Blockers in progress are listed last, so that those
+// that are not listed are like the last one.
+func countBlockers(d report.Deletion) (blocked, waiting int64) {
+	for _, b := range d.Blockers {
+		if b.RootCause().InProgress {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		waiting += max(d.Blocked-int64(len(d.Blockers)), 0)
+	}
+	return max(d.Blocked-waiting, 0), waiting
 }
 
 func removedVerb(p report.Policy) string {

@@ -31,6 +31,8 @@ type Row struct {
 	// being removed, and NeedsAction if a person has to act.
 	Exists, Removing, NeedsAction bool
 
+	// isDecided is true for a value that is known and for a node that is left out: nothing is to come of it.
+	isDecided bool
 	// parent names the object above, for rows without a name.
 	parent string
 	// list has the problems of a definition that does not compile one a line, if there are several.
@@ -86,7 +88,8 @@ func row(n Node, key, branch string, now time.Time) Row {
 	r := Row{
 		Key: key, Branch: branch, Kind: diag.Printable(n.Kind), Namespace: diag.Printable(n.Namespace), Name: diag.Printable(n.Name),
 		Ready: Ready(diag.Printable(string(n.Ready))), Reason: Printable(n.Reason),
-		Exists: n.Exists, Removing: n.Deleted != nil || n.Removal != nil, goneText: goneText(n),
+		isDecided: n.Skipped || n.isSettledVariable(),
+		Exists:    n.Exists, Removing: n.Deleted != nil || n.Removal != nil, goneText: goneText(n),
 	}
 	if problems := n.problems(); len(problems) > 1 {
 		r.list = listOf(problems)

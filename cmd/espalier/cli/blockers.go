@@ -19,7 +19,7 @@ func newBlockers() *cobra.Command {
 			"and what can be done about it. It also shows objects that are no longer desired\n" +
 			"and are not gone yet.\n\n" + kindNames + "\n\n" +
 			"Exit codes:\n" +
-			"  0  nothing is blocked\n" +
+			"  0  nothing is blocked: what is listed is in progress\n" +
 			"  1  the object does not exist or cannot be read\n" +
 			"  2  the arguments are invalid\n" +
 			"  3  something is blocked",
@@ -51,7 +51,7 @@ func blockers(cmd *cobra.Command, flags instanceFlags, kind, name string) error 
 	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
-	if len(found.Blockers) > 0 {
+	if found.CountBlocking() > 0 || found.Remaining() != "" {
 		return &codedError{code: exitBlocked}
 	}
 	return nil

@@ -47,7 +47,7 @@ func newDelete() *cobra.Command {
 			"  1  it could not be requested or watched to the end, or the object does not exist\n" +
 			"  2  the arguments are invalid\n" +
 			"  3  it is not gone within --timeout; the blockers are printed\n" +
-			"  4  it is not gone within --timeout, and no blockers are known",
+			"  4  it is not gone within --timeout, and nothing is known to block it",
 		Example: "  espalier delete eksclusterwithvpc demo --watch\n" +
 			"  espalier delete vpcs.kro.run main -n prod --watch --timeout 5m -o json",
 		Args: requireKindAndName,

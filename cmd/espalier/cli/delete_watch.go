@@ -116,8 +116,13 @@ func (c *deletionWatch) result(to io.Writer, title string, limit time.Duration, 
 	case errors.Is(err, errTimeout) && c.last.cluster.Root != nil:
 		found := observe.FindBlockers(observe.Build(c.last.cluster, now))
 		fmt.Fprint(to, "\n"+found.Text(now, widthOf(to)))
-		if len(found.Blockers) > 0 {
-			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, diag.Counted(len(found.Blockers), "object is", "objects are")+" blocking it")}
+		switch blocking := found.CountBlocking(); {
+		case blocking > 0:
+			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s blocking it", title, limit, diag.Counted(blocking, "object is", "objects are"))}
+		case found.Remaining() != "":
+			return &codedError{exitBlocked, fmt.Sprintf("%s is not gone within %s: %s", title, limit, found.Remaining())}
+		case len(found.Blockers) > 0:
+			return &codedError{exitUnfinished, fmt.Sprintf("%s is not gone within %s: the deletion goes on, and nothing blocks it", title, limit)}
 		}
 		return &codedError{exitUnfinished, fmt.Sprintf("%s is not gone within %s, and no blockers are known", title, limit)}
 	case err == nil || errors.Is(err, context.Canceled):
