@@ -166,9 +166,13 @@ func TestProgress(t *testing.T) {
 		stalled bool
 		want    []string
 	}{
-		"A ready object needs nothing":          {"kstatus takes either condition for more than Ready", ready(condition.True), true, nil},
-		"One that is not ready needs time":      {"nobody has to act", ready(condition.False), false, []string{"Reconciling R because of R"}},
-		"One that needs an action is stalled":   {"waiting does not help", ready(condition.False), true, []string{"Stalled R because of R"}},
+		"A ready object needs nothing":        {"kstatus takes either condition for more than Ready", ready(condition.True), true, nil},
+		"One that is not ready needs time":    {"nobody has to act", ready(condition.False), false, []string{"Reconciling R because of R"}},
+		"One that needs an action is stalled": {"waiting does not help", ready(condition.False), true, []string{"Stalled R because of R"}},
+		"Of a list, the first problem is named": {
+			"the list is not repeated", v1alpha1.Condition{Type: "Ready", Status: condition.False, Reason: "R", Message: "a is wrong\nb is wrong\nc is wrong"}, true,
+			[]string{"Stalled R a is wrong (and 2 more: see condition Ready)"},
+		},
 		"What is not known yet is not an error": {"the next reconcile knows more", ready(condition.Unknown), true, []string{"Reconciling R because of R"}},
 	}
 	for name, tc := range cases {

@@ -1,6 +1,8 @@
 package condition
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
@@ -28,15 +30,19 @@ func Reconciling(reason, message string) Progress { return Progress{TypeReconcil
 func Stalled(reason, message string) Progress { return Progress{TypeStalled, reason, message} }
 
 // ProgressOf is the progress of an object with the given root condition: none if that is True; otherwise with the
-// condition's reason and message, so that no status is written for the progress alone.
+// condition's reason and message, so that no status is written for the progress alone. Of a list of problems, it has the first one.
 func ProgressOf(root v1alpha1.Condition, stalled bool) Progress {
+	message, rest, isList := strings.Cut(root.Message, "\n")
+	if isList {
+		message = fmt.Sprintf("%s (and %d more: see condition %s)", message, strings.Count(rest, "\n")+1, root.Type)
+	}
 	switch {
 	case root.Status == True:
 		return Progress{}
 	case stalled && root.Status == False:
-		return Stalled(root.Reason, root.Message)
+		return Stalled(root.Reason, message)
 	}
-	return Reconciling(root.Reason, root.Message)
+	return Reconciling(root.Reason, message)
 }
 
 // IsStalled says whether the object needs an action of a user.

@@ -150,13 +150,30 @@ func (e *examination) contested() {
 	e.fine("contested", "nobody else changes fields of the controllers")
 }
 
+// unread tells what could not be read: one finding for what the caller may not read, and one for each other cause.
 func (e *examination) unread() {
+	var causes []string
+	of := map[string][]Unread{}
 	for _, u := range e.Unread {
-		remedy := "see whether the API server is healthy: kubectl get --raw '/readyz?verbose'"
+		cause := u.Why
 		if u.Forbidden {
-			remedy = "run espalier doctor as a user who may read them"
+			cause = ""
 		}
-		e.add(Unknown, unreadCheck, nil, remedy, "%s could not be read and were not checked: %s", u.What, u.Why)
+		if _, known := of[cause]; !known {
+			causes = append(causes, cause)
+		}
+		of[cause] = append(of[cause], u)
+	}
+	for _, cause := range causes {
+		var what []string
+		for _, u := range of[cause] {
+			what = append(what, u.What)
+		}
+		remedy, why := "see whether the API server is healthy: kubectl get --raw '/readyz?verbose'", cause
+		if cause == "" {
+			remedy, why = "run espalier doctor as a user who may read them", of[cause][0].Why
+		}
+		e.add(Unknown, unreadCheck, nil, remedy, "%s could not be read and were not checked: %s", strings.Join(what, ", "), why)
 	}
 }
 
