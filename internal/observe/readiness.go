@@ -28,6 +28,9 @@ func readiness(o *unstructured.Unstructured, instance bool) (ready Ready, reason
 		}
 		return Unknown, "", h.Message
 	}
+	if isUnseen(o) {
+		return False, "", unseen
+	}
 	if !reportsHealth(o) {
 		return NotReported, "", ""
 	}

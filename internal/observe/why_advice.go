@@ -23,6 +23,10 @@ func managedAdvice(n Node) []string {
 		return []string{"wait: the controllers have not reconciled it yet; if that lasts, see whether they run and whether they lack permissions: espalier doctor"}
 	case n.isManaged && unobserved.MatchString(n.Message):
 		return []string{"wait: its provider has not observed the last change yet; if that lasts, see whether the provider runs: espalier doctor"}
+	case n.Message == unseen:
+		return []string{
+			"wait; if that lasts, the cluster has no controller for " + n.Kind + "s: that of 'espalier up' has none for workloads. Apply it to a cluster that has",
+		}
 	case isUnserved(n.Message):
 		return []string{"serve it in one of the ways that the message names, or delete it"}
 	}

@@ -39,7 +39,9 @@ func newUp() *cobra.Command {
 		Short: "Run an embedded control plane and the controllers",
 		Long: "Runs a Kubernetes API server of its own, with etcd, on loopback, and the\n" +
 			"controllers against it, until it is interrupted. What is applied to it stays in\n" +
-			"the data directory.",
+			"the data directory.\n\n" +
+			"It has no nodes and no controllers for workloads: Deployments, Jobs and Pods are\n" +
+			"stored, and nothing runs them.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
