@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -44,6 +45,32 @@ func ServingProblem(o *unstructured.Unstructured) (c v1alpha1.Condition, found b
 		}
 	}
 	return v1alpha1.Condition{}, false
+}
+
+// Defines reports whether a definition is of a kind, as a user writes it: a kind, plural, singular or short name, which may end in its
+// group.
+func Defines(definition *unstructured.Unstructured, written string) bool {
+	written, group, _ := strings.Cut(strings.ToLower(written), ".")
+	spec, _, _ := unstructured.NestedMap(definition.Object, "spec")
+	if schema, _, _ := unstructured.NestedMap(spec, "schema"); schema != nil { // a graph's
+		schema["singular"], spec = schema["kind"], map[string]any{"group": schema["group"], "names": schema}
+	}
+	if of, _ := spec["group"].(string); group != "" && group != cmp.Or(of, v1alpha1.GroupVersion.Group) {
+		return false
+	}
+	for _, field := range []string{"names", "claimNames"} {
+		names, _, _ := unstructured.NestedMap(spec, field)
+		for _, key := range []string{"kind", "plural", "singular"} {
+			if name, _ := names[key].(string); name != "" && (strings.EqualFold(name, written) || key == "kind" && strings.EqualFold(name+"s", written)) {
+				return true
+			}
+		}
+		short, _ := names["shortNames"].([]any)
+		if slices.ContainsFunc(short, func(name any) bool { return name == written }) {
+			return true
+		}
+	}
+	return false
 }
 
 // addServing adds to a node why it is not reconciled, if its definition says so, or why a composition cannot be used.

@@ -88,3 +88,23 @@ func TestTheShortestWayIsShown(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestDefines(t *testing.T) {
+	const (
+		graph = "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: x}, spec: {schema: {kind: WebService}}}"
+		named = "{apiVersion: kro.run/v1alpha1, kind: ResourceGraphDefinition, metadata: {name: x}, spec: {schema: {kind: Policy, plural: policies, group: a.example.org}}}"
+		xrd   = "{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, metadata: {name: x}, spec: {group: example.org, names: {kind: XStore, plural: xstores, shortNames: [xs]}, claimNames: {kind: Store, plural: stores}}}"
+	)
+	for _, tc := range []struct {
+		definition, written string
+		want                bool
+	}{
+		{graph, "webservice", true}, {graph, "WebServices", true}, {graph, "webservice.kro.run", true}, {graph, "webservice.example.org", false}, {graph, "web", false},
+		{named, "policies", true}, {named, "policy.a.example.org", true}, {named, "policy.kro.run", false},
+		{xrd, "xstores.example.org", true}, {xrd, "xs", true}, {xrd, "store", true}, {xrd, "stores", true}, {xrd, "shop", false},
+	} {
+		if got := observe.Defines(state(t, tc.definition).Root, tc.written); got != tc.want {
+			t.Errorf("%s: %s: got %t", tc.definition, tc.written, got)
+		}
+	}
+}

@@ -86,7 +86,7 @@ func (f *deleteFlags) check() error {
 }
 
 func deleteInstance(cmd *cobra.Command, flags deleteFlags, kind, name string) error {
-	target, err := flags.find(io.Discard, kind, name)
+	target, err := flags.find(cmd.Context(), io.Discard, kind, name)
 	if err != nil {
 		return err
 	}

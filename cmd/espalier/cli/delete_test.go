@@ -109,7 +109,7 @@ func TestDeleteDoesNotDeleteALaterObjectOfTheSameName(t *testing.T) {
 	}
 
 	flags := instanceFlags{cluster: clusterFlags{kubeconfig: l.file}, namespace: l.namespace}
-	target, err := flags.find(io.Discard, "layers."+l.kind.Group, "top")
+	target, err := flags.find(t.Context(), io.Discard, "layers."+l.kind.Group, "top")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -64,7 +65,7 @@ type instance struct {
 }
 
 // find resolves the kind, and notes if it may be another one too. It does not check whether the instance exists.
-func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, error) {
+func (f *instanceFlags) find(ctx context.Context, notes io.Writer, kind, name string) (instance, error) {
 	config, err := f.cluster.config()
 	if err != nil {
 		return instance{}, err
@@ -80,6 +81,9 @@ func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, erro
 		return instance{}, err
 	}
 	target, err := cluster.Kinds.Target(kind, namespace, name)
+	if unknown := (*follow.UnknownKindError)(nil); errors.As(err, &unknown) {
+		err = instance{Cluster: cluster}.explainUnknownKind(ctx, unknown)
+	}
 	if len(target.Alternatives) > 0 {
 		fmt.Fprintf(prose(notes), "note: %s is taken for %s; it may also be %s\n", kind, target.Mapping.GroupVersionKind.GroupKind(), strings.Join(target.Alternatives, ", "))
 	}
@@ -88,7 +92,7 @@ func (f *instanceFlags) find(notes io.Writer, kind, name string) (instance, erro
 
 // readTree resolves the kind and reads the tree once. It notes what may not be read of it.
 func (f *instanceFlags) readTree(ctx context.Context, notes io.Writer, kind, name string) (instance, observe.ClusterState, error) {
-	shown, err := f.find(notes, kind, name)
+	shown, err := f.find(ctx, notes, kind, name)
 	if err != nil {
 		return instance{}, observe.ClusterState{}, err
 	}

@@ -61,7 +61,7 @@ func newTree() *cobra.Command {
 }
 
 func tree(cmd *cobra.Command, flags treeFlags, kind, name string) error {
-	shown, err := flags.find(cmd.ErrOrStderr(), kind, name)
+	shown, err := flags.find(cmd.Context(), cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}

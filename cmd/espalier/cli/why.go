@@ -117,7 +117,7 @@ func whyField(cmd *cobra.Command, flags whyFlags, kind, name, field string) erro
 	if path.Segments() == nil {
 		return &usageError{fmt.Errorf("%q is not the path of a field, such as spec.containers[0].image", field)}
 	}
-	shown, err := flags.find(cmd.ErrOrStderr(), kind, name)
+	shown, err := flags.find(cmd.Context(), cmd.ErrOrStderr(), kind, name)
 	if err != nil {
 		return err
 	}

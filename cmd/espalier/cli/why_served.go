@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 	"github.com/espalier-dev/espalier/internal/doctor"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -96,4 +98,27 @@ func definitionOfKind(c *apiextensionsv1.CustomResourceDefinition) (gvk schema.G
 		return gvk, "", ""
 	}
 	return xp.GroupVersion.WithKind(xp.DefinitionKind), "", c.OwnerReferences[of].Name
+}
+
+// explainUnknownKind returns the error of a kind that is not served: a definition of that kind says why, if there is one.
+func (i instance) explainUnknownKind(ctx context.Context, unknown *follow.UnknownKindError) error {
+	for _, kind := range []schema.GroupVersionKind{
+		v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind), xp.GroupVersion.WithKind(xp.DefinitionKind),
+	} {
+		all, err := i.list(ctx, kind.GroupKind())
+		if err != nil {
+			continue // the user may not list them
+		}
+		for _, d := range all {
+			if !observe.Defines(d, unknown.Kind) {
+				continue
+			}
+			why := "it has not been reconciled yet"
+			if problem, found := observe.ServingProblem(d); found {
+				why, _, _ = strings.Cut(problem.Reason+": "+problem.Message, "\n")
+			}
+			return fmt.Errorf("no matches for kind %q: %s %s defines it and does not serve it: %s; see espalier why %s", unknown.Kind, d.GetKind(), d.GetName(), observe.Printable(why), observe.Arguments(d))
+		}
+	}
+	return unknown
 }

@@ -61,16 +61,27 @@ func (k *Kinds) Plurals() []string {
 // IsNoMatch reports whether a lookup failed because the kind is not served.
 func IsNoMatch(err error) bool { return meta.IsNoMatchError(err) }
 
+// UnknownKindError says that the API server serves no kind of a name.
+type UnknownKindError struct {
+	// Kind is the name as the user wrote it, and Nearest a similar one that is served; empty if there is none.
+	Kind, Nearest string
+}
+
+func (e *UnknownKindError) Error() string {
+	text := fmt.Sprintf("no matches for kind %q", e.Kind)
+	if e.Nearest != "" {
+		text += fmt.Sprintf("; did you mean %q?", e.Nearest)
+	}
+	return text
+}
+
 // Target resolves a kind as a user writes it: a kind, plural, singular or short name, with or
 // without version and group.
 func (k *Kinds) Target(kind, namespace, name string) (Target, error) {
 	mapping, err := k.mappingFor(kind)
 	if meta.IsNoMatchError(err) {
 		lists, _ := k.discovery.ServerPreferredResources() // as far as it got
-		if nearest := nearestKind(kind, lists); nearest != "" {
-			return Target{}, fmt.Errorf("no matches for kind %q; did you mean %q?", kind, nearest)
-		}
-		return Target{}, fmt.Errorf("no matches for kind %q", kind)
+		return Target{}, &UnknownKindError{Kind: kind, Nearest: nearestKind(kind, lists)}
 	}
 	if err != nil {
 		return Target{}, fmt.Errorf("look up kind %q: %w", kind, err)
