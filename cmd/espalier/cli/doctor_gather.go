@@ -54,19 +54,33 @@ type installation struct {
 	state    doctor.State
 	// checks are those that need what is being read.
 	checks []string
+	// composed are the kinds that graph definitions compose.
+	composed map[schema.GroupVersionKind]bool
 	// programs are the flags of the controllers that were found, by the service account.
 	programs map[rbacv1.Subject]programFlags
+}
+
+// instanceChecks are the checks that need instances and their children.
+var instanceChecks = []string{"reconciled", "deletions", "orphans", "contested"}
+
+func newInstallation(config *rest.Config) (*installation, error) {
+	i := &installation{config: config, programs: map[rbacv1.Subject]programFlags{}}
+	var problems [3]error
+	i.dynamic, problems[0] = dynamic.NewForConfig(config)
+	i.metadata, problems[1] = clientmetadata.NewForConfig(config)
+	i.typed, problems[2] = kubernetes.NewForConfig(config)
+	if err := errors.Join(problems[:]...); err != nil {
+		return nil, err
+	}
+	i.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(i.typed.Discovery()))
+	return i, nil
 }
 
 // gatherInstallation reads an installation. Without accounts, the permissions of those of the Deployments are checked. The error says that
 // the API server does not answer, or that the context has ended.
 func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rbacv1.Subject) (doctor.State, error) {
-	i := &installation{config: config, programs: map[rbacv1.Subject]programFlags{}}
-	var problems [4]error
-	i.dynamic, problems[0] = dynamic.NewForConfig(config)
-	i.metadata, problems[1] = clientmetadata.NewForConfig(config)
-	i.typed, problems[2] = kubernetes.NewForConfig(config)
-	if err := errors.Join(problems[:]...); err != nil {
+	i, err := newInstallation(config)
+	if err != nil {
 		return doctor.State{}, err
 	}
 	version, err := i.typed.Discovery().ServerVersion()
@@ -74,7 +88,6 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 		return doctor.State{}, fmt.Errorf("read the version of the API server: %w", err)
 	}
 	i.state.Server = version.GitVersion
-	i.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(i.typed.Discovery()))
 	for _, account := range accounts {
 		i.programs[account] = programFlags{elect: true, policies: true}
 	}
@@ -91,7 +104,9 @@ func gatherInstallation(ctx context.Context, config *rest.Config, accounts []rba
 		{i.readCRDs, []string{"crds", "webhooks", "certificates", "reconciled", "deletions", "orphans", "contested"}},
 		{i.readWebhooks, []string{"webhooks", "certificates"}},
 		{i.readRevisions, []string{"definitions"}},
-		{i.readObjects, []string{"definitions", "reconciled", "deletions", "orphans", "contested"}},
+		{i.readDefinitions, []string{"definitions", "reconciled", "deletions", "orphans", "contested"}},
+		{i.readInstances, instanceChecks},
+		{i.readChildren, instanceChecks},
 	} {
 		i.checks = stage.checks
 		if stage.read(ctx); ctx.Err() != nil { // what was not read is no finding
@@ -327,21 +342,24 @@ func (i *installation) readRevisions(ctx context.Context) {
 	i.state.Revisions = i.list(ctx, plural, schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: plural})
 }
 
-// readObjects reads definitions, the objects of the kinds that they serve, and what these consist of.
-func (i *installation) readObjects(ctx context.Context) {
-	children := map[schema.GroupVersionKind]bool{}
+// readDefinitions reads definitions, and which kinds these compose.
+func (i *installation) readDefinitions(ctx context.Context) {
+	i.composed = map[schema.GroupVersionKind]bool{}
 	for _, plural := range []string{"resourcegraphdefinitions", "resourcegroups"} {
 		for _, o := range i.list(ctx, plural, v1alpha1.GroupVersion.WithResource(plural)) {
 			i.state.Definitions = append(i.state.Definitions, o)
 			raw, _, _ := unstructured.NestedMap(o.Object, "spec")
 			spec, _ := graph.Read(raw)
 			for _, gvk := range graph.UsedKinds(spec) {
-				children[gvk] = true
+				i.composed[gvk] = true
 			}
 		}
 	}
 	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions", schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
-	i.checks = []string{"reconciled", "deletions", "orphans", "contested"}
+}
+
+// readInstances reads the objects of the kinds that definitions serve.
+func (i *installation) readInstances(ctx context.Context) {
 	for _, c := range i.state.CRDs {
 		version := servedVersion(c)
 		before := len(i.state.Unread)
@@ -349,13 +367,17 @@ func (i *installation) readObjects(ctx context.Context) {
 		if len(i.state.Unread) == before {
 			i.state.InstanceKinds = append(i.state.InstanceKinds, crd.GroupKind(c))
 		}
-		delete(children, crd.GroupKind(c).WithVersion(version)) // they are instances
+		delete(i.composed, crd.GroupKind(c).WithVersion(version)) // they are instances
 	}
+}
+
+// readChildren reads what instances consist of.
+func (i *installation) readChildren(ctx context.Context) {
 	for _, o := range i.state.Instances {
 		i.addChild(o)
 	}
-	for gvk := range children {
-		i.readChildren(ctx, gvk)
+	for gvk := range i.composed {
+		i.readChildrenOf(ctx, gvk)
 	}
 }
 
@@ -374,8 +396,8 @@ func (i *installation) addChild(o *unstructured.Unstructured) {
 	}
 }
 
-// readChildren reads the objects of a kind that say that they are part of an instance: their metadata, and of managed resources all of it.
-func (i *installation) readChildren(ctx context.Context, gvk schema.GroupVersionKind) {
+// readChildrenOf reads the objects of a kind that say that they are part of an instance: their metadata, and of managed resources all of it.
+func (i *installation) readChildrenOf(ctx context.Context, gvk schema.GroupVersionKind) {
 	mapping, err := i.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) || !i.read("objects of kind "+gvk.Kind, err) {
 		return

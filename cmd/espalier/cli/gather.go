@@ -32,7 +32,7 @@ func newGather() *cobra.Command {
 			"written as they are: look for secrets there before you send the archive to somebody.\n\n" +
 			"What you may not read is left out, and listed in the archive's notes.txt and on the standard error. If\n" +
 			"nothing can be read, no archive is written, and the command fails.\n\n" +
-			"'espalier why', 'tree' and 'blockers' read the archive in place of the cluster with --from; so they do\n" +
+			"'espalier status', 'why', 'tree' and 'blockers' read the archive in place of the cluster with --from; so they do\n" +
 			"with exports, and with directories and archives of YAML files that other programs have written.",
 		Example: "  espalier gather -o incident.tar.gz\n" +
 			"  espalier gather -n team-a -n team-b -o incident.tar.gz\n" +

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+
+	"github.com/espalier-dev/espalier/internal/doctor"
+	"github.com/espalier-dev/espalier/internal/observe"
+)
+
+// statusFlags are the flags of status.
+type statusFlags struct {
+	cluster   clusterFlags
+	namespace string
+	output    outputFlag
+}
+
+func newStatus() *cobra.Command {
+	var flags statusFlags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show everything in the cluster that is not ready, the worst first",
+		Long: "Shows the definitions and compositions that are not served, and the instances that\n" +
+			"are not ready or not gone, by definition: each with the cause that its status has.\n" +
+			"Definitions that are not served come first, then instances for which waiting does not\n" +
+			"help, which are marked with !. What is ready is only counted.\n\n" +
+			"It reads what you may read of all namespaces, or of that of --namespace. For the way\n" +
+			"to a cause, and what to do about it, see 'espalier why'; for the installation itself,\n" +
+			"see 'espalier doctor'.\n\n" +
+			"Exit codes: 0 if everything is ready; 5 if something is not; 1 after a failure;\n" +
+			"2 for invalid arguments.",
+		Example: "  espalier status\n" +
+			"  espalier status -n prod\n" +
+			"  espalier status -o json | jq '.definitions[].unready[]? | select(.needsAction)'\n" +
+			"  espalier status --from incident.tar.gz",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return clusterStatus(cmd, flags) },
+	}
+	flags.cluster.add(cmd)
+	flags.cluster.addFrom(cmd)
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "only the instances of this namespace; by default of all")
+	flags.output.add(cmd)
+	return cmd
+}
+
+func clusterStatus(cmd *cobra.Command, flags statusFlags) error {
+	config, err := flags.cluster.config()
+	if err != nil {
+		return err
+	}
+	printRecordNotes(cmd.ErrOrStderr(), flags.cluster.notes)
+	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
+	state, err := gatherInstances(cmd.Context(), config)
+	if err != nil {
+		return err
+	}
+	for _, u := range state.Unread {
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: left out, since they cannot be read: %s: %s\n", u.What, observe.Printable(u.Why))
+	}
+	if len(state.Unread) > 0 && len(state.Definitions)+len(state.Instances) == 0 {
+		return errors.New("nothing could be read of what the notes name")
+	}
+	instances := slices.DeleteFunc(state.Instances, func(o *unstructured.Unstructured) bool {
+		return flags.namespace != "" && o.GetNamespace() != flags.namespace
+	})
+	now := time.Now()
+	found := observe.Status(state.Definitions, doctor.NewestRevisions(state.Revisions), instances, now)
+	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now, widthOf(cmd.OutOrStdout()))); err != nil {
+		return err
+	}
+	if !found.IsReady() {
+		return &codedError{code: exitNotReady}
+	}
+	return nil
+}
+
+// gatherInstances reads definitions, revisions of compositions and instances, as doctor does.
+func gatherInstances(ctx context.Context, config *rest.Config) (doctor.State, error) {
+	i, err := newInstallation(config)
+	if err != nil {
+		return doctor.State{}, err
+	}
+	for _, read := range []func(context.Context){i.readCRDs, i.readRevisions, i.readDefinitions, i.readInstances} {
+		if read(ctx); ctx.Err() != nil {
+			return doctor.State{}, context.Cause(ctx)
+		}
+	}
+	return i.state, nil
+}
