@@ -41,6 +41,7 @@ func ServingProblem(o *unstructured.Unstructured) (c v1alpha1.Condition, found b
 	all := condition.Read(o)
 	for _, kind := range servingConditions {
 		if c, ok := all.Get(kind); ok && c.Status == condition.False {
+			c.Message = strings.TrimPrefix(c.Message, invalidPrefix)
 			return c, true
 		}
 	}
