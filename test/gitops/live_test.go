@@ -212,7 +212,7 @@ func TestToolsUnderstandEveryKind(t *testing.T) {
 		if is == "" {
 			r.ready(t, compositionRev, revision, "", name)
 		} else {
-			r.record(t, compositionRev, is, revision, "", name, suite.HasCondition("Reconciling", "True", "MissingCapabilities"))
+			r.record(t, compositionRev, is, revision, "", name, suite.HasCondition("Stalled", "True", "MissingCapabilities"))
 		}
 	}
 	function := schema.GroupVersionKind{Group: "pkg.crossplane.io", Version: "v1", Kind: "Function"}
