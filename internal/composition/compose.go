@@ -44,7 +44,9 @@ type Options struct {
 	Registry *definition.Registry
 	// Functions are the names of the functions that need no Function object.
 	Functions []string
-	Events    telemetry.Recorder
+	// CheckInput checks the inputs of functions; see revision.CheckInput.
+	CheckInput revision.CheckInput
+	Events     telemetry.Recorder
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -61,8 +63,9 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 		own := &reconcilers{cluster: k, Options: o}
 		o.Reconcilers = own
 		context.AfterFunc(ctx, o.SubscribeToFunctions(own.functionChanged))
+		context.AfterFunc(ctx, o.SubscribeToFunctions(func(string) { enqueueAll(k, revision.RevisionKind) })) // another backend may accept other inputs
 	}
-	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions}
+	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions, CheckInput: o.CheckInput}
 	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
 	k.Serve(revision.CompositionKind, &revision.Compositions{Config: revising})
 

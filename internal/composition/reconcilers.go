@@ -53,9 +53,14 @@ func (k *reconcilers) functionChanged(name string) {
 		if !served.CallsFunction(name) {
 			continue
 		}
-		for _, key := range k.cluster.Hub.Keys(served.Kind) {
-			k.cluster.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Background})
-		}
+		enqueueAll(k.cluster, served.Kind)
+	}
+}
+
+// enqueueAll enqueues all objects of a kind with low priority.
+func enqueueAll(k *cluster.Cluster, kind schema.GroupVersionKind) {
+	for _, key := range k.Hub.Keys(kind) {
+		k.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Background})
 	}
 }
 

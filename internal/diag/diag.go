@@ -77,6 +77,15 @@ func (l *List) Addf(path object.Path, format string, args ...any) {
 // Add adds diagnostics.
 func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 
+// Below returns the diagnostics with a path in front of theirs.
+func (l List) Below(prefix object.Path) List {
+	out := slices.Clone(l)
+	for i := range out {
+		out[i].Path = prefix.Join(out[i].Path)
+	}
+	return out
+}
+
 // Sorted returns the diagnostics sorted by path and offset, without duplicates.
 func (l List) Sorted() List {
 	out := slices.Clone(l)

@@ -36,6 +36,16 @@ func (p Path) Index(i int) Path {
 	return p + Path("["+strconv.Itoa(i)+"]")
 }
 
+// Join returns the path of what has a path in p.
+func (p Path) Join(below Path) Path {
+	switch {
+	case p == "" || below == "" || below[0] == '[':
+		return p + below
+	default:
+		return p + "." + below
+	}
+}
+
 func (p Path) String() string { return string(p) }
 
 // Steps returns the path of what is below this one; each step is a string for a field, or an int for an item of a list, as Segments returns

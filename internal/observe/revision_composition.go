@@ -13,6 +13,7 @@ import (
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
@@ -195,15 +196,24 @@ func (r *compositionRevision) explainRevision(c xrd.RevisionChoice) {
 		return
 	}
 	match, selects := r.composite.RevisionSelector()
+	latest := "it is the newest revision"
+	if c.Invalid != nil {
+		latest = "it is the newest valid revision"
+	}
 	switch d := r.Definition.Spec.DefaultCompositionRevisionSelector; {
 	case selects:
-		r.because(fmt.Sprintf("it is the newest revision with the labels %s (%s)", labels.FormatLabels(match), r.layout.CompositionRevisionSelector.Path()))
+		r.because(fmt.Sprintf("%s with the labels %s (%s)", latest, labels.FormatLabels(match), r.layout.CompositionRevisionSelector.Path()))
 	case d != nil:
-		r.because(fmt.Sprintf("it is the newest revision that matches %s (spec.defaultCompositionRevisionSelector of %s)", metav1.FormatLabelSelector(d), r.definition()))
+		r.because(fmt.Sprintf("%s that matches %s (spec.defaultCompositionRevisionSelector of %s)", latest, metav1.FormatLabelSelector(d), r.definition()))
 	default:
-		r.because("it is the newest revision, which " + policy + ": Automatic follows")
+		r.because(latest + ", which " + policy + ": Automatic follows")
 	}
-	if newest.Name != c.Name {
+	switch {
+	case c.Invalid != nil:
+		invalid, _ := condition.Set(c.Invalid.Status.Conditions).Get(v1.TypeValidPipeline)
+		r.because(fmt.Sprintf("revision %d (%s) is newer, but its pipeline is invalid: %s", c.Invalid.Spec.Revision, c.Invalid.Name, invalid.Message))
+		r.moves("correct the composition: kubectl edit composition " + r.Of.Name)
+	case newest.Name != c.Name:
 		r.because(fmt.Sprintf("the newest of all is %d (%s), which does not match", newest.Spec.Revision, newest.Name))
 	}
 	if used := r.composite.RevisionName(); used != "" && used != c.Name {

@@ -344,7 +344,8 @@ func (c *Controllers) startProviders(ctx context.Context) error {
 // define.
 func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
-		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
+		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
 		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Initial: c.initial, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {

@@ -3,11 +3,11 @@ package workspace
 import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/functions"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -68,14 +68,12 @@ func (w *Workspace) checkCompositions() {
 func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.GroupVersionKind) {
 	for i, step := range c.Spec.Pipeline {
 		at := object.Path("spec.pipeline").Index(i).Field("input")
-		var input map[string]any
-		if step.Input != nil && len(step.Input.Raw) > 0 {
-			if err := utiljson.Unmarshal(step.Input.Raw, &input); err != nil {
-				w.addf(d, Error, at, "is not an object")
-				continue
-			}
+		input, isObject := xrd.InputOf(step)
+		if !isObject {
+			w.addf(d, Error, at, "is not an object")
+			continue
 		}
-		problems, notes := checkInput(step.FunctionRef.Name, input, i == 0, composite, w.Lookup)
+		problems, notes := functions.Check(step.FunctionRef.Name, input, i == 0, composite, w.Lookup)
 		w.add(d, Error, at, problems)
 		w.add(d, Warning, at, notes)
 	}

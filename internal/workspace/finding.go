@@ -51,7 +51,7 @@ func compareFindings(a, b Finding) int {
 // add adds diagnostics of a document. Their paths are below prefix.
 func (w *Workspace) add(d *Document, severity Severity, prefix object.Path, problems diag.List) {
 	for _, p := range problems {
-		f := Finding{File: d.File.Name, Severity: severity, Path: join(prefix, p.Path), Nearest: p.Nearest}
+		f := Finding{File: d.File.Name, Severity: severity, Path: prefix.Join(p.Path), Nearest: p.Nearest}
 		if p.Expr != "" {
 			f.Range = d.RangeOf(f.Path, p.Expr, p.Offset, 1)
 		} else {
@@ -77,15 +77,4 @@ const maxMessage = 4 << 10
 // addf adds a problem with a field of a document.
 func (w *Workspace) addf(d *Document, severity Severity, path object.Path, format string, args ...any) {
 	w.add(d, severity, "", diag.List{{Path: path, Problem: fmt.Sprintf(format, args...)}})
-}
-
-func join(prefix, path object.Path) object.Path {
-	switch {
-	case prefix == "" || path == "":
-		return prefix + path
-	case path[0] == '[':
-		return prefix + path
-	default:
-		return prefix + "." + path
-	}
 }

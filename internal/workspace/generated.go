@@ -57,7 +57,7 @@ func originInGraph(generated string, s *v1alpha1.Schema, c *apiextensionsv1.Cust
 	}
 	rest := found[3]
 	if found[2] == "additionalPrinterColumns" {
-		return join(at.Field("additionalPrinterColumns"), pathOf(rest))
+		return at.Field("additionalPrinterColumns").Join(pathOf(rest))
 	}
 	for {
 		name := property.FindStringSubmatch(rest)
@@ -87,5 +87,5 @@ func originInComposite(generated, names string, x *v1.CompositeResourceDefinitio
 			at = at.Index(j)
 		}
 	}
-	return join(at, pathOf(found[2]+plainProperty.ReplaceAllString(found[3], ".$1")))
+	return at.Join(pathOf(found[2] + plainProperty.ReplaceAllString(found[3], ".$1")))
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/espalier-dev/espalier/internal/condition"
 	"github.com/espalier-dev/espalier/internal/testkit/suite"
 )
 
@@ -38,8 +40,9 @@ func TestAFailedPipelineKeepsComposedResources(t *testing.T) {
 	kind := createShop(t, s)
 	made := composedConfigMaps(t, s, "shop")
 
-	broken := strings.Replace(app[strings.Index(app, "---")+3:], "fromFieldPath: data.size, toFieldPath: status.address", "fromFieldPath: data.size, toFieldPath: 'status..address'", 1)
-	s.Apply(t, broken)
+	failing := strings.Replace(app[strings.Index(app, "---")+3:], "fromFieldPath: data.size, toFieldPath: status.address",
+		"fromFieldPath: data.size, toFieldPath: status.address, transforms: [{type: math, math: {type: Multiply, multiply: 2}}]", 1)
+	s.Apply(t, failing)
 	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
 		return hasCondition(o, "Synced", "False", "ReconcileError", "cannot compose resources", `step "render"`)
 	})
@@ -49,6 +52,43 @@ func TestAFailedPipelineKeepsComposedResources(t *testing.T) {
 	}
 	s.Apply(t, app)
 	s.Await(t, kind, s.NS, "shop", available)
+}
+
+// TestAnInvalidRevisionIsPassedOver: the last valid revision composes a new composite too, and the corrected composition the former one.
+func TestAnInvalidRevisionIsPassedOver(t *testing.T) {
+	s := suite.New(t)
+	kind := createShop(t, s)
+	composition := app[strings.Index(app, "---")+3:]
+	invalid := strings.Replace(composition, "type: FromCompositeFieldPath, fromFieldPath: spec.size", "type: FromCompositeFieldpath, fromFieldPath: spec.size", 1)
+	s.Apply(t, invalid)
+	s.AwaitEvent(t, "shop", "InvalidPipeline", "the pipeline of revision 2", "so the composite stays at revision 1")
+	shop := s.Await(t, kind, s.NS, "shop", available)
+	s.Apply(t, `{apiVersion: $GROUP/v1alpha1, kind: App, metadata: {namespace: $NS, name: later}, spec: {size: large}}`)
+	later := s.Await(t, kind, s.NS, "later", available)
+	name := func(o *unstructured.Unstructured) string {
+		return text(o, "spec", "crossplane", "compositionRevisionRef", "name")
+	}
+	if name(shop) != name(later) {
+		t.Errorf("they are composed by %s and %s", name(shop), name(later))
+	}
+	var problems []string
+	for _, r := range s.List(t, schema.GroupVersionKind{Group: "apiextensions.crossplane.io", Version: "v1", Kind: "CompositionRevision"}, "", "crossplane.io/composition-name="+s.Name("app")) {
+		c, _ := condition.Read(&r).Get("ValidPipeline")
+		if r.GetName() != name(shop) {
+			problems = append(problems, string(c.Status)+" "+c.Reason+" "+c.Message)
+		}
+	}
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], `False InvalidPipeline spec.pipeline[0].input.resources[0].patches[0].type: cannot be "FromCompositeFieldpath"`) {
+		t.Errorf("the other revisions say %q", problems)
+	}
+
+	s.Apply(t, strings.Replace(composition, "toFieldPath: data.address,", "toFieldPath: data.address2,", 1))
+	s.Await(t, kind, s.NS, "shop", func(o *unstructured.Unstructured) error {
+		if text(composedConfigMaps(t, s, "shop")["front end"], "data", "address2") == "" {
+			return fmt.Errorf("it doesn't follow yet: %v", o.Object["spec"])
+		}
+		return available(o)
+	})
 }
 
 func TestACompositeWithoutACompositionReportsIt(t *testing.T) {

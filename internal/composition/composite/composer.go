@@ -6,6 +6,7 @@ package composite
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -113,6 +114,11 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	desired.Fields = s.desiredFields(selected, desired.Nodes)
 	if s.memory.ambiguity != "" {
 		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.ambiguity})
+	}
+	if r := selected.revision.Invalid; r != nil {
+		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: xrd.InvalidPipeline, Message: fmt.Sprintf(
+			"the pipeline of revision %d (%s) is invalid, so the composite stays at revision %d; correct composition %s: kubectl describe compositionrevision %s",
+			r.Spec.Revision, r.Name, selected.revision.Revision.Spec.Revision, selected.composition.Name, r.Name)})
 	}
 	return desired, nil
 }

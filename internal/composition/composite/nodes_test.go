@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
@@ -319,5 +321,20 @@ func TestWithoutACompositionEverythingStays(t *testing.T) {
 	f.composer = &without
 	if got := f.compose(t); got.Problem.Reason != plan.CompositionMissing || len(got.Nodes) != 1 {
 		t.Errorf("it wants %v: %+v", got.Nodes, got.Problem)
+	}
+}
+
+// TestAnInvalidRevisionIsReported while an older one composes.
+func TestAnInvalidRevisionIsReported(t *testing.T) {
+	f := begin("a", "x")
+	f.wants("db", configMap, yes)
+	invalid := f.composer.Revisions[0].DeepCopy()
+	invalid.Name, invalid.Spec.Revision = "app-2", 2
+	invalid.Status.Conditions = []v1alpha1.Condition{{Type: v1.TypeValidPipeline, Status: "False", Reason: xrd.InvalidPipeline}}
+	f.composer.Revisions = append(f.composer.Revisions, invalid)
+	want := []plan.Result{{Warning: true, Reason: "InvalidPipeline", Message: "the pipeline of revision 2 (app-2) is invalid, so the composite stays at revision 1; " +
+		"correct composition app: kubectl describe compositionrevision app-2"}}
+	if diff := cmp.Diff(want, f.compose(t).Results); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
@@ -41,6 +42,7 @@ func TestACompositeIsNotRevertedByAnOldCache(t *testing.T) {
 	revision := func(name string, number int64, change func(*v1.CompositionRevision)) *v1.CompositionRevision {
 		one := composer(nil).Revisions[0].DeepCopy()
 		one.Name, one.Spec.Revision = name, number
+		one.Status.Conditions = []v1alpha1.Condition{{Type: v1.TypeValidPipeline, Status: "True", Reason: v1.ReasonValidPipeline}}
 		if change != nil {
 			change(one)
 		}

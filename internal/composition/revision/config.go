@@ -5,8 +5,11 @@ package revision
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -33,4 +36,11 @@ type Config struct {
 	// Functions are the names of those functions that need no Function object: they are
 	// part of this program.
 	Functions []string
+	// CheckInput checks the inputs of functions.
+	CheckInput CheckInput
 }
+
+// CheckInput lists the problems because of which a function fails with an input for every composite of a kind, with paths in the input;
+// none if only the function itself can check its input. It returns false while it is unknown what serves the function: then the check is
+// repeated when the function's backend is known.
+type CheckInput func(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) (problems diag.List, known bool)

@@ -28,8 +28,8 @@ type Revisions struct{ Config }
 
 // Reasons of the condition, beside the dialect's.
 const (
-	// ReasonInvalid: the pipeline itself is invalid.
-	ReasonInvalid = "InvalidPipeline"
+	// ReasonInvalid: the pipeline itself is invalid, or the input of a built-in function.
+	ReasonInvalid = xrd.InvalidPipeline
 	// ReasonUnknown: Functions cannot be read.
 	ReasonUnknown = "FunctionsUnknown"
 )
@@ -55,7 +55,32 @@ func (r *Revisions) Reconcile(ctx context.Context, key object.Key) reconcile.Res
 	if syncing {
 		return reconcile.Done() // the lease enqueues the revision
 	}
-	return r.report(ctx, raw, pipelineCondition(c, functions))
+	inputs, known := r.inputProblems(c)
+	if !known {
+		return reconcile.Done() // the change of a function enqueues the revision
+	}
+	return r.report(ctx, raw, pipelineCondition(c, inputs, functions))
+}
+
+// inputProblems lists the problems of the inputs of functions. known is false while it is unknown what serves one of them.
+func (r *Revisions) inputProblems(c *v1.Composition) (out diag.List, known bool) {
+	if r.CheckInput == nil {
+		return nil, true
+	}
+	for i, step := range c.Spec.Pipeline {
+		at := object.Path("spec.pipeline").Index(i).Field("input")
+		input, isObject := xrd.InputOf(step)
+		if !isObject {
+			out.Addf(at, "is not an object")
+			continue
+		}
+		problems, known := r.CheckInput(step.FunctionRef.Name, input, i == 0, c.Spec.CompositeTypeRef.GroupVersionKind())
+		if !known {
+			return nil, false
+		}
+		out.Add(problems.Below(at)...)
+	}
+	return out, true
 }
 
 // knownFunctions are the functions of the cluster, as a pipeline's validation needs them.
@@ -112,10 +137,10 @@ func (r *Revisions) cannotCompose(lease *watch.Lease, function string) bool {
 	return false
 }
 
-// pipelineCondition is the condition ValidPipeline, with all problems of the pipeline.
-func pipelineCondition(c *v1.Composition, f knownFunctions) v1alpha1.Condition {
+// pipelineCondition is the condition ValidPipeline, with all problems of the pipeline and those of the inputs of its functions.
+func pipelineCondition(c *v1.Composition, inputs diag.List, f knownFunctions) v1alpha1.Condition {
 	out := v1alpha1.Condition{Type: v1.TypeValidPipeline, Status: condition.True, Reason: v1.ReasonValidPipeline}
-	invalid := xrd.ValidateComposition(c)
+	invalid := append(xrd.ValidateComposition(c), inputs...)
 	var lacking diag.List
 	if f.unknown == "" {
 		lacking = xrd.UnknownFunctions(c, f.names)

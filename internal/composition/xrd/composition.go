@@ -1,6 +1,7 @@
 package xrd
 
 import (
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
@@ -43,6 +44,14 @@ func ValidateComposition(c *v1.Composition) diag.List {
 		}
 	}
 	return out.Sorted()
+}
+
+// InputOf returns the input of a step, nil without one; false if it is not an object.
+func InputOf(step v1.PipelineStep) (input map[string]any, isObject bool) {
+	if step.Input == nil || len(step.Input.Raw) == 0 {
+		return nil, true
+	}
+	return input, utiljson.Unmarshal(step.Input.Raw, &input) == nil
 }
 
 // UnknownFunctions lists the steps of a composition that call none of the given functions.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/condition"
 )
 
 // RevisionChoice is the result of the selection of a revision for an instance.
@@ -22,6 +23,8 @@ type RevisionChoice struct {
 	Problem Problem
 	// Enforced is the enforced composition that an incompatible revision is not of.
 	Enforced string
+	// Invalid is the newest revision, if it is passed over because its pipeline is invalid.
+	Invalid *v1.CompositionRevision
 }
 
 // String is a message about the choice.
@@ -47,8 +50,8 @@ func (c RevisionChoice) String() string {
 // SelectRevision selects the revision of a composition for an instance. An instance with the
 // policy Manual is pinned to the revision that it references, of any composition unless the
 // definition enforces one; if it references none yet, it gets the newest of all. Otherwise it is the newest revision that the instance's selector
-// matches, or the definition's default selector. The result doesn't depend on the order of
-// the revisions.
+// matches, or the definition's default selector. Revisions with an invalid pipeline are passed over while there is a valid one, and so are
+// those that are not checked yet, unless the instance references one. The result doesn't depend on the order of the revisions.
 func SelectRevision(revisions []*v1.CompositionRevision, composition string, i Instance, d *v1.CompositeResourceDefinition) RevisionChoice {
 	manual := i.UpdatePolicy() == v1.UpdateManual
 	if name := i.RevisionName(); manual && name != "" {
@@ -61,7 +64,7 @@ func SelectRevision(revisions []*v1.CompositionRevision, composition string, i I
 			return RevisionChoice{SelectedBy: Latest, Problem: InvalidSelector}
 		}
 	}
-	var best *v1.CompositionRevision
+	var best, newest *v1.CompositionRevision
 	problem := NoRevision
 	for _, r := range revisions {
 		if r.Labels[v1.CompositionNameLabel] != composition || !revisionIsForKind(r, d) {
@@ -70,14 +73,43 @@ func SelectRevision(revisions []*v1.CompositionRevision, composition string, i I
 		if problem = NoMatch; !wanted.Matches(labels.Set(r.Labels)) {
 			continue
 		}
-		if best == nil || compareRevisions(r, best) > 0 {
+		if newest == nil || compareRevisions(r, newest) > 0 {
+			newest = r
+		}
+		if best == nil || cmp.Or(cmp.Compare(validity(r, i), validity(best, i)), compareRevisions(r, best)) > 0 {
 			best = r
 		}
 	}
 	if best == nil {
 		return RevisionChoice{SelectedBy: Latest, Problem: problem}
 	}
-	return RevisionChoice{Name: best.Name, SelectedBy: Latest, Revision: best}
+	out := RevisionChoice{Name: best.Name, SelectedBy: Latest, Revision: best}
+	if newest != best && isInvalid(newest) {
+		out.Invalid = newest
+	}
+	return out
+}
+
+// InvalidPipeline is the reason of the condition ValidPipeline of a revision whose pipeline fails for every composite. Crossplane has no such
+// reason.
+const InvalidPipeline = "InvalidPipeline"
+
+func isInvalid(r *v1.CompositionRevision) bool {
+	c, _ := condition.Set(r.Status.Conditions).Get(v1.TypeValidPipeline)
+	return c.Status == metav1.ConditionFalse && c.Reason == InvalidPipeline
+}
+
+// validity ranks revisions: a revision that is not checked yet is between the valid and the invalid ones. The revision that an instance
+// references counts as valid until it is checked: after a restore or a takeover, an older one may be checked first.
+func validity(r *v1.CompositionRevision, i Instance) int {
+	_, isChecked := condition.Set(r.Status.Conditions).Get(v1.TypeValidPipeline)
+	switch {
+	case isInvalid(r):
+		return 0
+	case !isChecked && r.Name != i.RevisionName():
+		return 1
+	}
+	return 2
 }
 
 // pinnedRevision is the revision that an instance references.

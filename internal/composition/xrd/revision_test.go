@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 )
 
@@ -20,7 +21,12 @@ func revision(of string, number int64, labels map[string]string) *v1.Composition
 		r.Labels[k] = v
 	}
 	r.Spec.CompositeTypeRef, r.Spec.Revision = databases, number
+	setCondition(r, metav1.ConditionTrue, "ValidPipeline")
 	return r
+}
+
+func setCondition(r *v1.CompositionRevision, status metav1.ConditionStatus, reason string) {
+	r.Status.Conditions = []v1alpha1.Condition{{Type: "ValidPipeline", Status: status, Reason: reason}}
 }
 
 func at(name string) func(xrd.Instance) { return func(i xrd.Instance) { i.SetRevisionName(name) } }
@@ -39,6 +45,18 @@ func TestRevision(t *testing.T) {
 	foreign := revision("small", 4, stable)
 	foreign.Spec.CompositeTypeRef.Kind = "XQueue"
 	there = append(there, foreign)
+	for i, r := range []*v1.CompositionRevision{
+		revision("checked", 1, nil), revision("checked", 2, nil), revision("checked", 3, nil), revision("checked", 4, nil),
+		revision("broken", 1, nil), revision("broken", 2, nil),
+	} {
+		switch i {
+		case 2, 4, 5:
+			setCondition(r, metav1.ConditionFalse, "InvalidPipeline")
+		case 3:
+			r.Status.Conditions = nil
+		}
+		there = append(there, r)
+	}
 	onStable := func(d *v1.CompositeResourceDefinition) {
 		d.Spec.DefaultCompositionRevisionSelector = &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "channel", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"fast"}}},
@@ -54,23 +72,30 @@ func TestRevision(t *testing.T) {
 		instance xrd.Instance
 		change   func(*v1.CompositeResourceDefinition)
 		want     string
+		of       string
 	}{
-		"The newest is followed":                                {instance(), nil, "revision small-3 (Latest)"},
-		"The newest is followed from an older one":              {instance(at("small-1")), nil, "revision small-3 (Latest)"},
-		"The newest of a channel is followed":                   {instance(onChannel("stable")), nil, "revision small-2 (Latest)"},
-		"The definition's channel is followed":                  {instance(), onStable, "revision small-2 (Latest)"},
-		"One's own channel is followed rather":                  {instance(onChannel("fast")), onStable, "revision small-3 (Latest)"},
-		"A channel may be empty":                                {instance(onChannel("beta")), nil, "no revision of the composition matches the selector"},
-		"A definition may select senselessly":                   {instance(), senseless, "the definition's spec.defaultCompositionRevisionSelector is invalid"},
-		"Who is manual stays":                                   {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)"},
-		"Who is manual stays though the definition selects":     {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)"},
-		"Who is manual may name a revision of another's":        {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)"},
-		"Who is manual may name a revision of what is enforced": {instance(manual, at("small-1")), enforced, "revision small-1 (Referenced)"},
-		"Who is manual can't leave what is enforced":            {instance(manual, at("large-9")), enforced, "revision large-9 is of another composition than small, which the definition enforces; name one of its revisions in compositionRevisionRef"},
-		"Who is manual can't stay with what is gone":            {instance(manual, at("small-7")), nil, "revision small-7, to which compositionUpdatePolicy: Manual pins the instance, does not exist"},
-		"Who is manual can't stay with another kind's":          {instance(manual, at("small-4")), nil, "revision small-4 is for another kind"},
-		"Who is manual starts with the newest":                  {instance(manual), nil, "revision small-3 (Latest)"},
-		"Who is manual starts with the newest, channel or not":  {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)"},
+		"An invalid and an unchecked one are passed over":       {instance(), nil, "revision checked-2 (Latest)", "checked"},
+		"An invalid one is left":                                {instance(at("checked-3")), nil, "revision checked-2 (Latest)", "checked"},
+		"An unchecked one that is in use stays in use":          {instance(at("checked-4")), nil, "revision checked-4 (Latest)", "checked"},
+		"An invalid one is used if somebody pins to it":         {instance(manual, at("checked-3")), nil, "revision checked-3 (Referenced)", "checked"},
+		"An invalid one is not what somebody is pinned to":      {instance(manual), nil, "revision checked-2 (Latest)", "checked"},
+		"The newest is used if all are invalid":                 {instance(at("broken-1")), nil, "revision broken-2 (Latest)", "broken"},
+		"The newest is followed":                                {instance(), nil, "revision small-3 (Latest)", "small"},
+		"The newest is followed from an older one":              {instance(at("small-1")), nil, "revision small-3 (Latest)", "small"},
+		"The newest of a channel is followed":                   {instance(onChannel("stable")), nil, "revision small-2 (Latest)", "small"},
+		"The definition's channel is followed":                  {instance(), onStable, "revision small-2 (Latest)", "small"},
+		"One's own channel is followed rather":                  {instance(onChannel("fast")), onStable, "revision small-3 (Latest)", "small"},
+		"A channel may be empty":                                {instance(onChannel("beta")), nil, "no revision of the composition matches the selector", "small"},
+		"A definition may select senselessly":                   {instance(), senseless, "the definition's spec.defaultCompositionRevisionSelector is invalid", "small"},
+		"Who is manual stays":                                   {instance(manual, at("small-1")), nil, "revision small-1 (Referenced)", "small"},
+		"Who is manual stays though the definition selects":     {instance(manual, at("small-3")), onStable, "revision small-3 (Referenced)", "small"},
+		"Who is manual may name a revision of another's":        {instance(manual, at("large-9")), nil, "revision large-9 (Referenced)", "small"},
+		"Who is manual may name a revision of what is enforced": {instance(manual, at("small-1")), enforced, "revision small-1 (Referenced)", "small"},
+		"Who is manual can't leave what is enforced":            {instance(manual, at("large-9")), enforced, "revision large-9 is of another composition than small, which the definition enforces; name one of its revisions in compositionRevisionRef", "small"},
+		"Who is manual can't stay with what is gone":            {instance(manual, at("small-7")), nil, "revision small-7, to which compositionUpdatePolicy: Manual pins the instance, does not exist", "small"},
+		"Who is manual can't stay with another kind's":          {instance(manual, at("small-4")), nil, "revision small-4 is for another kind", "small"},
+		"Who is manual starts with the newest":                  {instance(manual), nil, "revision small-3 (Latest)", "small"},
+		"Who is manual starts with the newest, channel or not":  {instance(manual, onChannel("stable")), nil, "revision small-3 (Latest)", "small"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +103,7 @@ func TestRevision(t *testing.T) {
 			if tc.change != nil {
 				tc.change(d)
 			}
-			got := xrd.SelectRevision(there, "small", tc.instance, d)
+			got := xrd.SelectRevision(there, tc.of, tc.instance, d)
 			if got.String() != tc.want {
 				t.Errorf("want %s\n got %s", tc.want, got)
 			}

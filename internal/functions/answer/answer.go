@@ -5,15 +5,16 @@
 package answer
 
 import (
-	"fmt"
+	"encoding/json"
 	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/functions/call"
+	"github.com/espalier-dev/espalier/internal/object"
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
@@ -31,27 +32,43 @@ var inputFields = []string{"apiVersion", "kind", "metadata", "response"}
 // state and the context of the request. A response without a TTL has no TTL.
 func Run(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	out := &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag()}, Desired: r.GetDesired(), Context: r.GetContext()}
-	input := r.GetInput().GetFields()
-	for _, field := range slices.Sorted(maps.Keys(input)) {
-		if !slices.Contains(inputFields, field) {
-			d := diag.Diagnostic{Problem: fmt.Sprintf("there is no field %s", diag.Truncate(field, 100)), Nearest: diag.Nearest(field, inputFields)}
-			return fatalResponse(out, "invalid Function input: "+d.String()), nil
-		}
-	}
-	value, ok := input["response"].GetKind().(*structpb.Value_StructValue)
-	if !ok {
-		return fatalResponse(out, "the Function input has no response, or it is not an object"), nil
-	}
-	text, err := protojson.Marshal(value.StructValue)
-	if err != nil {
-		return nil, err
-	}
-	response := &fnv1.RunFunctionResponse{}
-	if err := protojson.Unmarshal(text, response); err != nil {
-		return fatalResponse(out, "the response in the Function input is not a RunFunctionResponse: "+diag.Truncate(err.Error(), 1000)), nil
+	response, problems := decode(r.GetInput().AsMap())
+	if len(problems) > 0 {
+		return fatalResponse(out, "invalid Function input: "+call.FormatProblems(problems)), nil
 	}
 	proto.Merge(out, response)
 	return out, nil
+}
+
+// Check lists the problems because of which the function fails with an input.
+func Check(input map[string]any) diag.List {
+	_, problems := decode(input)
+	return problems
+}
+
+// decode returns the response in an input, or its problems.
+func decode(input map[string]any) (*fnv1.RunFunctionResponse, diag.List) {
+	var problems diag.List
+	for _, field := range slices.Sorted(maps.Keys(input)) {
+		if !slices.Contains(inputFields, field) {
+			at := object.Path("").Field(diag.Truncate(field, 100))
+			problems.Add(diag.Diagnostic{Path: at, Problem: "no such field", Nearest: diag.Nearest(field, inputFields)})
+		}
+	}
+	value, isObject := input["response"].(map[string]any)
+	if !isObject {
+		problems.Addf("response", "is not set, or is not an object")
+		return nil, problems
+	}
+	response := &fnv1.RunFunctionResponse{}
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = protojson.Unmarshal(text, response)
+	}
+	if err != nil {
+		problems.Addf("response", "is not a RunFunctionResponse: %s", diag.Truncate(err.Error(), 1000))
+	}
+	return response, problems
 }
 
 func fatalResponse(out *fnv1.RunFunctionResponse, message string) *fnv1.RunFunctionResponse {

@@ -46,8 +46,8 @@ func TestRun(t *testing.T) {
 			input: `{"kind":"Response","response":{}}`,
 			want:  &fnv1.RunFunctionResponse{Meta: &fnv1.ResponseMeta{Tag: "t"}, Context: before.GetContext(), Desired: before.GetDesired()},
 		},
-		"A field that isn't known is refused":     {input: `{"respones":{},"response":{}}`, says: `invalid Function input: there is no field respones; did you mean "response"?`},
-		"An input without an answer is a mistake": {input: `{"kind":"Response"}`, says: `the Function input has no response, or it is not an object`},
+		"A field that isn't known is refused":     {input: `{"respones":{},"response":{}}`, says: `invalid Function input: respones: no such field; did you mean "response"?`},
+		"An input without an answer is a mistake": {input: `{"kind":"Response"}`, says: `invalid Function input: response: is not set, or is not an object`},
 		"An answer has to be the protocol's":      {input: `{"response":{"wanted":{}}}`, says: "is not a RunFunctionResponse: "},
 	}
 	for name, tc := range cases {

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
+	"github.com/espalier-dev/espalier/internal/diag"
 	builtin "github.com/espalier-dev/espalier/internal/functions"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -177,6 +180,27 @@ func (c *Registry) Route(name string) Route {
 		return p
 	}
 	return routeFor(c.routeInput(name))
+}
+
+// CheckInput lists the problems because of which a function fails with an input for every composite of a kind, with paths in the input. Only
+// built-in functions are checked, unless a package is installed for the function: it may know more than the built-in function that replaces
+// it for the moment. It returns false while the functions of the cluster are unknown; subscribers are notified afterwards.
+func (c *Registry) CheckInput(name string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) (problems diag.List, known bool) {
+	if c.Route(name).Problem.Reason == FunctionsNotKnown && c.trackUnsynced(name).Problem.Reason == FunctionsNotKnown {
+		return nil, false
+	}
+	c.mu.RLock()
+	f := c.routeInput(name)
+	c.mu.RUnlock()
+	if !f.isInputChecked() {
+		return nil, true
+	}
+	return builtin.Invalid(f.builtIn, input, isFirstStep, composite), true
+}
+
+// isInputChecked reports whether the built-in function checks inputs of a function.
+func (f routeInput) isInputChecked() bool {
+	return routeFor(f).Backend == BackendBuiltIn && (len(f.revisions) == 0 || f.insteadOfPackage())
 }
 
 // trackUnsynced records a function that was called before the objects were read, so that

@@ -251,3 +251,24 @@ func TestLoopbackAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestInputsAreCheckedWhereAFunctionIsBuiltIn, unless a package that knows other inputs is to serve it again.
+func TestInputsAreCheckedWhereAFunctionIsBuiltIn(t *testing.T) {
+	packaged := []revision{{name: "f-2", active: true}}
+	cases := map[string]struct {
+		in   routeInput
+		want bool
+	}{
+		"built in":                     {routeInput{builtIn: "f"}, true},
+		"built in for its package":     {routeInput{builtIn: "f", revisions: packaged, prefer: PreferBuiltInAlways}, true},
+		"for a package with a problem": {routeInput{builtIn: "f", revisions: packaged, prefer: PreferBuiltInNever}, false},
+		"at an address":                {routeInput{builtIn: "f", local: &LocalFunction{Address: "127.0.0.1:1"}}, false},
+		"not built in":                 {routeInput{}, false},
+		"while functions are unknown":  {routeInput{builtIn: "f", unsynced: "not read"}, false},
+	}
+	for name, tc := range cases {
+		if got := tc.in.isInputChecked(); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}

@@ -17,8 +17,14 @@ const maxPatches = 4096
 type validator struct {
 	in       *Input
 	problems *diag.List
-	// failures are about parts that fail when they are used.
-	failures *diag.List
+	// failures are about parts that fail when they are used, and certain those of them that are used for every composite.
+	failures, certain *diag.List
+}
+
+// used returns the validator of parts that are used for every composite.
+func (c validator) used() validator {
+	c.failures = c.certain
+	return c
 }
 
 func (c validator) input() {
@@ -33,7 +39,7 @@ func (c validator) input() {
 		c.patches(at.Field("patches"), set.Patches, resourcePatchTypes...)
 	}
 	if c.in.Environment != nil {
-		c.patches("environment.patches", c.in.Environment.Patches, environmentPatchTypes...)
+		c.used().patches("environment.patches", c.in.Environment.Patches, environmentPatchTypes...)
 	}
 	for i := range c.in.Resources {
 		c.template(object.Path("resources").Index(i), &c.in.Resources[i], sets)
@@ -70,7 +76,7 @@ func (c validator) template(at object.Path, t *template, sets map[string]int) {
 			c.problems.Addf(at.Field("base", "metadata"), "is not an object")
 		}
 	}
-	c.patches(at.Field("patches"), t.Patches, append(slices.Clone(resourcePatchTypes), fromPatchSet)...)
+	c.used().patches(at.Field("patches"), t.Patches, append(slices.Clone(resourcePatchTypes), fromPatchSet)...)
 	count := len(t.Patches)
 	for i, p := range t.Patches {
 		n, known := sets[p.PatchSetName]

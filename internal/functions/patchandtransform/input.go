@@ -1,6 +1,8 @@
 package patchandtransform
 
 import (
+	"slices"
+
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/functions/strict"
 )
@@ -126,28 +128,40 @@ type conditionMatch struct {
 // shares the bases of templates with the object.
 func Decode(object map[string]any) (in *Input, problems, notes diag.List) {
 	in, problems, notes, failures := decode(object)
-	return in, problems, append(notes, failures...).Sorted()
+	return in, problems, slices.Concat(notes, failures.certain, failures.possible).Sorted()
 }
 
 // Check returns the problems of an input before it is used: those of Decode, and what fails when it is used. The first step of a pipeline
 // gets no resources of earlier ones. Notes are about parts that are ignored, or that other parts replace.
 func Check(object map[string]any, isFirstStep bool) (problems, notes diag.List) {
 	in, problems, notes, failures := decode(object)
-	problems = append(problems, failures...)
+	problems = slices.Concat(problems, failures.certain, failures.possible)
 	usage{in: in, isFirstStep: isFirstStep, problems: &problems, notes: &notes}.check()
 	return problems.Sorted(), notes.Sorted()
 }
 
-// decode decodes an input. Failures are about parts that fail when they are used.
-func decode(object map[string]any) (in *Input, problems, notes, failures diag.List) {
+// Invalid returns those problems of Check because of which no composite can be composed: what is used in some of them only, such as a patch
+// set that no template includes, may be broken.
+func Invalid(object map[string]any, isFirstStep bool) diag.List {
+	in, problems, notes, failures := decode(object)
+	problems = slices.Concat(problems, failures.certain)
+	usage{in: in, isFirstStep: isFirstStep, problems: &problems, notes: &notes}.check()
+	return problems.Sorted()
+}
+
+// failures are about parts of an input that fail when they are used: of which that is certain, and of which it is possible.
+type failures struct{ certain, possible diag.List }
+
+// decode decodes an input.
+func decode(object map[string]any) (in *Input, problems, notes diag.List, out failures) {
 	in = &Input{}
 	if len(object) == 0 {
 		problems.Addf("", "the input is missing; expected %s of %s", Kind, APIVersion)
-		return in, problems, nil, nil
+		return in, problems, nil, out
 	}
 	strict.Decode(object, in, "", &problems)
 	oneOf(validator{problems: &notes}, "apiVersion", in.APIVersion, APIVersion)
 	oneOf(validator{problems: &notes}, "kind", in.Kind, Kind)
-	validator{in: in, problems: &problems, failures: &failures}.input()
-	return in, problems.Sorted(), notes, failures
+	validator{in: in, problems: &problems, certain: &out.certain, failures: &out.possible}.input()
+	return in, problems.Sorted(), notes, out
 }
