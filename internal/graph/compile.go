@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -186,9 +185,5 @@ func resolveKinds(c *compilation) {
 // reportAbsentKind reports a kind that the API server will not serve. Everything else of
 // the node is checked as if the kind were only missing.
 func (c *compilation) reportAbsentKind(d *draft) {
-	c.problems.Add(diag.Diagnostic{
-		Path:    d.documentPath().Field("kind"),
-		Problem: fmt.Sprintf("no matches for kind %q in version %q", d.Kind.Kind, d.Kind.GroupVersion()),
-		Nearest: diag.Nearest(d.Kind.Kind, d.kind.Siblings),
-	})
+	c.problems.Add(diag.NeverServed(d.documentPath(), d.Kind, d.kind))
 }

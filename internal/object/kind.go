@@ -14,8 +14,10 @@ type KindInfo struct {
 	// Revision changes whenever the schema may have.
 	Revision string
 	// NeverServed says that the API server has the kind's version and not the kind, and
-	// will not get it: all other fields are empty then, except Siblings, the kinds of that
-	// version.
+	// will not get it, or that the kind exists in other versions only: all other fields are empty
+	// then, except Siblings, the kinds of that version, and Versions, the apiVersions that have the
+	// kind, the preferred one first.
 	NeverServed bool
 	Siblings    []string
+	Versions    []string
 }

@@ -1,13 +1,21 @@
 package workspace
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/api/apiextensions"
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	pkgv1 "github.com/espalier-dev/espalier/api/pkg/v1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/functions"
+	"github.com/espalier-dev/espalier/internal/functions/autoready"
+	"github.com/espalier-dev/espalier/internal/functions/environment"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -15,6 +23,7 @@ import (
 var (
 	compositeDefinitionKind = schema.GroupKind{Group: apiextensions.Group, Kind: v1.DefinitionKind}
 	compositionKind         = schema.GroupKind{Group: apiextensions.Group, Kind: v1.CompositionKind}
+	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
 )
 
 // addCompositeKinds checks CompositeResourceDefinitions, and adds their kinds.
@@ -53,18 +62,39 @@ func (w *Workspace) checkCompositions() {
 			continue
 		}
 		w.add(d, Error, "", xrd.ValidateComposition(c))
-		if w.options.Functions != nil {
-			w.add(d, Error, "", xrd.UnknownFunctions(c, w.options.Functions))
-		}
-		composite := schema.FromAPIVersionAndKind(c.Spec.CompositeTypeRef.APIVersion, c.Spec.CompositeTypeRef.Kind)
-		if kind, known := w.Lookup(composite); !known && !kind.NeverServed && composite.Kind != "" {
+		w.warnOfFunctions(d, c)
+		composite := c.Spec.CompositeTypeRef.GroupVersionKind()
+		switch kind, known := w.Lookup(composite); {
+		case known || composite.Kind == "":
+		case kind.NeverServed:
+			w.add(d, Error, "", diag.List{diag.NeverServed("spec.compositeTypeRef", composite, kind)})
+		default:
 			w.addf(d, Warning, "spec.compositeTypeRef", "%s of %s is not known here; add its CompositeResourceDefinition", composite.Kind, composite.GroupVersion())
 		}
 		w.checkSteps(d, c, composite)
 	}
 }
 
-// checkSteps checks the inputs of the steps with built-in functions.
+// warnOfFunctions says which functions are not built in and have no Function in the files: whether anything serves them is unknown.
+func (w *Workspace) warnOfFunctions(d *Document, c *v1.Composition) {
+	known := slices.Collect(maps.Keys(functions.BuiltIn()))
+	for _, f := range w.Documents(functionKind) {
+		known = append(known, f.Object.GetName())
+	}
+	for i, step := range c.Spec.Pipeline {
+		name := step.FunctionRef.Name
+		if name == "" || slices.Contains(known, name) {
+			continue
+		}
+		w.add(d, Warning, "", diag.List{{
+			Path: object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), Nearest: diag.Nearest(name, known),
+			Problem: fmt.Sprintf("%s is not built in, and no Function of that name is here; serve it with --function %s=./program or an address, "+
+				"or add its Function and let a package manager run it", name, name),
+		}})
+	}
+}
+
+// checkSteps checks the inputs of the steps with built-in functions, and the composed resources in them.
 func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.GroupVersionKind) {
 	for i, step := range c.Spec.Pipeline {
 		at := object.Path("spec.pipeline").Index(i).Field("input")
@@ -76,5 +106,17 @@ func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.
 		problems, notes := functions.Check(step.FunctionRef.Name, input, i == 0, composite, w.Lookup)
 		w.add(d, Error, at, problems)
 		w.add(d, Warning, at, notes)
+		kind, _ := w.Lookup(composite)
+		check := stepCheck{w: w, d: d, at: at, composite: composite, kind: kind, isComplete: isLast(c.Spec.Pipeline[i+1:])}
+		for _, t := range functions.Templates(step.FunctionRef.Name, input) {
+			check.template(t)
+		}
 	}
+}
+
+// isLast reports whether none of the later steps can add fields to composed resources.
+func isLast(later []v1.PipelineStep) bool {
+	return !slices.ContainsFunc(later, func(s v1.PipelineStep) bool {
+		return !slices.Contains([]string{autoready.Name, autoready.PackageName, environment.Name, environment.PackageName}, s.FunctionRef.Name)
+	})
 }

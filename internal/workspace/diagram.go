@@ -96,15 +96,20 @@ type flow struct{ resource, field string }
 func (p *pipelineDrawing) addTemplates(step string, raw map[string]any) {
 	input, _, _ := patchandtransform.Decode(raw)
 	var reads, writes []flow
-	for _, r := range input.Resources {
+	for _, r := range input.Templates() {
+		if r.Name == "" {
+			continue // the environment
+		}
 		id := step + "/" + r.Name
 		kind, _ := r.Base["kind"].(string)
 		p.Nodes = append(p.Nodes, diagram.Node{ID: id, Title: r.Name, Lines: []string{kind}})
 		p.Edges = append(p.Edges, diagram.Edge{From: step, To: id})
-		for _, f := range input.CompositeFields(r.Name) {
-			if f.Writes {
+		for _, f := range r.Fields {
+			switch {
+			case !f.OfComposite:
+			case f.Writes:
 				writes = append(writes, flow{id, f.Path})
-			} else {
+			default:
 				reads = append(reads, flow{id, f.Path})
 			}
 		}

@@ -96,7 +96,7 @@ func namespaceOf(d *Document, named v1alpha1.ServiceAccount) string {
 
 func (w *Workspace) compileGraph(p *pendingGraph) {
 	kinds := w.lookUp(p.uses)
-	w.warnOfMissingKinds(p, kinds)
+	w.checkTemplates(p, kinds)
 	g, problems := graph.Compile(p.spec, kinds, graph.WithSecretOutputs(w.options.SecretOutputs))
 	problems.Add(p.problems...)
 	w.add(p.document, Error, "", problems.Sorted())
@@ -132,9 +132,9 @@ func (w *Workspace) addKindOfInvalid(p *pendingGraph, kinds graph.Kinds) {
 	w.kinds[p.kind] = object.KindInfo{Namespaced: p.spec.Schema.Scope != v1alpha1.ClusterScope, ServedByDefinition: true, NameRule: object.Subdomain}
 }
 
-// warnOfMissingKinds says where kinds are used whose schema is unknown. That needs no graph, so that an invalid definition has these warnings
-// together with its errors.
-func (w *Workspace) warnOfMissingKinds(p *pendingGraph, kinds graph.Kinds) {
+// checkTemplates says where kinds are used whose schema is unknown, and which required fields templates lack. That needs no graph, so that an
+// invalid definition has these findings together with its errors.
+func (w *Workspace) checkTemplates(p *pendingGraph, kinds graph.Kinds) {
 	resources, _ := p.document.Object.Object["spec"].(map[string]any)["resources"].([]any)
 	for i, r := range resources {
 		resource, _ := r.(map[string]any)
@@ -143,10 +143,17 @@ func (w *Workspace) warnOfMissingKinds(p *pendingGraph, kinds graph.Kinds) {
 			apiVersion, _ := document["apiVersion"].(string)
 			name, _ := document["kind"].(string)
 			gvk := schema.FromAPIVersionAndKind(apiVersion, name)
-			if _, known := kinds[gvk]; !known && gvk != p.kind && slices.Contains(p.uses, gvk) {
-				w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field(field, "kind"),
-					"%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
+			at := object.Path("spec.resources").Index(i).Field(field)
+			switch kind, known := kinds[gvk]; {
+			case field == "template" && kind.Schema != nil && resource["adopt"] != string(v1alpha1.AdoptIfUnowned):
+				w.add(p.document, Error, at, requiredFields(kind, document))
+			case !known && gvk != p.kind && slices.Contains(p.uses, gvk):
+				w.warnOfUnknownKind(p.document, at, gvk)
 			}
 		}
 	}
+}
+
+func (w *Workspace) warnOfUnknownKind(d *Document, document object.Path, gvk schema.GroupVersionKind) {
+	w.addf(d, Warning, document.Field("kind"), "%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
 }

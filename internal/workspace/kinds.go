@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -18,6 +20,7 @@ import (
 	protection "github.com/espalier-dev/espalier/api/protection/v1beta1"
 	revisions "github.com/espalier-dev/espalier/api/revision/v1alpha1"
 	"github.com/espalier-dev/espalier/api/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/kube/builtin"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
@@ -78,7 +81,8 @@ func kindOf(c *apiextensionsv1.CustomResourceDefinition, version string) object.
 }
 
 // Lookup returns what is known of a kind: from the files, from this program, from Kubernetes, and from the further source. False
-// says that nothing is known; KindInfo.NeverServed then says that Kubernetes has its group version and not the kind.
+// says that nothing is known; KindInfo.NeverServed then says that Kubernetes has its group version and not the kind, or that the kind exists
+// under another name or in other versions.
 func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 	if kind, ok := w.kinds[gvk]; ok {
 		return kind, true
@@ -91,9 +95,67 @@ func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) 
 		return kind, ok
 	}
 	if w.options.Kinds != nil {
-		return w.options.Kinds(gvk)
+		if kind, ok := w.options.Kinds(gvk); ok || kind.NeverServed {
+			return kind, ok
+		}
 	}
-	return object.KindInfo{}, false
+	return w.misnamed(gvk), false
+}
+
+// misnamed returns the versions of a kind that has none of that name, or the name of a kind that is written otherwise: in the plural, as a
+// short name, in other capitals. A group without a dot can only have kinds of Kubernetes, and one that it no longer has is looked for in the
+// other groups.
+func (w *Workspace) misnamed(gvk schema.GroupVersionKind) object.KindInfo {
+	var out object.KindInfo
+	for _, k := range w.Kinds() {
+		isGroup := k.Group == gvk.Group || gvk.Group != "" && !strings.Contains(gvk.Group, ".") && !k.Own
+		switch {
+		case isGroup && k.Kind == gvk.Kind:
+			out.Versions = append(out.Versions, k.GroupVersion().String())
+		case k.GroupVersion() == gvk.GroupVersion() && (slices.Contains(k.Names, strings.ToLower(gvk.Kind)) || strings.EqualFold(k.Kind, gvk.Kind)):
+			out.Siblings = append(out.Siblings, k.Kind)
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(w.kinds), func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }) {
+		if version := k.GroupVersion().String(); k.GroupKind() == gvk.GroupKind() && !slices.Contains(out.Versions, version) {
+			out.Versions = append(out.Versions, version) // of an invalid definition
+		}
+	}
+	out.NeverServed = len(out.Versions)+len(out.Siblings) > 0
+	return out
+}
+
+// corrected returns the files with the kinds of this program and of Kubernetes instead of those that are written like them or in a version
+// that does not exist, so that everything else of such an object is checked. Each is an error. The files themselves do not change.
+func (w *Workspace) corrected(files []*File) []*File {
+	out := slices.Clone(files)
+	for i, f := range out {
+		for n, d := range f.documents {
+			gvk := d.Object.GroupVersionKind()
+			kind, known := w.Lookup(gvk)
+			meant := kindMeant(gvk, kind)
+			if known || meant == gvk {
+				continue
+			}
+			w.add(d, Error, "", diag.List{diag.NeverServed("", gvk, kind)})
+			if out[i] == f {
+				out[i] = &File{Name: f.Name, documents: slices.Clone(f.documents), problems: f.problems}
+			}
+			o := &unstructured.Unstructured{Object: maps.Clone(d.Object.Object)}
+			o.SetGroupVersionKind(meant)
+			out[i].documents[n] = &Document{Document: d.Document, File: out[i], Object: o}
+		}
+	}
+	return out
+}
+
+// kindMeant is the kind that is served instead of one that is not.
+func kindMeant(gvk schema.GroupVersionKind, kind object.KindInfo) schema.GroupVersionKind {
+	if len(kind.Versions) > 0 {
+		return schema.FromAPIVersionAndKind(kind.Versions[0], gvk.Kind)
+	}
+	gvk.Kind = cmp.Or(diag.Nearest(gvk.Kind, kind.Siblings), gvk.Kind)
+	return gvk
 }
 
 // NamespaceOf returns the namespace that an object of a file gets in a cluster: none if its kind is cluster-scoped, whatever the file

@@ -31,7 +31,7 @@ func (w *Workspace) checkObjects() {
 		}
 		switch {
 		case kind.NeverServed:
-			w.add(d, Error, "", diag.List{{Path: "kind", Problem: fmt.Sprintf("no matches for kind %q in version %q", gvk.Kind, gvk.GroupVersion()), Nearest: diag.Nearest(gvk.Kind, kind.Siblings)}})
+			w.add(d, Error, "", diag.List{diag.NeverServed("", gvk, kind)})
 		case !known:
 			w.addf(d, Warning, "kind", "%s of %s is not known here, so that the object is not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
 		case kind.Schema != nil:
@@ -49,6 +49,7 @@ func (w *Workspace) checkObject(d *Document, kind object.KindInfo) {
 		w.addf(d, Error, "metadata.name", "is required")
 	}
 	w.checkLabels(d)
+	w.checkUsage(d)
 	problems := validate(kind.Schema, d.Object.Object)
 	if len(problems) == 0 {
 		problems = w.checkRules(d.Object) // rules assume a valid object

@@ -63,8 +63,6 @@ type Graph struct {
 type Options struct {
 	// Kinds looks up kinds that neither the files nor Kubernetes have; it is optional. The result is not changed.
 	Kinds func(schema.GroupVersionKind) (object.KindInfo, bool)
-	// Functions are the names of the functions that compositions can call; nil for any.
-	Functions []string
 	// SecretOutputs is what happens to definitions that put data of Secrets into outputs.
 	SecretOutputs graph.SecretOutputs
 	// Version is that of the program.
@@ -101,6 +99,7 @@ func New(files []*File, o Options) *Workspace {
 			}
 		}
 	}
+	w.files = w.corrected(w.files)
 	w.addCRDs()
 	w.addCompositeKinds()
 	w.compileGraphs()

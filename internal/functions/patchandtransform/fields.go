@@ -2,51 +2,119 @@ package patchandtransform
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// CompositeField is a field of the composite that a composed resource reads or writes by a patch.
-type CompositeField struct {
-	Path string
+// Template is a composed resource of an input, with the fields that its patches read and write.
+type Template struct {
+	Name string
+	// Path is its place in the input.
+	Path object.Path
+	// Base is nil if an earlier step of the pipeline produces the resource.
+	Base   map[string]any
+	Fields []Field
+}
+
+// Field is a field that a patch reads or writes.
+type Field struct {
+	// Place is the field of the input that has the path, and Path is that path.
+	Place object.Path
+	Path  string
+	// OfComposite: it is a field of the composite, and not of the composed resource. Fields of the environment are left out.
+	OfComposite bool
 	// Writes: the patch sets the field.
 	Writes bool
 }
 
-// CompositeFields returns the fields of the composite that the patches of a composed resource read and write, in their order.
-func (in *Input) CompositeFields(resource string) []CompositeField {
-	var out []CompositeField
-	for _, t := range in.Resources {
-		if t.Name == resource {
-			out = append(out, in.compositeFields(t.Patches)...)
+// Templates returns the composed resources of an input, in their order. The environment's patches and those of the connection secret are in
+// one without name and base at the end: its fields are the composite's only.
+func (in *Input) Templates() []Template {
+	var out []Template
+	for i, t := range in.Resources {
+		one := Template{Name: t.Name, Path: object.Path("resources").Index(i), Base: t.Base}
+		for _, p := range in.flattenPatchSets(t.Patches) {
+			at := one.Path.Field("patches").Index(p.index)
+			if p.set != ownPatches {
+				at = object.Path("patchSets").Index(p.set).Field("patches").Index(p.index)
+			}
+			one.Fields = append(one.Fields, p.fields(at, p.sides())...)
+		}
+		out = append(out, one)
+	}
+	rest := Template{}
+	if in.Environment != nil {
+		for i := range in.Environment.Patches {
+			p := &in.Environment.Patches[i]
+			from, to := ofComposite, ofEnvironment
+			if p.writesComposite() {
+				from, to = to, from
+			}
+			rest.Fields = append(rest.Fields, p.fields(object.Path("environment.patches").Index(i), [2]side{from, to})...)
 		}
 	}
-	return out
+	if to := in.WriteConnectionSecretToRef; to != nil {
+		for i := range to.Patches {
+			rest.Fields = append(rest.Fields, to.Patches[i].fields(object.Path("writeConnectionSecretToRef.patches").Index(i), [2]side{ofComposite, ofEnvironment})...)
+		}
+	}
+	return append(out, rest)
 }
 
-func (in *Input) compositeFields(patches []patch) []CompositeField {
-	var out []CompositeField
-	for _, p := range patches {
-		switch p.typeOrDefault() {
-		case fromComposite:
-			out = append(out, CompositeField{Path: p.FromFieldPath})
-		case toComposite:
-			out = append(out, CompositeField{Path: cmp.Or(p.ToFieldPath, p.FromFieldPath), Writes: true})
-		case combineFromComposite:
-			if p.Combine != nil {
-				for _, v := range p.Combine.Variables {
-					out = append(out, CompositeField{Path: v.FromFieldPath})
-				}
+// side is the object that a patch reads or writes.
+type side int
+
+const (
+	ofComposite side = iota
+	ofComposed
+	ofEnvironment
+)
+
+// sides are what a template's patch reads and writes.
+func (p *patch) sides() [2]side {
+	switch p.typeOrDefault() {
+	case toComposite, combineToComposite:
+		return [2]side{ofComposed, ofComposite}
+	case toEnvironment, combineToEnvironment:
+		return [2]side{ofComposed, ofEnvironment}
+	case fromEnvironment, combineFromEnvironment:
+		return [2]side{ofEnvironment, ofComposed}
+	default:
+		return [2]side{ofComposite, ofComposed}
+	}
+}
+
+// writesComposite reports whether a patch of the environment writes to the composite.
+func (p *patch) writesComposite() bool {
+	switch p.typeOrDefault() {
+	case fromComposite, toEnvironment, combineFromComposite:
+		return false
+	default:
+		return true
+	}
+}
+
+// fields returns the fields of a patch, without those of the environment.
+func (p *patch) fields(at object.Path, sides [2]side) []Field {
+	var out []Field
+	if sides[0] != ofEnvironment {
+		one := Field{OfComposite: sides[0] == ofComposite}
+		if p.combines() && p.Combine != nil {
+			for i, v := range p.Combine.Variables {
+				one.Place, one.Path = at.Field("combine", "variables").Index(i).Field("fromFieldPath"), v.FromFieldPath
+				out = append(out, one)
 			}
-		case combineToComposite:
-			out = append(out, CompositeField{Path: p.ToFieldPath, Writes: true})
-		case fromPatchSet:
-			// A patch set contains no other one, so that this ends.
-			if i := slices.IndexFunc(in.PatchSets, func(s patchSet) bool { return s.Name == p.PatchSetName }); i >= 0 {
-				direct := slices.DeleteFunc(slices.Clone(in.PatchSets[i].Patches), func(p patch) bool { return p.typeOrDefault() == fromPatchSet })
-				out = append(out, in.compositeFields(direct)...)
-			}
-		case fromEnvironment, toEnvironment, combineFromEnvironment, combineToEnvironment:
+		} else {
+			one.Place, one.Path = at.Field("fromFieldPath"), p.FromFieldPath
+			out = append(out, one)
 		}
+	}
+	if sides[1] != ofEnvironment {
+		place := "toFieldPath"
+		if p.ToFieldPath == "" {
+			place = "fromFieldPath" // the default
+		}
+		out = append(out, Field{Place: at.Field(place), Path: cmp.Or(p.ToFieldPath, p.FromFieldPath), OfComposite: sides[1] == ofComposite, Writes: true})
 	}
 	return out
 }

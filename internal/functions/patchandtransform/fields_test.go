@@ -5,9 +5,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/espalier-dev/espalier/internal/object"
 )
 
-func TestCompositeFields(t *testing.T) {
+func TestTemplates(t *testing.T) {
 	var input map[string]any
 	if err := yaml.Unmarshal([]byte(`
 apiVersion: pt.fn.crossplane.io/v1beta1
@@ -26,6 +28,10 @@ resources:
   - {type: FromEnvironmentFieldPath, fromFieldPath: cluster, toFieldPath: data.cluster}
 - name: other
   base: {apiVersion: v1, kind: ConfigMap}
+environment:
+  patches:
+  - {type: FromCompositeFieldPath, fromFieldPath: spec.e, toFieldPath: e}
+  - {type: ToCompositeFieldPath, fromFieldPath: f, toFieldPath: status.f}
 `), &input); err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +39,26 @@ resources:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	want := []CompositeField{{Path: "spec.region"}, {Path: "spec.a"}, {Path: "spec.b"}, {Path: "status.url", Writes: true}, {Path: "status.all", Writes: true}}
-	if diff := cmp.Diff(want, in.CompositeFields("bucket")); diff != "" {
-		t.Error(diff)
+	base := map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}
+	read := func(place object.Path, path string, ofComposite bool) Field {
+		return Field{Place: place, Path: path, OfComposite: ofComposite}
 	}
-	if got := in.CompositeFields("other"); len(got) > 0 {
-		t.Errorf("a resource without patches has %v", got)
+	written := func(place object.Path, path string, ofComposite bool) Field {
+		return Field{Place: place, Path: path, OfComposite: ofComposite, Writes: true}
+	}
+	want := []Template{
+		{Name: "bucket", Path: "resources[0]", Base: base, Fields: []Field{
+			read("patchSets[0].patches[0].fromFieldPath", "spec.region", true), written("patchSets[0].patches[0].toFieldPath", "spec.zone", false),
+			read("resources[0].patches[1].combine.variables[0].fromFieldPath", "spec.a", true), read("resources[0].patches[1].combine.variables[1].fromFieldPath", "spec.b", true),
+			written("resources[0].patches[1].toFieldPath", "data.ab", false),
+			read("resources[0].patches[2].fromFieldPath", "status.url", false), written("resources[0].patches[2].fromFieldPath", "status.url", true),
+			read("resources[0].patches[3].combine.variables[0].fromFieldPath", "data.a", false), written("resources[0].patches[3].toFieldPath", "status.all", true),
+			written("resources[0].patches[4].toFieldPath", "data.cluster", false),
+		}},
+		{Name: "other", Path: "resources[1]", Base: base},
+		{Fields: []Field{read("environment.patches[0].fromFieldPath", "spec.e", true), written("environment.patches[1].toFieldPath", "status.f", true)}},
+	}
+	if diff := cmp.Diff(want, in.Templates()); diff != "" {
+		t.Error(diff)
 	}
 }
