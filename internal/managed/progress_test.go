@@ -43,6 +43,14 @@ func TestProgress(t *testing.T) {
 			"it may be different", synced("F", resource.ReconcileError), available, failure,
 			func(s *reconcileState) { s.object.SetGeneration(3) }, "Reconciling ReconcileError",
 		},
+		"an invalid set of management policies": {
+			"it is the same until the user changes it", synced("F", resource.ReconcileError), creating,
+			operation.Step{Do: operation.Finish, NeedsAction: true}, nil, "Stalled ReconcileError",
+		},
+		"an invalid set of one that is available": {
+			"nothing is observed any more", synced("F", resource.ReconcileError), available,
+			operation.Step{Do: operation.Finish, NeedsAction: true}, nil, "Stalled ReconcileError",
+		},
 		"paused": {"a user wants that", synced("F", resource.ReconcilePaused), creating, operation.Step{}, nil, ""},
 		"being deleted": {"the deletion timestamp says more", synced("U", resource.OperationInProgress), creating, operation.Step{}, func(s *reconcileState) {
 			s.object.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -93,6 +93,8 @@ func (s *reconcileState) progress(conditions condition.Set, step operation.Step)
 	switch {
 	case s.object.GetDeletionTimestamp() != nil, synced.Reason == resource.ReconcilePaused, !reported:
 		return condition.Progress{}
+	case step.NeedsAction:
+		return condition.ProgressOf(synced, true)
 	case synced.Status == condition.False && synced.Reason == resource.ReconcileError && ready.Status == condition.True && !s.isChangePending(step):
 		return condition.Progress{}
 	case synced.Status != condition.True:
@@ -109,8 +111,8 @@ func (s *reconcileState) isChangePending(step operation.Step) bool {
 	return isNew || isDifferent || s.state.OperationErr != nil || condition.Read(s.object).IsTrue(condition.TypeReconciling)
 }
 
-// needsAction are the reasons of Synced that stay until a user acts. A ReconcileError is none: the request is retried, and
-// no answer of an external API says that it will be the same.
+// needsAction are the reasons of Synced that stay until a user acts. A ReconcileError is none, except where the step says so: the request is
+// retried, and no answer of an external API says that it will be the same.
 var needsAction = map[string]bool{
 	resource.CreateUnresolved: true, resource.NameReserved: true, resource.Conflict: true, resource.Disagreement: true,
 	resource.Contested: true, resource.NotAllowed: true,

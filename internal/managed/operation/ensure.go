@@ -229,5 +229,5 @@ const (
 // exist, and that cannot be created since the provider assigns identities.
 func (s State) identityNotChoosable() Step {
 	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation %s, or remove it to have a new one created",
-		s.ref(), resource.ExternalNameAnnotation), s.Resource.PollInterval)
+		s.ref(), resource.ExternalNameAnnotation), s.Resource.PollInterval).needingAction()
 }

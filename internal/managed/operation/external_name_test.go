@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-dev/espalier/internal/managed/operation"
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
@@ -112,5 +113,17 @@ func TestTheAnnotationIsFollowedUntilAResourceIsBound(t *testing.T) {
 func there(ref string) func(*simulation) {
 	return func(l *simulation) {
 		l.cloud.things = append(l.cloud.things, &thing{ref: external.Ref(ref), created: start.Add(-time.Hour), request: l.want})
+	}
+}
+
+// TestAnInvalidSetOfPoliciesNeedsAUser: nothing else ends it.
+func TestAnInvalidSetOfPoliciesNeedsAUser(t *testing.T) {
+	for _, set := range []resource.Policies{
+		{resource.ActionCreate}, {resource.ActionAll, resource.ActionObserve}, {resource.ActionObserve, resource.ActionUpdate, resource.ActionDelete}, {"Recreate"},
+	} {
+		step := operation.Next(operation.State{Resource: operation.Resource{Policies: set}})
+		if step.Do != operation.Finish || !step.NeedsAction || step.After != 0 || step.Err != nil || !strings.HasPrefix(step.Synced.Message, "spec.managementPolicies: ") {
+			t.Errorf("%v: %+v", set, step)
+		}
 	}
 }

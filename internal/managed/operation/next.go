@@ -70,7 +70,7 @@ func (s State) next() Step {
 	case s.Resource.Paused || s.Resource.Policies.Paused():
 		return finish(resource.ReconcilePaused, pausedMessage(s.Resource), 0)
 	case s.Resource.Policies.Validate() != nil:
-		return finish(resource.ReconcileError, s.Resource.Policies.Validate().Error(), 0)
+		return finish(resource.ReconcileError, s.Resource.Policies.Validate().Error(), 0).needingAction()
 	case s.PrepareErr != nil:
 		return Failure(fmt.Errorf("prepare the request: %w", s.PrepareErr))
 	case s.Binding != nil && s.isKeyChanged() && s.mayCall():

@@ -64,6 +64,8 @@ type Step struct {
 	// backoff, but not before After.
 	After time.Duration
 	Err   error
+	// NeedsAction says that the result stays the same until a user changes the managed resource, whatever the reason of Synced says.
+	NeedsAction bool
 	// Event is recorded once the step is done; none without a reason.
 	Event Event
 }
@@ -120,6 +122,12 @@ func Failure(err error) Step {
 // recheckNotAllowed is how often to check again what the configuration does not allow. A
 // change of the configuration is an event; what is observed on the external API is not.
 const recheckNotAllowed = time.Minute
+
+// needingAction says that a user must act.
+func (s Step) needingAction() Step {
+	s.NeedsAction = true
+	return s
+}
 
 // with sets the Ready condition.
 func (s Step) with(ready Condition) Step {
