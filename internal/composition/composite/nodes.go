@@ -43,6 +43,9 @@ func (s *compositeState) nodes(d *pipeline.Desired) []plan.Node {
 func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.ComposedRef) plan.Node {
 	o := &unstructured.Unstructured{Object: r.Object}
 	o = o.DeepCopy()
+	if o.Object["metadata"] == nil { // null counts as absent
+		delete(o.Object, "metadata")
+	}
 	at := inventory.PlaceOf(o)
 	node := plan.Node{
 		ID: name, Kind: o.GroupVersionKind(), Object: o, AdoptUnowned: adoptsUnowned(o),

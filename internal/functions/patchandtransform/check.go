@@ -71,10 +71,8 @@ func (c validator) template(at object.Path, t *template, sets map[string]int) {
 		// A patch may supply the apiVersion.
 		c.baseField(at.Field("base", "kind"), t.Base["kind"])
 	}
-	if metadata, ok := t.Base["metadata"]; ok {
-		if _, ok := metadata.(map[string]any); !ok {
-			c.problems.Addf(at.Field("base", "metadata"), "is not an object")
-		}
+	if _, isObject := t.Base["metadata"].(map[string]any); !isObject && t.Base["metadata"] != nil {
+		c.problems.Addf(at.Field("base", "metadata"), "is not an object")
 	}
 	c.used().patches(at.Field("patches"), t.Patches, append(slices.Clone(resourcePatchTypes), fromPatchSet)...)
 	count := len(t.Patches)

@@ -122,6 +122,9 @@ func (r *renderState) compose(index int) error {
 		base = before.Object
 	}
 	desired := call.Resource{Object: runtime.DeepCopyJSON(base)}
+	if desired.Object["metadata"] == nil { // null counts as absent
+		delete(desired.Object, "metadata")
+	}
 	r.recorder.template(index, t, desired.Object)
 	observed, exists := r.Observed.Resources[t.Name]
 	if exists {
