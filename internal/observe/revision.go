@@ -23,6 +23,8 @@ type Revision struct {
 	Because []string `json:"because"`
 	// Moves lists what would move the instance to another one.
 	Moves []string `json:"moves,omitempty"`
+	// Ignored are the parts of the composition that have no effect.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 // Reasons why a revision composes an instance, besides those of package revision and of the selection of a composition's revision.

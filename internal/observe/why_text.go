@@ -220,6 +220,12 @@ func (t *explanationText) revision(r *Revision) {
 		t.paragraph("  ", sentence)
 	}
 	t.advice("", "  - ", r.Moves)
+	if len(r.Ignored) > 0 {
+		t.b.WriteString("\nWithout effect:\n")
+	}
+	for _, sentence := range r.Ignored {
+		t.paragraph("  ", sentence)
+	}
 }
 
 type explanationText struct {

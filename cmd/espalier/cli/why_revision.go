@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
@@ -15,6 +16,9 @@ import (
 
 	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	rev "github.com/espalier-dev/espalier/api/revision/v1alpha1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
+	"github.com/espalier-dev/espalier/internal/functions"
+	"github.com/espalier-dev/espalier/internal/instance/report"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/observe"
 )
@@ -51,7 +55,29 @@ func (i instance) explainRevision(ctx context.Context, state observe.ClusterStat
 	if composite != state.Root {
 		claim = state.Root
 	}
-	return observe.ExplainCompositionRevision(composite, claim, snapshot), nil
+	explained := observe.ExplainCompositionRevision(composite, claim, snapshot)
+	explained.Ignored = ignoredNamespaces(explained.Name, snapshot, state.Children[inventory.SetOf(composite)])
+	return explained, nil
+}
+
+// ignoredNamespaces says which objects of a namespaced composite are composed in its namespace, although the revision names another one.
+func ignoredNamespaces(revision string, s xrd.Snapshot, children []*unstructured.Unstructured) (out []string) {
+	i := slices.IndexFunc(s.Revisions, func(r *xp.CompositionRevision) bool { return r.Name == revision })
+	if i < 0 || s.Definition.ScopeOrDefault() != xp.NamespacedScope {
+		return nil
+	}
+	for _, step := range s.Revisions[i].Spec.Pipeline {
+		input, _ := xrd.InputOf(step)
+		for _, t := range functions.Templates(step.FunctionRef.Name, input) {
+			named := functions.NamespaceOf(t)
+			for _, child := range children {
+				if inventory.Node(child) == t.Name && named != "" && child.GetNamespace() != "" && child.GetNamespace() != named {
+					out = append(out, fmt.Sprintf("metadata.namespace: %s of resource %s, because %s is composed in the namespace of the composite", named, t.Name, report.ObjectOf(child)))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // compositeOf reads the composite of a claim, which a composite is itself, and the objects that its composition follows from. It is nil

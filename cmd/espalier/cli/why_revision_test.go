@@ -3,8 +3,16 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	xp "github.com/espalier-dev/espalier/api/apiextensions/v1"
+	"github.com/espalier-dev/espalier/internal/composition/xrd"
 )
 
 // partialRecord is what an account gathers that may read instances and definitions, and no revisions.
@@ -45,5 +53,49 @@ func TestWhyWithoutRevisions(t *testing.T) {
 	}
 	if want := "note: cannot say which revision composes it: there are no revisions of its definition vpc"; !strings.Contains(stderr, want) {
 		t.Errorf("%s, want %s", stderr, want)
+	}
+}
+
+// TestWhyNamesIgnoredNamespaces has resources that name a namespace, in the two functions that are built in.
+func TestWhyNamesIgnoredNamespaces(t *testing.T) {
+	child := func(kind, namespace, name, resource string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
+		o.SetNamespace(namespace)
+		o.SetName(name)
+		o.SetAnnotations(map[string]string{xp.CompositionResourceNameAnnotation: resource})
+		return o
+	}
+	revision := &xp.CompositionRevision{}
+	revision.Name = "apps-1"
+	for function, input := range map[string]string{
+		"function-patch-and-transform": `{"resources":[
+			{"name":"cfg","base":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kube-system"}}},
+			{"name":"role","base":{"apiVersion":"v1","kind":"Namespace","metadata":{"namespace":"kube-system"}}},
+			{"name":"own","base":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"prod"}}},
+			{"name":"patched","base":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"x"}},"patches":[{"fromFieldPath":"metadata.namespace"}]}]}`,
+		"function-graph": `{"spec":{"resources":[{"id":"node","template":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"other"}}}]}}`,
+	} {
+		revision.Spec.Pipeline = append(revision.Spec.Pipeline, xp.PipelineStep{
+			Step: function, FunctionRef: xp.FunctionReference{Name: function}, Input: &runtime.RawExtension{Raw: []byte(input)},
+		})
+	}
+	children := []*unstructured.Unstructured{
+		child("ConfigMap", "prod", "a", "cfg"), child("Namespace", "", "b", "role"), child("ConfigMap", "prod", "c", "own"),
+		child("ConfigMap", "prod", "d", "patched"), child("ConfigMap", "prod", "e", "node"),
+	}
+	for scope, want := range map[xp.Scope][]string{
+		xp.NamespacedScope: {
+			"metadata.namespace: kube-system of resource cfg, because ConfigMap prod/a is composed in the namespace of the composite",
+			"metadata.namespace: other of resource node, because ConfigMap prod/e is composed in the namespace of the composite",
+		},
+		xp.ClusterScope: nil,
+	} {
+		definition := &xp.CompositeResourceDefinition{}
+		definition.Spec.Scope = scope
+		got := ignoredNamespaces("apps-1", xrd.Snapshot{Definition: definition, Revisions: []*xp.CompositionRevision{revision}}, children)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", scope, diff)
+		}
 	}
 }

@@ -68,6 +68,8 @@ type memory struct {
 	// while the desired details are not written yet.
 	publishedAt    string
 	publishPending bool
+	// moved are the resources that are composed in another namespace than functions name.
+	moved movedResources
 	// status is the desired author's part of the status from an earlier round of the same
 	// reconcile; nil in the first round.
 	status map[string]any
@@ -98,6 +100,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 		return s.keepLast(problem), nil
 	}
 	tracing.SetRevision(ctx, selected.revision.Revision.GetName())
+	s.memory.moved.begin(selected.revision.Name)
 	steps, problem := s.pipelineSteps(selected.revision.Revision)
 	if problem.Reason != "" {
 		return s.keepLast(problem), nil
@@ -115,6 +118,7 @@ func (c *Composer) Compose(ctx context.Context, facts plan.Facts, cluster instan
 	if s.memory.ambiguity != "" {
 		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: "AmbiguousComposition", Message: s.memory.ambiguity})
 	}
+	desired.Results = append(desired.Results, s.memory.moved.warnings(desired.Nodes)...)
 	if r := selected.revision.Invalid; r != nil {
 		desired.Results = append(desired.Results, plan.Result{Warning: true, Reason: xrd.InvalidPipeline, Message: fmt.Sprintf(
 			"the pipeline of revision %d (%s) is invalid, so the composite stays at revision %d; correct composition %s: kubectl describe compositionrevision %s",

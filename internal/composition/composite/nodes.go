@@ -56,8 +56,10 @@ func (s *compositeState) node(name string, r pipeline.Resource, ref xrd.Composed
 		node.Layer = at.Layer
 	}
 	removeServerFields(o)
+	named := o.GetNamespace()
 	node.Refusal = s.setNamespace(o)
 	node.Observed = s.findObserved(name, o) // an object of another kind or name is deleted once the new one exists
+	s.memory.moved.record(name, named, o.GetNamespace(), node.Observed != nil)
 	s.setNames(name, o, node.Observed, ref)
 	if why := s.cycleProblem(name, o); why != "" {
 		node.Refusal = plan.Problem{Reason: plan.Rejected, Message: why}

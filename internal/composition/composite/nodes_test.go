@@ -324,6 +324,44 @@ func TestWithoutACompositionEverythingStays(t *testing.T) {
 	}
 }
 
+// TestAnotherNamespaceIsReported for as long as the composition names it, although a function returns the observed namespace later.
+func TestAnotherNamespaceIsReported(t *testing.T) {
+	const elsewhere = "{apiVersion: v1, kind: ConfigMap, metadata: {name: cfg, namespace: kube-system}}"
+	want := []plan.Result{{Warning: true, Reason: "NamespaceIgnored", Message: "db: ConfigMap cfg is composed in namespace a, not in kube-system, " +
+		"which the composition names: a namespaced composite composes objects in its own namespace only"}}
+	results := func(f *fixture) []plan.Result { return f.compose(t).Results }
+
+	f := begin("a", "x")
+	f.wants("db", elsewhere, yes)
+	if diff := cmp.Diff(want, results(f)); diff != "" {
+		t.Errorf("before it exists (-want +got):\n%s", diff)
+	}
+	f.has("db", "{apiVersion: v1, kind: ConfigMap, metadata: {name: cfg, namespace: a}}")
+	f.wants("db", "{apiVersion: v1, kind: ConfigMap, metadata: {name: cfg, namespace: a}}", yes)
+	if diff := cmp.Diff(want, results(f)); diff != "" {
+		t.Errorf("once it exists (-want +got):\n%s", diff)
+	}
+	f.composer.Revisions[0].Name = "app-corrected"
+	if got := results(f); len(got) > 0 {
+		t.Errorf("of the next revision: %v", got)
+	}
+	for name, composite := range map[string]*fixture{"its own namespace": begin("kube-system", "x"), "cluster-scoped": begin("", "x")} {
+		composite.wants("db", elsewhere, yes)
+		if got := results(composite); len(got) > 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestNullMetadataIsNone: the object gets its name and its marks nevertheless.
+func TestNullMetadataIsNone(t *testing.T) {
+	f := begin("a", "x")
+	f.wants("db", "{apiVersion: v1, kind: ConfigMap, metadata: null}", yes)
+	if o := f.node(t).Object; o.GetName() == "" || o.GetNamespace() != "a" {
+		t.Errorf("it is %v", o.Object)
+	}
+}
+
 // TestAnInvalidRevisionIsReported while an older one composes.
 func TestAnInvalidRevisionIsReported(t *testing.T) {
 	f := begin("a", "x")
