@@ -36,8 +36,9 @@ type revision struct {
 	endpoint            string
 	capabilities        []string
 	problem             string
-	// managedElsewhere says that a package manager manages it.
-	managedElsewhere bool
+	// managedElsewhere says that another writer sets its conditions, and controlled that a controller owns it: a package manager, which sets
+	// those of the Function too.
+	managedElsewhere, controlled bool
 }
 
 func readFunction(o *unstructured.Unstructured) *function {
@@ -53,7 +54,8 @@ func readFunction(o *unstructured.Unstructured) *function {
 
 func readRevision(o *unstructured.Unstructured) revision {
 	r := revision{name: o.GetName(), function: o.GetLabels()[v1.PackageLabel], uid: string(o.GetUID())}
-	r.managedElsewhere = hasForeignCondition(o) || metav1.GetControllerOfNoCopy(o) != nil
+	r.controlled = metav1.GetControllerOfNoCopy(o) != nil
+	r.managedElsewhere = hasForeignCondition(o) || r.controlled
 	state, _, _ := unstructured.NestedString(o.Object, "spec", "desiredState")
 	r.active = state == string(v1.RevisionActive)
 	r.image, _, _ = unstructured.NestedString(o.Object, "spec", "image")

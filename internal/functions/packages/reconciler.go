@@ -80,10 +80,15 @@ func (c *Registry) reportFunction(name string) conditionReport {
 	switch {
 	case f.object == nil, f.unsynced != "":
 		return conditionReport{}
-	case f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.managedElsewhere }):
+	case f.isManagedElsewhere():
 		return conditionReport{retract: true}
 	}
 	return reportFunction(routeFor(f), f.local)
+}
+
+// isManagedElsewhere reports whether a package manager sets the conditions of a Function.
+func (f routeInput) isManagedElsewhere() bool {
+	return f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.controlled })
 }
 
 // reportRevision computes the conditions of a FunctionRevision.

@@ -166,8 +166,8 @@ func (c *Registry) Run(ctx context.Context, name string, request *fnv1.RunFuncti
 	}
 	response, err := runner.Run(context.WithValue(ctx, routeKey{}, p), name, request)
 	var call *pipeline.CallError
-	if p.PackageProblem != "" && errors.As(err, &call) {
-		return nil, &pipeline.CallError{Code: call.Code, Message: call.Message + "; its package is unhealthy: " + p.PackageProblem, Err: call.Err}
+	if served := p.servedBy(); served != "" && errors.As(err, &call) {
+		return nil, &pipeline.CallError{Code: call.Code, Message: call.Message + "; " + served, Err: call.Err}
 	}
 	return response, err
 }

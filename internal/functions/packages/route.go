@@ -44,8 +44,28 @@ type Route struct {
 	BuiltInName string
 	// Problem is why the function cannot be called; the zero Problem if it can be.
 	Problem Problem
+	// FunctionRevision is the name of the FunctionRevision of BackendPackage.
+	FunctionRevision string
 	// PackageProblem is why its package manager set it unhealthy. It is called anyway.
 	PackageProblem string
+}
+
+// servedBy says what serves a function outside this process, for the error of a call; "" for others.
+func (p Route) servedBy() string {
+	target := strings.TrimPrefix(p.Endpoint.Target, passthrough)
+	switch p.Backend {
+	case BackendAddress:
+		return "it is served at " + target + " (--function)"
+	case BackendDevelopment:
+		return "it is served at " + target + " (annotation " + v1.DevelopmentTargetAnnotation + " of the Function)"
+	case BackendPackage:
+		text := "it is served by FunctionRevision " + p.FunctionRevision + " at " + target
+		if p.PackageProblem != "" {
+			text += ", and its package is unhealthy: " + p.PackageProblem
+		}
+		return text
+	}
+	return ""
 }
 
 // Problem is why a function cannot be called, with a remedy.
@@ -225,10 +245,11 @@ func packageRoute(f routeInput, active revision) Route {
 		return p
 	}
 	return Route{
-		Backend:        BackendPackage,
-		Endpoint:       pipeline.Endpoint{Target: active.endpoint},
-		Revision:       active.uid + " " + active.endpoint,
-		PackageProblem: active.problem,
+		Backend:          BackendPackage,
+		Endpoint:         pipeline.Endpoint{Target: active.endpoint},
+		Revision:         active.uid + " " + active.endpoint,
+		FunctionRevision: active.name,
+		PackageProblem:   active.problem,
 	}
 }
 

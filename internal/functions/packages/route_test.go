@@ -39,7 +39,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		unwell    = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', conditions: [{type: RuntimeHealthy, status: 'False', reason: UnhealthyPackageRevision, message: no pod}]}}"
 		operates  = "{metadata: {name: f-2, uid: r2, labels: {pkg.crossplane.io/package: f}}, spec: {desiredState: Active, revision: 2}, status: {endpoint: 'f.system:9443', capabilities: [operation]}}"
 	)
-	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, Revision: "r2 f.system:9443"}
+	packaged := Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, Revision: "r2 f.system:9443", FunctionRevision: "f-2"}
 	cases := map[string]struct {
 		given     *LocalFunction
 		running   programState
@@ -104,7 +104,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		"The active revision is called":                        {function: plain, revisions: []string{inactive, active}, want: packaged},
 		"It goes before what is built in":                      {builtIn: "f", function: plain, revisions: []string{active}, want: packaged},
 		"It is called though its Function has gone":            {revisions: []string{active}, want: packaged},
-		"Of two active revisions the newest is called":         {revisions: []string{newest, active}, want: Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f3.system:9443"}, Revision: "r3 f3.system:9443"}},
+		"Of two active revisions the newest is called":         {revisions: []string{newest, active}, want: Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f3.system:9443"}, Revision: "r3 f3.system:9443", FunctionRevision: "f-3"}},
 		"One that isn't served yet leaves to what is built in": {builtIn: "f", function: plain, revisions: []string{pending}, want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
 		"What is built in needs no Function":                   {builtIn: "f", want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
 		"What is built in needs no package":                    {builtIn: "f", function: plain, want: Route{Backend: BackendBuiltIn, Revision: "built in"}},
@@ -113,7 +113,7 @@ func TestWhereAFunctionIs(t *testing.T) {
 		},
 		"A revision that isn't well is called all the same": {
 			revisions: []string{unwell},
-			want:      Route{Backend: BackendPackage, Endpoint: packaged.Endpoint, Revision: packaged.Revision, PackageProblem: "RuntimeHealthy is False: UnhealthyPackageRevision: no pod"},
+			want:      Route{Backend: BackendPackage, Endpoint: packaged.Endpoint, Revision: packaged.Revision, FunctionRevision: "f-2", PackageProblem: "RuntimeHealthy is False: UnhealthyPackageRevision: no pod"},
 		},
 		"A revision without an endpoint says what is wrong with it": {
 			function: plain, revisions: []string{pending},
@@ -248,6 +248,55 @@ func TestLoopbackAddress(t *testing.T) {
 	} {
 		if got, ok := loopbackAddress(target); got != want || ok != (want != "") {
 			t.Errorf("%s: got %q, %t", target, got, ok)
+		}
+	}
+}
+
+// TestACallThatFailsNamesWhatServesTheFunction has the places outside this process.
+func TestACallThatFailsNamesWhatServesTheFunction(t *testing.T) {
+	cases := map[string]struct {
+		route Route
+		want  string
+	}{
+		"a package": {
+			Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, FunctionRevision: "f-2"},
+			"it is served by FunctionRevision f-2 at f.system:9443",
+		},
+		"an unhealthy package": {
+			Route{Backend: BackendPackage, Endpoint: pipeline.Endpoint{Target: "f.system:9443"}, FunctionRevision: "f-2", PackageProblem: "no pod"},
+			"it is served by FunctionRevision f-2 at f.system:9443, and its package is unhealthy: no pod",
+		},
+		"an address": {Route{Backend: BackendAddress, Endpoint: pipeline.Endpoint{Target: "127.0.0.1:9443"}}, "it is served at 127.0.0.1:9443 (--function)"},
+		"a development runtime": {
+			Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: "passthrough:///127.0.0.1:1"}},
+			"it is served at 127.0.0.1:1 (annotation render.crossplane.io/runtime-development-target of the Function)",
+		},
+		"one in this process": {Route{Backend: BackendBuiltIn}, ""},
+	}
+	for name, tc := range cases {
+		if got := tc.route.servedBy(); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestAFunctionIsReportedUnlessAPackageManagerDoes, for which the conditions of a revision are no sign: any client may have written them.
+func TestAFunctionIsReportedUnlessAPackageManagerDoes(t *testing.T) {
+	cases := map[string]struct {
+		revision string
+		want     bool
+	}{
+		"no revision":                     {"", false},
+		"one with conditions of a client": {"{metadata: {name: f-1}, status: {conditions: [{type: RevisionHealthy, status: 'True', reason: Tested}]}}", false},
+		"one that a controller owns":      {"{metadata: {name: f-1, ownerReferences: [{apiVersion: v1, kind: Function, name: f, uid: u, controller: true}]}}", true},
+	}
+	for name, tc := range cases {
+		in := routeInput{object: &function{}}
+		if tc.revision != "" {
+			in.revisions = []revision{readRevision(parsed(t, tc.revision))}
+		}
+		if got := in.isManagedElsewhere(); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
 		}
 	}
 }
