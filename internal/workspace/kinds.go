@@ -102,8 +102,8 @@ func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) 
 	return w.misnamed(gvk), false
 }
 
-// misnamed returns the versions of a kind that has none of that name, or the name of a kind that is written otherwise: in the plural, as a
-// short name, in other capitals. A group without a dot can only have kinds of Kubernetes, and one that it no longer has is looked for in the
+// misnamed returns the versions of a kind that has none of that name, or the name of a kind that is written otherwise: in the plural, or
+// in other capitals. A group without a dot can only have kinds of Kubernetes, and one that it no longer has is looked for in the
 // other groups.
 func (w *Workspace) misnamed(gvk schema.GroupVersionKind) object.KindInfo {
 	var out object.KindInfo
@@ -112,7 +112,7 @@ func (w *Workspace) misnamed(gvk schema.GroupVersionKind) object.KindInfo {
 		switch {
 		case isGroup && k.Kind == gvk.Kind:
 			out.Versions = append(out.Versions, k.GroupVersion().String())
-		case k.GroupVersion() == gvk.GroupVersion() && (slices.Contains(k.Names, strings.ToLower(gvk.Kind)) || strings.EqualFold(k.Kind, gvk.Kind)):
+		case k.GroupVersion() == gvk.GroupVersion() && (k.Names[0] == strings.ToLower(gvk.Kind) || strings.EqualFold(k.Kind, gvk.Kind)):
 			out.Siblings = append(out.Siblings, k.Kind)
 		}
 	}

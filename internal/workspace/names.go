@@ -18,7 +18,7 @@ import (
 // Kind is a kind with the names that people use for it.
 type Kind struct {
 	schema.GroupVersionKind
-	// Names are the plural, the singular and the short names, in lower case.
+	// Names are the plural, the singular and the short names, in lower case and this order.
 	Names []string
 	// Own says that the files define the kind, and Definition that it is one of the kinds in which people define others.
 	Own, Definition bool

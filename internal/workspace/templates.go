@@ -58,8 +58,8 @@ func (c stepCheck) template(t functions.Template) {
 	case kind.Schema != nil:
 		c.base(t, kind)
 	}
-	if !known || kind.Namespaced {
-		c.namespace(t, gvk.Kind)
+	if known && t.Object != nil {
+		c.namespace(t, gvk.Kind, kind.Namespaced)
 	}
 	for _, f := range t.Fields {
 		c.field(f, gvk, kind)
@@ -79,14 +79,22 @@ func adopts(o map[string]any) bool {
 	return adopt == string(v1alpha1.AdoptIfUnowned)
 }
 
-// namespace warns of a namespace that a namespaced composite does not compose in.
-func (c stepCheck) namespace(t functions.Template, kind string) {
-	if _, known := c.w.Lookup(c.composite); !known || !c.kind.Namespaced {
+// namespace checks the namespace of a composed resource. A namespaced composite composes objects in its own namespace only, and one that is
+// cluster-scoped needs a namespace for each namespaced object.
+func (c stepCheck) namespace(t functions.Template, kind string, isNamespaced bool) {
+	if _, known := c.w.Lookup(c.composite); !known {
 		return
 	}
-	const rule = "; a namespaced composite composes objects in its own namespace only"
-	if namespace := functions.NamespaceOf(t); namespace != "" {
-		c.add(Warning, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf("%s %s is composed in the namespace of its %s, not in %s%s", kind, t.Name, c.composite.Kind, namespace, rule)}})
+	metadata, _ := t.Object["metadata"].(map[string]any)
+	isUnknown := t.Object["metadata"] != nil && metadata == nil || t.Sets("metadata.namespace")
+	switch namespace := functions.NamespaceOf(t); {
+	case c.kind.Namespaced && !isNamespaced:
+		c.add(Error, t.Path, diag.List{{Path: "kind", Problem: fmt.Sprintf("%s is cluster-scoped; a namespaced composite composes objects in its own namespace only", kind)}})
+	case c.kind.Namespaced && namespace != "":
+		c.add(Warning, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf(
+			"%s %s is composed in the namespace of its %s, not in %s; a namespaced composite composes objects in its own namespace only", kind, t.Name, c.composite.Kind, namespace)}})
+	case !c.kind.Namespaced && isNamespaced && metadata["namespace"] == nil && !isUnknown && c.isComplete:
+		c.add(Error, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf("is required: %s is namespaced and %s is cluster-scoped", kind, c.composite.Kind)}})
 	}
 }
 
