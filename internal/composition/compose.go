@@ -63,8 +63,8 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 		own := &reconcilers{cluster: k, Options: o}
 		o.Reconcilers = own
 		context.AfterFunc(ctx, o.SubscribeToFunctions(own.functionChanged))
-		context.AfterFunc(ctx, o.SubscribeToFunctions(func(string) { enqueueAll(k, revision.RevisionKind) })) // another backend may accept other inputs
 	}
+	context.AfterFunc(ctx, o.SubscribeToFunctions(func(string) { enqueueAll(k, revision.RevisionKind) })) // another backend may accept other inputs
 	revising := revision.Config{Cluster: k.Client, Hub: k.Hub, Events: o.Events, Now: o.Now, Functions: o.Functions, CheckInput: o.CheckInput}
 	k.Serve(revision.RevisionKind, &revision.Revisions{Config: revising})
 	k.Serve(revision.CompositionKind, &revision.Compositions{Config: revising})
