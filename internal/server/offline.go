@@ -70,7 +70,7 @@ func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout
 	c.conversions.at = &offlineEndpoint
 	cluster.kinds = c.Kinds
 	cluster.applier = &simulation.Applier{Client: client, Kinds: c.Kinds, Namespace: namespace}
-	for _, name := range []string{namespace, DefaultSigningKeyNamespace, metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"} {
+	for _, name := range []string{namespace, DefaultSigningKeyNamespace} {
 		if err := cluster.createNamespace(ctx, name); err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -218,9 +217,6 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 // createInstalled returns an object of a kind that would be installed as it would be stored, or the
 // failure of the write.
 func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {
-	if failed, err := c.missingNamespace(); err != nil || failed != nil {
-		return nil, failed, err
-	}
 	fm, err := c.overlay.types.manager(c, o, c.info.subresource)
 	if err != nil {
 		return nil, nil, err
@@ -240,23 +236,6 @@ func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstr
 		return nil, failed, nil
 	}
 	return fm.update(empty, o, q.Get("fieldManager")), nil, nil
-}
-
-// missingNamespace is the answer to a creation in a namespace that does not exist; nil if it exists.
-func (c call) missingNamespace() (*answer, error) {
-	at := requestInfo{resource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, name: c.info.namespace}
-	now, planned := c.overlay.lookup(at.key())
-	if at.name == "" || now != nil {
-		return nil, nil
-	}
-	if !planned {
-		if stored, err := c.read(at.path()); err != nil || stored.code != http.StatusNotFound {
-			return nil, err // it exists, or may not be read
-		}
-	}
-	c.info = at
-	failed := c.notFound()
-	return &failed, nil
 }
 
 // withoutPreconditions removes the UID and resource version from a body, so that it can be

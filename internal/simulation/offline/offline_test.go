@@ -184,17 +184,3 @@ func TestStrictWritesAreRefusedAsByTheAPIServer(t *testing.T) {
 		})
 	}
 }
-
-func TestObjectsNeedTheirNamespace(t *testing.T) {
-	c := begin(t)
-	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: one, namespace: late}}"
-	if _, err := c.apply(t, "one", config); !apierrors.IsNotFound(err) || err.Error() != `namespaces "late" not found` {
-		t.Errorf("got %v", err)
-	}
-	if _, err := c.apply(t, "one", "{apiVersion: v1, kind: Namespace, metadata: {name: late}}"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.apply(t, "one", config); err != nil {
-		t.Error(err)
-	}
-}
