@@ -603,7 +603,7 @@ func TestADeletedKindIsLookedUpAgain(t *testing.T) {
 		if _, err := kinds.Resolve(t.Context(), gizmo); !kube.IsNoKindMatch(err) {
 			t.Errorf("while discovery lags: got %v", err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if _, err := kinds.Resolve(t.Context(), gizmo); err != nil {
 			t.Errorf("once discovery has caught up: got %v", err)
 		}

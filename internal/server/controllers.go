@@ -262,7 +262,7 @@ func (c *Controllers) Run(ctx context.Context) error {
 			c.startComposites(ctx)
 		}
 		if c.dialects.serves(Graph) {
-			c.startGraphs(ctx)
+			c.startGraphs()
 		}
 		return nil
 	})
@@ -290,7 +290,7 @@ func (c *Controllers) startInitialMetadata(ctx context.Context) {
 }
 
 // startGraphs serves the graph dialect's definitions, and the kinds that they define.
-func (c *Controllers) startGraphs(ctx context.Context) {
+func (c *Controllers) startGraphs() {
 	if c.options.Replicas != nil {
 		c.options.Replicas.OnReport(func() {
 			for _, key := range c.registry.RollingOut() {
@@ -372,8 +372,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
 			Published: c.RecordCRD, Held: c.Gate.Wrap, Initial: c.initial, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
-		NamespacedGroups: c.options.ResourceGroups.APIGroups,
-		Registry: c.registry, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
+		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Replicas: c.replicas(),
 	}
 }

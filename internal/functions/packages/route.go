@@ -64,6 +64,7 @@ func (p Route) servedBy() string {
 			text += ", and its package is unhealthy: " + p.PackageProblem
 		}
 		return text
+	case BackendNone, BackendBuiltIn, BackendProgram:
 	}
 	return ""
 }
