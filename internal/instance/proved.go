@@ -20,9 +20,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// noteProved remembers a child that was proved to be the instance's, so that it stays one if it loses its marks.
+// noteProved remembers a child that was proved to be the instance's, so that it stays one if it loses its marks. One whose
+// deletion or release was accepted may still be in the cache as it was before.
 func (m *memory) noteProved(node string, child *unstructured.Unstructured) {
-	if m.proved[child.GetUID()].Node != node {
+	if m.proved[child.GetUID()].Node != node && m.deletionHistory.Children[child.GetUID()].AcceptedAt.IsZero() {
 		m.proved[child.GetUID()] = inventory.ProvedChild{Node: node, Kind: child.GroupVersionKind(), Namespace: child.GetNamespace(), Name: child.GetName()}
 	}
 }

@@ -126,6 +126,7 @@ func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) 
 		default:
 			s.memory.updateAttempts(c.o, func(a plan.DeletionAttempts) plan.DeletionAttempts { return a.Accepted(now) })
 			if c.releases {
+				delete(s.memory.proved, c.o.GetUID())
 				released = append(released, c.o)
 			}
 		}
