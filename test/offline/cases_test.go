@@ -109,8 +109,9 @@ func fromGolden(t *testing.T, a *golden.Archive) testCase {
 }
 
 // isolate gives the kinds that a case defines a group, and its objects names and a namespace, that no other case has.
-func (c testCase) isolate(s suite.Suite, n int) (files, instances []simulation.Applied) {
-	id := fmt.Sprintf("c%d", n)
+func (c testCase) isolate(t *testing.T, s suite.Suite, n int) (files, instances []simulation.Applied) {
+	t.Helper()
+	id, ns := fmt.Sprintf("c%d", n), testkit.Namespace(t, s.Config)
 	group := id + "." + s.Group
 	defined := map[schema.GroupKind]bool{}
 	for _, o := range c.objects {
@@ -135,11 +136,11 @@ func (c testCase) isolate(s suite.Suite, n int) (files, instances []simulation.A
 			o.SetName(id + "-" + o.GetName())
 		case isInstance:
 			o.SetName(id + "-" + o.GetName())
-			o.SetNamespace(s.NS)
+			o.SetNamespace(ns)
 			instances = append(instances, applied)
 			continue
 		case o.GetKind() != "CustomResourceDefinition":
-			o.SetNamespace(s.NS)
+			o.SetNamespace(ns)
 		}
 		files = append(files, applied)
 	}
