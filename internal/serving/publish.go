@@ -135,8 +135,12 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 
 // refusesNew reports whether a kind that does not exist yet cannot be published. What exists is not taken away.
 func (r *Reconciler) refusesNew(key object.Key, wanted *apiextensionsv1.CustomResourceDefinition) (Readiness, bool) {
-	if group := wanted.Spec.Group; r.Kinds.OtherServer(group) != "" {
-		return notOwned("API group %s is served by APIService %s.%s, and not from CustomResourceDefinitions. Choose another group", group, r.Kinds.OtherServer(group), group), true
+	group := wanted.Spec.Group
+	if problem := object.GroupProblem(group); problem != "" { // of a definition that was accepted before this was refused
+		return notOwned("%s", problem), true
+	}
+	if version := r.Kinds.OtherServer(group); version != "" {
+		return notOwned("API group %s is served by APIService %s.%s, and not from CustomResourceDefinitions. Choose another group", group, version, group), true
 	}
 	if key.Namespace == "" || r.MaxKindsPerNamespace == 0 {
 		return Readiness{}, false
