@@ -15,7 +15,7 @@ import (
 // skipped side of an optional value. Paths that are always read are known from the expressions; all others are found
 // by evaluation, with skipped nodes as expr.Skipped.
 
-// alwaysNeeds says whether the node has no value without another node, whatever its conditional expressions evaluate to.
+// alwaysNeeds reports whether the node has no value without another node, whatever its conditional expressions evaluate to.
 func (n *Node) alwaysNeeds(id string) bool {
 	return slices.ContainsFunc(n.refs, func(r expr.Ref) bool {
 		return r.Root == id && !r.Conditional && (len(r.Path) == 0 || !r.Path[0].Optional)
@@ -94,7 +94,7 @@ func (c *composition) waitsForBranches(n *Node, refs []expr.Ref, vars map[string
 	return waits
 }
 
-// mustBecomeReady says whether a node that reads the dependency waits for its readiness.
+// mustBecomeReady reports whether a node that reads the dependency waits for its readiness.
 func (c *composition) mustBecomeReady(n *Node, id string) bool {
 	dep := c.nodes[id]
 	return !dep.Ready && dep.SkipMessage == "" && !c.waitsForFieldsOnly(n, dep)

@@ -43,7 +43,7 @@ func (i instance) addServing(ctx context.Context, state *observe.ClusterState) {
 	}
 }
 
-// newestRevision reads the newest revision of a composition; nil if there is none, or it may not be read.
+// newestRevision reads the newest revision of a composition; nil if there is none, or the user is not allowed to read it.
 func (i instance) newestRevision(ctx context.Context, composition string) *unstructured.Unstructured {
 	all, err := i.list(ctx, xp.GroupVersion.WithKind(xp.CompositionRevisionKind).GroupKind())
 	if err != nil {
@@ -57,7 +57,7 @@ func (i instance) newestRevision(ctx context.Context, composition string) *unstr
 }
 
 // definitionBehind reads the definition that serves a kind, as the CustomResourceDefinition of the kind names it. It is nil if no
-// definition serves the kind, or it may not be read; one that does not exist has a name only.
+// definition serves the kind, or the user is not allowed to read it; one that does not exist has a name only.
 func (i instance) definitionBehind(ctx context.Context, kind schema.GroupKind) *unstructured.Unstructured {
 	mapping, err := i.Kinds.RESTMapping(kind)
 	if err != nil {
@@ -107,7 +107,7 @@ func (i instance) explainUnknownKind(ctx context.Context, unknown *follow.Unknow
 	} {
 		all, err := i.list(ctx, kind.GroupKind())
 		if err != nil {
-			continue // the user may not list them
+			continue // the user is not allowed to list them
 		}
 		for _, d := range all {
 			if !observe.Defines(d, unknown.Kind) {

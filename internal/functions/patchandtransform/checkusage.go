@@ -71,7 +71,7 @@ func (u usage) baseKind(base object.Path, t *template) {
 	}
 }
 
-// patchesField says whether a patch sets a field of a resource.
+// patchesField reports whether a patch sets a field of a resource.
 func (u usage) patchesField(t *template, field string) bool {
 	return slices.ContainsFunc(u.in.flattenPatchSets(t.Patches), func(p placedPatch) bool { return p.toComposed() && p.target() == field })
 }

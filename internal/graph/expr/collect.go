@@ -84,7 +84,7 @@ func (c *collector) visit(e ast.Expr, s *scope, guards []Ref) {
 	}
 }
 
-// addWhole records a name that is read as a whole, or has() of a path. It says whether it is has().
+// addWhole records a name that is read as a whole, or has() of a path. It reports whether it is has().
 func (c *collector) addWhole(e ast.Expr, r Ref) bool {
 	isTest := e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly()
 	isName := e.Kind() == ast.IdentKind && e.AsIdent() == r.Root

@@ -164,7 +164,7 @@ func (o Owner) OwnsAs(child *unstructured.Unstructured, node string) bool {
 	return o.refersToThis(child) || set != "" && labelled != "" && o.isOfOldInventory(child)
 }
 
-// isOfAnother says whether it is proved that an object with this label is another instance's, which has taken
+// isOfAnother reports whether it is proved that an object with this label is another instance's, which has taken
 // it over.
 func (o Owner) isOfAnother(child *unstructured.Unstructured, set string) bool {
 	if set == "" || set == o.ID() {

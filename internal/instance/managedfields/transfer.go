@@ -96,7 +96,7 @@ func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry
 	return next, true
 }
 
-// TakeSpec returns the managed fields of an object as if the manager had applied all of its spec. Changed says whether
+// TakeSpec returns the managed fields of an object as if the manager had applied all of its spec. Changed reports whether
 // another manager owns any of it. The object isn't changed.
 func TakeSpec(o *unstructured.Unstructured, manager string) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var next entryList
