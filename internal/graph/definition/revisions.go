@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/serving"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -146,8 +147,10 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 	if err := unstructured.SetNestedMap(o.Object, revision.AuthoredContent(v.Unstructured), "spec", "snapshot", "spec"); err != nil {
 		return reconcile.Fail(fmt.Errorf("encode GraphRevision %s: %w", one.Name, err))
 	}
-	if v.history.unrecorded = r.withoutUnstored(o, number); v.history.unrecorded.reason != "" {
-		return reconcile.Result{}
+	if c, known := r.Kinds.WholeCRD(RevisionKind.GroupKind()); known {
+		if v.history.unrecorded = withoutUnstored(o, c, number); v.history.unrecorded.reason != "" {
+			return reconcile.Result{}
+		}
 	}
 	answer, err := r.revisions().Create(ctx, v.Key, o)
 	switch {
@@ -189,11 +192,7 @@ const maxMistyped = 10
 // withoutUnstored removes the account from a revision if the schema of revisions does not have it: then the account that the
 // definition names reconciles the revision, as with those of earlier releases. Without any other field the revision would be
 // another definition's, or of other content, and is not kept.
-func (r *Dialect) withoutUnstored(o *unstructured.Unstructured, number int64) unrecorded {
-	c, known := r.Kinds.WholeCRD(RevisionKind.GroupKind())
-	if !known {
-		return unrecorded{}
-	}
+func withoutUnstored(o *unstructured.Unstructured, c *apiextensionsv1.CustomResourceDefinition, number int64) unrecorded {
 	schema, err := admission.New(c, RevisionKind.Version)
 	if err != nil {
 		return unrecorded{} // the API server says what is wrong
