@@ -22,28 +22,32 @@ import (
 type ClusterStatus struct {
 	// Definitions are those that are not served, or have instances that are not ready.
 	Definitions []DefinitionStatus `json:"definitions"`
-	// Total and Unready count all definitions, and those that are not served; the others count instances.
-	Total            int `json:"total"`
-	Unready          int `json:"unready"`
-	Instances        int `json:"instances"`
-	UnreadyInstances int `json:"unreadyInstances"`
+	// Total and Unready count all definitions, and those that are not served; the others count instances, and managed resources that none
+	// of these instances composes.
+	Total                   int `json:"total"`
+	Unready                 int `json:"unready"`
+	Instances               int `json:"instances"`
+	UnreadyInstances        int `json:"unreadyInstances"`
+	ManagedResources        int `json:"managedResources,omitempty"`
+	UnreadyManagedResources int `json:"unreadyManagedResources,omitempty"`
 }
 
-// DefinitionStatus is a definition, or the newest revision of a composition, with what is not ready of it.
+// DefinitionStatus is a definition, the newest revision of a composition, or a kind of managed resources, with what is not ready of it.
 type DefinitionStatus struct {
-	// Object is the definition; nil for instances of a kind whose definition is gone or was not read.
+	// Object is the definition; nil for managed resources, and for instances of a kind whose definition is gone or was not read.
 	Object *report.Object `json:"object,omitempty"`
-	// Kind is the kind of these instances.
-	Kind string `json:"kind,omitempty"`
+	// Kind is the kind of these objects, without a definition. Managed is true for managed resources.
+	Kind    string `json:"kind,omitempty"`
+	Managed bool   `json:"managed,omitempty"`
 	// Ready is false if it is not served; Cause says why then.
 	Ready bool   `json:"ready"`
 	Cause string `json:"cause,omitempty"`
-	// Instances counts its instances, and Unready are those that are not ready or not gone.
+	// Instances counts its objects, and Unready are those that are not ready or not gone.
 	Instances int              `json:"instances"`
 	Unready   []InstanceStatus `json:"unready,omitempty"`
 }
 
-// InstanceStatus is an instance that is not ready, or not gone.
+// InstanceStatus is an instance or managed resource that is not ready, or not gone.
 type InstanceStatus struct {
 	Object report.Object `json:"object"`
 	Cause  string        `json:"cause"`
@@ -53,10 +57,18 @@ type InstanceStatus struct {
 	NeedsAction bool       `json:"needsAction"`
 }
 
-// Status returns what is not ready of definitions, newest revisions of compositions, and instances, by their own statuses. The composite
-// of a claim that is listed is left out.
-func Status(definitions, revisions, instances []*unstructured.Unstructured, now time.Time) ClusterStatus {
-	s := ClusterStatus{Definitions: []DefinitionStatus{}, Total: len(definitions), Instances: len(instances)}
+// Status returns what is not ready of definitions, newest revisions of compositions, instances, and managed resources, by their own
+// statuses. The composite of a claim that is listed is left out, and so is a managed resource of an instance that is.
+func Status(definitions, revisions, instances, managed []*unstructured.Unstructured, now time.Time) ClusterStatus {
+	listed := map[object.Key]bool{}
+	for _, i := range instances {
+		listed[object.KeyOf(i)] = true
+	}
+	managed = slices.DeleteFunc(slices.Clone(managed), func(m *unstructured.Unstructured) bool {
+		instance, _, isComposed := inventory.InstanceOf(m)
+		return isComposed && listed[instance]
+	})
+	s := ClusterStatus{Definitions: []DefinitionStatus{}, Total: len(definitions), Instances: len(instances), ManagedResources: len(managed)}
 	all := make([]DefinitionStatus, 0, len(definitions)+len(revisions))
 	for _, d := range definitions {
 		all = append(all, definitionStatus(d, now))
@@ -68,18 +80,15 @@ func Status(definitions, revisions, instances []*unstructured.Unstructured, now 
 		all = append(all, definitionStatus(r, now))
 	}
 	of := map[schema.GroupKind]int{}
-	listed := map[object.Key]bool{}
-	for _, i := range instances {
-		listed[object.KeyOf(i)] = true
-	}
-	for _, i := range instances {
+	for n, i := range slices.Concat(instances, managed) {
+		isManaged := n >= len(instances)
 		gk := i.GroupVersionKind().GroupKind()
 		at, known := of[gk]
 		if !known {
 			at = slices.IndexFunc(definitions, func(d *unstructured.Unstructured) bool { return Defines(d, gk.String()) })
 			if at < 0 {
 				at = len(all)
-				all = append(all, DefinitionStatus{Kind: gk.String(), Ready: true})
+				all = append(all, DefinitionStatus{Kind: gk.String(), Managed: isManaged, Ready: true})
 			}
 			of[gk] = at
 		}
@@ -93,7 +102,11 @@ func Status(definitions, revisions, instances []*unstructured.Unstructured, now 
 		}
 		if one, isUnready := instanceStatus(w, now); isUnready {
 			all[at].Unready = append(all[at].Unready, one)
-			s.UnreadyInstances++
+			if isManaged {
+				s.UnreadyManagedResources++
+			} else {
+				s.UnreadyInstances++
+			}
 		}
 	}
 	for _, d := range all {
@@ -164,10 +177,13 @@ func timeAt(t *time.Time) time.Time {
 }
 
 func (d DefinitionStatus) name() string {
-	if d.Object == nil {
-		return "Kind " + d.Kind + ", without a definition"
+	switch {
+	case d.Object != nil:
+		return d.Object.String()
+	case d.Managed:
+		return "Managed resources of kind " + d.Kind
 	}
-	return d.Object.String()
+	return "Kind " + d.Kind + ", without a definition"
 }
 
 // IsReady reports whether nothing is unready.
@@ -186,11 +202,21 @@ func (s ClusterStatus) Text(now time.Time, width int) string {
 		t.definitionStatus(d)
 	}
 	if s.IsReady() {
-		t.paragraph("", fmt.Sprintf("everything is ready: %s, %s", diag.Counted(s.Total, "definition", "definitions"), diag.Counted(s.Instances, "instance", "instances")))
+		counts := []string{diag.Counted(s.Total, "definition", "definitions"), diag.Counted(s.Instances, "instance", "instances")}
+		if s.ManagedResources > 0 {
+			counts = append(counts, diag.Counted(s.ManagedResources, "managed resource", "managed resources"))
+		}
+		t.paragraph("", "everything is ready: "+strings.Join(counts, ", "))
 		return t.b.String()
 	}
-	t.paragraph("", fmt.Sprintf("%d of %s not served, %d of %s not ready", s.Unready, diag.Counted(s.Total, "definition is", "definitions are"),
-		s.UnreadyInstances, diag.Counted(s.Instances, "instance is", "instances are")))
+	counts := []string{
+		fmt.Sprintf("%d of %s not served", s.Unready, diag.Counted(s.Total, "definition is", "definitions are")),
+		fmt.Sprintf("%d of %s not ready", s.UnreadyInstances, diag.Counted(s.Instances, "instance is", "instances are")),
+	}
+	if s.ManagedResources > 0 {
+		counts = append(counts, fmt.Sprintf("%d of %s not ready", s.UnreadyManagedResources, diag.Counted(s.ManagedResources, "managed resource is", "managed resources are")))
+	}
+	t.paragraph("", strings.Join(counts, ", "))
 	t.advice("", "  - ", []string{"for the way to a cause, and what to do about it: espalier why KIND NAME -n NAMESPACE"})
 	return t.b.String()
 }
@@ -198,7 +224,11 @@ func (s ClusterStatus) Text(now time.Time, width int) string {
 func (t *explanationText) definitionStatus(d DefinitionStatus) {
 	title := d.Cause
 	if d.Ready {
-		title = fmt.Sprintf("%s: %d of %s not ready", d.name(), len(d.Unready), diag.Counted(d.Instances, "instance is", "instances are"))
+		one, many := "instance is", "instances are"
+		if d.Managed {
+			one, many = "is", "are"
+		}
+		title = fmt.Sprintf("%s: %d of %s not ready", d.name(), len(d.Unready), diag.Counted(d.Instances, one, many))
 	}
 	t.paragraph("", title)
 	if d.Object != nil && !d.Ready {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/testkit/golden"
 )
 
-// TestStatusGoldens reads testdata/status: definitions.yaml, revisions.yaml and instances.yaml. Expected are the text at two widths and
+// TestStatusGoldens reads testdata/status: definitions.yaml, revisions.yaml, instances.yaml and managed.yaml. Expected are the text at two widths and
 // the JSON.
 func TestStatusGoldens(t *testing.T) {
 	golden.Run(t, "testdata/status/*.txtar", func(t *testing.T, a *golden.Archive) {
@@ -24,7 +24,7 @@ func TestStatusGoldens(t *testing.T) {
 			}
 			return out
 		}
-		s := observe.Status(read("definitions.yaml"), read("revisions.yaml"), read("instances.yaml"), now)
+		s := observe.Status(read("definitions.yaml"), read("revisions.yaml"), read("instances.yaml"), read("managed.yaml"), now)
 		for _, view := range []struct {
 			name  string
 			width int

@@ -52,6 +52,8 @@ type installation struct {
 	typed    kubernetes.Interface
 	mapper   meta.RESTMapper
 	state    doctor.State
+	// managed are the CustomResourceDefinitions of managed resources.
+	managed []*apiextensionsv1.CustomResourceDefinition
 	// checks are those that need what is being read.
 	checks []string
 	// composed are the kinds that graph definitions compose.
@@ -275,8 +277,12 @@ func (i *installation) readInstalls(ctx context.Context) {
 func (i *installation) readCRDs(ctx context.Context) {
 	for _, o := range i.list(ctx, "CustomResourceDefinitions", crd.Kind.GroupVersion().WithResource("customresourcedefinitions")) {
 		c := &apiextensionsv1.CustomResourceDefinition{}
-		if i.read("fields of CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)) && isServedHere(c) {
+		switch {
+		case !i.read("fields of CustomResourceDefinition "+o.GetName(), runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, c)):
+		case isServedHere(c):
 			i.state.CRDs = append(i.state.CRDs, c)
+		case slices.Contains(c.Spec.Names.Categories, "managed"):
+			i.managed = append(i.managed, c)
 		}
 	}
 }
@@ -361,14 +367,18 @@ func (i *installation) readDefinitions(ctx context.Context) {
 // readInstances reads the objects of the kinds that definitions serve.
 func (i *installation) readInstances(ctx context.Context) {
 	for _, c := range i.state.CRDs {
-		version := servedVersion(c)
 		before := len(i.state.Unread)
-		i.state.Instances = append(i.state.Instances, i.list(ctx, c.Name, schema.GroupVersionResource{Group: c.Spec.Group, Version: version, Resource: c.Spec.Names.Plural})...)
+		i.state.Instances = append(i.state.Instances, i.listKind(ctx, c)...)
 		if len(i.state.Unread) == before {
 			i.state.InstanceKinds = append(i.state.InstanceKinds, crd.GroupKind(c))
 		}
-		delete(i.composed, crd.GroupKind(c).WithVersion(version)) // they are instances
+		delete(i.composed, crd.GroupKind(c).WithVersion(servedVersion(c))) // they are instances
 	}
+}
+
+// listKind reads the objects of a kind.
+func (i *installation) listKind(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) []*unstructured.Unstructured {
+	return i.list(ctx, c.Name, schema.GroupVersionResource{Group: c.Spec.Group, Version: servedVersion(c), Resource: c.Spec.Names.Plural})
 }
 
 // readChildren reads what instances consist of.

@@ -30,8 +30,9 @@ func newStatus() *cobra.Command {
 		Short: "Show everything in the cluster that is not ready, the worst first",
 		Long: "Shows the definitions and compositions that are not served, and the instances that\n" +
 			"are not ready or not gone, by definition: each with the cause that its status has.\n" +
-			"Definitions that are not served come first, then instances for which waiting does not\n" +
-			"help, which are marked with !. What is ready is only counted.\n\n" +
+			"Managed resources that no instance composes follow by kind. Definitions that are not\n" +
+			"served come first, then objects for which waiting does not help, which are marked\n" +
+			"with !. What is ready is only counted.\n\n" +
 			"It reads what you may read of all namespaces, or of that of --namespace. For the way\n" +
 			"to a cause, and what to do about it, see 'espalier why'; for the installation itself,\n" +
 			"see 'espalier doctor'.\n\n" +
@@ -46,7 +47,7 @@ func newStatus() *cobra.Command {
 	}
 	flags.cluster.add(cmd)
 	flags.cluster.addFrom(cmd)
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "only the instances of this namespace; by default of all")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "only the objects of this namespace; by default of all")
 	flags.output.add(cmd)
 	return cmd
 }
@@ -58,21 +59,22 @@ func clusterStatus(cmd *cobra.Command, flags statusFlags) error {
 	}
 	printRecordNotes(cmd.ErrOrStderr(), flags.cluster.notes)
 	config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects
-	state, err := gatherInstances(cmd.Context(), config)
+	state, managed, err := gatherInstances(cmd.Context(), config)
 	if err != nil {
 		return err
 	}
 	for _, u := range state.Unread {
 		fmt.Fprintf(prose(cmd.ErrOrStderr()), "note: left out, since they cannot be read: %s: %s\n", u.What, observe.Printable(u.Why))
 	}
-	if len(state.Unread) > 0 && len(state.Definitions)+len(state.Instances) == 0 {
+	if len(state.Unread) > 0 && len(state.Definitions)+len(state.Instances)+len(managed) == 0 {
 		return errors.New("nothing could be read of what the notes name")
 	}
-	instances := slices.DeleteFunc(state.Instances, func(o *unstructured.Unstructured) bool {
+	isElsewhere := func(o *unstructured.Unstructured) bool {
 		return flags.namespace != "" && o.GetNamespace() != flags.namespace
-	})
+	}
 	now := time.Now()
-	found := observe.Status(state.Definitions, doctor.NewestRevisions(state.Revisions), instances, now)
+	found := observe.Status(state.Definitions, doctor.NewestRevisions(state.Revisions),
+		slices.DeleteFunc(state.Instances, isElsewhere), slices.DeleteFunc(managed, isElsewhere), now)
 	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}
@@ -82,16 +84,19 @@ func clusterStatus(cmd *cobra.Command, flags statusFlags) error {
 	return nil
 }
 
-// gatherInstances reads definitions, revisions of compositions and instances, as doctor does.
-func gatherInstances(ctx context.Context, config *rest.Config) (doctor.State, error) {
+// gatherInstances reads definitions, revisions of compositions, instances and managed resources, as doctor does.
+func gatherInstances(ctx context.Context, config *rest.Config) (state doctor.State, managed []*unstructured.Unstructured, err error) {
 	i, err := newInstallation(config)
 	if err != nil {
-		return doctor.State{}, err
+		return doctor.State{}, nil, err
 	}
 	for _, read := range []func(context.Context){i.readCRDs, i.readRevisions, i.readDefinitions, i.readInstances} {
 		if read(ctx); ctx.Err() != nil {
-			return doctor.State{}, context.Cause(ctx)
+			return doctor.State{}, nil, context.Cause(ctx)
 		}
 	}
-	return i.state, nil
+	for _, c := range i.managed {
+		managed = append(managed, i.listKind(ctx, c)...)
+	}
+	return i.state, managed, context.Cause(ctx)
 }

@@ -12,8 +12,18 @@ import (
 )
 
 // brokenRecord has a definition that is served and one that is not, with an instance each; a definition without a kind; and a
-// composition whose newest revision lacks a function.
+// composition whose newest revision lacks a function; and a managed resource that nothing composes.
 const brokenRecord = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: buckets.s3.example.org, uid: c3}
+spec: {group: s3.example.org, scope: Namespaced, names: {kind: Bucket, plural: buckets, singular: bucket, listKind: BucketList, categories: [crossplane, managed]}, versions: [{name: v1, served: true, storage: true}]}
+---
+apiVersion: s3.example.org/v1
+kind: Bucket
+metadata: {name: alone, namespace: prod, uid: m1, generation: 1}
+status: {conditions: [{type: Synced, status: "False", reason: ReconcileError, message: AccessDenied}, {type: Ready, status: "False", reason: Creating}]}
+---
+apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: sites.kro.run, uid: c1, labels: {kro.run/owned: "true", kro.run/resource-graph-definition-name: site}}
 spec: {group: kro.run, scope: Namespaced, names: {kind: Site, plural: sites, singular: site, listKind: SiteList}, versions: [{name: v1alpha1, served: true, storage: true}]}
@@ -83,6 +93,7 @@ func TestARecordOfWhatIsNotServed(t *testing.T) {
 		"its plural, in a tree":                    {"tree webservices.kro.run", exitFailed, "ResourceGraphDefinition webservice defines it"},
 		"a kind that nothing defines":              {"why sitess one", exitFailed, `no matches for kind "sitess"; did you mean "sites"?`},
 		"everything":                               {"status", exitNotReady, "2 of 3 definitions are not served, 1 of 2 instances are not ready"},
+		"a managed resource of no instance":        {"status", exitNotReady, "Managed resources of kind Bucket.s3.example.org: 1 of 1 is not ready"},
 		"the newest revision of a composition":     {"status", exitNotReady, "CompositionRevision stores-2 is not ready"},
 		"the instances of a namespace":             {"status -n prod", exitNotReady, "1 of 2 instances are not ready"},
 		"a record":                                 {"status --from incident.tar.gz", exitNotReady, "2 of 3 definitions are not served"},
@@ -105,7 +116,7 @@ func TestARecordOfWhatIsNotServed(t *testing.T) {
 	t.Run("the worst comes first", func(t *testing.T) {
 		_, out, _ := call(t.Context(), "status", "-o", "json", "--from", record)
 		var got observe.ClusterStatus
-		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Definitions) != 3 || got.Definitions[0].Object.Name == "site" {
+		if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Definitions) != 4 || got.Definitions[0].Object.Name == "site" {
 			t.Errorf("%v: %s", err, out)
 		}
 	})
