@@ -126,6 +126,7 @@ func (f *upFlags) runControllers(cmd *cobra.Command, plane *embedded.ControlPlan
 	go func() {
 		select {
 		case <-ready:
+			awaitDiscovery(running, plane.Config())
 			fmt.Fprintln(cmd.OutOrStdout(), "ready")
 		case <-running.Done():
 		}
