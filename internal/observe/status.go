@@ -22,8 +22,8 @@ import (
 type ClusterStatus struct {
 	// Definitions are those that are not served, or have instances that are not ready.
 	Definitions []DefinitionStatus `json:"definitions"`
-	// Total and Unready count all definitions, and those that are not served; the others count instances, and managed resources that none
-	// of these instances composes.
+	// Total and Unready count all definitions, and those that are not served; the others count instances, and managed resources that no
+	// instance composes.
 	Total                   int `json:"total"`
 	Unready                 int `json:"unready"`
 	Instances               int `json:"instances"`
@@ -57,17 +57,24 @@ type InstanceStatus struct {
 	NeedsAction bool       `json:"needsAction"`
 }
 
-// Status returns what is not ready of definitions, newest revisions of compositions, instances, and managed resources, by their own
-// statuses. The composite of a claim that is listed is left out, and so is a managed resource of an instance that is.
-func Status(definitions, revisions, instances, managed []*unstructured.Unstructured, now time.Time) ClusterStatus {
+// Status returns what is not ready of definitions, newest revisions of compositions, and the instances and managed resources of a
+// namespace, or of all if it is empty, by their own statuses. The composite of a claim that is shown is left out, and so is a managed
+// resource that any of the instances composes.
+func Status(definitions, revisions, instances, managed []*unstructured.Unstructured, namespace string, now time.Time) ClusterStatus {
+	exists := map[object.Key]bool{}
+	for _, i := range instances {
+		exists[object.KeyOf(i)] = true
+	}
+	isElsewhere := func(o *unstructured.Unstructured) bool { return namespace != "" && o.GetNamespace() != namespace }
+	instances = slices.DeleteFunc(slices.Clone(instances), isElsewhere)
+	managed = slices.DeleteFunc(slices.Clone(managed), func(m *unstructured.Unstructured) bool {
+		instance, _, isComposed := inventory.InstanceOf(m)
+		return isElsewhere(m) || isComposed && exists[instance]
+	})
 	listed := map[object.Key]bool{}
 	for _, i := range instances {
 		listed[object.KeyOf(i)] = true
 	}
-	managed = slices.DeleteFunc(slices.Clone(managed), func(m *unstructured.Unstructured) bool {
-		instance, _, isComposed := inventory.InstanceOf(m)
-		return isComposed && listed[instance]
-	})
 	s := ClusterStatus{Definitions: []DefinitionStatus{}, Total: len(definitions), Instances: len(instances), ManagedResources: len(managed)}
 	all := make([]DefinitionStatus, 0, len(definitions)+len(revisions))
 	for _, d := range definitions {

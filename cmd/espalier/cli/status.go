@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,12 +68,8 @@ func clusterStatus(cmd *cobra.Command, flags statusFlags) error {
 	if len(state.Unread) > 0 && len(state.Definitions)+len(state.Instances)+len(managed) == 0 {
 		return errors.New("nothing could be read of what the notes name")
 	}
-	isElsewhere := func(o *unstructured.Unstructured) bool {
-		return flags.namespace != "" && o.GetNamespace() != flags.namespace
-	}
 	now := time.Now()
-	found := observe.Status(state.Definitions, doctor.NewestRevisions(state.Revisions),
-		slices.DeleteFunc(state.Instances, isElsewhere), slices.DeleteFunc(managed, isElsewhere), now)
+	found := observe.Status(state.Definitions, doctor.NewestRevisions(state.Revisions), state.Instances, managed, flags.namespace, now)
 	if err := flags.output.printText(cmd.OutOrStdout(), json.RawMessage(found.JSON()), found.Text(now, widthOf(cmd.OutOrStdout()))); err != nil {
 		return err
 	}

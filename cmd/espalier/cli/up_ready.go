@@ -42,8 +42,8 @@ func awaitDiscovery(ctx context.Context, config *rest.Config) {
 	}
 }
 
-// areDiscovered reports whether lists have the served versions of all CustomResourceDefinitions, apart from those whose names are
-// refused.
+// areDiscovered reports whether discovery lists the served versions of all CustomResourceDefinitions, apart from those whose names
+// conflict with those of another one.
 func areDiscovered(crds []apiextensionsv1.CustomResourceDefinition, lists []*metav1.APIResourceList) bool {
 	found := map[string]bool{}
 	for _, list := range lists {

@@ -20,12 +20,12 @@ func TestAllKindsAreDiscovered(t *testing.T) {
 		crd  apiextensionsv1.CustomResourceDefinition
 		want bool
 	}{
-		"a kind that is listed":                      {crd("shops", "True", v1), true},
-		"a kind that is not":                         {crd("sites", "True", v1), false},
-		"a kind that was just created":               {crd("sites", "Unknown", v1), false},
-		"a version that is not":                      {crd("shops", "True", v1, v2), false},
-		"a version that is not served":               {crd("shops", "True", v1, apiextensionsv1.CustomResourceDefinitionVersion{Name: "v2"}), true},
-		"a kind whose names another one has already": {crd("sites", "False", v1), true},
+		"a kind that is listed":        {crd("shops", "True", v1), true},
+		"a kind that is not":           {crd("sites", "True", v1), false},
+		"a kind that was just created": {crd("sites", "Unknown", v1), false},
+		"a version that is not":        {crd("shops", "True", v1, v2), false},
+		"a version that is not served": {crd("shops", "True", v1, apiextensionsv1.CustomResourceDefinitionVersion{Name: "v2"}), true},
+		"a kind whose names conflict":  {crd("sites", "False", v1), true},
 	} {
 		if got := areDiscovered([]apiextensionsv1.CustomResourceDefinition{tc.crd}, lists); got != tc.want {
 			t.Errorf("%s: %t", name, got)
