@@ -35,8 +35,13 @@ type Comparison struct {
 // nothing that reads do not return, and nothing that the type ignores.
 func Compare(t *resourcetype.Type, wanted, read map[string]any) Comparison {
 	work := maxWork
+	return compare(t, wanted, read, &work)
+}
+
+// compare is Compare that takes its steps from the work that is left.
+func compare(t *resourcetype.Type, wanted, read map[string]any, work *int) Comparison {
 	c := comparer{
-		t: t, root: wanted, work: &work, writeOnly: newPaths(t.WriteOnlyProperties, t.IgnoredProperties), readOnly: newPaths(settable(t)),
+		t: t, root: wanted, work: work, writeOnly: newPaths(t.WriteOnlyProperties, t.IgnoredProperties), readOnly: newPaths(settable(t)),
 		createOnly: newPaths(t.CreateOnlyProperties), transforms: transformsOf(t), tags: TagsOf(t),
 	}
 	if len(t.Handlers) > 0 {
