@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/preview"},
 	{"internal/simulation", "internal/deftest"},
 	{"internal/functions", "internal/backup", "internal/gitops", "internal/observe", "internal/takeover", "internal/webhook"},
-	{"internal/convert", "internal/workspace", "internal/doctor"},
+	{"internal/workspace", "internal/doctor"},
 	{"internal/server"},
 	{"internal/language"},
 	{"sdk/managed/serve", "sdk/managed/conformance", "sdk/function", "internal/testkit/certificate"},
