@@ -26,7 +26,7 @@ import (
 // composite's connection details comes last.
 func (s *compositeState) nodes(d *pipeline.Desired) []plan.Node {
 	refs := s.refsByResource(d)
-	secrets := newSecretIndex(s.secrets)
+	secrets := s.secrets.search()
 	var nodes []plan.Node
 	for _, name := range slices.Sorted(maps.Keys(d.Resources)) {
 		node := s.node(name, d.Resources[name], refs[name])

@@ -31,6 +31,9 @@ const (
 	minSecretPart = 3
 	// maxSecretValues bounds the values that are searched for.
 	maxSecretValues = 1000
+	// maxSearched bounds a search: the bytes of the texts of all objects, times the number of values. It takes a tenth of a
+	// second.
+	maxSearched = 256 << 20
 	// redactedValue replaces a value in a text.
 	redactedValue = "(redacted: from a Secret)"
 	// redactedText replaces a text if there are more than maxSecretValues.
@@ -127,6 +130,42 @@ func (v *secretValues) merge(earlier secretValues) {
 		v.addForm(value)
 	}
 	v.sort()
+}
+
+// search searches objects for the values.
+func (v *secretValues) search() *secretSearch { return &secretSearch{values: v.values, exceeded: v.overflow} }
+
+// secretSearch is a search of the objects of a composite. Once it is exceeded, each further object counts as one with values.
+type secretSearch struct {
+	values   []string
+	searched int
+	exceeded bool
+}
+
+// areIn reports whether a value of an object, and whether a key of it, contains one of the values.
+func (s *secretSearch) areIn(value any) (found, inKeys bool) {
+	switch o := value.(type) {
+	case string:
+		found = s.isIn(o)
+	case []any:
+		for _, item := range o {
+			f, k := s.areIn(item)
+			found, inKeys = found || f, inKeys || k
+		}
+	case map[string]any:
+		for key, item := range o {
+			f, k := s.areIn(item)
+			inKey := s.isIn(key)
+			found, inKeys = found || f || inKey, inKeys || k || inKey
+		}
+	}
+	return found || s.exceeded, inKeys || s.exceeded
+}
+
+func (s *secretSearch) isIn(text string) bool {
+	s.searched += len(text) * len(s.values)
+	s.exceeded = s.exceeded || s.searched > maxSearched
+	return s.exceeded || slices.ContainsFunc(s.values, func(value string) bool { return strings.Contains(text, value) })
 }
 
 // redact returns a text without the values, and without parts of them where it was truncated.

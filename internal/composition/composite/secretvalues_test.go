@@ -47,11 +47,11 @@ func TestValuesOfSecretsAreFoundInTextsAndObjects(t *testing.T) {
 			if got := v.redact(tc.text); got != tc.want {
 				t.Errorf("want %q, got %q", tc.want, got)
 			}
-			found, inKeys := newSecretIndex(v).areIn(map[string]any{"spec": []any{map[string]any{"a": tc.text, "n": int64(1)}}})
+			found, inKeys := v.search().areIn(map[string]any{"spec": []any{map[string]any{"a": tc.text, "n": int64(1)}}})
 			if found != strings.Contains(tc.want, redactedValue) || inKeys {
 				t.Errorf("in an object: %t, in its keys: %t", found, inKeys)
 			}
-			if _, inKeys := newSecretIndex(v).areIn(map[string]any{tc.text: "a"}); inKeys != found {
+			if _, inKeys := v.search().areIn(map[string]any{tc.text: "a"}); inKeys != found {
 				t.Errorf("as a key: %t", inKeys)
 			}
 		})
@@ -107,12 +107,29 @@ func TestMoreValuesThanAreSearchedForMakeAllTextsAndObjectsSecret(t *testing.T) 
 	if got := v.redact("fine"); got != redactedText {
 		t.Errorf("a text: %q", got)
 	}
-	if found, inKeys := newSecretIndex(v).areIn(map[string]any{"a": "b"}); !found || !inKeys {
+	if found, inKeys := v.search().areIn(map[string]any{"a": "b"}); !found || !inKeys {
 		t.Errorf("an object: %t, its keys: %t", found, inKeys)
 	}
 	var later secretValues
 	if later.merge(v); later.redact("fine") != redactedText {
 		t.Error("the next run searches for a part of the values")
+	}
+}
+
+func TestObjectsThatAreTooLargeToSearchCountAsSecret(t *testing.T) {
+	var v secretValues
+	data := map[string][]byte{}
+	for i := range 200 {
+		data[fmt.Sprint(i)] = fmt.Appendf(nil, "password-%d", i)
+	}
+	v.add(data)
+	large := map[string]any{"a": strings.Repeat("fine ", 100_000)} // half a megabyte
+	search := v.search()
+	if found, inKeys := search.areIn(large); found || inKeys {
+		t.Errorf("one: %t, %t", found, inKeys)
+	}
+	if found, inKeys := search.areIn(map[string]any{"b": large}); !found || !inKeys {
+		t.Errorf("and another one: %t, %t", found, inKeys)
 	}
 }
 
