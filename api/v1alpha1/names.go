@@ -101,13 +101,6 @@ const (
 	SchemaAnnotation = "espalier.dev/schema"
 )
 
-// InitialMetadataAnnotation is on the bindings of InitialMetadataPolicy, a MutatingAdmissionPolicy: the
-// metadata that it gives to instances when they are created. Each kind has a binding.
-const (
-	InitialMetadataAnnotation = "espalier.dev/initial-metadata"
-	InitialMetadataPolicy     = "espalier-initial-metadata"
-)
-
 // DeletionDefaultsAnnotation is on instances: what the definition sets for their deletion.
 const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
 

@@ -19,24 +19,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-//go:embed policies/*.yaml mutating/*.yaml
+//go:embed policies/*.yaml
 var files embed.FS
 
 // Files returns the files with the policies that validate.
-func Files() fs.FS { return below("policies") }
-
-// MutatingFiles returns the file with the policy for the initial metadata of instances. Unlike the
-// others it must be deleted with the program: without controllers nobody removes the finalizers that
-// it adds.
-func MutatingFiles() fs.FS { return below("mutating") }
-
-func below(folder string) fs.FS {
-	policies, err := fs.Sub(files, folder)
+func Files() fs.FS {
+	policies, err := fs.Sub(files, "policies")
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
@@ -118,57 +110,6 @@ func Install(ctx context.Context, cluster Cluster) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// InitialMetadataPermissions are what binding the policy for the initial metadata of instances needs
-// and, if it is installed as well, what InstallInitialMetadata needs.
-func InitialMetadataPermissions(install bool) []rbac.Permission {
-	const group, policies, bindings = "admissionregistration.k8s.io", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"
-	out := rbac.PermissionsFor(group, bindings, "create", "delete", "get", "list", "patch", "watch")
-	if install {
-		out = append(out, rbac.PermissionsFor(group, policies, "create")...)
-		out = append(out, rbac.Object{Name: v1alpha1.InitialMetadataPolicy}.Permissions(group, policies, "get", "patch")...)
-	}
-	return out
-}
-
-// InstallInitialMetadata creates or updates the policy for the initial metadata of instances. An
-// API server before Kubernetes 1.36 does not have the kind: the error is a kube.NoKindMatchError.
-func InstallInitialMetadata(ctx context.Context, cluster Cluster) error {
-	policies, err := read(MutatingFiles())
-	if err != nil {
-		return err
-	}
-	for _, o := range policies {
-		if err := install(ctx, cluster, o); err != nil {
-			return fmt.Errorf("install %s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-	}
-	return nil
-}
-
-// RemoveInitialMetadata deletes the policy that InstallInitialMetadata has installed, if there is one.
-func RemoveInitialMetadata(ctx context.Context, cluster interface {
-	Cluster
-	Delete(ctx context.Context, o *unstructured.Unstructured) error
-}) error {
-	policies, err := read(MutatingFiles())
-	if err != nil {
-		return err
-	}
-	for _, o := range policies {
-		current, err := cluster.Get(ctx, o.GroupVersionKind(), "", o.GetName())
-		switch {
-		case apierrors.IsNotFound(err) || kube.IsNoKindMatch(err):
-			continue
-		case err == nil && current.GetAnnotations()[DigestAnnotation] != "":
-			err = cluster.Delete(ctx, current)
-		}
-		if err != nil {
-			return fmt.Errorf("remove %s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-	}
-	return nil
 }
 
 func install(ctx context.Context, cluster Cluster, o *unstructured.Unstructured) error {

@@ -104,32 +104,3 @@ func TestInstallNamesWhatIsRefused(t *testing.T) {
 		}
 	}
 }
-
-func TestThePolicyForInitialMetadataIsRemovedByWhomItWasInstalled(t *testing.T) {
-	const policy = "MutatingAdmissionPolicy espalier-initial-metadata"
-	c := &cluster{objects: map[string]*unstructured.Unstructured{}}
-	expect := func(do func(context.Context, *cluster) error, want ...string) {
-		t.Helper()
-		c.writes = nil
-		if err := do(t.Context(), c); err != nil || !slices.Equal(c.writes, want) {
-			t.Errorf("wrote %v, not %v; %v", c.writes, want, err)
-		}
-	}
-	install := func(ctx context.Context, c *cluster) error { return InstallInitialMetadata(ctx, c) }
-	remove := func(ctx context.Context, c *cluster) error { return RemoveInitialMetadata(ctx, c) }
-	expect(remove)
-	expect(install, "create MutatingAdmissionPolicy")
-	expect(install)
-	expect(remove, "delete MutatingAdmissionPolicy")
-	expect(install, "create MutatingAdmissionPolicy")
-	c.objects[policy].SetAnnotations(nil) // it is a chart's
-	expect(remove)
-}
-
-func TestThePolicyForInitialMetadataMayBeUnreadable(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "mutatingadmissionpolicies"}, "espalier-initial-metadata", errors.New("no role"))
-	c := &cluster{objects: map[string]*unstructured.Unstructured{}, unreadable: forbidden}
-	if err := RemoveInitialMetadata(t.Context(), c); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v", err)
-	}
-}

@@ -35,8 +35,6 @@ type Options struct {
 	Decided instance.Decided
 	// Version is this program's version.
 	Version string
-	// Initial gives instances their initial metadata; optional.
-	Initial *serving.InitialMetadata
 	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of Crossplane.
 	AdditionalPrinterColumns bool
 	// Registry has the dialect's definitions; the cluster uses it to find the definitions
@@ -77,7 +75,7 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 	k.Engine.Start(definition.Kind, definition.New(definition.Config{
 		Config: serving.Config{
 			Cluster: k.Client, Kinds: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
-			Published: k.RecordCRD, Held: k.Gate.Wrap, Initial: o.Initial, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
+			Published: k.RecordCRD, Held: k.Gate.Wrap, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
 		},
 		Registry: o.Registry, Compositions: library, Reconcilers: o.Reconcilers,
 	}), nil)

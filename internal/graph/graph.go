@@ -9,7 +9,6 @@ package graph
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -177,27 +176,6 @@ func (g *Graph) ChildKinds() []schema.GroupVersionKind {
 		}
 	}
 	return out
-}
-
-// CertainChildKinds lists, sorted, the kinds of which every instance has children, or may have: those
-// of nodes that no condition leaves out. It returns false if an instance may have children outside of
-// its namespace, or if a kind was missing when the graph was compiled.
-func (g *Graph) CertainChildKinds() ([]schema.GroupKind, bool) {
-	var out []schema.GroupKind
-	conditional := g.conditionalNodes()
-	for _, n := range g.Nodes {
-		if !n.hasOwnObjects() {
-			continue
-		}
-		if n.anyNamespace || !n.KindKnown || n.Namespaced && !g.Namespaced {
-			return nil, false
-		}
-		if gk := n.Kind.GroupKind(); !conditional[n.ID] && !slices.Contains(out, gk) {
-			out = append(out, gk)
-		}
-	}
-	slices.SortFunc(out, func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
-	return out, true
 }
 
 // conditionalNodes are the ids of the nodes that some instances do not have: those with includeWhen

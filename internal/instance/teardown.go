@@ -194,17 +194,16 @@ func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.D
 	return inventory.DefaultsOf(instance).WithoutDefinition()
 }
 
-// recordedKinds lists the kinds that an instance has children of. If another writer has changed
-// the inventory, or may have put back the one that the instance was created with, the kinds that its
-// composer writes are added.
+// recordedKinds lists the kinds that an instance has children of. If another writer has changed the inventory, the kinds
+// that its composer writes are added.
 func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
-	recorded, initial := s.owner.Recorded(s.instance), s.owner.HasInitial(s.instance)
-	if s.owner.IsIntact(s.instance) && !initial {
+	recorded := s.owner.Recorded(s.instance)
+	if s.owner.IsIntact(s.instance) {
 		return recorded.GroupKinds()
 	}
 	composer := r.composer.Load()
 	if composer == nil {
-		remains.InventoryTampered = !initial
+		remains.InventoryTampered = true
 		return recorded.GroupKinds()
 	}
 	var kinds []schema.GroupKind

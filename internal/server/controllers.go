@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -45,8 +44,9 @@ import (
 type Options struct {
 	// Config is how to reach the API server.
 	Config *rest.Config
-	// Workers is how many objects are reconciled concurrently.
-	Workers int
+	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
+	// time; 0 is the default.
+	Workers, RequestsInFlight int
 	// AllowCRDDeletion removes the CustomResourceDefinition of a deleted
 	// definition without instances.
 	AllowCRDDeletion bool
@@ -62,9 +62,6 @@ type Options struct {
 	WatchLimits watch.Limits
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
-	// InitialMetadata binds the MutatingAdmissionPolicy for the initial metadata of instances to the
-	// served kinds, and installs it with AdmissionPolicies.
-	InitialMetadata bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	AdditionalPrinterColumns bool
 	// Version is this program's version.
@@ -149,7 +146,6 @@ type Controllers struct {
 	conversions *conversions
 	permissions *permissions
 	// initial gives instances their initial metadata; nil for none.
-	initial *serving.InitialMetadata
 }
 
 // NewControllers prepares the controllers; Run runs them.
@@ -167,23 +163,13 @@ func NewControllers(o Options) (*Controllers, error) {
 	}
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
-		Config: o.Config, Workers: o.Workers, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
+		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
 		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, Packed: definition.Packed, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Replicas: o.Replicas, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
 		return nil, err
-	}
-	if o.InitialMetadata {
-		c.initial = &serving.InitialMetadata{
-			Cluster: c.Client, Hub: c.Hub, Kinds: c.Kinds, Log: o.Log.WithName("initial-metadata"), BindAfter: serving.BindAfter,
-			Enqueue: func(crd *apiextensionsv1.CustomResourceDefinition) {
-				for _, key := range slices.Concat(c.registry.Concerned(crd), c.composites.Concerned(crd)) {
-					c.Enqueue(key)
-				}
-			},
-		}
 	}
 	c.permissions.account, c.permissions.watches, c.permissions.registry, c.permissions.enqueue = c.Client, c.Hub, c.registry, c.Enqueue
 	c.Functions = packages.New(c.Hub, o.Functions)
@@ -200,9 +186,6 @@ func NewControllers(o Options) (*Controllers, error) {
 // controllers' own.
 func (c *Controllers) permissionsChanged(user string) {
 	c.permissions.permissionsChanged(user)
-	if user == "" && c.initial != nil {
-		c.initial.PermissionsChanged()
-	}
 }
 
 // crdsToInstall chooses the dialects that are served, and returns their CustomResourceDefinitions
@@ -253,7 +236,6 @@ func (c *Controllers) Run(ctx context.Context) error {
 			go c.installPolicies(ctx)
 		}
 		c.usages.startServing()
-		c.startInitialMetadata(ctx)
 		if err := c.startProviders(ctx); err != nil {
 			return err
 		}
@@ -267,26 +249,6 @@ func (c *Controllers) Run(ctx context.Context) error {
 		return nil
 	})
 	return c.permissions.explain(ctx, err)
-}
-
-// startInitialMetadata lets the API server give instances their initial metadata, if that is enabled
-// and possible. If these controllers install the policies, they remove one that is no longer wanted.
-func (c *Controllers) startInitialMetadata(ctx context.Context) {
-	log := c.options.Log.WithName("initial-metadata")
-	if c.initial != nil {
-		c.initial.Start(c.Engine)
-	}
-	switch {
-	case !c.options.AdmissionPolicies:
-	case c.initial == nil:
-		if err := admission.RemoveInitialMetadata(ctx, c.Client); err != nil && !apierrors.IsForbidden(err) { // without permission none was installed
-			log.Error(err, "instances are created with a finalizer although that is disabled")
-		}
-	default:
-		if err := admission.InstallInitialMetadata(ctx, c.Client); err != nil {
-			log.Info("the controllers write the finalizers of new instances, since the policy for it is not installed", "reason", err.Error())
-		}
-	}
 }
 
 // startGraphs serves the graph dialect's definitions, and the kinds that they define.
@@ -346,7 +308,7 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
 		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
-		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Initial: c.initial, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
+		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
 		composites.Runner = c.options.WrapRunner(c.Functions)
@@ -370,7 +332,7 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Gate.Wrap, Initial: c.initial, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
+			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
 		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Replicas: c.replicas(),

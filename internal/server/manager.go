@@ -18,8 +18,9 @@ import (
 // ManagerOptions configure the whole program.
 type ManagerOptions struct {
 	manager.Options
-	// Workers is how many objects are reconciled concurrently.
-	Workers          int
+	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
+	// time; 0 is the default.
+	Workers, RequestsInFlight int
 	AllowCRDDeletion bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
@@ -33,9 +34,6 @@ type ManagerOptions struct {
 	WatchLimits watch.Limits
 	// AdmissionPolicies installs the ValidatingAdmissionPolicies of definitions.
 	AdmissionPolicies bool
-	// InitialMetadata binds the MutatingAdmissionPolicy for the initial metadata of instances to the
-	// served kinds, and installs it with AdmissionPolicies.
-	InitialMetadata bool
 	// AdditionalPrinterColumns adds columns to served kinds in kubectl get, beyond those of their dialects.
 	AdditionalPrinterColumns bool
 	// Dialects are served even if another program has installed their definitions. Without
@@ -68,7 +66,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 		var err error
 		c, err = NewControllers(Options{
 			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Replicas: s.Replicas, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies, InitialMetadata: o.InitialMetadata,
+			Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})

@@ -50,9 +50,6 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		}
 		p.More = policies
 	}
-	if o.InitialMetadata {
-		p.More = append(p.More, admission.InitialMetadataPermissions(o.AdmissionPolicies)...)
-	}
 	return rbac.ControllerPermissions(p), nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/fence"
@@ -64,34 +62,20 @@ type Wanted struct {
 	// RecordsTakeover says that it is recorded when the kind was taken over from another engine, since that engine's
 	// children have labels only.
 	RecordsTakeover bool
-	// Initial is the metadata with which the API server creates instances of the kind, if it does.
-	Initial inventory.Initial
 
 	// Readiness is the result of publishing it.
 	Readiness Readiness
 }
 
-// publish makes the API server serve the kinds of a definition, unless another object owns them, and
-// binds the policy for initial metadata to them. Refused says that the API server refused one, so that
-// the status should say so.
-func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (published published, err error) {
+// publish makes the API server serve the kinds of a definition, unless another object owns them. refused says that the API
+// server refused one, so that the status should say so.
+func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (refused bool, err error) {
 	wanted, err := s.Wanted(ctx)
 	for _, w := range wanted {
 		err = errors.Join(err, r.publishOne(ctx, key, w))
-		published.refused = published.refused || w.Readiness.Reason == Refused
-		if current, exists := r.Kinds.CRD(crd.GroupKind(w.CRD)); exists && w.Readiness.Ready {
-			after, bindErr := r.Initial.bind(ctx, key, install.Binding(current, w.Initial), crd.EstablishedSince(current), r.Now())
-			published.bindAfter, err = max(published.bindAfter, after), errors.Join(err, bindErr)
-		}
+		refused = refused || w.Readiness.Reason == Refused
 	}
-	return published, err
-}
-
-// published is what came of publishing the kinds of a definition.
-type published struct {
-	refused bool
-	// bindAfter is when the policy for initial metadata can be bound; 0 if nothing is to be done.
-	bindAfter time.Duration
+	return refused, err
 }
 
 func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) error {

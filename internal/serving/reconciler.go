@@ -49,8 +49,6 @@ type Config struct {
 	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
 	// reconciled all the same.
 	Held func(schema.GroupVersionKind, queue.Reconciler) queue.Reconciler
-	// Initial gives instances their initial metadata; optional.
-	Initial *InitialMetadata
 	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of the dialect.
 	AdditionalPrinterColumns bool
 	// MaxKindsPerNamespace is from how many kinds on the definitions of a namespace cannot define another one; 0 for no limit.
@@ -165,12 +163,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	if out := s.Compile(ctx); out.IsFinal() {
 		return out
 	}
-	published, publishErr := r.publish(ctx, key, s)
+	refused, publishErr := r.publish(ctx, key, s)
 	serveErr := s.Serve(ctx) // a kind that was published before is served anyway
-	if publishErr != nil && !published.refused {
+	if publishErr != nil && !refused {
 		return reconcile.Fail(errors.Join(publishErr, serveErr))
 	}
-	return s.Report(ctx, publishErr, serveErr).Within(published.bindAfter).Within(r.Cluster.StatusRecheck(r.Kind))
+	return s.Report(ctx, publishErr, serveErr).Within(r.Cluster.StatusRecheck(r.Kind))
 }
 
 // load finds a definition in the cache.
@@ -198,11 +196,6 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 			}
 		}
 		return reconcile.Done()
-	}
-	for _, e := range endings {
-		if out := r.Initial.unbind(ctx, d.Key, e.CRD); out.IsFinal() {
-			return out
-		}
 	}
 	for _, e := range endings {
 		if !slices.Contains(d.GetFinalizers(), e.Finalizer) {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/embedded"
 	"github.com/espalier-dev/espalier/internal/kube/wire"
-	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 //go:embed manifests/*.yaml
@@ -37,8 +36,6 @@ var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	definitions = schema.GroupVersionResource{Group: "kro.run", Version: "v1alpha1", Resource: "resourcegraphdefinitions"}
-
-	bindings = install.BindingKind.GroupVersion().WithResource("mutatingadmissionpolicybindings")
 
 	composites   = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v2", Resource: "compositeresourcedefinitions"}
 	compositions = schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositions"}
@@ -90,28 +87,7 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if err = b.startEngine(ctx); err != nil {
 		return nil, err
 	}
-	if err = b.applyManifests(ctx); err != nil || !b.initial {
-		return b, err
-	}
-	return b, b.awaitInitialMetadata(ctx)
-}
-
-// awaitInitialMetadata waits until the API server gives instances their finalizer.
-func (b *bench) awaitInitialMetadata(ctx context.Context) error {
-	for {
-		created, err := b.resource(ours("flats")).Create(ctx, instance("Flat", "probe"), metav1.CreateOptions{FieldManager: manager, DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			return fmt.Errorf("create an instance as a dry run: %w", err)
-		}
-		if len(created.GetFinalizers()) > 0 {
-			return nil
-		}
-		select {
-		case <-time.After(quietPeriod):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return b, b.applyManifests(ctx)
 }
 
 // stop stops what newBench has started.

@@ -35,7 +35,6 @@ type options struct {
 	rounds      int
 	workers     int
 	idle        time.Duration
-	initial     bool
 	log         bool
 	scale       bool
 	sizes       sizes
@@ -59,7 +58,6 @@ func (o *options) parse() {
 	flag.IntVar(&o.rounds, "rounds", 5, "number of rounds of creations")
 	flag.IntVar(&o.workers, "workers", 16, "number of workers of the controllers, of the plain client and of the simulated user")
 	flag.DurationVar(&o.idle, "idle", 10*time.Second, "duration of the scenario without changes")
-	flag.BoolVar(&o.initial, "initial-metadata", true, "let the API server give instances their finalizer and inventory")
 	flag.BoolVar(&o.log, "log", false, "print the log of the controllers")
 	flag.Parse()
 }

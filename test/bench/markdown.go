@@ -62,8 +62,6 @@ const method = `
   ConfigMaps in the reverse order, and removes the finalizer. It has as many workers as the controllers (%d), reads nothing
   and waits for no event. A ratio is that of one round of %d instances; the table has the median of %d rounds. Which of the
   two begins changes with each round.
-- Instances get their initial metadata from the API server (` + "`espalier run --initial-metadata`" + `), unless the benchmark
-  runs with ` + "`-initial-metadata=false`" + `.
 - The controllers run in the process of the benchmark, with events, and otherwise as in ` + "`espalier run`" + `. So the
   requests and watches of the simulated user take CPU time from them. The user, the plain client and each
   tenant have a connection of their own, as they are processes of their own elsewhere.

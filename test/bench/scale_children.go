@@ -57,7 +57,7 @@ func measureChildren(ctx context.Context, b *bench) error {
 	if _, err := b.createDefinitions(ctx, wideDefinition, wideKind); err != nil {
 		return err
 	}
-	if err := b.awaitBound(ctx, wideKind); err != nil {
+	if _, err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	w := wideInstance{bench: b}

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kubewatch "github.com/espalier-dev/espalier/internal/kube/watch"
-	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
 const (
@@ -67,7 +66,7 @@ func measureDefinitions(ctx context.Context, b *bench) error {
 	if _, err := b.createDefinitions(ctx, unitDefinition, first); err != nil {
 		return err
 	}
-	if err := b.awaitBound(ctx, first); err != nil {
+	if _, err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	existing, err := b.resource(definitions).List(ctx, metav1.ListOptions{})
@@ -116,7 +115,7 @@ func (b *bench) measureCompilation(ctx context.Context, kinds []string) error {
 	if err != nil {
 		return err
 	}
-	if err := b.awaitBound(ctx, kinds...); err != nil {
+	if _, err := b.awaitQuiet(ctx); err != nil {
 		return err
 	}
 	each := float64(heap()-before) / float64(len(kinds)) / 1024
@@ -199,31 +198,6 @@ func (b *bench) createDefinitions(ctx context.Context, template string, kinds ..
 		return slices.ContainsFunc(kinds, func(kind string) bool { return o.GetName() == definitionOf(kind) }) && ready(t, o)
 	})
 	return last.Sub(began), err
-}
-
-// awaitBound waits until the API server gives new instances of all kinds their initial metadata, and no
-// more requests come. The controllers arrange for that when they have served a kind for a while.
-func (b *bench) awaitBound(ctx context.Context, kinds ...string) error {
-	if !b.initial {
-		_, err := b.awaitQuiet(ctx)
-		return err
-	}
-	var names []string
-	for _, kind := range kinds {
-		names = append(names, install.BindingName(plural(kind)+"."+group))
-	}
-	w, err := b.watch(ctx, bindings)
-	if err != nil {
-		return err
-	}
-	defer w.stop()
-	if _, err := w.awaitAll(ctx, len(names), func(t watch.EventType, o *unstructured.Unstructured) bool {
-		return t != watch.Deleted && slices.Contains(names, o.GetName())
-	}); err != nil {
-		return err
-	}
-	_, err = b.awaitQuiet(ctx)
-	return err
 }
 
 // untilServed waits until n definitions are reconciled and the kinds of those that are measured are

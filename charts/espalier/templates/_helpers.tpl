@@ -51,7 +51,6 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $parts = append $parts "webhook" -}}
 {{- end -}}
 {{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
-{{- if .Values.admissionPolicies.initialMetadata -}}{{- $parts = append $parts "initialMetadata" -}}{{- end -}}
 {{- if .Values.controllers.sharding -}}{{- $parts = append $parts "sharding" -}}{{- end -}}
 {{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
 {{- toJson $parts -}}

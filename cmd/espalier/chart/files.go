@@ -42,16 +42,8 @@ func Generated() (map[string][]byte, error) {
 		}
 		out[path.Join("files/policies", name)] = append([]byte("# Copied from internal/admission/policies by 'make generate'; do not edit.\n"), text...)
 	}
-	text, err := fs.ReadFile(admission.MutatingFiles(), initialMetadata)
-	if err != nil {
-		return nil, err
-	}
-	out[path.Join("files", initialMetadata)] = append([]byte("# Copied from internal/admission/mutating by 'make generate'; do not edit.\n"), text...)
 	return out, nil
 }
-
-// initialMetadata is the file with the policy for the initial metadata of instances.
-const initialMetadata = "initial-metadata.yaml"
 
 const header = `# Generated from the lists that the controllers verify their permissions against by 'make generate'; do not edit.
 # What each part of the program needs in all namespaces (cluster), and in the namespace of the release (namespace).
@@ -85,7 +77,6 @@ func permissions() (map[string]grants, error) {
 	for part, add := range map[string]func(*server.ManagerOptions){
 		"webhook":           func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} },
 		"metricsSecure":     func(o *server.ManagerOptions) { o.MetricsSecure = true },
-		"initialMetadata":   func(o *server.ManagerOptions) { o.InitialMetadata = true },
 		"sharding":          func(o *server.ManagerOptions) { o.LeaderElection, o.Sharding = false, true },
 		"replaceCrossplane": func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true },
 	} {

@@ -174,8 +174,6 @@ func programOf(args []string) programFlags {
 			f.certificates = value
 		case "--admission-policies":
 			f.policies = value != "false"
-		case "--initial-metadata":
-			f.initial = value != "false"
 		case "--metrics-secure":
 			f.metricsSecure = value != "false"
 		case "--dialects":

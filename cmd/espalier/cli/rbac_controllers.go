@@ -24,7 +24,6 @@ type programFlags struct {
 	postgresql     bool
 	aws            bool
 	policies       bool
-	initial        bool
 	metricsSecure  bool
 	dialects       dialectFlag
 }
@@ -40,7 +39,6 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
 	flags.BoolVar(&f.aws, "aws", false, with+"they serve activated resource types of AWS; 'espalier aws rbac' prints the role for the types")
-	flags.BoolVar(&f.initial, "initial-metadata", false, with+"they run with --initial-metadata")
 	flags.BoolVar(&f.policies, "admission-policies", true, with+"they install the ValidatingAdmissionPolicies")
 	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, with+"they authenticate users of /metrics")
 	flags.Var(&f.dialects, "dialects", with+"which dialects they serve; by default both")
@@ -74,7 +72,7 @@ func (f *programFlags) needs(to []rbacv1.Subject) ([]rbac.Permission, error) {
 	}
 	o := server.ManagerOptions{
 		Options:   manager.Options{Name: programName, LeaderElection: f.elect && !f.sharding, Sharding: f.sharding, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
-		Providers: providers, Dialects: f.dialects.all, AdmissionPolicies: f.policies, InitialMetadata: f.initial,
+		Providers: providers, Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {
 		o.Webhook = &webhook.Options{Namespace: at(f.secret)}

@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/packages"
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/definition"
+	"github.com/espalier-dev/espalier/internal/kube/inflight"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
@@ -32,11 +33,11 @@ type controllerFlags struct {
 	metricsCertPath  string
 	introspection    string
 	workers          int
+	inFlight         int
 	poll             time.Duration
 	allowCRDDeletion bool
 	requireAccount   bool
 	policies         bool
-	initialMetadata  bool
 	resourceGroups   server.ResourceGroups
 	secretOutputs    string
 	verbosity        int
@@ -67,13 +68,13 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "number of concurrent reconciles")
+	flags.IntVar(&f.inFlight, "requests-in-flight", inflight.DefaultSeats, "how many requests of reconciles are sent to the API server at a time; kinds and namespaces take turns")
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
 	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
 	flags.StringSliceVar(&f.resourceGroups.APIGroups, definition.NamespacedGroupsFlag[2:], []string{v1alpha1.GroupVersion.Group}, "API groups in which ResourceGroups may define kinds; *.example.com for those below example.com, * for all")
 	flags.IntVar(&f.resourceGroups.MaxKinds, serving.MaxKindsPerNamespaceFlag[2:], 100, "maximum number of kinds that the ResourceGroups of a namespace define; 0 for no limit")
 	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
-	flags.BoolVar(&f.initialMetadata, "initial-metadata", false, "let the API server give instances their finalizer when they are created, by a MutatingAdmissionPolicy; needs Kubernetes 1.36")
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check which kinds and service accounts definitions name")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
 	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
@@ -101,7 +102,7 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, ResourceGroups: f.resourceGroups, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, InitialMetadata: f.initialMetadata, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
+		Workers: f.workers, RequestsInFlight: f.inFlight, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, ResourceGroups: f.resourceGroups, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
 		Providers: providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}, err
 }
@@ -153,6 +154,9 @@ func (f *controllerFlags) check() error {
 	}
 	if err := f.tracing.check(); err != nil {
 		return err
+	}
+	if f.inFlight < 1 {
+		return &usageError{fmt.Errorf("--requests-in-flight must be at least 1, not %d", f.inFlight)}
 	}
 	if f.workers < 1 {
 		return &usageError{fmt.Errorf("--workers must be at least 1, not %d", f.workers)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/serving"
 
 	extv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,20 +19,19 @@ func (v *session) Wanted(context.Context) ([]*serving.Wanted, error) {
 	if !v.isValid() {
 		return nil, nil
 	}
-	composite := v.r.wanted(v, &v.memory.composite, v.memory.validated.composite, v1.CompositeFinalizer)
+	composite := v.r.wanted(v, &v.memory.composite, v.memory.validated.composite)
 	v.composite = &composite.Readiness
 	out := []*serving.Wanted{composite}
 	if v.memory.validated.claim != nil {
-		claim := v.r.wanted(v, &v.memory.claim, v.memory.validated.claim, v1.ClaimFinalizer)
+		claim := v.r.wanted(v, &v.memory.claim, v.memory.validated.claim)
 		v.claim = &claim.Readiness
 		out = append(out, claim)
 	}
 	return out, nil
 }
 
-func (r *Dialect) wanted(v *session, m *running, wanted *extv1.CustomResourceDefinition, finalizer string) *serving.Wanted {
-	initial := inventory.Initial{Finalizer: finalizer} // the rest differs between instances
-	out := &serving.Wanted{CRD: wanted, Initial: initial, Owner: func(c *extv1.CustomResourceDefinition) string {
+func (r *Dialect) wanted(v *session, m *running, wanted *extv1.CustomResourceDefinition) *serving.Wanted {
+	out := &serving.Wanted{CRD: wanted, Owner: func(c *extv1.CustomResourceDefinition) string {
 		if owner := otherOwner(c, v.Key.Name); owner != "" || c.Name == wanted.Name {
 			return owner
 		}

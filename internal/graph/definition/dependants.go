@@ -17,7 +17,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/serving/install"
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
@@ -29,7 +28,7 @@ var definitionKinds = []schema.GroupVersionKind{
 
 // Packed are the kinds whose objects caches are to hold encoded: there is at least one of each for a definition, and
 // only its reconciles read their specs.
-var Packed = append(slices.Clone(definitionKinds), RevisionKind, install.BindingKind)
+var Packed = append(slices.Clone(definitionKinds), RevisionKind)
 
 // maxNamedDependants limits the definitions that a message names.
 const maxNamedDependants = 10

@@ -8,10 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
-	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
-	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -33,20 +31,11 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 		}
 	}
 	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner, v.isGone) }}
-	if v.r.Initial != nil {
-		w.Initial = v.initialMetadata(v.choice.candidate.last.graph)
-	}
 	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 		return v.r.mayPublish(ctx, v, w, current)
 	}
 	v.readiness = &w.Readiness
 	return []*serving.Wanted{w}, nil
-}
-
-// initialMetadata is the metadata with which instances of a graph are created.
-func (v *session) initialMetadata(g *graph.Graph) inventory.Initial {
-	children, certain := g.CertainChildKinds()
-	return inventory.InitialOf(g.Kind.GroupKind(), v.owner, v.r.Version, v.r.Keys, children, certain, graphComposer{g, v.overrides()}.Defaults())
 }
 
 // mayPublish says whether the CustomResourceDefinition may replace the current one without breaking its users.

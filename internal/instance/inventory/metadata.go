@@ -21,9 +21,6 @@ type Metadata struct {
 	// Fields are fields outside of the metadata that the dialect sets in the same write; the
 	// graph dialect has none.
 	Fields []Field
-	// InitialHash is the value of ApplySetHashAnnotation on an instance that was created with
-	// this inventory.
-	InitialHash string
 }
 
 // Field is a field of an object, from its root, and its desired value in unstructured form; nil
@@ -44,9 +41,6 @@ func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
 			v1alpha1.ApplySetHashAnnotation:       o.hashOf(v),
 		},
 		Finalizer: o.Definition.Finalizer(),
-	}
-	if !o.Keys.IsZero() {
-		m.InitialHash = o.Keys.signatureOfInitial(o.Kind.GroupKind(), v.kindsText())
 	}
 	switch o.Definition.Dialect {
 	case object.CompositeDialect:
@@ -80,29 +74,22 @@ func (o Owner) hashOf(v Inventory) string {
 	return o.Keys.SignatureOfInventory(o.Key(), v.kindsText(), v.namespacesText())
 }
 
-// IsOn says whether the instance has the metadata and fields already, from a write or since it was
-// created; see Initial. Another version of this program alone is no reason to write.
+// IsOn reports whether the instance has the metadata and fields already. Another version of this program alone is no
+// reason to write.
 func (m Metadata) IsOn(instance *unstructured.Unstructured) bool {
 	if !slices.Contains(instance.GetFinalizers(), m.Finalizer) {
 		return false
 	}
 	labels, annotations := instance.GetLabels(), instance.GetAnnotations()
-	initial := m.InitialHash != "" && annotations[v1alpha1.ApplySetHashAnnotation] == m.InitialHash
 	if annotations[v1alpha1.DeletionDefaultsAnnotation] != m.Annotations[v1alpha1.DeletionDefaultsAnnotation] {
 		return false
 	}
 	for k, want := range m.Labels {
-		if initial && k == v1alpha1.ApplySetIDLabel {
-			continue // no policy can compute it, and nothing needs it
-		}
 		if got, ok := labels[k]; k != v1alpha1.VersionLabel && (!ok || got != want) {
 			return false
 		}
 	}
 	for k, want := range m.Annotations {
-		if initial && k == v1alpha1.ApplySetHashAnnotation {
-			continue
-		}
 		if got, ok := annotations[k]; k != v1alpha1.ApplySetToolingAnnotation && (!ok || got != want) {
 			return false
 		}

@@ -221,9 +221,11 @@ const instanceLabels = v1alpha1.Prefix + "instance-"
 
 // IsInstance says whether an object has the label that the engine writes to instances, or the
 // inventory with which they are created.
-func IsInstance(o *unstructured.Unstructured) bool {
-	return o.GetLabels()[v1alpha1.ApplySetIDLabel] != "" || strings.HasPrefix(o.GetAnnotations()[v1alpha1.ApplySetHashAnnotation], initialPrefix)
-}
+func IsInstance(o *unstructured.Unstructured) bool { return SetOf(o) != "" }
+
+// SetOf returns the id of an instance's ApplySet, which its children's labels name; empty for an object that is not an
+// instance, or has no ApplySet yet.
+func SetOf(o *unstructured.Unstructured) string { return label(o, v1alpha1.ApplySetIDLabel) }
 
 // IsComposite says whether an object has the finalizer of a composite, by whatever engine.
 func IsComposite(o *unstructured.Unstructured) bool {

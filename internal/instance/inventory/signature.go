@@ -261,8 +261,6 @@ const (
 	untrusted recordedState = iota
 	// signed: its signature is valid.
 	signed
-	// initial: the instance was created with it, and the signature is valid for its kind.
-	initial
 	// unsignedIntact: it has no signature, the instance is of a time without, and its digest is right.
 	unsignedIntact
 	// unsignedOther: the same without the digest of an earlier release. It is another engine's, or
@@ -277,10 +275,6 @@ func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
 	switch {
 	case o.Keys.verifiesInventory(hash, o.Key(), kinds, namespaces):
 		return signed
-	case o.Keys.verifiesInitial(hash, o.Kind.GroupKind(), kinds, namespaces):
-		return initial
-	case strings.HasPrefix(hash, initialPrefix):
-		return untrusted
 	case strings.HasPrefix(hash, inventoryPrefix) && !o.Keys.isInventoryOfUnknownKey(hash):
 		return untrusted
 	case o.unsignedBefore.IsZero():
@@ -313,7 +307,7 @@ func (o Owner) IsIntact(instance *unstructured.Unstructured) bool {
 		return true
 	}
 	switch o.stateOf(instance) {
-	case signed, initial, unsignedIntact:
+	case signed, unsignedIntact:
 		return true
 	case untrusted, unsignedOther:
 	}

@@ -2,7 +2,6 @@ package crd
 
 import (
 	"strings"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -73,14 +72,4 @@ func IsEstablished(c *apiextensionsv1.CustomResourceDefinition) bool {
 		}
 	}
 	return false
-}
-
-// EstablishedSince is since when the API server serves a kind; the zero time if it does not.
-func EstablishedSince(c *apiextensionsv1.CustomResourceDefinition) time.Time {
-	for _, condition := range c.Status.Conditions {
-		if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-			return condition.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
 }

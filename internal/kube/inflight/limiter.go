@@ -1,28 +1,21 @@
-// Package inflight limits how many requests of reconciles are in flight at the API server, by their latency, and shares
-// these seats fairly between flows. API Priority and Fairness, whose words it uses, counts requests and not what they
-// cost: many requests of one tenant make each request of another slow long before it refuses any.
-//
-// A flow is the reconciles of one kind in one namespace. It is bulk if it has many requests at once, and sparse if it
-// sends one after the other (as in FQ-CoDel, RFC 8290). Bulk flows yield to sparse ones: a user waits for these.
-//
-// Limiter is the shell. limit decides how many requests may be in flight, queueSet which flow gets the next seat, and
-// bulkShare how many seats bulk flows have beside a sparse one.
+// Package inflight bounds how many requests of reconciles are in flight at the API server, and shares these seats fairly
+// between flows: the reconciles of one kind in one namespace. API Priority and Fairness, whose words it uses, sees one user
+// only, the controllers, unless it is configured for their namespaces.
 package inflight
 
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-
-	"github.com/espalier-dev/espalier/internal/object/apirequest"
 )
 
-// Flow identifies the reconciles of a kind in a namespace. Flows share the seats fairly.
+// Flow identifies the reconciles of a kind in a namespace.
 type Flow struct {
 	Kind      schema.GroupKind
 	Namespace string
@@ -35,15 +28,37 @@ func WithFlow(ctx context.Context, flow Flow) context.Context {
 	return context.WithValue(ctx, contextKey{}, flow)
 }
 
-// Limiter limits the requests in flight. It is safe for concurrent use.
+// DefaultSeats is how many requests are in flight at once, unless somebody says otherwise.
+const DefaultSeats = 16
+
+// maxSeatTime is for how long a request without an answer keeps its seat. One that takes longer waits for something other
+// than the API server, such as a webhook, and must not keep others from it.
+const maxSeatTime = 500 * time.Millisecond
+
+// Limiter is a semaphore of which flows take turns: of those with a waiting request, the one with the fewest seats gets the
+// next; among equals, the one that came, or got its last seat, the longest ago. It is safe for concurrent use.
 type Limiter struct {
-	mu     sync.Mutex
-	limit  *limit
-	queues *queueSet
+	mu       sync.Mutex
+	seats    int
+	used     int
+	flows    map[Flow]*flowQueue // flows with requests
+	sequence uint64              // counts the seats that were given, and the flows that came
 }
 
-// New returns a limiter.
-func New() *Limiter { return &Limiter{limit: newLimit(), queues: newQueueSet()} }
+// flowQueue has the requests of a flow.
+type flowQueue struct {
+	used    int             // seats
+	since   uint64          // Limiter.sequence when the flow came, or got its last seat
+	waiting []chan struct{} // closed once the request has a seat
+}
+
+// New returns a limiter with a number of seats; DefaultSeats if it is 0.
+func New(seats int) *Limiter {
+	if seats == 0 {
+		seats = DefaultSeats
+	}
+	return &Limiter{seats: seats, flows: map[Flow]*flowQueue{}}
+}
 
 // Wrap returns a configuration whose clients wait for a seat before they send a request with a flow. If the context of the
 // request ends before, they return its error.
@@ -64,110 +79,126 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !ok {
 		return t.next.RoundTrip(r)
 	}
-	if err := t.wait(r.Context(), flow); err != nil {
+	if err := t.acquire(r.Context(), flow); err != nil {
 		return nil, err
 	}
-	request := apirequest.Parse(r.Method, r.URL)
-	seat := t.send(flow, class{request.Verb, request.Group, request.Resource, request.Subresource})
-	answer, err := t.next.RoundTrip(r)
-	seat.answered(err == nil && answer.StatusCode < http.StatusBadRequest)
-	return answer, err
+	release := sync.OnceFunc(func() { t.release(flow) })
+	overdue := time.AfterFunc(maxSeatTime, release)
+	defer release()
+	defer overdue.Stop()
+	return t.next.RoundTrip(r)
 }
 
-// wait returns once a request of the flow has a seat, or with the error of the context.
-func (l *Limiter) wait(ctx context.Context, flow Flow) error {
-	l.mu.Lock()
-	w := l.queues.acquire(flow, time.Now(), l.limit.capacity())
-	if w != nil {
-		l.limit.waited(l.queues.used)
-	}
-	l.mu.Unlock()
-	if w == nil {
+// acquire returns once a request of the flow has a seat, or with the error of the context.
+func (l *Limiter) acquire(ctx context.Context, flow Flow) error {
+	seated := l.enqueue(flow)
+	select {
+	case <-seated: // also if the context has ended
 		return nil
+	default:
 	}
 	select {
-	case <-w.seated:
+	case <-seated:
 		return nil
 	case <-ctx.Done():
+		l.cancel(flow, seated)
+		return ctx.Err()
 	}
+}
+
+// enqueue adds a request of the flow. The channel is closed once it has a seat, possibly at once.
+func (l *Limiter) enqueue(flow Flow) (seated chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.queues.cancel(flow, w) { // it got a seat meanwhile
-		l.queues.release(flow, time.Now(), l.limit.capacity())
+	q := l.flows[flow]
+	if q == nil {
+		// Not before those that wait already: flows with one request at a time come again with each.
+		l.sequence++
+		q = &flowQueue{since: l.sequence}
+		l.flows[flow] = q
 	}
-	return ctx.Err()
+	seated = make(chan struct{})
+	q.waiting = append(q.waiting, seated)
+	l.dispatch()
+	return seated
 }
 
-// seat is that of a request in flight.
-type seat struct {
-	limiter  *Limiter
-	flow     Flow
-	class    class
-	sent     time.Time
-	inFlight int
-	isSparse bool // beside bulk flows
-	overdue  *time.Timer
-	released bool // guarded by the limiter's mutex
-}
-
-// send begins a request that has a seat. A request without an answer for long loses its seat: it waits for a webhook, say,
-// and must not keep other requests from a server that has nothing to do.
-func (l *Limiter) send(flow Flow, c class) *seat {
+// cancel removes a waiting request, or returns the seat that it got meanwhile.
+func (l *Limiter) cancel(flow Flow, seated chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &seat{limiter: l, flow: flow, class: c, sent: time.Now(), inFlight: l.queues.used, isSparse: l.queues.isSparseBesideBulk(flow)}
-	s.overdue = time.AfterFunc(min(max(minSeatTime, maxSlowdown*l.limit.baseline[c]), maxSeatTime), s.release)
-	return s
-}
-
-// minSeatTime and maxSeatTime are for how long a request without an answer keeps its seat at least and at most: one that
-// always takes seconds waits for something other than the server, too.
-const minSeatTime, maxSeatTime = 100 * time.Millisecond, 500 * time.Millisecond
-
-// answered ends the request. The latency of a request that was refused or failed says nothing about the server's load.
-func (s *seat) answered(succeeded bool) {
-	s.overdue.Stop()
-	now := time.Now()
-	if succeeded {
-		s.limiter.mu.Lock()
-		s.limiter.limit.answered(now, s.class, now.Sub(s.sent), s.inFlight, s.isSparse)
-		s.limiter.mu.Unlock()
+	q := l.flows[flow]
+	if i := slices.Index(q.waiting, seated); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	} else {
+		q.used--
+		l.used--
+		l.dispatch()
 	}
-	s.release()
+	l.forgetIdle(flow)
 }
 
-// release returns the seat, once.
-func (s *seat) release() {
-	s.limiter.mu.Lock()
-	defer s.limiter.mu.Unlock()
-	if !s.released {
-		s.released = true
-		s.limiter.queues.release(s.flow, time.Now(), s.limiter.limit.capacity())
+func (l *Limiter) release(flow Flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flows[flow].used--
+	l.used--
+	l.dispatch()
+	l.forgetIdle(flow)
+}
+
+// dispatch gives free seats to waiting requests.
+func (l *Limiter) dispatch() {
+	for l.used < l.seats {
+		var next *flowQueue
+		for _, q := range l.flows { // no more than there are workers
+			if len(q.waiting) > 0 && (next == nil || q.used < next.used || q.used == next.used && q.since < next.since) {
+				next = q
+			}
+		}
+		if next == nil {
+			return
+		}
+		seated := next.waiting[0]
+		next.waiting = slices.Delete(next.waiting, 0, 1)
+		l.sequence++
+		next.since = l.sequence
+		next.used++
+		l.used++
+		close(seated)
+	}
+}
+
+// forgetIdle drops a flow without requests.
+func (l *Limiter) forgetIdle(flow Flow) {
+	if q := l.flows[flow]; q.used == 0 && len(q.waiting) == 0 {
+		delete(l.flows, flow)
 	}
 }
 
 var (
-	limitDesc   = prometheus.NewDesc("espalier_requests_limit", "How many requests of reconciles may be in flight at the API server now.", nil, nil)
 	usedDesc    = prometheus.NewDesc("espalier_requests_in_flight", "Requests of reconciles that are in flight at the API server.", nil, nil)
 	waitingDesc = prometheus.NewDesc("espalier_requests_waiting", "Requests of reconciles that wait until they may be sent.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (l *Limiter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{limitDesc, usedDesc, waitingDesc} {
-		out <- d
-	}
+	out <- usedDesc
+	out <- waitingDesc
 }
 
 // Collect implements prometheus.Collector.
 func (l *Limiter) Collect(out chan<- prometheus.Metric) {
+	used, waiting := l.count()
+	out <- prometheus.MustNewConstMetric(usedDesc, prometheus.GaugeValue, float64(used))
+	out <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
+}
+
+func (l *Limiter) count() (used, waiting int) {
 	l.mu.Lock()
-	limit, used, waiting := l.limit.capacity().shared, l.queues.used, l.queues.waiting()
-	l.mu.Unlock()
-	gauge := func(d *prometheus.Desc, n int) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
+	defer l.mu.Unlock()
+	for _, q := range l.flows {
+		waiting += len(q.waiting)
 	}
-	gauge(limitDesc, limit)
-	gauge(usedDesc, used)
-	gauge(waitingDesc, waiting)
+	return l.used, waiting
 }

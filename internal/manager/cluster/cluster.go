@@ -40,7 +40,9 @@ type Options struct {
 	Config *rest.Config
 	// Workers is the number of concurrent reconciles.
 	Workers int
-	Log     logr.Logger
+	// RequestsInFlight is how many of their requests are sent at a time; 0 is inflight.DefaultSeats.
+	RequestsInFlight int
+	Log              logr.Logger
 	// Observe is called after each reconcile; optional.
 	Observe func(reconcile.Run)
 	// Tracer makes spans of events, reconciles and requests; nil for none.
@@ -102,17 +104,12 @@ type Cluster struct {
 	permissions *permissionReviewer
 	runContext  context.Context // of Run
 	started     chan struct{}   // closed once the controllers run
-	closeIdle   func()          // closes idle connections
 }
 
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
-	connected, closeIdle, err := kube.UseConnections(o.Config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	k := &Cluster{started: make(chan struct{}), Requests: inflight.New(), closeIdle: closeIdle}
-	sent := fence.Wrap(traced(kube.CountRequests(connected, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
+	k := &Cluster{started: make(chan struct{}), Requests: inflight.New(o.RequestsInFlight)}
+	sent := fence.Wrap(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
 	o.Config = kube.PlainWatches(kube.RetryInitializing(k.Requests.Wrap(sent)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
@@ -252,7 +249,6 @@ var rbacKinds = []schema.GroupVersionKind{
 func (k *Cluster) Run(ctx context.Context, start func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	k.runContext = ctx
-	defer k.closeIdle()
 	defer k.accounts.running.Wait()
 	group.Go(func() error {
 		k.CRDs.Run(ctx)

@@ -110,9 +110,6 @@ func (r *releaser) run(ctx context.Context) error {
 	if err := r.refuseWhileRunning(ctx); err != nil {
 		return err
 	}
-	if err := r.endInitialMetadata(ctx); err != nil {
-		return err
-	}
 	crds, err := r.served(ctx)
 	if err != nil {
 		return err
@@ -168,24 +165,9 @@ func (r *releaser) run(ctx context.Context) error {
 }
 
 var (
-	crdResource    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	policyResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"}
-	leaseResource  = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	crdResource   = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+	leaseResource = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 )
-
-// endInitialMetadata deletes the policy by which the API server would give released instances their
-// finalizer and inventory again. Controllers that are started later install it again.
-func (r *releaser) endInitialMetadata(ctx context.Context) error {
-	policies := r.client.Resource(policyResource)
-	_, err := policies.Get(ctx, v1alpha1.InitialMetadataPolicy, metav1.GetOptions{})
-	if err == nil && !r.DryRun {
-		err = policies.Delete(ctx, v1alpha1.InitialMetadataPolicy, metav1.DeleteOptions{})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete MutatingAdmissionPolicy %s: %w", v1alpha1.InitialMetadataPolicy, err)
-	}
-	return nil
-}
 
 // refuseWhileRunning returns a RunningError if the controllers' lease is held.
 func (r *releaser) refuseWhileRunning(ctx context.Context) error {

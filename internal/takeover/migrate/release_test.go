@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,20 +100,6 @@ func TestReleaseOfComposites(t *testing.T) {
 	want := []string{"patch ConfigMap prod/web", "patch App prod/web", "patch CustomResourceDefinition apps.kro.run"}
 	if diff := cmp.Diff(want, writes); diff != "" || err != nil {
 		t.Errorf("%v; writes (-want +got):\n%s", err, diff)
-	}
-}
-
-// TestReleaseEndsTheInitialMetadataFirst is about the policy by which the API server would give a
-// released instance its inventory again.
-func TestReleaseEndsTheInitialMetadataFirst(t *testing.T) {
-	c := taken()
-	c.Add(fakekube.Parse("{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: espalier-initial-metadata}}"))
-	writes, _, err := release(t, c, func(o *ReleaseOptions) { o.DryRun = true })
-	if err != nil || slices.ContainsFunc(writes, func(w string) bool { return strings.Contains(w, "delete") }) {
-		t.Errorf("a dry run: %q, %v", writes, err)
-	}
-	if writes, _, err = release(t, c); err != nil || writes[0] != "delete MutatingAdmissionPolicy espalier-initial-metadata" {
-		t.Errorf("%q, %v", writes, err)
 	}
 }
 

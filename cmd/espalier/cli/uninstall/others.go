@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
-
-	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
 // notSearched are the resources in which the labels of the chart mean nothing: what stays on purpose, and
@@ -78,8 +76,6 @@ func (c *Cluster) removes(resource schema.GroupResource, o *unstructured.Unstruc
 	switch resource {
 	case deployments.GroupResource(), pods.GroupResource():
 		return o.GetNamespace() == c.namespace
-	case mutating.GroupResource():
-		return o.GetName() == v1alpha1.InitialMetadataPolicy
 	}
 	for _, known := range objects {
 		if known.resource.GroupResource() == resource {

@@ -230,7 +230,6 @@ func (c *Cluster) Remove(ctx context.Context, report func(step string)) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"new instances get no finalizers from the API server", c.removeInitialMetadata},
 		{"the webhook for deletions is removed", c.removeWebhook},
 		{stopped, c.stop},
 		{"the conversion webhooks are removed", c.endConversions},
@@ -252,7 +251,7 @@ func (c *Cluster) checkPermissions(ctx context.Context) error {
 	trial := *c
 	trial.dryRun = []string{metav1.DryRunAll}
 	for _, do := range []func(context.Context) error{
-		trial.removeInitialMetadata, trial.removeWebhook, trial.removeDeployments, trial.endConversions, trial.removeObjects, trial.removeRecords,
+		trial.removeWebhook, trial.removeDeployments, trial.endConversions, trial.removeObjects, trial.removeRecords,
 	} {
 		if err := do(ctx); apierrors.IsForbidden(err) {
 			return fmt.Errorf("nothing was removed, since that needs an administrator of the cluster: %w", err)
@@ -264,7 +263,6 @@ func (c *Cluster) checkPermissions(ctx context.Context) error {
 var (
 	deployments    = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	crdResource    = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	mutating       = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingadmissionpolicies"}
 	configurations = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 )
@@ -306,15 +304,6 @@ var objects = []struct {
 
 // selector selects the objects of the chart, whatever the name of the release.
 const selector = "app.kubernetes.io/part-of=espalier,app.kubernetes.io/name=espalier"
-
-// removeInitialMetadata deletes the policy that gives instances their finalizers when they are created.
-func (c *Cluster) removeInitialMetadata(ctx context.Context) error {
-	err := c.client.Resource(mutating).Delete(ctx, v1alpha1.InitialMetadataPolicy, metav1.DeleteOptions{DryRun: c.dryRun})
-	if ignoreAbsent(err) != nil {
-		return fmt.Errorf("delete MutatingAdmissionPolicy %s: %w", v1alpha1.InitialMetadataPolicy, err)
-	}
-	return nil
-}
 
 func (c *Cluster) removeWebhook(ctx context.Context) error {
 	err := c.client.Resource(configurations).Delete(ctx, webhook.ConfigurationName, metav1.DeleteOptions{DryRun: c.dryRun})
@@ -564,9 +553,8 @@ func isWritten(crd *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // finalizersOf returns the finalizers of an object that the controllers have set. Other programs
-// use the same names, so the field managers decide. A finalizer of the policy for initial metadata has no
-// manager, since the API server does not track what admission adds: of a kind that the controllers have
-// written, it is theirs.
+// use the same names, so the field managers decide. A finalizer without one, such as of an object that was restored
+// without managed fields, is theirs if they have written the kind.
 func finalizersOf(o *unstructured.Unstructured, isOurKind bool) (out []string) {
 	managed, ours := map[string]bool{}, map[string]bool{}
 	for _, entry := range o.GetManagedFields() {

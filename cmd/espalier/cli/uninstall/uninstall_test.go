@@ -270,9 +270,9 @@ metadata: {name: espalier-0, namespace: ours, labels: $LABELS, ownerReferences: 
 	}
 }
 
-// TestFinalizersOfTheAPIServerAreReleased has instances with the finalizer of the policy for initial metadata, which has no field
-// manager, of a kind that the controllers have written and of another one, and one with the finalizer of another program.
-func TestFinalizersOfTheAPIServerAreReleased(t *testing.T) {
+// TestFinalizersWithoutAManagerAreReleased has instances with a finalizer that has no field manager, of a kind that the
+// controllers have written and of another one, and one with the finalizer of another program.
+func TestFinalizersWithoutAManagerAreReleased(t *testing.T) {
 	const instance = `
 ---
 apiVersion: example.org/v1
