@@ -14,7 +14,6 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/graph"
-	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -174,22 +173,6 @@ func settled(t testing.TB, g *graph.Graph) plan.Facts {
 		}
 	}
 	return facts
-}
-
-// BenchmarkComposeMeasured is BenchmarkCompose with a meter, as controllers compose.
-func BenchmarkComposeMeasured(b *testing.B) {
-	d, kinds := large(b)
-	g := compiled(b, d, kinds)
-	facts := settled(b, g)
-	began := time.Now()
-	meter := expr.NewMeter(func() time.Duration { return time.Since(began) })
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := g.ComposeWithin(func() error { return nil }, meter, facts); err != nil {
-			b.Fatal(err)
-		}
-		meter.Take()
-	}
 }
 
 // BenchmarkWide composes an instance with a thousand children in one collection, all of which are as they were

@@ -86,7 +86,7 @@ func TestCompositionEndsWithItsContext(t *testing.T) {
 	g := compiled(t, definition(t, greedy), commonKinds(t, ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := g.ComposeWithin(ctx.Err, nil, someInstance(g)); !errors.Is(err, context.Canceled) {
+	if _, err := g.ComposeWithin(ctx.Err, someInstance(g)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -13,25 +13,24 @@ import (
 
 // Compose is ComposeWithin without a time limit.
 func (g *Graph) Compose(facts plan.Facts) plan.Desired {
-	desired, _ := g.ComposeWithin(func() error { return nil }, nil, facts) // there is no other error
+	desired, _ := g.ComposeWithin(func() error { return nil }, facts) // there is no other error
 	return desired
 }
 
 // ComposeWithin computes the desired objects of an instance, as far as the facts let its
 // expressions resolve, and within their limits. It is pure; more facts resolve more expressions.
-// Once ended returns an error, such as that of a context, it returns this error. The meter measures
-// the evaluations; nil for none.
-func (g *Graph) ComposeWithin(ended func() error, meter *expr.Meter, facts plan.Facts) (plan.Desired, error) {
-	return g.compose(ended, meter, nil, facts)
+// Once ended returns an error, such as that of a context, it returns this error.
+func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desired, error) {
+	return g.compose(ended, nil, facts)
 }
 
 // RecordBranches composes an instance again, and has branches record what its conditional expressions take.
 // Conditions of authors are not evaluated.
 func (g *Graph) RecordBranches(branches *expr.Branches, facts plan.Facts) {
-	_, _ = g.compose(func() error { return nil }, nil, branches, facts) // the reconcile has the result
+	_, _ = g.compose(func() error { return nil }, branches, facts) // the reconcile has the result
 }
 
-func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
+func (g *Graph) compose(ended func() error, branches *expr.Branches, facts plan.Facts) (plan.Desired, error) {
 	facts.Limits = facts.Limits.WithDefaults()
 	c := &composition{
 		budget:         expr.NewBudget(ended, facts.Limits.Cost, facts.Cost, facts.Limits.Bytes),
@@ -44,7 +43,6 @@ func (g *Graph) compose(ended func() error, meter *expr.Meter, branches *expr.Br
 		variableBudget: MaxVariables,
 		desired:        plan.Desired{Nodes: make([]plan.Node, 0, len(g.Nodes)), NoOwnerReferences: g.NoOwnerReferences},
 	}
-	c.budget.Measure(meter)
 	c.budget.Record(branches)
 	c.vars[instanceVariable] = instanceView(facts.Instance)
 	for _, n := range g.Nodes {

@@ -1,12 +1,11 @@
-// Package profile is the form of what the running controllers have measured: counters of each kind that they serve, with its
-// most expensive expressions and the functions that it calls. All of them only grow while the program runs, so that the
+// Package profile is the form of what the running controllers have measured: counters of each kind that they serve and of the
+// functions that it calls. All of them only grow while the program runs, so that the
 // difference of two readings is what happened in between.
 //
 // Pure: it decides from values alone.
 package profile
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -39,18 +38,8 @@ type Kind struct {
 	Reconciles Histogram `json:"reconciles"`
 	Failed     uint64    `json:"failed"`
 	// Requests counts the requests to the API server in reconciles. Those of watches serve all kinds, and are of none.
-	Requests    uint64       `json:"requests"`
-	Expressions []Expression `json:"expressions"`
-	Functions   []Function   `json:"functions"`
-}
-
-// Expression is what evaluations of an expression took, in those compositions that were measured.
-type Expression struct {
-	Field       string        `json:"field"` // in the definition
-	Text        string        `json:"text"`
-	Evaluations uint64        `json:"evaluations"`
-	Time        time.Duration `json:"nanoseconds"`
-	Cost        uint64        `json:"cost"` // in CEL's cost units
+	Requests  uint64     `json:"requests"`
+	Functions []Function `json:"functions"`
 }
 
 // Function is what calls of a function took.
@@ -58,11 +47,6 @@ type Function struct {
 	Name   string    `json:"name"`
 	Calls  Histogram `json:"calls"`
 	Failed uint64    `json:"failed"`
-}
-
-// ByTime compares expressions: the one that took more time is first.
-func ByTime(a, b Expression) int {
-	return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Text, b.Text))
 }
 
 // Since returns what happened after an earlier reading of the same program. What the controllers have forgotten in between
@@ -90,22 +74,11 @@ func (k Kind) since(earlier Kind) Kind {
 	k.Reconciles = k.Reconciles.since(earlier.Reconciles)
 	k.Failed = growth(k.Failed, earlier.Failed)
 	k.Requests = growth(k.Requests, earlier.Requests)
-	type key struct{ field, text string }
-	expressions, functions := map[key]Expression{}, map[string]Function{}
-	for _, e := range earlier.Expressions {
-		expressions[key{e.Field, e.Text}] = e
-	}
+	functions := map[string]Function{}
 	for _, f := range earlier.Functions {
 		functions[f.Name] = f
 	}
-	k.Expressions, k.Functions = slices.Clone(k.Expressions), slices.Clone(k.Functions)
-	for i, e := range k.Expressions {
-		if was := expressions[key{e.Field, e.Text}]; was.Evaluations <= e.Evaluations {
-			e.Evaluations -= was.Evaluations
-			e.Time, e.Cost = max(e.Time-was.Time, 0), growth(e.Cost, was.Cost)
-			k.Expressions[i] = e
-		}
-	}
+	k.Functions = slices.Clone(k.Functions)
 	for i, f := range k.Functions {
 		was := functions[f.Name]
 		f.Calls, f.Failed = f.Calls.since(was.Calls), growth(f.Failed, was.Failed)

@@ -75,18 +75,15 @@ func TestTheDifferenceOfReadings(t *testing.T) {
 			now:    web(profile.Kind{Requests: 400, Reconciles: durations(1)}),
 			want:   web(profile.Kind{Requests: 400, Reconciles: durations(1)}),
 		},
-		"Expressions and functions": {
+		"Functions": {
 			before: web(profile.Kind{
-				Expressions: []profile.Expression{{Field: "a", Text: "x", Evaluations: 2, Time: 20, Cost: 8}, {Field: "b", Text: "y", Evaluations: 9, Time: 90, Cost: 9}},
-				Functions:   []profile.Function{{Name: "f", Calls: durations(1), Failed: 1}},
+				Functions: []profile.Function{{Name: "f", Calls: durations(1), Failed: 1}},
 			}),
 			now: web(profile.Kind{
-				Expressions: []profile.Expression{{Field: "a", Text: "x", Evaluations: 5, Time: 50, Cost: 20}, {Field: "a", Text: "z", Evaluations: 1, Time: 7, Cost: 1}, {Field: "b", Text: "y", Evaluations: 1, Time: 10, Cost: 1}},
-				Functions:   []profile.Function{{Name: "f", Calls: durations(1, time.Second), Failed: 1}, {Name: "g", Calls: durations(1)}},
+				Functions: []profile.Function{{Name: "f", Calls: durations(1, time.Second), Failed: 1}, {Name: "g", Calls: durations(1)}},
 			}),
 			want: web(profile.Kind{
-				Expressions: []profile.Expression{{Field: "a", Text: "x", Evaluations: 3, Time: 30, Cost: 12}, {Field: "a", Text: "z", Evaluations: 1, Time: 7, Cost: 1}, {Field: "b", Text: "y", Evaluations: 1, Time: 10, Cost: 1}},
-				Functions:   []profile.Function{{Name: "f", Calls: durations(time.Second)}, {Name: "g", Calls: durations(1)}},
+				Functions: []profile.Function{{Name: "f", Calls: durations(time.Second)}, {Name: "g", Calls: durations(1)}},
 			}),
 		},
 	}

@@ -10,13 +10,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/profile"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Profiler measures what each kind costs that controllers run for. Its memory is bounded, however many kinds, expressions
-// and functions there are. It is safe for concurrent use.
+// Profiler measures what each kind costs that controllers run for. Its memory is bounded, however many kinds and
+// functions there are. It is safe for concurrent use.
 type Profiler struct {
 	began time.Time
 	// served reports the kinds that controllers run for. What was measured of others may be forgotten.
@@ -29,14 +28,8 @@ type Profiler struct {
 const (
 	// maxProfiledKinds bounds the kinds that are measured at the same time.
 	maxProfiledKinds = 4096
-	// maxProfiledFunctions bounds the functions that are measured for a kind, and maxProfiledExpressions the expressions:
-	// as many are kept as took most time, whenever there are twice as many.
-	maxProfiledFunctions   = 100
-	maxProfiledExpressions = 250
-	// maxProfiledText bounds the bytes of an expression's text in a reading.
-	maxProfiledText = 512
-	// measuredComposition is which compositions of a kind are measured: the first of each so many.
-	measuredComposition = 8
+	// maxProfiledFunctions bounds the functions that are measured for a kind.
+	maxProfiledFunctions = 100
 )
 
 // NewProfiler returns a profiler of the kinds that served returns.
@@ -46,17 +39,13 @@ func NewProfiler(now time.Time, served func() []schema.GroupVersionKind) *Profil
 
 // KindProfile is what was measured of one kind. It is safe for concurrent use; nil measures nothing.
 type KindProfile struct {
-	requests     atomic.Uint64
-	compositions atomic.Uint64
+	requests atomic.Uint64
 
-	mu          sync.Mutex
-	reconciles  profile.Histogram
-	failed      uint64
-	expressions map[expressionKey]profile.Expression
-	functions   map[string]*profile.Function
+	mu         sync.Mutex
+	reconciles profile.Histogram
+	failed     uint64
+	functions  map[string]*profile.Function
 }
-
-type expressionKey struct{ field, text string }
 
 // kind returns the profile of a kind; nil if there are too many.
 func (p *Profiler) kind(gk schema.GroupKind) *KindProfile {
@@ -71,7 +60,7 @@ func (p *Profiler) kind(gk schema.GroupKind) *KindProfile {
 	if len(p.kinds) >= maxProfiledKinds {
 		return nil
 	}
-	k := &KindProfile{expressions: map[expressionKey]profile.Expression{}, functions: map[string]*profile.Function{}}
+	k := &KindProfile{functions: map[string]*profile.Function{}}
 	p.kinds[gk] = k
 	return k
 }
@@ -118,38 +107,6 @@ func CountRequest(ctx context.Context) {
 	}
 }
 
-// MeasuresNext says whether the expressions of the composition that begins now are to be measured.
-func (k *KindProfile) MeasuresNext() bool {
-	return k != nil && (k.compositions.Add(1)-1)%measuredComposition == 0
-}
-
-// AddExpression adds what evaluations of an expression took.
-func (k *KindProfile) AddExpression(e profile.Expression) {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	key := expressionKey{e.Field, e.Text}
-	if had, known := k.expressions[key]; known {
-		e.Evaluations, e.Time, e.Cost = e.Evaluations+had.Evaluations, e.Time+had.Time, e.Cost+had.Cost
-	} else if len(k.expressions) >= 2*maxProfiledExpressions {
-		k.forgetCheap()
-	}
-	k.expressions[key] = e
-}
-
-// forgetCheap keeps the expressions that took most time.
-func (k *KindProfile) forgetCheap() {
-	for _, e := range k.sortedExpressions()[maxProfiledExpressions:] {
-		delete(k.expressions, expressionKey{e.Field, e.Text})
-	}
-}
-
-func (k *KindProfile) sortedExpressions() []profile.Expression {
-	return slices.SortedFunc(maps.Values(k.expressions), profile.ByTime)
-}
-
 // ObserveCall measures a call of a function.
 func (k *KindProfile) ObserveCall(function string, took time.Duration, failed bool) {
 	if k == nil {
@@ -184,20 +141,13 @@ func (p *Profiler) Fill(r *profile.Reading, now time.Time) {
 }
 
 func (k *KindProfile) fill(out *profile.Kind) {
-	out.Expressions, out.Functions = []profile.Expression{}, []profile.Function{}
+	out.Functions = []profile.Function{}
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out.Reconciles, out.Failed, out.Requests = k.reconciles.Clone(), k.failed, k.requests.Load()
-	for i, e := range k.sortedExpressions() {
-		if i == maxProfiledExpressions {
-			break
-		}
-		e.Text = diag.Truncate(e.Text, maxProfiledText)
-		out.Expressions = append(out.Expressions, e)
-	}
 	for _, name := range slices.Sorted(maps.Keys(k.functions)) {
 		f := *k.functions[name]
 		f.Calls = f.Calls.Clone()

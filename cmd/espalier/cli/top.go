@@ -38,9 +38,8 @@ func newTop() *cobra.Command {
 		Short: "Show what the kinds of definitions cost the running controllers",
 		Long: "Shows the kinds that the running espalier serves, the most expensive first: their objects and how many\n" +
 			"are ready, reconciles, those that failed, requests to the API server, the time of all reconciles together\n" +
-			"and of one (median and 99th percentile), and the objects that wait in the queue. Below are the expressions\n" +
-			"and the functions that took most time. With KIND, such as WebApp or webapp.kro.run, only that kind is\n" +
-			"shown, with more of them.\n\n" +
+			"and of one (median and 99th percentile), and the objects that wait in the queue. Below are the functions that\n" +
+			"took most time. With KIND, such as WebApp or webapp.kro.run, only that kind is shown, with more of them.\n\n" +
 			"The numbers are those since the program began or, with --interval, of that time from now on. The program\n" +
 			"must run on this machine, or in this container, as this user, as with 'espalier watches'.\n\n" +
 			"Exit codes: 0 success, 1 error, such as that no program listens, 2 usage error.",

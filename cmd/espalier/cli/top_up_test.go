@@ -124,13 +124,10 @@ func TestTopOfUp(t *testing.T) {
 				return false
 			}
 		}
-		return len(table.Expressions) > 0 && len(table.Functions) > 0
+		return len(table.Functions) > 0
 	}
 	await(t, "nothing was measured", measured)
 	table := ask()
-	if e := table.Expressions[0]; e.Kind != "Counted" || e.Text != "string(schema.spec.size * 2)" || e.Field != "spec.resources[0].template.data.twice" || e.Seconds <= 0 || e.MeanCost <= 0 {
-		t.Errorf("the slowest expression is %+v", e)
-	}
 	if f := table.Functions[0]; f.Kind != "XCall" || f.Function != "function-auto-ready" || f.Calls == 0 || f.Failed > 0 || f.Seconds <= 0 {
 		t.Errorf("the slowest function is %+v", f)
 	}

@@ -3,7 +3,6 @@ package expr
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
 )
@@ -15,7 +14,6 @@ type Budget struct {
 	maxCost, cost   uint64 // in CEL's cost units: the limit, and what has been spent
 	maxBytes, bytes int    // of values
 	refused         []*BudgetExceeded
-	meter           *Meter    // nil for none
 	branches        *Branches // nil for none
 }
 
@@ -25,9 +23,6 @@ type Budget struct {
 func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 	return &Budget{ended: ended, maxCost: cost, cost: spent, maxBytes: bytes}
 }
-
-// Measure has a meter measure the evaluations.
-func (b *Budget) Measure(m *Meter) { b.meter = m }
 
 // Record has branches record the evaluations.
 func (b *Budget) Record(branches *Branches) { b.branches = branches }
@@ -80,22 +75,6 @@ func (b *Budget) check(p *Program) error {
 func (b *Budget) spendCost(cost uint64) {
 	if b != nil {
 		b.cost += cost
-	}
-}
-
-// beginEvaluation returns the time of the meter.
-func (b *Budget) beginEvaluation() time.Duration {
-	if b == nil {
-		return 0
-	}
-	return b.meter.begin()
-}
-
-// endEvaluation charges the cost of an evaluation, and measures it.
-func (b *Budget) endEvaluation(p *Program, began time.Duration, cost uint64) {
-	if b != nil {
-		b.spendCost(cost)
-		b.meter.end(p, began, cost)
 	}
 }
 

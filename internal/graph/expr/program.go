@@ -105,14 +105,13 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 
 // run runs the CEL program and charges its cost to the budget.
 func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
-	began := b.beginEvaluation()
 	vars.planned = p.planned.expression
 	out, details, err := p.planned.evaluator.Eval(vars)
 	cost := uint64(untrackedCost)
 	if tracked := details.ActualCost(); tracked != nil {
 		cost = *tracked
 	}
-	b.endEvaluation(p, began, cost)
+	b.spendCost(cost)
 	return out, err
 }
 

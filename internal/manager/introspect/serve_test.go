@@ -43,7 +43,7 @@ func sample() []watch.KindStats {
 }
 
 func sampleProfile() profile.Reading {
-	kind := profile.Kind{Group: "kro.run", Kind: "Web", Instances: 2, Requests: 5, Expressions: []profile.Expression{{Field: "a", Text: "<b>", Evaluations: 1, Time: 2, Cost: 3}}, Functions: []profile.Function{}}
+	kind := profile.Kind{Group: "kro.run", Kind: "Web", Instances: 2, Requests: 5, Functions: []profile.Function{}}
 	kind.Reconciles.Observe(time.Second)
 	return profile.Reading{Began: since, At: since.Add(time.Minute), Kinds: []profile.Kind{kind}}
 }

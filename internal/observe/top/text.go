@@ -11,14 +11,11 @@ import (
 )
 
 const (
-	gap    = "  "
-	indent = "        " // of the text of an expression, below its line
+	gap = "  "
 	// narrowWidth is the width below which kinds are named without their groups, and some columns are left out.
 	narrowWidth = 100
 	// maxRows bounds the kinds on a screen.
 	maxRows = 50
-	// maxTextWidth bounds the text of an expression where no screen does.
-	maxTextWidth = 160
 )
 
 // Text formats a table for a screen of the given width; a width of 0 means no limit. Kinds without objects and reconciles
@@ -30,17 +27,9 @@ func (t Table) Text(width int) string {
 	var b strings.Builder
 	b.WriteString(t.period() + "\n\n")
 	write(&b, t.kindCells(width), width)
-	for _, section := range []struct {
-		title string
-		cells [][]string
-	}{
-		{"Slowest expressions (one of eight reconciles is measured):", t.expressionCells(width)},
-		{"Slowest functions:", t.functionCells()},
-	} {
-		if len(section.cells) > 1 {
-			b.WriteString("\n" + section.title + "\n\n")
-			write(&b, section.cells, width)
-		}
+	if cells := t.functionCells(); len(cells) > 1 {
+		b.WriteString("\nSlowest functions:\n\n")
+		write(&b, cells, width)
 	}
 	return b.String()
 }
@@ -102,21 +91,6 @@ func (t Table) kindLine(k Kind, narrow bool) []string {
 
 func (k Kind) isQuiet() bool {
 	return k.Instances == 0 && k.Reconciles == 0 && k.Waiting == 0 && k.Active == 0
-}
-
-func (t Table) expressionCells(width int) [][]string {
-	lines := [][]string{{"TIME", "MEAN", "EVALUATIONS", "COST", "KIND", "FIELD"}}
-	room := maxTextWidth
-	if width > 0 {
-		room = max(width-len(indent), 1)
-	}
-	for _, e := range t.Expressions {
-		lines = append(lines,
-			[]string{Duration(e.Seconds), Duration(e.MeanSeconds), Count(e.Evaluations), Count(uint64(e.MeanCost + 0.5)), e.Kind, observe.Printable(e.Field)},
-			[]string{indent + observe.Truncate(observe.Printable(e.Text), room)},
-		)
-	}
-	return lines
 }
 
 func (t Table) functionCells() [][]string {

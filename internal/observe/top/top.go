@@ -1,5 +1,5 @@
 // Package top computes what the served kinds cost, from what the running controllers have measured: the most expensive kinds
-// first, with the slowest expressions and functions.
+// first, with the slowest functions.
 //
 // Pure: it decides from values alone.
 package top
@@ -18,12 +18,11 @@ import (
 // Table is what kinds have cost in a period. Programs read it: fields may be added, and none changes its name or meaning.
 type Table struct {
 	// From and To are the period. Sampled says that it is between two readings, and not since the start of the program.
-	From        time.Time    `json:"from"`
-	To          time.Time    `json:"to"`
-	Sampled     bool         `json:"sampled"`
-	Kinds       []Kind       `json:"kinds"`
-	Expressions []Expression `json:"expressions"`
-	Functions   []Function   `json:"functions"`
+	From      time.Time  `json:"from"`
+	To        time.Time  `json:"to"`
+	Sampled   bool       `json:"sampled"`
+	Kinds     []Kind     `json:"kinds"`
+	Functions []Function `json:"functions"`
 }
 
 // Kind is a line of a Table. Instances, Ready, Waiting, Active, Retries and OldestSeconds are as of the end of the period.
@@ -53,18 +52,6 @@ type Latency struct {
 	P99Seconds float64 `json:"p99Seconds"`
 }
 
-// Expression is an expression of a definition, with what it took in the compositions that were measured.
-type Expression struct {
-	Group       string  `json:"group"`
-	Kind        string  `json:"kind"`
-	Field       string  `json:"field"`
-	Text        string  `json:"text"`
-	Evaluations uint64  `json:"evaluations"`
-	Seconds     float64 `json:"seconds"`
-	MeanSeconds float64 `json:"meanSeconds"`
-	MeanCost    float64 `json:"meanCost"` // in CEL's cost units
-}
-
 // Function is a function that a kind's compositions call.
 type Function struct {
 	Group    string `json:"group"`
@@ -83,7 +70,7 @@ type Options struct {
 	Sort string
 }
 
-// How many expressions and functions a Table has: of all kinds, or of one.
+// How many functions a Table has: of all kinds, or of one.
 const (
 	listedOfAll = 5
 	listedOfOne = 20
@@ -107,15 +94,12 @@ func Compute(now profile.Reading, earlier *profile.Reading, o Options) (Table, e
 	}
 	t := Table{
 		From: now.Began, To: now.At, Sampled: earlier != nil && now.Began.Equal(earlier.At),
-		Kinds: []Kind{}, Expressions: []Expression{}, Functions: []Function{},
+		Kinds: []Kind{}, Functions: []Function{},
 	}
 	for _, k := range kinds {
 		t.add(k)
 	}
 	slices.SortFunc(t.Kinds, compare)
-	slices.SortFunc(t.Expressions, func(a, b Expression) int {
-		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.name(), b.name()))
-	})
 	slices.SortFunc(t.Functions, func(a, b Function) int {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.name(), b.name()))
 	})
@@ -123,11 +107,11 @@ func Compute(now profile.Reading, earlier *profile.Reading, o Options) (Table, e
 	if o.Kind != "" {
 		listed = listedOfOne
 	}
-	t.Expressions, t.Functions = t.Expressions[:min(listed, len(t.Expressions))], t.Functions[:min(listed, len(t.Functions))]
+	t.Functions = t.Functions[:min(listed, len(t.Functions))]
 	return t, nil
 }
 
-// add adds a kind, with its expressions and functions that were evaluated and called.
+// add adds a kind, with its functions that were called.
 func (t *Table) add(k profile.Kind) {
 	seconds := t.To.Sub(t.From).Seconds()
 	perSecond := func(n uint64) float64 {
@@ -142,14 +126,6 @@ func (t *Table) add(k profile.Kind) {
 		Reconciles: reconciles, ReconcilesPerSecond: perSecond(reconciles), Failed: k.Failed, Requests: k.Requests, RequestsPerSecond: perSecond(k.Requests),
 		Latency: latency(k.Reconciles), Waiting: k.Waiting, Active: k.Active, Retries: k.Retries, OldestSeconds: k.OldestSeconds,
 	})
-	for _, e := range k.Expressions {
-		if n := float64(e.Evaluations); n > 0 {
-			t.Expressions = append(t.Expressions, Expression{
-				Group: k.Group, Kind: k.Kind, Field: e.Field, Text: e.Text, Evaluations: e.Evaluations,
-				Seconds: e.Time.Seconds(), MeanSeconds: e.Time.Seconds() / n, MeanCost: float64(e.Cost) / n,
-			})
-		}
-	}
 	for _, f := range k.Functions {
 		if calls := f.Calls.Count(); calls > 0 {
 			t.Functions = append(t.Functions, Function{Group: k.Group, Kind: k.Kind, Function: f.Name, Calls: calls, Failed: f.Failed, Latency: latency(f.Calls)})
@@ -163,8 +139,6 @@ func latency(h profile.Histogram) Latency {
 
 // name is what kinds are ordered by if nothing else differs.
 func (k Kind) name() string { return qualified(k.Kind, k.Group) }
-
-func (e Expression) name() string { return qualified(e.Kind, e.Group) + " " + e.Field + " " + e.Text }
 
 func (f Function) name() string { return qualified(f.Kind, f.Group) + " " + f.Function }
 
