@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/diag"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -30,7 +29,7 @@ func parseSpec(c *compilation) {
 	}
 	parsed, problems := specschema.Parse(fields, "spec.schema.spec", specschema.Options{Types: types, TypesPath: "spec.schema.types", Ignored: &c.graph.Warnings})
 	c.problems.Add(problems...)
-	c.instanceSpec, c.graph.Spec = parsed, crd.PackSchema(parsed)
+	c.instanceSpec, c.graph.Spec = parsed, parsed
 	if s.Metadata != nil && s.Metadata.NameValidation != "" {
 		c.graph.Name, problems = specschema.ParseName(s.Metadata.NameValidation, "spec.schema.metadata.nameValidation")
 		c.problems.Add(problems...)

@@ -20,7 +20,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -31,8 +30,8 @@ type Graph struct {
 	Namespaced bool
 	// Spec and Status are the schemas of an instance's spec and status; the
 	// status holds the author's fields only.
-	Spec   crd.PackedSchema
-	Status crd.PackedSchema
+	Spec   *apiextensionsv1.JSONSchemaProps
+	Status *apiextensionsv1.JSONSchemaProps
 	// StatusFields are the engine's fields of the status that the author does not declare.
 	StatusFields report.FieldSet
 	// Name is the schema of metadata.name of the instances; nil if names are not restricted.

@@ -10,7 +10,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -48,7 +47,7 @@ func (p *Partial) WithoutStatus(read diag.List) *Graph {
 		status.Properties[name] = apiextensionsv1.JSONSchemaProps{XPreserveUnknownFields: &isOpen}
 	}
 	out := *p.c.graph
-	out.Status = crd.PackSchema(&status)
+	out.Status = &status
 	return &out
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/instance/report"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -43,7 +42,7 @@ func compileStatus(c *compilation) {
 	if inferred == nil {
 		inferred = &apiextensionsv1.JSONSchemaProps{Type: "object"}
 	}
-	c.graph.Status, c.graph.StatusFields = crd.PackSchema(inferred), report.UndeclaredFields(inferred)
+	c.graph.Status, c.graph.StatusFields = inferred, report.UndeclaredFields(inferred)
 }
 
 // checkComputed refuses strings without an expression: they are mostly types such as

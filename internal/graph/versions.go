@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 	"github.com/espalier-dev/espalier/internal/graph/conversion"
 	specschema "github.com/espalier-dev/espalier/internal/graph/schema"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -34,7 +33,7 @@ type Version struct {
 	Served, Deprecated bool
 	// Warning is the deprecation warning; empty for the API server's default.
 	Warning string
-	Spec    crd.PackedSchema
+	Spec    *apiextensionsv1.JSONSchemaProps
 	// Columns are the author's printer columns; nil for those of the schema.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
 	// Rules convert objects to the graph's own version and back. Identical says that both
@@ -100,7 +99,7 @@ func (c *compilation) compileVersion(v *v1alpha1.Version, at object.Path) {
 	}
 	out := Version{
 		Name: v.Name, Served: v.IsServed(), Deprecated: v.Deprecated, Warning: v.DeprecationWarning,
-		Spec: crd.PackSchema(fields), Columns: v.AdditionalPrinterColumns, Rules: rules,
+		Spec: fields, Columns: v.AdditionalPrinterColumns, Rules: rules,
 	}
 	places := conversion.Places{Hub: "spec.schema.spec", Spoke: "spec.schema.spec", Rules: at.Field("conversion")}
 	if hasOwn {

@@ -56,7 +56,7 @@ func TestCRDsAreListedIfTheirWatchListEndsEarly(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	keep := func(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored { return kube.NewKinds(nil).Keep(c) }
+	keep := func(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored { return crd.Keep(c) }
 	found := make(chan string, 1)
 	crds, err := kube.NewCRDs(&rest.Config{Host: server.URL}, server.Client(), logr.Discard(), keep, func(_, current *crd.Stored) {
 		select {

@@ -32,7 +32,6 @@ type Kinds struct {
 	discovery discovery.DiscoveryInterface
 	schemas   resolver.SchemaResolver
 	flights   singleflight.Group // lookups in flight
-	keeper    crd.Keeper
 	now       func() time.Time
 
 	mu   sync.RWMutex
@@ -86,11 +85,6 @@ const (
 	CRDSpecChanged             // its kind is new, or is served differently
 )
 
-// Keep makes a CustomResourceDefinition ready to be stored: see crd.Keeper.
-func (k *Kinds) Keep(c *apiextensionsv1.CustomResourceDefinition) *crd.Stored {
-	return k.keeper.Keep(c)
-}
-
 // ObserveCRD records a CustomResourceDefinition that the watch delivered, and returns what
 // changed.
 func (k *Kinds) ObserveCRD(c *crd.Stored) CRDChange {
@@ -104,7 +98,7 @@ func (k *Kinds) ObserveCRD(c *crd.Stored) CRDChange {
 // RecordCRD records the answer to a write, which the watch may have overtaken, and returns
 // what changed.
 func (k *Kinds) RecordCRD(written *apiextensionsv1.CustomResourceDefinition) CRDChange {
-	c := k.Keep(written)
+	c := crd.Keep(written)
 	gk := schema.GroupKind{Group: c.Spec.Group, Kind: c.Spec.Names.Kind}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
@@ -505,7 +506,7 @@ func TestDiscoveryIsNotUsedForDefinedKinds(t *testing.T) {
 
 // observe lets kinds observe a CustomResourceDefinition.
 func observe(kinds *kube.Kinds, c *apiextensionsv1.CustomResourceDefinition) kube.CRDChange {
-	return kinds.ObserveCRD(kinds.Keep(c))
+	return kinds.ObserveCRD(crd.Keep(c))
 }
 
 // TestSchemasAreSharedByAllWhoLookThemUp: each compiled definition keeps the schemas of its kinds.

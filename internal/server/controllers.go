@@ -164,7 +164,7 @@ func NewControllers(o Options) (*Controllers, error) {
 	c.permissions = newPermissions(o.Needs, o.Log.WithName("permissions"))
 	c.Cluster, err = cluster.New(cluster.Options{
 		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
-		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, Packed: definition.Packed, OnPermissionsChange: c.permissionsChanged,
+		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
 		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Replicas: o.Replicas, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})

@@ -22,7 +22,7 @@ func TestNewKindsAreRefused(t *testing.T) {
 		c.Name = fmt.Sprintf("kind%ds.example.com", i)
 		c.Labels = crd.Labels(object.Definition{Name: "definition", Namespace: namespace}, "v1")
 		c.Spec.Group, c.Spec.Names.Kind = "example.com", fmt.Sprintf("Kind%d", i)
-		kinds.ObserveCRD(kinds.Keep(c))
+		kinds.ObserveCRD(crd.Keep(c))
 	}
 	cases := map[string]struct {
 		group, namespace string

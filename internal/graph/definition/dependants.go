@@ -26,10 +26,6 @@ var definitionKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 }
 
-// Packed are the kinds whose objects caches are to hold encoded: there is at least one of each for a definition, and
-// only its reconciles read their specs.
-var Packed = append(slices.Clone(definitionKinds), RevisionKind)
-
 // maxNamedDependants limits the definitions that a message names.
 const maxNamedDependants = 10
 

@@ -299,7 +299,7 @@ func (r *Dialect) setComposers(v *session, next *composers, fallback Account) {
 	if changed := v.memory.reconcilers.set(next, fallback); !changed {
 		return
 	}
-	for _, o := range r.Hub.SelectMetadata(v.memory.running.Kind) {
+	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 		if was != nil && was.composesAs(o, next) {
 			continue
 		}
@@ -317,7 +317,7 @@ func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known b
 	if v.memory.running.State().Phase != watch.Synced {
 		return requested, false
 	}
-	for _, o := range r.Hub.SelectMetadata(v.memory.running.Kind) {
+	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
 		addPin(requested, o)
 	}
 	return requested, true
@@ -345,7 +345,7 @@ func addPin(requested map[int64]bool, instance *unstructured.Unstructured) {
 
 // members lists the instances as members of a rollout, and records when it did.
 func (r *Dialect) members(v *session) []revision.Member {
-	all := r.Hub.SelectMetadata(v.memory.running.Kind)
+	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
 	out := make([]revision.Member, len(all))
 	for i, o := range all {
 		_, pinned := revision.AllowedPinOf(o, v.overrides())

@@ -67,7 +67,7 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 				Name:    g.Kind.Version,
 				Served:  true,
 				Storage: true,
-				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec.Unpack(), report.Schema(g.Status.Unpack()))},
+				Schema:  &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: rootSchema(g.Spec.DeepCopy(), report.Schema(g.Status.DeepCopy()))},
 				Subresources: &apiextensionsv1.CustomResourceSubresources{
 					Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 				},

@@ -34,7 +34,7 @@ func list(item apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps 
 func of(spec, status props, change ...func(*graph.Graph)) *apiextensionsv1.CustomResourceDefinition {
 	g := &graph.Graph{
 		Kind:       schema.GroupVersionKind{Group: "kro.run", Version: "v1alpha1", Kind: "Vpc"},
-		Namespaced: true, Spec: crd.PackSchema(objectOf(spec)), Status: crd.PackSchema(objectOf(status)),
+		Namespaced: true, Spec: objectOf(spec), Status: objectOf(status),
 	}
 	for _, c := range change {
 		c(g)
@@ -119,7 +119,7 @@ func TestNamesOfInstancesAreValidatedInEveryVersion(t *testing.T) {
 	most := int64(30)
 	c := of(nil, nil, func(g *graph.Graph) {
 		g.Name = &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: &most}
-		g.Versions = []graph.Version{{Name: "v1", Served: true, Spec: crd.PackSchema(objectOf(nil)), Identical: true}}
+		g.Versions = []graph.Version{{Name: "v1", Served: true, Spec: objectOf(nil), Identical: true}}
 	})
 	for _, v := range c.Spec.Versions {
 		if name := v.Schema.OpenAPIV3Schema.Properties["metadata"].Properties["name"]; name.MaxLength == nil || *name.MaxLength != most {
@@ -174,7 +174,7 @@ func TestColumns(t *testing.T) {
 func TestTheStatusSchemaHasTheEnginesFields(t *testing.T) {
 	author := objectOf(props{"id": {Type: "string"}})
 	before := author.DeepCopy()
-	c := of(nil, nil, func(g *graph.Graph) { g.Status = crd.PackSchema(author) })
+	c := of(nil, nil, func(g *graph.Graph) { g.Status = author })
 	if got := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]; !reflect.DeepEqual(got, report.Schema(author)) {
 		t.Errorf("got %v", got)
 	}

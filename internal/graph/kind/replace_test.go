@@ -10,7 +10,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/graph"
 	"github.com/espalier-dev/espalier/internal/graph/kind"
-	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
@@ -109,7 +108,7 @@ func TestAConversionIsTriedFromAllStoredVersions(t *testing.T) {
 }
 
 func TestInconvertibleFromAVersion(t *testing.T) {
-	c := of(props{"size": {Type: "integer"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(props{"size": {Type: "string"}})), Served: true}))
+	c := of(props{"size": {Type: "integer"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: objectOf(props{"size": {Type: "string"}}), Served: true}))
 	c.Annotations[install.ConversionsAnnotation] = `{"v1alpha1":{"to":{"size":"${int(self.spec.?size.orValue(\"1\"))}"},"from":{"size":"${string(self.spec.?size.orValue(1))}"}}}`
 	for version, size := range map[string]any{"v1": int64(1), "v1alpha1": "large"} {
 		o := unstructured.Unstructured{Object: map[string]any{

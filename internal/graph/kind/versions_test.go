@@ -27,8 +27,8 @@ func hub(name string) func(*graph.Graph) {
 func TestVersionsAreRankedAsTheAPIServerDoes(t *testing.T) {
 	text := props{"a": {Type: "string"}}
 	c := of(text, props{"uid": {Type: "string"}}, hub("v1beta1"),
-		also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(text)), Served: true, Identical: true}),
-		also(graph.Version{Name: "v2", Spec: crd.PackSchema(objectOf(props{"b": {Type: "string"}})), Deprecated: true, Warning: "soon", Columns: []column{{Name: "B"}}}))
+		also(graph.Version{Name: "v1alpha1", Spec: objectOf(text), Served: true, Identical: true}),
+		also(graph.Version{Name: "v2", Spec: objectOf(props{"b": {Type: "string"}}), Deprecated: true, Warning: "soon", Columns: []column{{Name: "B"}}}))
 	var got []string
 	for _, v := range c.Spec.Versions {
 		line := v.Name
@@ -59,7 +59,7 @@ func TestVersionsAreRankedAsTheAPIServerDoes(t *testing.T) {
 
 func TestIdenticalVersionsNeedNoConversion(t *testing.T) {
 	text := props{"a": {Type: "string"}}
-	c := of(text, nil, also(graph.Version{Name: "v1", Spec: crd.PackSchema(objectOf(text)), Identical: true}))
+	c := of(text, nil, also(graph.Version{Name: "v1", Spec: objectOf(text), Identical: true}))
 	if kind.Converts(c) || c.Spec.Conversion != nil {
 		t.Error("it is converted")
 	}
@@ -67,7 +67,7 @@ func TestIdenticalVersionsNeedNoConversion(t *testing.T) {
 
 func TestConverterReadsTheRulesOfTheCRD(t *testing.T) {
 	rules := conversion.Rules{To: map[string]any{"b": "${self.spec.a}"}, From: map[string]any{"a": "${self.spec.b}"}}
-	c := of(props{"b": {Type: "string"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(props{"a": {Type: "string"}})), Served: true, Rules: rules}))
+	c := of(props{"b": {Type: "string"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: objectOf(props{"a": {Type: "string"}}), Served: true, Rules: rules}))
 	converter, err := kind.Converter(c)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestConverterReadsTheRulesOfTheCRD(t *testing.T) {
 
 func TestTheEndpointNamesWhatIsConvertedBy(t *testing.T) {
 	made := func(spec props) *apiextensionsv1.CustomResourceDefinition {
-		return of(props{"b": {Type: "string"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(spec))}))
+		return of(props{"b": {Type: "string"}}, nil, hub("v1"), also(graph.Version{Name: "v1alpha1", Spec: objectOf(spec)}))
 	}
 	port := int32(443)
 	service := install.Endpoint{Service: &apiextensionsv1.ServiceReference{Namespace: "espalier", Name: "webhook", Port: &port}, CABundle: []byte("x")}
@@ -115,7 +115,7 @@ func TestTheEndpointNamesWhatIsConvertedBy(t *testing.T) {
 func TestBreakingComparesEveryVersion(t *testing.T) {
 	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
 	old := func(spec props, served bool) func(*graph.Graph) {
-		return also(graph.Version{Name: "v1alpha1", Spec: crd.PackSchema(objectOf(spec)), Served: served})
+		return also(graph.Version{Name: "v1alpha1", Spec: objectOf(spec), Served: served})
 	}
 	cases := map[string]struct {
 		reason        string

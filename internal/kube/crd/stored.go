@@ -4,12 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"sync"
-	"weak"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
-	"github.com/espalier-dev/espalier/internal/kube/compressed"
 )
 
 // Stored is a CustomResourceDefinition as caches hold it: as WithoutSchemas returns it. The rest is most of it, and is
@@ -18,26 +14,19 @@ type Stored struct {
 	*apiextensionsv1.CustomResourceDefinition
 	// Versions is a digest of the versions with their schemas.
 	Versions VersionsDigest
-	whole    compressed.Text
-
-	mu sync.Mutex
-	// decoded saves readers at about the same time from decoding it each.
-	decoded weak.Pointer[apiextensionsv1.CustomResourceDefinition]
+	// whole is encoded: a decoded schema takes more than half a kilobyte for each field, and clusters with the kinds of a cloud
+	// have a million of them, of which definitions use few.
+	whole []byte
 }
 
 // VersionsDigest is the same for equal versions of a kind with equal schemas.
 type VersionsDigest [sha256.Size]byte
 
-// Keeper makes CustomResourceDefinitions ready to be stored. The zero value is ready. It is safe for concurrent use.
-type Keeper struct{ compared, others compressed.Family }
-
 // Keep returns a CustomResourceDefinition to be stored. It removes from it what only people read: descriptions, unless
 // IsCompared, and the last configuration of kubectl. The result shares the rest with it, which must not be changed.
-func (k *Keeper) Keep(c *apiextensionsv1.CustomResourceDefinition) *Stored {
+func Keep(c *apiextensionsv1.CustomResourceDefinition) *Stored {
 	delete(c.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
-	family := &k.compared
 	if !IsCompared(c) {
-		family = &k.others
 		c.ManagedFields = nil
 		for i := range c.Spec.Versions {
 			if s := c.Spec.Versions[i].Schema; s != nil && s.OpenAPIV3Schema != nil {
@@ -45,22 +34,15 @@ func (k *Keeper) Keep(c *apiextensionsv1.CustomResourceDefinition) *Stored {
 			}
 		}
 	}
-	return &Stored{CustomResourceDefinition: WithoutSchemas(c), Versions: digestOfVersions(c), whole: family.Compress(encode(c))}
+	return &Stored{CustomResourceDefinition: WithoutSchemas(c), Versions: digestOfVersions(c), whole: encode(c)}
 }
 
-// Whole returns the CustomResourceDefinition with its schemas and the owners of its fields. It is shared and must not
-// be changed.
+// Whole returns the CustomResourceDefinition with its schemas and the owners of its fields. It is the caller's.
 func (s *Stored) Whole() *apiextensionsv1.CustomResourceDefinition {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.decoded.Value(); c != nil {
-		return c
-	}
 	c := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Unmarshal(s.whole.Bytes()); err != nil {
+	if err := c.Unmarshal(s.whole); err != nil {
 		panic(fmt.Sprintf("decode a CustomResourceDefinition: %v", err)) // Keep has encoded it
 	}
-	s.decoded = weak.Make(c)
 	return c
 }
 

@@ -1,7 +1,6 @@
 package crd_test
 
 import (
-	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,8 +40,7 @@ func ours(c *apiextensionsv1.CustomResourceDefinition) {
 }
 
 func TestStoredComparedIsWhole(t *testing.T) {
-	var k crd.Keeper
-	stored := k.Keep(widget(ours))
+	stored := crd.Keep(widget(ours))
 	want := widget(ours)
 	delete(want.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	if diff := cmp.Diff(want, stored.Whole()); diff != "" {
@@ -54,8 +52,7 @@ func TestStoredComparedIsWhole(t *testing.T) {
 }
 
 func TestStoredOfOthersIsForPrograms(t *testing.T) {
-	var k crd.Keeper
-	whole := k.Keep(widget()).Whole()
+	whole := crd.Keep(widget()).Whole()
 	root := whole.Spec.Versions[0].Schema.OpenAPIV3Schema
 	descriptions := []string{
 		root.Description, root.Properties["size"].Description,
@@ -77,23 +74,8 @@ func TestStoredOfOthersIsForPrograms(t *testing.T) {
 	}
 }
 
-func TestStoredIsDecodedOnceForReadersAtATime(t *testing.T) {
-	var k crd.Keeper
-	stored := k.Keep(widget())
-	first := stored.Whole()
-	if stored.Whole() != first {
-		t.Error("it was decoded again while it was in use")
-	}
-	runtime.KeepAlive(first)
-	runtime.GC()
-	if diff := cmp.Diff("Widget", stored.Whole().Spec.Names.Kind); diff != "" {
-		t.Errorf("after a garbage collection, it differs:\n%s", diff)
-	}
-}
-
 func TestVersionsDigest(t *testing.T) {
-	var k crd.Keeper
-	before := k.Keep(widget()).Versions
+	before := crd.Keep(widget()).Versions
 	for name, tc := range map[string]struct {
 		change func(*apiextensionsv1.CustomResourceDefinition)
 		equal  bool
@@ -113,7 +95,7 @@ func TestVersionsDigest(t *testing.T) {
 		"a served version": {func(c *apiextensionsv1.CustomResourceDefinition) { c.Spec.Versions[0].Served = false }, false},
 	} {
 		t.Run("a change of "+name, func(t *testing.T) {
-			if got := k.Keep(widget(tc.change)).Versions == before; got != tc.equal {
+			if got := crd.Keep(widget(tc.change)).Versions == before; got != tc.equal {
 				t.Errorf("the digests are equal: %t", got)
 			}
 		})

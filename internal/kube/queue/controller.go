@@ -53,11 +53,7 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func(
 	for previous := e.register(c); previous != nil; previous = e.register(c) {
 		previous.Stop()
 	}
-	watchKind := e.Hub.WatchKindInPart
-	if c.follows() {
-		watchKind = e.Hub.WatchKind
-	}
-	c.kindWatch = watchKind(kind, func(key object.Key, cause watch.Cause) {
+	c.kindWatch = e.Hub.WatchKind(kind, func(key object.Key, cause watch.Cause) {
 		switch {
 		case key.Name != "":
 			c.enqueue(key, cause)

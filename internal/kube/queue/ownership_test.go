@@ -9,15 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/espalier-dev/espalier/internal/kube/fence"
-	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // owners owns the objects of some names.
@@ -135,32 +131,6 @@ func TestTheObjectsOfAReplicaAreThoseThatItOwns(t *testing.T) {
 			t.Errorf("%d objects without other replicas", got)
 		}
 	})
-}
-
-// elsewhere is the part of a replica while others reconcile everything.
-type elsewhere struct{}
-
-func (elsewhere) SlotOf(*unstructured.Unstructured) (shard.Slot, bool) { return 0, false }
-func (elsewhere) SlotOfSubscriber(watch.Subscriber) shard.Slot         { return 0 }
-func (elsewhere) IsElsewhere(object.Key) bool                          { return true }
-func (elsewhere) Slots() shard.Set                                     { return shard.Set{}.With(0) }
-
-// TestOnlyFollowersKeepTheObjectsOfOthersUnpacked tells a packed object by its reads, of which each decodes a new one.
-func TestOnlyFollowersKeepTheObjectsOfOthersUnpacked(t *testing.T) {
-	for _, follows := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(1)
-			e := engineWithPart(w, Config{Workers: 1, Log: logr.Discard()}, elsewhere{})
-			defer run(t, e)()
-			defer e.Start(widget, &journal{follows: follows}, nil).Stop()
-			synctest.Wait()
-			first, _ := e.Hub.GetCached(widget, "", widgetKey(0).Name)
-			second, _ := e.Hub.GetCached(widget, "", widgetKey(0).Name)
-			if unpacked := first == second; unpacked != follows {
-				t.Errorf("unpacked for a follower (%t): %t", follows, unpacked)
-			}
-		})
-	}
 }
 
 // TestATakeoverReadsWhatTheCacheMayLack takes objects over while the watch is late: another replica may have written

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
@@ -26,22 +25,16 @@ type compactor struct {
 	isFormerEntry func(manager, operation, subresource string) bool
 	// keepLastApplied keeps the last-applied annotation.
 	keepLastApplied bool
-	// packs packs what packer.pack does.
-	packs bool
-	// isElsewhere selects more objects to be packed; nil for none.
-	isElsewhere func(*unstructured.Unstructured) bool
 
 	mu      sync.Mutex
 	strings interner[string, string]
 	managed interner[[sha256.Size]byte, []any]
 	owners  interner[string, any]
-	packer  packer
 }
 
 // compact returns a small copy of o and does not modify o. The copy of a copy is equal to
-// it, if that is unpacked.
+// it.
 func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstructured {
-	packs := c.packsObject(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make(map[string]any, len(o.Object))
@@ -52,33 +45,10 @@ func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstruct
 		case "metadata":
 			out[c.intern(key)] = c.metadata(value)
 		default:
-			out[c.intern(key)] = c.content(value)
+			out[c.intern(key)] = c.internKeys(value)
 		}
 	}
-	if packs {
-		out = c.packer.pack(out)
-	}
 	return &unstructured.Unstructured{Object: out}
-}
-
-func (c *compactor) packsObject(o *unstructured.Unstructured) bool {
-	return c.packs || c.isElsewhere != nil && c.isElsewhere(o)
-}
-
-// inForm returns a compact object, packed if it is to be packed now. It returns the object itself if that is so.
-func (c *compactor) inForm(o *unstructured.Unstructured) *unstructured.Unstructured {
-	if isPacked(o.Object) == c.packsObject(o) {
-		return o
-	}
-	return c.compact(unpacked(o))
-}
-
-// content is internKeys for what is packed if the compactor packs: that needs no small copy, and should leave no names behind.
-func (c *compactor) content(v any) any {
-	if c.packs {
-		return v
-	}
-	return c.internKeys(v)
 }
 
 func (c *compactor) metadata(v any) any {
@@ -121,11 +91,7 @@ func (c *compactor) ownEntries(v any) any {
 		}
 		kept := make(map[string]any, len(entry))
 		for key, value := range entry {
-			switch {
-			case key == "time":
-			case c.packs:
-				kept[key] = runtime.DeepCopyJSONValue(value)
-			default:
+			if key != "time" {
 				kept[c.intern(key)] = c.internAll(value)
 			}
 		}
@@ -135,9 +101,6 @@ func (c *compactor) ownEntries(v any) any {
 	}
 	if own == nil {
 		return nil
-	}
-	if c.packs {
-		return own
 	}
 	raw, err := json.Marshal(own)
 	if err != nil {
@@ -157,8 +120,8 @@ func (c *compactor) isKeptEntry(entry map[string]any) bool {
 // references copies owner references, one copy for all objects of the same owner.
 func (c *compactor) references(v any) any {
 	in, ok := v.([]any)
-	if !ok || c.packs {
-		return c.content(v)
+	if !ok {
+		return c.internKeys(v)
 	}
 	out := make([]any, len(in))
 	for i, ref := range in {

@@ -42,10 +42,6 @@ type Config struct {
 	// It is dropped from objects of other kinds.
 	KeepLastApplied []schema.GroupVersionKind
 
-	// Packed are the kinds whose objects the caches hold encoded and compressed, but for their metadata, and each read decodes:
-	// for objects that are large and seldom read.
-	Packed []schema.GroupVersionKind
-
 	// KeepIfDeletedWith selects the finalizers for DeletedDespiteFinalizers: the last state of a
 	// deleted object with such a finalizer is kept until ForgetDeletedDespiteFinalizers. It
 	// may be nil.

@@ -159,16 +159,6 @@ func (h *Hub) Keys(gvk schema.GroupVersionKind) []object.Key {
 	return a.store.keys(gvk.GroupKind())
 }
 
-// SelectMetadata returns the objects of a kind that has a KindWatch, sorted by namespace and name, without what is not metadata,
-// and without their owner references, managed fields and creation times. It is cheaper than Select where objects are packed.
-func (h *Hub) SelectMetadata(gvk schema.GroupVersionKind) []*unstructured.Unstructured {
-	a := h.wholeKindActor(gvk)
-	if a == nil {
-		return nil
-	}
-	return a.store.metadata()
-}
-
 // matchesIn matches the objects of a namespace, or of all if it is empty, by their labels.
 func matchesIn(namespace string, selector labels.Selector) func(identity) bool {
 	return func(p identity) bool {

@@ -4,10 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/espalier-dev/espalier/internal/object"
 )
 
 // interests counts the interests that an actor serves: a target of a lease or a KindWatch is
@@ -116,13 +113,8 @@ func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 			router: router{index: newIndex[*listener](h.env.OwnerLabel)},
 			compactor: &compactor{
 				manager: h.env.FieldManager, isFormerEntry: h.env.IsFormerEntry,
-				keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk), packs: slices.Contains(h.env.Packed, gvk),
+				keepLastApplied: slices.Contains(h.env.KeepLastApplied, gvk),
 			},
-		}
-		if part := h.env.Part; part != nil {
-			k.compactor.isElsewhere = func(o *unstructured.Unstructured) bool {
-				return k.inPart.Load() > 0 && part.IsElsewhere(object.KeyOf(o))
-			}
 		}
 		return k
 	})

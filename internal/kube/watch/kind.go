@@ -2,7 +2,6 @@ package watch
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,8 +13,6 @@ type kind struct {
 	router    router
 	writes    inFlightWrites
 	compactor *compactor
-
-	inPart atomic.Int32 // the watches by WatchKindInPart
 
 	// Guarded by the hub's lock.
 	actors      actorSet

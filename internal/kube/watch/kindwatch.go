@@ -17,7 +17,6 @@ type KindWatch struct {
 	hub     *Hub
 	actor   *actor
 	onEvent func(object.Key, Cause)
-	inPart  bool
 	stop    sync.Once
 }
 
@@ -25,22 +24,9 @@ type KindWatch struct {
 // from then on. Changes of the kind's state have a key without a name. onEvent is called
 // from several goroutines, possibly before WatchKind returns, and must not block.
 func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)) *KindWatch {
-	return h.watchKind(gvk, false, onEvent)
-}
-
-// WatchKindInPart is WatchKind for a controller that reads few of the objects for which Part.IsElsewhere is true. They
-// are kept packed, as those of Config.Packed are, while there is such a watch.
-func (h *Hub) WatchKindInPart(gvk schema.GroupVersionKind, onEvent func(object.Key, Cause)) *KindWatch {
-	return h.watchKind(gvk, true, onEvent)
-}
-
-func (h *Hub) watchKind(gvk schema.GroupVersionKind, inPart bool, onEvent func(object.Key, Cause)) *KindWatch {
 	h.mu.Lock()
 	a := h.acquire(gvk, All())
-	w := &KindWatch{hub: h, actor: a, onEvent: onEvent, inPart: inPart}
-	if inPart {
-		a.inPart.Add(1)
-	}
+	w := &KindWatch{hub: h, actor: a, onEvent: onEvent}
 	a.mu.Lock()
 	a.watchers = append(slices.Clip(a.watchers), w)
 	a.mu.Unlock()
@@ -50,12 +36,12 @@ func (h *Hub) watchKind(gvk schema.GroupVersionKind, inPart bool, onEvent func(o
 	begins := a.cancel == nil
 	var existing []*unstructured.Unstructured
 	if begins {
-		existing, _ = a.store.listPacked(everything)
+		existing, _ = a.store.list(everything)
 	}
 	h.launch(a)
 	h.mu.Unlock()
 	if !begins {
-		existing, _ = a.store.listPacked(everything)
+		existing, _ = a.store.list(everything)
 	}
 	for _, o := range existing {
 		w.report(Cause{Object: object.KeyOf(o), Change: Resync, Old: metadataFrom(o), New: metadataFrom(o), ObservedAt: time.Now()})
@@ -76,9 +62,6 @@ func (w *KindWatch) Stop() {
 	w.stop.Do(func() {
 		h, a := w.hub, w.actor
 		h.mu.Lock()
-		if w.inPart {
-			a.inPart.Add(-1)
-		}
 		a.mu.Lock()
 		a.watchers = slices.DeleteFunc(slices.Clone(a.watchers), func(o *KindWatch) bool { return o == w })
 		a.mu.Unlock()

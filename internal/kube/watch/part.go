@@ -18,8 +18,6 @@ type Part interface {
 	// SlotOfSubscriber returns the slot of a subscriber. It reads the managed objects of owners in this slot only. It
 	// is called without locks.
 	SlotOfSubscriber(Subscriber) shard.Slot
-	// IsElsewhere reports whether only other replicas reconcile an object, if this is known. It is called without locks.
-	IsElsewhere(object.Key) bool
 	// Slots are those of the part. Each change of them is followed by a call of PartChanged. It must not block or
 	// call the hub.
 	Slots() shard.Set
@@ -27,8 +25,7 @@ type Part interface {
 
 // PartChanged makes the stores of managed objects follow Config.Part. Objects of slots that have left the part leave
 // the stores at once, without an event: they exist. Kinds are listed again for slots that were added, and until then a
-// read of a subscriber in such a slot is Syncing. Of kinds that are watched by WatchKindInPart, objects are packed and
-// unpacked in the background. It must not be called concurrently.
+// read of a subscriber in such a slot is Syncing. It must not be called concurrently.
 func (h *Hub) PartChanged() {
 	if h.env.Part == nil {
 		return
@@ -37,18 +34,6 @@ func (h *Hub) PartChanged() {
 	for _, a := range all {
 		a.partChanged()
 	}
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if h.ctx == nil || h.stopped {
-		return
-	}
-	h.actors.Go(func() {
-		for _, a := range all {
-			if a.inPart.Load() > 0 && h.ctx.Err() == nil {
-				a.store.reform(a.compactor.inForm)
-			}
-		}
-	})
 }
 
 func (a *actor) partChanged() {
@@ -188,33 +173,6 @@ func (s *store) setSlots(slots shard.Set) (dropped []*unstructured.Unstructured,
 	}
 	s.entries, s.owned = left, ownedBy(left, s.ownerLabel)
 	return dropped, isWider
-}
-
-// reform replaces objects by equal ones in another form: that is no change. Form is called without locks. An object that
-// is changed meanwhile has the form of that change.
-func (s *store) reform(form func(*unstructured.Unstructured) *unstructured.Unstructured) {
-	type pair struct{ old, new *unstructured.Unstructured }
-	other := map[objectName]pair{}
-	current, _ := s.listPacked(everything)
-	for _, o := range current {
-		if formed := form(o); formed != o {
-			other[nameOf(o)] = pair{o, formed}
-		}
-	}
-	if len(other) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, p := range other {
-		if e, ok := s.entries[name]; ok && e.object == p.old {
-			e.object = p.new
-			s.entries[name] = e
-		}
-	}
-	if !s.closed {
-		s.owned = ownedBy(s.entries, s.ownerLabel)
-	}
 }
 
 // dropMoved drops an object with a newer revision that is not in the part: its owner is another one now. The lock is held.

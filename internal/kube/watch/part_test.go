@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
-	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
@@ -34,12 +32,6 @@ func (p *ownersPart) SlotOf(o *unstructured.Unstructured) (shard.Slot, bool) {
 func (p *ownersPart) SlotOfSubscriber(s Subscriber) shard.Slot {
 	slot, _ := slotIn(s.Name)
 	return slot
-}
-
-// IsElsewhere is by the object's name, like that of a subscriber.
-func (p *ownersPart) IsElsewhere(key object.Key) bool {
-	slot, known := slotIn(key.Name)
-	return known && !p.Slots().Has(slot)
 }
 
 func slotIn(owner string) (shard.Slot, bool) {
@@ -166,86 +158,6 @@ func TestOtherSelectionsAreNotDivided(t *testing.T) {
 			t.Error("a KindWatch has no object of another part")
 		}
 		s.expectChildren(t, "2-x", Synced, "two")
-	}, 1)
-}
-
-// expectPacked compares which objects of the whole kind are packed, and reads each.
-func (s *scriptedHub) expectPacked(t *testing.T, want ...string) {
-	t.Helper()
-	synctest.Wait()
-	stored, _ := s.actorFor(configMap, All()).store.listPacked(everything)
-	var got []string
-	for _, o := range stored {
-		if isPacked(o.Object) {
-			got = append(got, o.GetName())
-		}
-		read, _ := s.GetCached(configMap, "a", o.GetName())
-		if text, _, _ := unstructured.NestedString(read.Object, "data", "text"); text != "of "+o.GetName() {
-			t.Errorf("%s reads as %v", o.GetName(), read.Object)
-		}
-		if owned, _ := s.children(o.GetLabels()[partOf]); !slices.Equal(owned, []string{o.GetName()}) {
-			t.Errorf("the owner of %s has %q", o.GetName(), owned)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("packed objects (-want +got):\n%s", diff)
-	}
-}
-
-// TestObjectsOfOtherReplicasArePacked changes slots and objects: the form of what is stored is seen neither by reads nor
-// as an event.
-func TestObjectsOfOtherReplicasArePacked(t *testing.T) {
-	with := func(name, state string) *unstructured.Unstructured {
-		o := made(configMap, "a/"+name, 0, partOf, name, "state", state)
-		o.Object["data"] = map[string]any{"text": "of " + name}
-		return o
-	}
-	instances := newScript(with("1-x", ""), with("2-x", ""), with("unknown", ""))
-	withDividedHub(t, instances, func(t *testing.T, s *scriptedHub, assign func(...shard.Slot)) {
-		var events atomic.Int32
-		count := func(key object.Key, _ Cause) {
-			if key.Name != "" {
-				events.Add(1)
-			}
-		}
-		expectEvents := func(want int32) {
-			t.Helper()
-			synctest.Wait()
-			if got := events.Swap(0); got != want {
-				t.Errorf("%d events, want %d", got, want)
-			}
-		}
-		whole := s.WatchKind(configMap, count)
-		s.expectPacked(t) // who watches the whole kind may read all of it
-		expectEvents(3)
-		part := s.WatchKindInPart(configMap, ignoreEvents)
-		instances.put(with("2-x", "changed"))
-		instances.put(with("2-y", ""))
-		s.expectPacked(t, "2-x", "2-y")
-		expectEvents(2)
-		assign(2)
-		s.expectPacked(t, "1-x")
-		s.relist()
-		s.expectPacked(t, "1-x")
-		assign(1, 2)
-		s.expectPacked(t)
-		assign()
-		s.relist()
-		s.expectPacked(t, "1-x", "2-x", "2-y")
-		expectEvents(0)
-		if got := len(s.SelectMetadata(configMap)); got != 4 {
-			t.Errorf("metadata of %d objects", got)
-		}
-		for _, o := range s.SelectMetadata(configMap) {
-			if o.GetLabels()[partOf] != o.GetName() || len(o.Object) != 3 || isPacked(metadataOf(o)) {
-				t.Errorf("the metadata of %s are %v", o.GetName(), o.Object)
-			}
-		}
-		part.Stop()
-		instances.put(with("1-x", "changed"))
-		s.expectPacked(t, "2-x", "2-y")
-		expectEvents(1)
-		whole.Stop()
 	}, 1)
 }
 

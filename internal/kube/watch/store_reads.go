@@ -10,13 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/shard"
 )
 
-// The objects that these methods return are unpacked, but for those of listPacked.
-
 func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	s.mu.RLock()
 	e, ok := s.entries[name]
 	s.mu.RUnlock()
-	return unpacked(e.object), ok
+	return e.object, ok
 }
 
 // ownedBy returns the objects of an owner in a slot, and whether these are all.
@@ -24,18 +22,12 @@ func (s *store) ownedBy(owner string, slot shard.Slot) (objects []*unstructured.
 	s.mu.RLock()
 	objects, complete = slices.Clone(s.owned[owner]), s.completeFor(slot)
 	s.mu.RUnlock()
-	return unpackAll(objects), complete
+	return objects, complete
 }
 
 // list returns the objects that match, sorted by namespace and name, and whether these are
 // all.
 func (s *store) list(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
-	objects, complete = s.listPacked(matches)
-	return unpackAll(objects), complete
-}
-
-// listPacked is list without unpacking the objects.
-func (s *store) listPacked(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	for _, e := range s.entries {
 		if matches(identityOf(e.object)) {
@@ -59,22 +51,13 @@ func (s *store) keys(of schema.GroupKind) []object.Key {
 	return out
 }
 
-// metadata returns what metadataOnly keeps of all objects, sorted by namespace and name.
-func (s *store) metadata() []*unstructured.Unstructured {
-	objects, _ := s.listPacked(everything)
-	for i, o := range objects {
-		objects[i] = metadataOnly(o)
-	}
-	return objects
-}
-
 // getWithComplete returns an object, nil if the store has none, and whether the store is
 // complete: then the object, if its owner is in the slot, does not exist either.
 func (s *store) getWithComplete(name objectName, slot shard.Slot) (object *unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	object, complete = s.entries[name].object, s.completeFor(slot)
 	s.mu.RUnlock()
-	return unpacked(object), complete
+	return object, complete
 }
 
 // wasOrphaned says whether a deletion orphans dependents, and whether that is known.
@@ -99,7 +82,7 @@ func (s *store) len() int {
 func (s *store) getDeletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return unpacked(s.deletedDespiteFinalizers[name])
+	return s.deletedDespiteFinalizers[name]
 }
 
 func (s *store) forgetDeletedDespiteFinalizers(name objectName) {

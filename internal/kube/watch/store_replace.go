@@ -80,7 +80,7 @@ func mergeListed(old, listed entry, listRevision uint64, now time.Time) (entry, 
 		return old, []transition{{old: old.object, new: old.object}}
 	case old.revision != listed.revision, uidOf(old.object) != uidOf(listed.object), old.pendingWrites != nil:
 		return listed, []transition{{old: old.object, new: listed.object}}
-	case !reflect.DeepEqual(old.object.Object, listed.object.Object) && !reflect.DeepEqual(unpacked(old.object), unpacked(listed.object)):
+	case !reflect.DeepEqual(old.object.Object, listed.object.Object):
 		return listed, []transition{{old: old.object, new: listed.object}}
 	default:
 		return old, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
+	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/inflight"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
@@ -69,8 +70,6 @@ type Options struct {
 	SigningKeyNamespace string
 	// Annotated are the kinds of which all annotations are cached; optional.
 	Annotated []schema.GroupVersionKind
-	// Packed are the kinds whose objects are cached encoded; optional. See watch.Config.
-	Packed []schema.GroupVersionKind
 	// ClusterRolesOnly says that this program has its permissions on kinds in all namespaces, as providers have: it watches
 	// ClusterRoles for them, and needs no permission to read Roles.
 	ClusterRolesOnly bool
@@ -136,7 +135,7 @@ func New(o Options) (*Cluster, error) {
 	}
 	k.options, k.Kinds = o, kube.NewKinds(disc)
 	k.Kinds.Remedy = o.Remedy
-	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), k.Kinds.Keep, k.crdChanged); err != nil {
+	if k.CRDs, err = kube.NewCRDs(config, httpClient, o.Log.WithName("kinds"), crd.Keep, k.crdChanged); err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
 	k.Client = kube.NewClient(dyn, k.Kinds)
@@ -217,7 +216,6 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		FieldManager:      v1alpha1.ChildManager,
 		IsFormerEntry:     managedfields.IsFormer,
 		KeepLastApplied:   k.options.Annotated,
-		Packed:            k.options.Packed,
 		KeepIfDeletedWith: inventory.IsFinalizer,
 		PermissionKinds:   kinds,
 		Quota:             k.Quota,

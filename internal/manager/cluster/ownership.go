@@ -81,16 +81,6 @@ func (p part) SlotOf(o *unstructured.Unstructured) (slot shard.Slot, known bool)
 
 func (p part) SlotOfSubscriber(s watch.Subscriber) shard.Slot { return p.slotOf(s.Key) }
 
-// IsElsewhere is false until this process has slots, so that a first list is not packed in vain, and for Bindings, whose
-// slots are in their specs.
-func (p part) IsElsewhere(key object.Key) bool {
-	if key.Kind == bindingKind.Kind && key.Group == bindingKind.Group {
-		return false
-	}
-	slots := p.Slots()
-	return !slots.IsEmpty() && !slots.Has(p.slotOf(key))
-}
-
 func (p part) Slots() shard.Set { return p.replicas.Assigned() }
 
 // moved enqueues the objects of slots that were taken or released.

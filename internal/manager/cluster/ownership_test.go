@@ -62,34 +62,3 @@ func TestAChildIsInThePartOfItsOwner(t *testing.T) {
 		}
 	}
 }
-
-// assigned are replicas of which this one is assigned some slots; its other methods are not called.
-type assigned struct {
-	Replicas
-	slots shard.Set
-}
-
-func (a assigned) Assigned() shard.Set { return a.slots }
-
-func TestObjectsAreElsewhereOnceThisReplicaHasSlots(t *testing.T) {
-	vpc := func(namespace string) object.Key {
-		return object.Key{Group: "kro.run", Kind: "Vpc", Namespace: namespace, Name: "main"}
-	}
-	binding := object.Key{Group: bindingKind.Group, Kind: bindingKind.Kind, Name: "b"}
-	own := shard.Set{}.With(shard.SlotOf("team-a", ""))
-	for name, c := range map[string]struct {
-		slots shard.Set
-		key   object.Key
-		want  bool
-	}{
-		"an object of its own":                            {own, vpc("team-a"), false},
-		"an object of another replica":                    {own, vpc("team-b"), true},
-		"an object before the replica is one of them":     {shard.Set{}, vpc("team-b"), false},
-		"a Binding, whose slot is that of what it is for": {own, binding, false},
-	} {
-		p := part{ownership{replicas: assigned{slots: c.slots}}}
-		if got := p.IsElsewhere(c.key); got != c.want {
-			t.Errorf("%s is elsewhere: %t", name, got)
-		}
-	}
-}

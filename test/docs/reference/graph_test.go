@@ -86,7 +86,7 @@ func runGraph(t *testing.T, kinds *kinds, e example) result {
 
 // withoutEngine is the schema of a kind's spec, and of the status fields of its author.
 func withoutEngine(t *testing.T, g *graph.Graph) map[string]any {
-	return map[string]any{"spec": plain(t, g.Spec.Unpack()), "status": plain(t, g.Status.Unpack())}
+	return map[string]any{"spec": plain(t, g.Spec.DeepCopy()), "status": plain(t, g.Status.DeepCopy())}
 }
 
 func plain(t *testing.T, v any) any {
@@ -141,7 +141,7 @@ func (c *cluster) setDefaults(t *testing.T) {
 	}
 	c.instance.SetUID("instance")
 	c.instance.SetGeneration(1)
-	defaulted(t, c.graph.Spec.Unpack(), c.instance)
+	defaulted(t, c.graph.Spec.DeepCopy(), c.instance)
 }
 
 // put makes another client's object, or what the example says of one of the instance's own: its
