@@ -1,11 +1,11 @@
 package transform
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -29,8 +29,6 @@ func (e *evaluation) evaluate(n *node, s scope) (any, error) {
 	switch n.op {
 	case opLiteral:
 		return n.value, nil
-	case opRegexp:
-		return regexp.Compile(n.name)
 	case opField:
 		return field(s.input, n.name), nil
 	case opVariable:
@@ -87,7 +85,7 @@ func (e *evaluation) apply(n *node, args []any, s scope) (any, error) {
 		s.variables[n.name] = args[0]
 		return args[0], nil
 	case opArray:
-		return args, nil
+		return arrayOf(n, args), nil
 	case opObject:
 		out := map[string]any{}
 		for i, name := range n.names {
@@ -97,12 +95,9 @@ func (e *evaluation) apply(n *node, args []any, s scope) (any, error) {
 	case opIndex:
 		return index(args[0], args[1])
 	case opNegate:
-		f, err := number(args[0])
-		return -f, err
-	case "=":
-		return equal(args[0], args[1]), nil
-	case "!=":
-		return !equal(args[0], args[1]), nil
+		return arithmetic("-", 0.0, args[0])
+	case "=", "!=":
+		return args[0] != nil && args[1] != nil && equal(args[0], args[1]) == (n.op == "="), nil
 	case "in":
 		list, ok := args[1].([]any)
 		if !ok {
@@ -188,19 +183,33 @@ func index(value, at any) (any, error) {
 	return list[i], nil
 }
 
+// arrayOf returns the items of an array that an expression makes. Those of other arrays become items of it, and parts without a
+// value are left out.
+func arrayOf(n *node, args []any) []any {
+	out := []any{}
+	for i, arg := range args {
+		if list, isList := arg.([]any); isList && n.args[i].op != opArray {
+			out = append(out, list...)
+		} else if arg != nil {
+			out = append(out, arg)
+		}
+	}
+	return out
+}
+
 func arithmetic(op string, a, b any) (any, error) {
+	if a == nil || b == nil {
+		return nil, nil
+	}
 	if left, ok := a.(string); ok {
 		if right, both := b.(string); both {
 			return compared(op, strings.Compare(left, right))
 		}
 	}
-	x, err := number(a)
-	if err != nil {
-		return nil, err
-	}
-	y, err := number(b)
-	if err != nil {
-		return nil, err
+	x, isNumber := asNumber(a)
+	y, areNumbers := asNumber(b)
+	if !isNumber || !areNumbers {
+		return nil, fmt.Errorf("%s of values that are not numbers", op)
 	}
 	switch op {
 	case "+":
@@ -315,5 +324,9 @@ func toText(value any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
-	return fmt.Sprint(value)
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }

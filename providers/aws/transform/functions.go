@@ -8,14 +8,14 @@ import (
 )
 
 // functions are those of JSONata that the transforms of AWS use. A call with a first argument that has no value
-// has none either.
+// has none either; arguments of other types are errors.
 var functions map[string]func(args []any) (any, error)
 
 func init() { //nolint:gochecknoinits // the parser refers to the functions
 	functions = map[string]func([]any) (any, error){
 		"lowercase":       ofText(strings.ToLower),
 		"uppercase":       ofText(strings.ToUpper),
-		"trim":            ofText(strings.TrimSpace),
+		"trim":            ofText(func(s string) string { return strings.Join(strings.Fields(s), " ") }),
 		"string":          certain(stringOf),
 		"number":          numberOf,
 		"floor":           floor,
@@ -69,30 +69,51 @@ func numberOf(args []any) (any, error) {
 }
 
 func floor(args []any) (any, error) {
-	f, err := number(args[0])
-	return math.Floor(f), err
+	if args[0] == nil {
+		return nil, nil
+	}
+	f, ok := asNumber(args[0])
+	if !ok {
+		return nil, errArguments
+	}
+	return math.Floor(f), nil
+}
+
+// textAt is an argument that is a string.
+func textAt(args []any, i int) (string, error) {
+	if i >= len(args) {
+		return "", errArguments
+	}
+	text, ok := args[i].(string)
+	if !ok {
+		return "", errArguments
+	}
+	return text, nil
 }
 
 func join(args []any) (any, error) {
+	if args[0] == nil {
+		return nil, nil
+	}
 	separator := ""
-	if len(args) > 1 {
-		separator = toText(args[1])
+	if len(args) > 1 && args[1] != nil {
+		var err error
+		if separator, err = textAt(args, 1); err != nil {
+			return nil, err
+		}
 	}
 	list, ok := args[0].([]any)
 	if !ok {
-		if args[0] == nil {
-			return nil, nil
-		}
 		list = []any{args[0]}
 	}
-	var parts []string
+	parts := make([]string, len(list))
 	size := 0
-	for _, item := range list {
-		if item == nil {
-			return nil, nil // a value that is unset
+	for i := range list {
+		var err error
+		if parts[i], err = textAt(list, i); err != nil {
+			return nil, err
 		}
-		parts = append(parts, toText(item))
-		size += len(parts[len(parts)-1]) + len(separator)
+		size += len(parts[i]) + len(separator)
 	}
 	if size > maxString {
 		return nil, errTooMuch
@@ -118,9 +139,11 @@ func split(args []any) (any, error) {
 		return nil, errArguments
 	}
 	if len(args) > 2 {
-		if limit, err := number(args[2]); err == nil && limit >= 0 && int(limit) < len(parts) {
-			parts = parts[:int(limit)]
+		limit, ok := asNumber(args[2])
+		if !ok || limit < 0 {
+			return nil, errArguments
 		}
+		parts = parts[:min(int(limit), len(parts))]
 	}
 	out := make([]any, len(parts))
 	for i, part := range parts {
@@ -140,12 +163,18 @@ func replace(args []any) (any, error) {
 	if !ok || len(args) < 3 {
 		return nil, errArguments
 	}
-	with := toText(args[2])
+	with, err := textAt(args, 2)
+	if err != nil {
+		return nil, err
+	}
 	if len(text)*(len(with)+1) > maxString*16 {
 		return nil, errTooMuch
 	}
 	switch old := args[1].(type) {
 	case string:
+		if old == "" {
+			return nil, errArguments
+		}
 		return strings.ReplaceAll(text, old, with), nil
 	case *regexp.Regexp:
 		return old.ReplaceAllString(text, group.ReplaceAllString(with, "$${$1}")), nil
@@ -162,9 +191,9 @@ func substring(args []any) (any, error) {
 		return nil, errArguments
 	}
 	runes := []rune(text)
-	start, err := number(args[1])
-	if err != nil {
-		return nil, err
+	start, ok := asNumber(args[1])
+	if !ok {
+		return nil, errArguments
 	}
 	from := int(start)
 	if from < 0 {
@@ -173,9 +202,9 @@ func substring(args []any) (any, error) {
 	from = min(from, len(runes))
 	to := len(runes)
 	if len(args) > 2 {
-		length, err := number(args[2])
-		if err != nil {
-			return nil, err
+		length, ok := asNumber(args[2])
+		if !ok {
+			return nil, errArguments
 		}
 		to = min(to, from+max(0, int(length)))
 	}
@@ -187,11 +216,15 @@ func cut(choose func(before, after string) string) func([]any) (any, error) {
 		if args[0] == nil {
 			return nil, nil
 		}
-		text, ok := args[0].(string)
-		if !ok || len(args) < 2 {
-			return nil, errArguments
+		text, err := textAt(args, 0)
+		if err != nil {
+			return nil, err
 		}
-		before, after, found := strings.Cut(text, toText(args[1]))
+		at, err := textAt(args, 1)
+		if err != nil {
+			return nil, err
+		}
+		before, after, found := strings.Cut(text, at)
 		if !found {
 			return text, nil
 		}
@@ -200,14 +233,18 @@ func cut(choose func(before, after string) string) func([]any) (any, error) {
 }
 
 func containsText(args []any) (any, error) {
-	text, ok := args[0].(string)
-	if !ok || len(args) < 2 {
+	if args[0] == nil {
+		return nil, nil
+	}
+	text, err := textAt(args, 0)
+	if err != nil || len(args) < 2 {
 		return nil, errArguments
 	}
 	if re, isRegexp := args[1].(*regexp.Regexp); isRegexp {
 		return re.MatchString(text), nil
 	}
-	return strings.Contains(text, toText(args[1])), nil
+	part, err := textAt(args, 1)
+	return strings.Contains(text, part), err
 }
 
 func count(args []any) any {
@@ -221,10 +258,14 @@ func count(args []any) any {
 }
 
 func lookup(args []any) (any, error) {
-	if len(args) < 2 {
-		return nil, errArguments
+	if len(args) > 1 && args[1] == nil {
+		return nil, nil
 	}
-	return field(args[0], toText(args[1])), nil
+	name, err := textAt(args, 1)
+	if err != nil {
+		return nil, err
+	}
+	return field(args[0], name), nil
 }
 
 func match(args []any) (any, error) {

@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,7 +15,7 @@ type node struct {
 	// op is what it does: an operator, or one of the words below.
 	op   string
 	name string
-	// value is a literal's; a *regexp.Regexp's source for a regular expression.
+	// value is a literal's: a *regexp.Regexp for a regular expression.
 	value any
 	args  []*node
 	// names are the keys of an object.
@@ -24,7 +25,6 @@ type node struct {
 // Words for node.op.
 const (
 	opLiteral     = "literal"
-	opRegexp      = "regexp"
 	opField       = "field"
 	opVariable    = "variable"
 	opContext     = "context"
@@ -291,7 +291,8 @@ func literal(t token) (*node, error) {
 		f, err := strconv.ParseFloat(t.text, 64)
 		return &node{op: opLiteral, value: f}, err
 	case tokenRegexp:
-		return &node{op: opRegexp, name: t.text}, nil
+		re, err := regexp.Compile(t.text) // which lacks some of what the reference has, such as (?!
+		return &node{op: opLiteral, value: re}, err
 	case tokenName:
 		switch t.text {
 		case "true", "false":
