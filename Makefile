@@ -3,8 +3,10 @@
 GO            ?= go
 GOLANGCI_LINT := v2.12.2
 GOVULNCHECK   := v1.9.0
-# Without debug information, a build from an empty cache takes a seventh less.
-export GOFLAGS := $(strip $(GOFLAGS) -gcflags=all=-dwarf=false)
+# Without debug information, a build from an empty cache takes a seventh less. Programs, tests and releases are built with the
+# same settings, so that each package is compiled once.
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
+export CGO_ENABLED ?= 0
 LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
 # Cached findings have absolute paths, and are invalid when the checkout is deleted: a cache for each checkout.
 export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(CURDIR))

@@ -8,7 +8,7 @@ go=${GO:-go}
 # All modules but the control plane and the release are tested as one workspace; "work" stands for its packages.
 export GOWORK=$PWD/go.work
 race=-race
-if [ "$($go env CGO_ENABLED)" != 1 ] || ! command -v "$($go env CC)" >/dev/null; then
+if ! command -v "$(CGO_ENABLED=1 $go env CC)" >/dev/null; then
 	echo "no C compiler: testing WITHOUT the race detector" >&2
 	race=
 fi
@@ -31,6 +31,7 @@ fi
 # run ARGUMENTS runs go test, and keeps the output for the summary. Tests mostly wait for the server, so more of them
 # run in parallel than there are processors.
 run() {
+	case " $* " in *' -race '*) local -x CGO_ENABLED=1 ;; esac
 	$go test -json -timeout=60m "$@" 2>&1 | "$out.program" "${skipped:-$out.skipped}" | { grep -v -e '\[no test files\]' -e '\[no tests to run\]' || true; } | tee -a "$out"
 }
 

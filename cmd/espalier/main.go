@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // images and Windows have no time zone database, which the CEL functions of timestamps need
 
 	"github.com/espalier-dev/espalier/cmd/espalier/cli"
 	"github.com/espalier-dev/espalier/internal/manager"

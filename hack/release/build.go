@@ -63,9 +63,7 @@ func build(ctx context.Context, o *options, p platform, directory string) (*buil
 	path := filepath.Join(directory, p.os+"-"+p.arch, p.file())
 	args := []string{
 		"build", "-trimpath", "-buildvcs=false", "-mod=readonly",
-		// Images and Windows have no time zone database, which the CEL functions of timestamps need.
-		"-tags=timetzdata",
-		"-gcflags=all=-dwarf=false", // the linker would omit it anyway
+		"-gcflags=all=-dwarf=false", // the linker would omit it anyway; the Makefile builds with the same settings
 		"-ldflags=-s -w -X " + repository + "/cmd/espalier/cli.version=" + o.version,
 		"-o", path, ".",
 	}

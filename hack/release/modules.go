@@ -28,7 +28,7 @@ const standardLibrary = "std"
 
 // modulesOf returns the modules of the program of a platform, sorted.
 func modulesOf(ctx context.Context, o *options, p platform, source string) ([]module, error) {
-	out, err := output(ctx, source, o.environment(p), "go", "list", "-deps", "-tags=timetzdata",
+	out, err := output(ctx, source, o.environment(p), "go", "list", "-deps",
 		"-f", `{{with .Module}}{{.Path}}{{"\t"}}{{.Version}}{{"\t"}}{{.Dir}}{{end}}`, ".")
 	if err != nil {
 		return nil, err
