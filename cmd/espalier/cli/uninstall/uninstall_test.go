@@ -161,8 +161,8 @@ func TestStoppingIsReportedOnlyOfControllersInTheCluster(t *testing.T) {
 			if err := cluster.Remove(t.Context(), func(step string) { steps = append(steps, step) }); err != nil {
 				t.Fatal(err)
 			}
-			if steps[2] != tc.want {
-				t.Errorf("got %q, want %q", steps[2], tc.want)
+			if steps[1] != tc.want {
+				t.Errorf("got %q, want %q", steps[1], tc.want)
 			}
 		})
 	}
