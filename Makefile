@@ -81,10 +81,6 @@ unit: ## run the tests that need no server, in less than a minute
 test: programs ## run the tests, most of them on a real API server; ARGS are passed to go test
 	hack/with-server.sh hack/test.sh $(ARGS)
 
-.PHONY: test-replicas
-test-replicas: programs ## run the tests with two replicas that share the work, where they usually have one process
-	ESPALIER_TEST_REPLICAS=2 hack/with-server.sh hack/test.sh $(ARGS)
-
 .PHONY: test-full
 test-full: programs ## run the tests with the race detector, and all sweeps in full; takes hours
 	ESPALIER_TEST_FULL=1 hack/with-server.sh hack/test.sh $(ARGS)

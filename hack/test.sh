@@ -42,7 +42,7 @@ if ! $go run ./cmd/espalier install >"$ESPALIER_TEST_INSTALLATION"; then
 fi
 
 # The slowest packages start first, so that none of them runs alone at the end.
-slow=(./test/image ./test/watches ./test/deletion ./test/backup ./test/crash ./test/commands ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/sharding ./test/providers/...)
+slow=(./test/image ./test/watches ./test/deletion ./test/backup ./test/crash ./test/commands ./test/costs ./test/creation ./test/identity ./test/definitions ./test/status ./test/installations ./test/providers/...)
 if [ -n "${ESPALIER_TEST_FULL:-}" ]; then
 	run ${race:+"$race"} -p=3 -parallel=6 -skip='^TestSweep' "$@" "${slow[@]}" work || status=1
 	# Sweeps repeat what the other tests do once. The race detector finds nothing more in them, and triples their time.

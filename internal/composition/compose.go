@@ -72,11 +72,11 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) {
 			k.Enqueue(key)
 		}
 	})
-	k.Engine.Start(definition.Kind, definition.New(definition.Config{
+	k.Start(definition.Kind, definition.New(definition.Config{
 		Config: serving.Config{
 			Cluster: k.Client, Kinds: k.Kinds, Hub: k.Hub, Engine: k.Engine, Events: o.Events, Now: o.Now,
-			Published: k.RecordCRD, Held: k.Gate.Wrap, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
+			Published: k.RecordCRD, Held: k.Instances, AdditionalPrinterColumns: o.AdditionalPrinterColumns,
 		},
 		Registry: o.Registry, Compositions: library, Reconcilers: o.Reconcilers,
-	}), nil)
+	}))
 }

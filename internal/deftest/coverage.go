@@ -158,8 +158,3 @@ func CoverageText(all []KindCoverage) string {
 	}
 	return b.String()
 }
-
-// Kinds are those that tests have reached.
-func (c *Coverage) Kinds() []schema.GroupKind {
-	return slices.SortedFunc(maps.Keys(c.kinds), func(a, b schema.GroupKind) int { return strings.Compare(a.String(), b.String()) })
-}

@@ -63,16 +63,6 @@ func (g *Generator) Instance(number int, namespace string) *unstructured.Unstruc
 	return o
 }
 
-// Status draws a status with all its fields; nil if the schema has none.
-func (g *Generator) Status() map[string]any {
-	s, ok := g.Schema.Properties["status"]
-	if !ok {
-		return nil
-	}
-	out, _ := drawing{g.Random, 1}.value(&s, 0).(map[string]any)
-	return out
-}
-
 // drawing draws values.
 type drawing struct {
 	Random

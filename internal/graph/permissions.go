@@ -18,7 +18,7 @@ var (
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
 	referenceVerbs = []string{"list", "watch"}
 	// controllerVerbs are used by the controllers themselves, even if they impersonate a
-	// service account for the instances. Without get, each instance that another replica takes over is listed.
+	// service account for the instances.
 	controllerVerbs = []string{"get", "list", "watch"}
 	// finalizerVerb is used by the controllers to remove the finalizers of instances whose namespace
 	// is being deleted: the roles of their account in it are gone then.

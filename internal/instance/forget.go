@@ -13,7 +13,7 @@ func (r *Reconciler) Release(key object.Key) {
 	r.Children.Forget(watch.Subscriber{Key: key})
 }
 
-// Disown is Release for an instance that another replica of the controllers reconciles from now on.
+// Disown is Release for an instance that is gone, or that another installation of the controllers reconciles.
 func (r *Reconciler) Disown(key object.Key) {
 	if m := r.memories.forget(key); m != nil {
 		r.Layers.Forget(m.uid)

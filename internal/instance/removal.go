@@ -103,7 +103,7 @@ func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	case errors.Is(err, kube.ErrMetadataChanged):
 		return // the event of the change triggers the next reconcile
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
-		return // the program stops, or another replica takes over: that says nothing about the object
+		return // the program stops, or loses its lease: that says nothing about the object
 	}
 	if err != nil {
 		reason, message := r.Cluster.DiagnoseError(ctx, c.o, c.verb, err)

@@ -76,7 +76,7 @@ func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name 
 }
 
 // findBinding reads the binding that this managed resource would create; nil if there is none, or it is another's. The
-// cache may lack one that another replica has created, with an external resource that nothing else records.
+// cache may lack one that a former leader has created, with an external resource that nothing else records.
 func (r *Reconciler) findBinding(ctx context.Context, s *reconcileState) (*unstructured.Unstructured, error) {
 	key := s.state.DesiredKey
 	name := execute.BindingName(&binding.BindingSpec{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
@@ -35,7 +34,7 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operat
 			return reconcile.Result{} // the next step is another
 		}
 	}
-	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: func() time.Time { return r.LeaderUntil(ctx) }, Now: r.Now}
+	limits := execute.Limits{Timeout: r.Port.Timeout, LeaderUntil: r.LeaderUntil, Now: r.Now}
 	err := r.callOrStore(ctx, s, step, limits)
 	switch {
 	case kube.IsStale(err) && !kube.IsKindNotServed(err):

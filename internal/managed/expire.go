@@ -79,7 +79,7 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 
 // deleteBindings deletes the bindings of a managed resource. The reservation of its assigned
 // identity goes first, since it is found by the other one, which stays if it has changed: the
-// cache may lack the operation that another replica has recorded in it.
+// cache may lack the operation that a former leader has recorded in it.
 func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Discard()

@@ -69,7 +69,7 @@ func (s *reconcileState) readSecret() (ready bool) {
 
 // applySecret creates or updates a secret. It fails if a secret of the name exists that the managed resource does not
 // control. If that secret is not the one that the client could read, it records it, and the error satisfies
-// kube.IsNameTaken: the content may follow from what is stored, and a password that another replica has generated, or
+// kube.IsNameTaken: the content may follow from what is stored, and a password that a former leader has generated, or
 // somebody has restored, would be replaced.
 func (r *Reconciler) applySecret(ctx context.Context, p publication) (*unstructured.Unstructured, error) {
 	o := p.secret()

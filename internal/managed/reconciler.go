@@ -47,10 +47,10 @@ type Reconciler struct {
 	Now    func() time.Time
 	// LeaderUntil is until when this process is certain to be the only leader; zero without
 	// leader election. A call that changes something is canceled then.
-	LeaderUntil func(context.Context) time.Time
+	LeaderUntil func() time.Time
 	// Leader returns this process and the epoch of its leadership; the holder is empty without
 	// leader election.
-	Leader func(context.Context) (holder string, epoch int64)
+	Leader func() (holder string, epoch int64)
 	// Random returns a fresh random text of ASCII letters and digits.
 	Random func() string
 	// Installation identifies this control plane on marks.
@@ -215,7 +215,7 @@ func (r *Reconciler) enqueueBindings(key object.Key) {
 	}
 }
 
-// Disown is queue.Disowner's.
+// Disown is cluster.Disowner's.
 func (r *Reconciler) Disown(key object.Key) { r.forget(key) }
 
 // forget ends the subscriptions of a managed resource that is gone.
@@ -232,8 +232,8 @@ func (s *reconcileState) update(ctx context.Context, r *Reconciler) {
 	if !execute.HasPollInterval(s.object) {
 		s.state.Resource.MaxPollInterval = r.Port.MaxPollInterval
 	}
-	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(ctx), r.Random()
-	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader(ctx)
+	s.state.Now, s.state.LeaderUntil, s.state.Random = r.Now(), r.LeaderUntil(), r.Random()
+	s.state.Leader.Holder, s.state.Leader.Epoch = r.Leader()
 	s.state.Binding = nil
 	if s.binding != nil {
 		s.state.Binding, _ = readSpec(s.binding)

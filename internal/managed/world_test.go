@@ -86,7 +86,7 @@ func newWorld(objects ...string) *world {
 		},
 		Bindings: client, Resources: client, Secrets: client, Cache: w, Events: w,
 		Watch: func(s watch.Subscriber) Lease { return w.Begin(s) },
-		Now:   func() time.Time { return w.now }, LeaderUntil: func(context.Context) time.Time { return time.Time{} }, Leader: func(context.Context) (string, int64) { return "", 0 },
+		Now:   func() time.Time { return w.now }, LeaderUntil: func() time.Time { return time.Time{} }, Leader: func() (string, int64) { return "", 0 },
 		Random: func() string { n++; return fmt.Sprintf("random%d", n) }, Installation: "here", PollInterval: time.Minute,
 		Enqueue: func(key object.Key) { w.enqueued = append(w.enqueued, key) },
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/manager/cluster"
 )
 
 // lease is the lock of the leader election, and computes until when no other process can
@@ -21,17 +21,17 @@ type lease struct {
 	resourcelock.Interface
 	duration    time.Duration
 	lastRenewal atomic.Pointer[time.Time]
-	// firstEpoch is the epoch that the lease began with, if this process has created it.
+	// firstEpoch is the least epoch of this process: the minute in which it acquired the lease.
 	firstEpoch atomic.Int64
 	epoch      atomic.Int64
 }
 
-func newLease(config *rest.Config, namespace, name string, t timing) (*lease, error) {
+func newLease(config *rest.Config, at cluster.Lease, t timing) (*lease, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("get the host name: %w", err)
 	}
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, name,
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, at.Namespace, at.Name,
 		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())}, config, t.renew)
 	if err != nil {
 		return nil, fmt.Errorf("prepare leader election: %w", err)
@@ -39,12 +39,9 @@ func newLease(config *rest.Config, namespace, name string, t timing) (*lease, er
 	return &lease{Interface: lock, duration: t.lease}, nil
 }
 
-// Create acquires the lease by creating it. Its transitions begin with the minute of its
-// creation instead of 0: leaders of a lease that was deleted have had smaller epochs.
+// Create acquires the lease by creating it.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.firstEpoch.Store(time.Now().Unix() / 60)
-	record.LeaderTransitions = int(l.firstEpoch.Load())
-	return l.recordRenewal(record, func() error { return l.Interface.Create(ctx, record) })
+	return l.recordRenewal(record, func(record resourcelock.LeaderElectionRecord) error { return l.Interface.Create(ctx, record) })
 }
 
 // Update acquires, renews or releases the lease.
@@ -52,14 +49,19 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	if record.HolderIdentity != l.Identity() {
 		l.lastRenewal.Store(nil)
 	}
-	// The elector counts from what it has asked Create for.
-	record.LeaderTransitions = max(record.LeaderTransitions, int(l.firstEpoch.Load()))
-	return l.recordRenewal(record, func() error { return l.Interface.Update(ctx, record) })
+	return l.recordRenewal(record, func(record resourcelock.LeaderElectionRecord) error { return l.Interface.Update(ctx, record) })
 }
 
-func (l *lease) recordRenewal(record resourcelock.LeaderElectionRecord, write func() error) error {
+// recordRenewal writes a record of the elector. Its transitions are at least the minute in which this process acquired the
+// lease: leaders of a lease that was deleted, or of another installation that has worked on an object before, have had
+// smaller epochs. The elector itself counts from what it has read.
+func (l *lease) recordRenewal(record resourcelock.LeaderElectionRecord, write func(resourcelock.LeaderElectionRecord) error) error {
 	sent := time.Now()
-	err := write()
+	if l.lastRenewal.Load() == nil && record.HolderIdentity == l.Identity() {
+		l.firstEpoch.Store(sent.Unix() / 60)
+	}
+	record.LeaderTransitions = max(record.LeaderTransitions, int(l.firstEpoch.Load()))
+	err := write(record)
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.epoch.Store(int64(record.LeaderTransitions))
 		l.lastRenewal.Store(&sent)
@@ -76,9 +78,15 @@ func (l *lease) leader() (holder string, epoch int64) { return l.Identity(), l.e
 func (l *lease) heldUntil() time.Time {
 	if sent := l.lastRenewal.Load(); sent != nil {
 		now := time.Now()
-		return now.Add(l.duration - fence.Elapsed(*sent, now))
+		return now.Add(l.duration - elapsed(*sent, now))
 	}
 	return time.Unix(0, 0)
+}
+
+// elapsed returns the time between two moments, by which a lease may have expired: by the monotonic or the wall clock,
+// whichever says more. The monotonic clock stops while a machine is suspended, and the wall clock may be set back.
+func elapsed(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
 // timing is the lease duration, the renew deadline and the retry period, as leader election

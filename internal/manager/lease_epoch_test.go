@@ -26,13 +26,17 @@ func (l *recordedLock) Update(_ context.Context, r resourcelock.LeaderElectionRe
 	return nil
 }
 
+func recordOf(holder string, transitions int) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaderTransitions: transitions}
+}
+
 // TestTheEpochOfALeaseGrows creates a lease anew, after another one has had many leaders.
 func TestTheEpochOfALeaseGrows(t *testing.T) {
 	lock := &recordedLock{}
 	l := &lease{Interface: lock, duration: time.Minute}
 	renew := func(write func(context.Context, resourcelock.LeaderElectionRecord) error, transitions int) int64 {
 		t.Helper()
-		if err := write(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "own", LeaderTransitions: transitions}); err != nil {
+		if err := write(t.Context(), recordOf("own", transitions)); err != nil {
 			t.Fatal(err)
 		}
 		holder, epoch := l.leader()

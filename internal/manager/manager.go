@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
-	"github.com/espalier-dev/espalier/internal/manager/membership"
+	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/profile"
 	"github.com/espalier-dev/espalier/internal/reconcile"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -51,10 +53,10 @@ type Options struct {
 	// namespace. It expires LeaseDuration, by default 15 seconds, after its last renewal.
 	LeaderElection          bool
 	LeaderElectionNamespace string
-	// Sharding, instead of LeaderElection, makes each of several processes reconcile a part of the objects.
-	// Their Leases are in LeaderElectionNamespace.
-	Sharding      bool
-	LeaseDuration time.Duration
+	LeaseDuration           time.Duration
+	// Shard selects the objects that this installation works on, if several share the cluster: each has a lease of its own,
+	// all in one namespace. The leader does nothing while another installation would work on the same objects.
+	Shard shard.Selector
 	// EveryReplica, if given, runs in each process, whether it is the leader or not.
 	EveryReplica func(context.Context) error
 	// Page, if given, runs in each process too, and may read what this one watches.
@@ -74,17 +76,15 @@ type Environment struct {
 	// to that of the kind above.
 	ObservePropagation func(below, above schema.GroupKind, took time.Duration)
 	// LeaderUntil returns the time until which no other process can become the leader; zero
-	// without leader election. With sharding, it is the time until which no other one can reconcile
-	// the object that the context is of.
-	LeaderUntil func(context.Context) time.Time
+	// without leader election.
+	LeaderUntil func() time.Time
 	// Leader returns this process, as its lease names it, and the epoch of its leadership: a
-	// later leader has a larger one. The holder is empty without leader election. With sharding,
-	// the epoch is that in which this process took over the object that the context is of.
-	Leader func(context.Context) (holder string, epoch int64)
-	// Lease is the lease of the leader election, or of all replicas; empty without leader election and sharding.
+	// later leader has a larger one. The holder is empty without leader election.
+	Leader func() (holder string, epoch int64)
+	// Lease is the lease of the leader election; empty without one.
 	Lease cluster.Lease
-	// Replicas shares the work with other processes; nil without sharding.
-	Replicas cluster.Replicas
+	// Installations returns the names of the leases of all installations that run; nil without leader election.
+	Installations func(context.Context) ([]string, error)
 }
 
 // Controllers run on a cluster while this process is the leader.
@@ -143,28 +143,30 @@ func New(o Options, build func(Environment) (Controllers, error)) (*Manager, err
 		Config: config, Observe: metrics.Observe, Tracer: o.Tracer, ObservePropagation: metrics.ObservePropagation,
 		Events: telemetry.NewRecorder(m.GetEventRecorder(o.Name)),
 	}
-	replicas, err := o.setOwnership(&env, lock)
-	if err != nil {
-		return nil, err
+	var installations *installations
+	if lock != nil {
+		if installations, err = newInstallations(o, config); err != nil {
+			return nil, err
+		}
+		env.Lease, env.LeaderUntil, env.Leader, env.Installations = o.electionLease(), lock.heldUntil, lock.leader, installations.running
+	} else {
+		env.LeaderUntil, env.Leader = func() time.Time { return time.Time{} }, func() (string, int64) { return "", 0 }
 	}
 	controllers, err := build(env)
 	if err != nil {
 		return nil, err
 	}
-	metrics.Register(collectors(controllers, replicas)...)
-	if err := o.addRunnables(m, controllers, replicas); err != nil {
+	metrics.Register(collectors(controllers)...)
+	if err := o.addRunnables(m, controllers, installations); err != nil {
 		return nil, fmt.Errorf("prepare the manager: %w", err)
 	}
 	return &Manager{m, o.IntrospectionSocket}, nil
 }
 
-// collectors returns the collectors of the controllers' metrics, and of the membership's unless it is nil.
-func collectors(controllers Controllers, replicas *membership.Membership) []prometheus.Collector {
+// collectors returns the collectors of the controllers' metrics.
+func collectors(controllers Controllers) []prometheus.Collector {
 	base := controllers.Base()
 	out := []prometheus.Collector{base.WatchCollector(), base.Engine.Collector(), base.Requests}
-	if replicas != nil {
-		out = append(out, replicas)
-	}
 	if more, ok := controllers.(interface{ Collectors() []prometheus.Collector }); ok {
 		out = append(out, more.Collectors()...)
 	}
@@ -172,9 +174,9 @@ func collectors(controllers Controllers, replicas *membership.Membership) []prom
 }
 
 // addRunnables adds all that the manager runs.
-func (o Options) addRunnables(m manager.Manager, controllers Controllers, replicas *membership.Membership) error {
+func (o Options) addRunnables(m manager.Manager, controllers Controllers, others *installations) error {
 	base := controllers.Base()
-	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base), replicas}); err != nil {
+	if err := m.Add(leaderRunnable{controllers, o.Ready, introspection(o, base), others}); err != nil {
 		return err
 	}
 	if o.EveryReplica != nil {
@@ -188,15 +190,18 @@ func (o Options) addRunnables(m manager.Manager, controllers Controllers, replic
 			return err
 		}
 	}
-	return o.addProbes(m, controllers)
+	return o.addProbes(m, controllers, others)
 }
 
 // addProbes adds the server of the probes, if it has an address. With MetricsSecure it gives no
 // details, which the metrics server has.
-func (o Options) addProbes(m manager.Manager, controllers Controllers) error {
+func (o Options) addProbes(m manager.Manager, controllers Controllers, others *installations) error {
 	h := health{notes: func() []string { return nil }, ready: func() error {
 		select {
 		case <-m.Elected():
+			if others.wait() != "" {
+				return nil // as for another leader: a rollout that replaces the other installation goes on
+			}
 			return controllers.Base().CheckStarted()
 		default:
 			return nil // not the leader: ready to become it
@@ -236,20 +241,42 @@ func (o Options) settings(config *rest.Config) (manager.Options, *lease, error) 
 		return settings, nil, nil
 	}
 	t := timingFor(o.LeaseDuration)
-	lock, err := newLease(config, o.LeaderElectionNamespace, LeaseName(o.Name), t)
+	lock, err := newLease(config, o.electionLease(), t)
 	if err != nil {
 		return settings, nil, err
 	}
 	settings.LeaderElection = true
-	settings.LeaderElectionID = LeaseName(o.Name) // the label name of its metrics
+	settings.LeaderElectionID = o.electionLease().Name // the label name of its metrics
 	settings.LeaderElectionResourceLockInterface = lock
 	settings.LeaderElectionReleaseOnCancel = true
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &t.lease, &t.renew, &t.retry
 	return settings, lock, nil
 }
 
-// LeaseName is the name of the lease of a program of the given name.
+// LeaseName is the name of the lease of a program of the given name. Those of its installations that share a cluster with
+// others have names that begin with it and a hyphen.
 func LeaseName(program string) string { return program + ".espalier.dev" }
+
+// IsLeaseOf reports whether a lease of that name is of an installation of the program.
+func IsLeaseOf(program, lease string) bool {
+	return lease == LeaseName(program) || strings.HasPrefix(lease, LeaseName(program)+"-")
+}
+
+// ShardLeaseName is the name of the lease of an installation that works on the selected objects.
+func ShardLeaseName(program string, s shard.Selector) string {
+	if s.All() {
+		return LeaseName(program)
+	}
+	return LeaseName(program) + "-" + object.Digest(s.String())[:10]
+}
+
+// electionLease is the lease by which this process coordinates with others; empty if it does not.
+func (o Options) electionLease() cluster.Lease {
+	if !o.LeaderElection {
+		return cluster.Lease{}
+	}
+	return cluster.Lease{Namespace: o.LeaderElectionNamespace, Name: ShardLeaseName(o.Name, o.Shard), Program: LeaseName(o.Name)}
+}
 
 // Run runs until the context ends. It returns an error if this process loses the lease:
 // another one is the leader, and this one must stop. It returns one at once if a process
@@ -274,8 +301,8 @@ func (b everyReplica) Start(ctx context.Context) error { return b(ctx) }
 type leaderRunnable struct {
 	controllers   Controllers
 	ready         chan<- struct{}
-	introspection *introspect.Server     // or nil
-	replicas      *membership.Membership // or nil
+	introspection *introspect.Server // or nil
+	others        *installations     // or nil
 }
 
 // introspection returns the server of the introspection socket; nil if it has no path.
@@ -303,19 +330,8 @@ func (l leaderRunnable) Start(ctx context.Context) error {
 	}
 	defer server.Wait() // until its socket is removed
 	defer stop()
-	if l.replicas == nil {
-		return l.controllers.Run(ctx)
+	if err := l.others.awaitDisjoint(ctx); err != nil || ctx.Err() != nil {
+		return err
 	}
-	// Objects are given up, for other replicas to take, once no controller runs any more.
-	member, leave := context.WithCancel(context.WithoutCancel(ctx))
-	var membership sync.WaitGroup
-	membership.Go(func() { l.replicas.Run(member) })
-	defer membership.Wait()
-	defer leave()
-	select {
-	case <-l.replicas.Joined():
-		return l.controllers.Run(ctx)
-	case <-ctx.Done():
-		return nil
-	}
+	return l.controllers.Run(ctx)
 }

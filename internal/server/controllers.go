@@ -29,6 +29,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 	kubecrd "github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
@@ -95,16 +96,18 @@ type Options struct {
 	Functions packages.Options
 	// LeaderUntil is until when this process is certain to be the only leader; optional, and zero
 	// without leader election.
-	LeaderUntil func(context.Context) time.Time
+	LeaderUntil func() time.Time
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease cluster.Lease
-	// Replicas shares the work with other processes; nil if this one does all.
-	Replicas cluster.Replicas
+	// Shard selects the objects of this installation, if several share the cluster. Installations returns the leases of all
+	// of them; nil if there is only one.
+	Shard         shard.Selector
+	Installations func(context.Context) ([]string, error)
 	// SigningKeyNamespace is where the Secret with the signing key is created, unless the cluster
 	// records another namespace; by default DefaultSigningKeyNamespace.
 	SigningKeyNamespace string
 	// Leader returns this process and the epoch of its leadership; optional.
-	Leader func(context.Context) (holder string, epoch int64)
+	Leader func() (holder string, epoch int64)
 	// Needs are the permissions that the controllers need in every cluster; by default those
 	// that follow from these options.
 	Needs []rbac.Permission
@@ -166,7 +169,7 @@ func NewControllers(o Options) (*Controllers, error) {
 		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
 		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Replicas: o.Replicas, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Shard: o.Shard, Installations: o.Installations, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
 		return nil, err
@@ -253,17 +256,10 @@ func (c *Controllers) Run(ctx context.Context) error {
 
 // startGraphs serves the graph dialect's definitions, and the kinds that they define.
 func (c *Controllers) startGraphs() {
-	if c.options.Replicas != nil {
-		c.options.Replicas.OnReport(func() {
-			for _, key := range c.registry.RollingOut() {
-				c.Enqueue(key)
-			}
-		})
-	}
 	c.Serve(definition.RevisionKind, &definition.Orphans{Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Now: c.options.Now})
 	for _, kind := range []string{v1alpha1.ResourceGraphDefinitionKind, v1alpha1.ResourceGroupKind} {
 		gvk := v1alpha1.GroupVersion.WithKind(kind)
-		c.Engine.Start(gvk, definition.New(c.definitionConfig(gvk)), nil)
+		c.Start(gvk, definition.New(c.definitionConfig(gvk)))
 	}
 }
 
@@ -288,7 +284,7 @@ func (c *Controllers) installPolicies(ctx context.Context) {
 
 // Collectors are the metrics besides those of watches and reconciles.
 func (c *Controllers) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, c.Engine.Objects)}
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, c.Objects)}
 }
 
 // Notes are remarks on the state of the controllers, each in one line.
@@ -313,7 +309,7 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	if c.options.WrapRunner != nil {
 		composites.Runner = c.options.WrapRunner(c.Functions)
 	}
-	composites.Runner = measuredFunctions{ownFunctions{composites.Runner}}
+	composites.Runner = measuredFunctions{composites.Runner}
 	if c.options.Composites != nil {
 		composites.Reconcilers = c.options.Composites(c.Cluster)
 	}
@@ -332,19 +328,11 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Gate.Wrap, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
+			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
 		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
-		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Replicas: c.replicas(),
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Shard: c.options.Shard,
 	}
-}
-
-// replicas exchanges reports with other replicas; nil if there are none.
-func (c *Controllers) replicas() definition.Replicas {
-	if c.options.Replicas == nil {
-		return nil
-	}
-	return c.options.Replicas
 }
 
 // account returns the service account that the instances of a definition are reconciled as.

@@ -21,7 +21,7 @@ type ManagerOptions struct {
 	// Workers is how many objects are reconciled concurrently, and RequestsInFlight how many of their requests are sent at a
 	// time; 0 is the default.
 	Workers, RequestsInFlight int
-	AllowCRDDeletion bool
+	AllowCRDDeletion          bool
 	// RequireServiceAccount refuses cluster-scoped definitions without a service account.
 	RequireServiceAccount bool
 	// ResourceGroups bounds which kinds ResourceGroups define.
@@ -65,7 +65,7 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Environment) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Replicas: s.Replicas, SigningKeyNamespace: o.LeaderElectionNamespace,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
 			Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
 			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
@@ -87,7 +87,9 @@ func runInEveryReplica(ctx context.Context, c *Controllers, o ManagerOptions) er
 	defer cancel() // also if the webhooks fail
 	log := c.options.Log.WithName("webhook")
 	if o.Webhook == nil {
-		webhook.RemoveConfiguration(ctx, c.Client, log)
+		if o.Shard.All() { // otherwise it may be that of another installation
+			webhook.RemoveConfiguration(ctx, c.Client, log)
+		}
 		if err := webhook.ReplaceForeign(ctx, c.Client, o.ReplaceCrossplaneWebhook, log); err != nil && ctx.Err() == nil {
 			log.Error(err, "deletions of objects with the in-use label may be denied")
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
@@ -30,7 +29,6 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	collectors = append(collectors, telemetry.NewConversions().Collectors()...)
 	collectors = append(collectors, telemetry.NewWebhooks().Collectors()...)
 	collectors = append(collectors, telemetry.NewMetricsRequests().Collectors()...)
-	collectors = append(collectors, membership.New(membership.Config{}))
 	var want []string
 	for _, collector := range collectors {
 		descs := make(chan *prometheus.Desc)

@@ -29,8 +29,8 @@ func Needs(o ManagerOptions) ([]rbac.Permission, error) {
 		Certificates:  rbac.Object{Namespace: o.Functions.CertificatesSecret.Namespace, Name: o.Functions.CertificatesSecret.Name},
 	}
 	p.SigningKey = rbac.Object{Namespace: cmp.Or(o.LeaderElectionNamespace, DefaultSigningKeyNamespace), Name: v1alpha1.SigningKeySecret}
-	if o.LeaderElection || o.Sharding {
-		p.Sharding = o.Sharding
+	if o.LeaderElection {
+		p.Sharded = !o.Shard.All()
 		p.Lease = rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(o.Name)}
 	}
 	if o.Webhook != nil && o.Webhook.Store == nil {
@@ -61,7 +61,7 @@ func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, er
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
 	return rbac.ProviderPermissions(rbac.ControllerOptions{
-		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Managed: served, MetricsSecure: o.MetricsSecure,
+		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Sharded: !o.Shard.All(), Managed: served, MetricsSecure: o.MetricsSecure,
 		Catalogs: p.Catalog != nil,
 	}), nil
 }

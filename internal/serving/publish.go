@@ -14,7 +14,6 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
@@ -206,8 +205,8 @@ func (p Publisher) Apply(ctx context.Context, wanted, current *apiextensionsv1.C
 			readiness = ReadinessOf(written) // otherwise its event says when it is established
 		}
 		return readiness, false, nil
-	case errors.Is(err, fence.ErrNotOwner):
-		return readiness, false, err // another replica is applying it
+	case errors.Is(err, kube.ErrReadOnly):
+		return readiness, false, err // another installation is applying it
 	case current == nil && kube.IsNameTaken(err):
 		return readiness, true, nil
 	case kube.IsStale(err):

@@ -24,7 +24,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -140,16 +139,22 @@ type Reconciler struct {
 	refusals sync.Map // of object.Key: *telemetry.WriteFailures
 }
 
-// Follows makes each replica of the controllers compile all definitions, and serve their kinds. One of them writes.
-func (r *Reconciler) Follows() bool { return true }
+// Follows makes an installation for some namespaces compile definitions without namespace, and serve their kinds: another
+// installation writes.
+func (r *Reconciler) Follows() {}
+
+// Disown forgets a definition that another installation works on, and stops serving its kinds.
+func (r *Reconciler) Disown(key object.Key) {
+	r.Dialect.Forget(key)
+	r.refusals.Delete(key)
+	r.Hub.Forget(watch.Subscriber{Key: key})
+}
 
 // Reconcile compiles a definition, publishes its kinds, serves them, and reports.
 func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	d, found := r.load(key)
 	if !found {
-		r.Dialect.Forget(key)
-		r.refusals.Delete(key)
-		r.Hub.Forget(watch.Subscriber{Key: key})
+		r.Disown(key)
 		return reconcile.Done()
 	}
 	s := r.Dialect.Open(d)
@@ -189,10 +194,10 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 // end ends the kinds of a deleted definition, one after the other, and removes its finalizers.
 func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
-	if !fence.MayWrite(ctx) {
+	if !kube.MayWrite(ctx) {
 		for _, e := range endings {
 			if e.Serve != nil {
-				e.Serve(ctx) // some of the instances that remain are this replica's
+				e.Serve(ctx) // some of the instances that remain are this installation's
 			}
 		}
 		return reconcile.Done()

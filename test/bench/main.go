@@ -2,7 +2,7 @@
 // budgets. Requests are counted by the API server, and times are also given as a ratio to a plain
 // client that writes the same objects. It starts an API server, prints a table, and writes the
 // results to a folder. With -scale, it measures instead how these costs grow with the numbers of
-// instances, children and definitions, and what deep nests and several replicas cost.
+// instances, children and definitions, and what deep nests cost.
 package main
 
 import (
@@ -103,13 +103,6 @@ var errMissed = errors.New("a budget is exceeded")
 func main() {
 	program.TuneGC() // as espalier run does
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if kubeconfig := os.Getenv(replicaVariable); kubeconfig != "" {
-		if err := runReplica(ctx, kubeconfig); err != nil {
-			fmt.Fprintln(os.Stderr, "replica:", err)
-			os.Exit(1)
-		}
-		return
-	}
 	var o options
 	o.parse()
 	if o.memprofiles != "" {

@@ -23,7 +23,6 @@ var scaleScenarios = []scenario{
 	{"definitions", measureDefinitions},
 	{"nest", measureDeepNest},
 	{"children", measureChildren},
-	{"replicas", measureReplicas},
 	{"instances", measureSizes},
 }
 

@@ -235,7 +235,5 @@ What is not said here is as in the [benchmark](README.md#method).
 - The heap of a definition is the difference of the heaps in use, with a hundred definitions and without them, while another
   definition of the same resources exists. All of them use the kind whose CustomResourceDefinition changes: it gets one
   more field.
-- Replicas are processes of the controllers with ` + "`--sharding`" + `. Their instances are in 100 namespaces and are
-  created at once. A takeover is from the moment at which a replica is killed until an instance in each namespace is reconciled again.
 - Each scenario deletes its instances, definitions and kinds before the next one begins.
 `

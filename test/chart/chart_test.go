@@ -495,7 +495,7 @@ func TestNotesAskTheLeader(t *testing.T) {
 	}
 	for _, name := range []string{"NOTES.txt", "operations.md"} {
 		if !strings.Contains(texts[name], "exec POD -- /espalier watches") {
-			t.Errorf("%s does not say which pods answer with controllers.sharding, where the holder of the lease is no pod", name)
+			t.Errorf("%s does not say how to ask the pods of several installations", name)
 		}
 	}
 	if !strings.Contains(texts["NOTES.txt"], "espalier uninstall --yes") {

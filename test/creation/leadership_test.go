@@ -1,7 +1,6 @@
 package creation
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ func TestNothingIsReportedWithoutLeadership(t *testing.T) {
 	requeued := make(chan struct{})
 	stop := runWith(t, server.Options{
 		Config: config,
-		LeaderUntil: func(context.Context) time.Time {
+		LeaderUntil: func() time.Time {
 			if expired.Load() {
 				return time.Now()
 			}

@@ -16,7 +16,7 @@ const module = "github.com/espalier-dev/espalier/"
 // layer may import each other.
 var layers = [][]string{
 	{
-		"api", "charts", "internal/bounded", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram", "internal/shard",
+		"api", "charts", "internal/bounded", "internal/object", "internal/diag", "internal/dag", "internal/condition", "internal/profile", "internal/reconcile", "internal/tracing", "internal/source", "internal/diagram",
 		"sdk/managed/external", "sdk/managed/resource", "sdk/function/proto", "internal/managed/port", "sdk/managed",
 	},
 	{"internal/kube"},

@@ -12,7 +12,7 @@ import (
 // If you delete it, the controllers reconcile what exists by then.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:metadata:annotations="espalier.dev/schema=1"
+// +kubebuilder:metadata:annotations="espalier.dev/schema=2"
 // +kubebuilder:resource:scope=Cluster,categories=espalier
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.spec.reason`
@@ -57,10 +57,15 @@ type HoldSpec struct {
 // HoldStatus is whether the controllers are suspended.
 type HoldStatus struct {
 	// RestingSince is when the last reconcile in flight ended: since then the controllers
-	// write nothing. It stays empty if no controllers run.
+	// write nothing. It stays empty if no controllers run. Of several installations, all rest.
 	//
 	// +optional
 	RestingSince *metav1.MicroTime `json:"restingSince,omitempty"`
+	// Resting is since when each installation rests, by the name of its Lease, if several
+	// share the cluster.
+	//
+	// +optional
+	Resting map[string]metav1.MicroTime `json:"resting,omitempty"`
 }
 
 // ImportAnnotation is on objects that an import has created: the name of its Hold and, after a

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -305,6 +306,13 @@ func (in *HoldStatus) DeepCopyInto(out *HoldStatus) {
 	if in.RestingSince != nil {
 		in, out := &in.RestingSince, &out.RestingSince
 		*out = (*in).DeepCopy()
+	}
+	if in.Resting != nil {
+		in, out := &in.Resting, &out.Resting
+		*out = make(map[string]v1.MicroTime, len(*in))
+		for key, val := range *in {
+			(*out)[key] = *val.DeepCopy()
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- $parts = append $parts "webhook" -}}
 {{- end -}}
 {{- if and .Values.metrics.enabled .Values.metrics.secure -}}{{- $parts = append $parts "metricsSecure" -}}{{- end -}}
-{{- if .Values.controllers.sharding -}}{{- $parts = append $parts "sharding" -}}{{- end -}}
+{{- if or .Values.controllers.shards .Values.controllers.watchNamespaces .Values.controllers.watchLabelSelector -}}{{- $parts = append $parts "sharded" -}}{{- end -}}
 {{- if .Values.webhook.replaceCrossplane -}}{{- $parts = append $parts "replaceCrossplane" -}}{{- end -}}
 {{- toJson $parts -}}
 {{- end -}}

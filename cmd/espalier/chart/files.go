@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/admission"
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/webhook"
@@ -77,7 +78,7 @@ func permissions() (map[string]grants, error) {
 	for part, add := range map[string]func(*server.ManagerOptions){
 		"webhook":           func(o *server.ManagerOptions) { o.Webhook = &webhook.Options{Store: webhook.Mounted("")} },
 		"metricsSecure":     func(o *server.ManagerOptions) { o.MetricsSecure = true },
-		"sharding":          func(o *server.ManagerOptions) { o.LeaderElection, o.Sharding = false, true },
+		"sharded":           func(o *server.ManagerOptions) { o.Shard = someShard },
 		"replaceCrossplane": func(o *server.ManagerOptions) { o.ReplaceCrossplaneWebhook = true },
 	} {
 		needs, err := with(minimal, add)
@@ -114,6 +115,9 @@ func permissions() (map[string]grants, error) {
 	}
 	return out, nil
 }
+
+// someShard is the shard of an installation that is not the only one: which one does not matter.
+var someShard, _ = shard.Parse([]string{namespace}, "")
 
 func with(o server.ManagerOptions, change func(*server.ManagerOptions)) ([]rbac.Permission, error) {
 	change(&o)

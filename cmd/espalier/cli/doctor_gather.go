@@ -214,11 +214,14 @@ func (i *installation) readProviders(ctx context.Context) {
 
 // leases returns the leases by which the processes of a program elect their leader.
 func (i *installation) leases(ctx context.Context, what, program string) (out []doctor.Lease) {
-	list, err := i.typed.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + manager.LeaseName(program)})
+	list, err := i.typed.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{})
 	if !i.read(what, err) {
 		return nil
 	}
 	for _, l := range list.Items {
+		if !manager.IsLeaseOf(program, l.Name) {
+			continue
+		}
 		lease := doctor.Lease{Namespace: l.Namespace, Name: l.Name}
 		if l.Spec.HolderIdentity != nil {
 			lease.Holder = *l.Spec.HolderIdentity

@@ -16,7 +16,7 @@ import (
 // programFlags are the flags of run that change which permissions the controllers need.
 type programFlags struct {
 	elect          bool
-	sharding       bool
+	shard          shardFlags
 	leaseNamespace string
 	webhook        bool
 	secret         string
@@ -32,7 +32,7 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	const with = "with --controllers: "
 	flags.BoolVar(&f.elect, "leader-elect", true, with+"they elect a leader")
-	flags.BoolVar(&f.sharding, "sharding", false, with+"they share the work, and elect no leader")
+	f.shard.add(cmd, with)
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", with+"namespace of the lease; by default the service account's namespace, or default")
 	flags.BoolVar(&f.webhook, "webhook", false, with+"they serve webhooks (--webhook-bind-address)")
 	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
@@ -70,8 +70,12 @@ func (f *programFlags) needs(to []rbacv1.Subject) ([]rbac.Permission, error) {
 	if err != nil {
 		return nil, err
 	}
+	selected, err := f.shard.selector()
+	if err != nil {
+		return nil, err
+	}
 	o := server.ManagerOptions{
-		Options:   manager.Options{Name: programName, LeaderElection: f.elect && !f.sharding, Sharding: f.sharding, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
+		Options:   manager.Options{Name: programName, LeaderElection: f.elect, Shard: selected, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
 		Providers: providers, Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,29 +30,30 @@ func TestRolesOfTheControllers(t *testing.T) {
 	golden.Compare(t, "testdata/rbac-controllers.yaml", out.String())
 }
 
-// TestShardingControllersListLeases prints what the chart grants with controllers.sharding: each replica has a Lease of its
-// own, which the others read, and delete when it expires.
-func TestShardingControllersListLeases(t *testing.T) {
-	var out, errs bytes.Buffer
-	arguments := []string{"rbac", "--controllers", "--serviceaccount", "espalier-system:espalier", "--sharding"}
-	if code := Main(t.Context(), arguments, &out, &errs); code != exitDone || errs.Len() > 0 {
-		t.Fatalf("exit code %d: %s", code, errs.String())
-	}
-	var verbs []string
-	for document := range strings.SplitSeq(out.String(), "---\n") {
-		var role rbacv1.Role
-		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
-			t.Fatal(err)
+// TestInstallationsReadAllLeases prints what the chart grants with controllers.shards: each installation has a Lease of its own,
+// whose name depends on its flags, and reads those of the others.
+func TestInstallationsReadAllLeases(t *testing.T) {
+	for flag, want := range map[string][]string{"--webhook": {"create", "list"}, "--watch-namespaces=team-a": {"create", "get", "list", "update"}} {
+		var out, errs bytes.Buffer
+		arguments := []string{"rbac", "--controllers", "--serviceaccount", "espalier-system:espalier", flag}
+		if code := Main(t.Context(), arguments, &out, &errs); code != exitDone || errs.Len() > 0 {
+			t.Fatalf("exit code %d: %s", code, errs.String())
 		}
-		for _, rule := range role.Rules {
-			if slices.Contains(rule.Resources, "leases") && len(rule.ResourceNames) == 0 {
-				verbs = append(verbs, rule.Verbs...)
+		var verbs []string
+		for document := range strings.SplitSeq(out.String(), "---\n") {
+			var role rbacv1.Role
+			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "leases") && len(rule.ResourceNames) == 0 {
+					verbs = append(verbs, rule.Verbs...)
+				}
 			}
 		}
-	}
-	for _, verb := range []string{"create", "delete", "list", "watch"} {
-		if !slices.Contains(verbs, verb) {
-			t.Errorf("the role may not %s leases: %v", verb, verbs)
+		slices.Sort(verbs)
+		if diff := cmp.Diff(want, verbs); diff != "" {
+			t.Errorf("%s: verbs for all Leases (-want +got):\n%s", flag, diff)
 		}
 	}
 }

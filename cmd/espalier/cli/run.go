@@ -173,7 +173,7 @@ type runFlags struct {
 	dialects       dialectFlag
 	checkOnly      bool
 	leaderElect    bool
-	sharding       bool
+	shard          shardFlags
 	leaseNamespace string
 	lease          time.Duration
 }
@@ -184,8 +184,8 @@ func newRun() *cobra.Command {
 		Use:   "run",
 		Short: "Run the controllers against a cluster",
 		Long: "Runs the controllers against the cluster of the kubeconfig, or, inside a pod, the\n" +
-			"pod's own. Of several processes one is the leader. With --sharding all of them work:\n" +
-			"each reconciles the objects of some namespaces.",
+			"pod's own. Of several processes one is the leader. Several installations can share a\n" +
+			"cluster, each with --watch-namespaces or --watch-label-selector.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -202,8 +202,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.cluster.add(cmd)
 	flags.BoolVar(&f.checkOnly, "check", false, "print which CustomResourceDefinitions would be installed, and what prevents that; change nothing")
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
-	flags.BoolVar(&f.sharding, "sharding", false, "share the work among all processes instead of electing a leader; all of them must have this flag")
-	flags.DurationVar(&f.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader, or keeps its share of the work, after its last renewal of its lease")
+	f.shard.add(cmd, "")
+	flags.DurationVar(&f.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of its lease")
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
 }
 
@@ -260,21 +260,21 @@ func (f *runFlags) managerOptions(cmd *cobra.Command) (options server.ManagerOpt
 		return options, err
 	}
 	options.ReplaceCrossplaneWebhook, options.Dialects = f.hook.replace, f.dialects.all
-	return options, nil
+	options.Shard, err = f.shard.selector()
+	return options, err
 }
 
 // coordinate sets how this process and others of the cluster share the work.
 func (f *runFlags) coordinate(options *server.ManagerOptions) error {
-	options.LeaderElection, options.Sharding = f.leaderElect && !f.sharding, f.sharding
-	options.LeaderElectionNamespace, options.LeaseDuration = f.leaseNamespace, f.lease
-	if !f.leaderElect && !f.sharding {
+	options.LeaderElection, options.LeaderElectionNamespace, options.LeaseDuration = f.leaderElect, f.leaseNamespace, f.lease
+	if !f.leaderElect {
 		return nil
 	}
 	if options.LeaderElectionNamespace == "" {
 		options.LeaderElectionNamespace = manager.PodNamespace()
 	}
 	if options.LeaderElectionNamespace == "" {
-		return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must have their Leases in the same namespace. --leader-elect=false without --sharding needs none")}
+		return &usageError{errors.New("--leader-election-namespace is required outside of a pod: all processes of a cluster must have their Leases in the same namespace. --leader-elect=false needs none")}
 	}
 	return nil
 }

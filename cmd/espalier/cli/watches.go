@@ -22,8 +22,7 @@ func newWatches() *cobra.Command {
 		Long: "Shows the watches of the running espalier: each kind with its subscribers, its state\n" +
 			"and, if it cannot be watched, why. The program must run on this machine, or in this\n" +
 			"container, as this user; it is found by the cluster of the kubeconfig. Of several\n" +
-			"replicas only the leader answers: the lease names its pod. With 'espalier run --sharding'\n" +
-			"there is no leader, and each replica answers for itself.",
+			"replicas only the leader answers: the lease names its pod.",
 		Example: "  espalier watches\n" +
 			"  kubectl -n espalier-system exec $(kubectl -n espalier-system get lease espalier.espalier.dev \\\n" +
 			"    -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1) \\\n" +

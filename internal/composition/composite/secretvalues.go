@@ -133,7 +133,9 @@ func (v *secretValues) merge(earlier secretValues) {
 }
 
 // search searches objects for the values.
-func (v *secretValues) search() *secretSearch { return &secretSearch{values: v.values, exceeded: v.overflow} }
+func (v *secretValues) search() *secretSearch {
+	return &secretSearch{values: v.values, exceeded: v.overflow}
+}
 
 // secretSearch is a search of the objects of a composite. Once it is exceeded, each further object counts as one with values.
 type secretSearch struct {

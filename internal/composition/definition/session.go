@@ -7,14 +7,13 @@ package definition
 import (
 	"context"
 
-	"github.com/espalier-dev/espalier/internal/serving"
-
 	v1 "github.com/espalier-dev/espalier/api/apiextensions/v1"
 	"github.com/espalier-dev/espalier/internal/composition/xrd"
 	"github.com/espalier-dev/espalier/internal/diag"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
+	"github.com/espalier-dev/espalier/internal/serving"
 )
 
 // Kind is the kind of definitions, in its storage version: the validation rules of another version
@@ -131,7 +130,7 @@ func (v *session) Report(ctx context.Context, publishErr, _ error) reconcile.Res
 		return out
 	case publishErr != nil:
 		return reconcile.Fail(publishErr)
-	case !fence.MayWrite(ctx): // another replica rewrites them
+	case !kube.MayWrite(ctx): // another installation rewrites them
 		return out
 	}
 	return v.r.migrate(ctx, v, out)

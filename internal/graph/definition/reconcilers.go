@@ -55,7 +55,7 @@ func (a *reconcilers) Reconcile(ctx context.Context, key object.Key) reconcile.R
 	return chosen.Reconcile(ctx, key)
 }
 
-// Disown forgets an instance that another replica reconciles now.
+// Disown forgets an instance that another installation reconciles.
 func (a *reconcilers) Disown(key object.Key) {
 	a.mu.Lock()
 	all := slices.Collect(maps.Values(a.byUser))

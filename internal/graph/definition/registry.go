@@ -93,11 +93,6 @@ type rolloutMemory struct {
 	members               int
 }
 
-// RollingOut lists, sorted, the definitions with rollouts that wait for instances.
-func (g *Registry) RollingOut() []object.Key {
-	return g.Where(func(_ object.Key, e *serving.Entry[*memory]) bool { return e.Memory.rollout.waits.Load() })
-}
-
 // setUses records the kinds that the definition's compilations looked up.
 func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	var uses []schema.GroupKind

@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
@@ -107,9 +106,8 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 
 // stepRollout takes one step of the rollout of the requested revision.
 func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
-	if !fence.MayWrite(ctx) {
-		r.reportRollout(v) // another replica takes the steps, and records them in the status
-		return nil
+	if !kube.MayWrite(ctx) {
+		return nil // another installation takes the steps, and records them in the status
 	}
 	if v.choice.candidate.isUnrecorded() {
 		v.rollout.step.Now = revision.State{}
@@ -130,7 +128,7 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	if v.inWaves() && v.memory.running.State().Phase != watch.Synced {
 		return nil // the instances are unknown; the controller's state enqueues the definition
 	}
-	members := sync.OnceValue(func() []revision.Member { return r.membersOfAll(v) })
+	members := sync.OnceValue(func() []revision.Member { return r.members(v) })
 	if left := v.memory.startedAt.Add(rolloutResumeDelay).Sub(r.Now()); left > 0 && rolling && slices.ContainsFunc(members(), revision.Member.IsUnobserved) {
 		v.rollout.step.RequeueAfter = left
 		return nil
@@ -142,7 +140,7 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 			return err
 		}
 		if found {
-			step = state.StepTo(v.choice.target, v.choice.waves, func() []revision.Member { return r.membersOfAll(v) }, r.Now())
+			step = state.StepTo(v.choice.target, v.choice.waves, func() []revision.Member { return r.members(v) }, r.Now())
 		}
 	}
 	v.rollout.proceeding, v.rollout.step = true, step
@@ -345,16 +343,18 @@ func addPin(requested map[int64]bool, instance *unstructured.Unstructured) {
 
 // members lists the instances as members of a rollout, and records when it did.
 func (r *Dialect) members(v *session) []revision.Member {
-	all := r.Hub.Select(v.memory.running.Kind, "", labels.Everything())
-	out := make([]revision.Member, len(all))
-	for i, o := range all {
+	var out []revision.Member
+	for _, o := range r.Hub.Select(v.memory.running.Kind, "", labels.Everything()) {
+		if !r.Shard.InNamespace(o.GetNamespace()) {
+			continue // whether it is ready is known to another installation
+		}
 		_, pinned := revision.AllowedPinOf(o, v.overrides())
 		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
 		if readiness, known := v.memory.readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
 			m.Revision = v.memory.composers.revisionOf(readiness.By)
 			m.Ready, m.Reason, m.Message = readiness.Ready, readiness.Reason, readiness.Message
 		}
-		out[i] = m
+		out = append(out, m)
 	}
 	v.memory.rollout.members, v.memory.rollout.countedAt = len(out), r.Now()
 	return out

@@ -20,8 +20,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/kind"
 	"github.com/espalier-dev/espalier/internal/instance"
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
+	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
@@ -61,8 +62,8 @@ type Config struct {
 	Decided instance.Decided
 	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions
-	// Replicas are the other replicas of the controllers; nil if this process does all work.
-	Replicas Replicas
+	// Shard selects the instances of this installation.
+	Shard shard.Selector
 }
 
 // Dialect is the dialect of graphs, for ResourceGraphDefinitions or for ResourceGroups.
@@ -233,7 +234,7 @@ func (v *session) Serve(ctx context.Context) error {
 
 // Report writes the status, and then rewrites instances that are stored in a former version.
 func (v *session) Report(ctx context.Context, publishErr, serveErr error) reconcile.Result {
-	if !fence.MayWrite(ctx) { // another replica reports
+	if !kube.MayWrite(ctx) { // another installation reports
 		if err := errors.Join(publishErr, serveErr); err != nil {
 			return reconcile.Fail(err)
 		}

@@ -132,9 +132,6 @@ func (c *content) decode(name string, into any) {
 	}
 }
 
-// Version returns the version of Kubernetes that the kinds are of, such as v1.36.1.
-func Version() string { return load().index.Version }
-
 // Kinds returns all built-in kinds, sorted by group, version and kind. The caller must not change them.
 func Kinds() []Kind { return load().index.Kinds }
 

@@ -29,8 +29,6 @@ type Controller struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	tenures tenures
-
 	stopping atomic.Bool
 	stopped  chan struct{}
 
@@ -89,12 +87,6 @@ func (c *Controller) EnqueueAll() {
 }
 
 func (c *Controller) enqueue(key object.Key, cause watch.Cause) {
-	if c.concerns(key) {
-		c.add(key, cause)
-	}
-}
-
-func (c *Controller) add(key object.Key, cause watch.Cause) {
 	namespace := key.Namespace
 	if onBehalfOf := c.engine.OnBehalfOf; namespace == "" && onBehalfOf != nil {
 		namespace = onBehalfOf(c.Kind, key)

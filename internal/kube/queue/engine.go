@@ -2,13 +2,12 @@
 // changed. All kinds share the workers. The work queue is like client-go's, with priorities, and with round robin between
 // kinds and between the namespaces of a kind.
 //
-// Read engine.go and controller.go first, fairness.go for the order of keys, and ownership.go for several replicas.
+// Read engine.go and controller.go first, and fairness.go for the order of keys.
 package queue
 
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,8 +44,6 @@ type Config struct {
 	// OnBehalfOf returns the namespace that a cluster-scoped object is reconciled for, with whose objects
 	// it is queued; empty if there is none. It is optional, is called concurrently, and must not block.
 	OnBehalfOf func(schema.GroupVersionKind, object.Key) string
-	// Ownership says which objects this process reconciles; nil for all.
-	Ownership Ownership
 }
 
 // Engine runs controllers. It is safe for concurrent use.
@@ -60,9 +57,6 @@ type Engine struct {
 	cancel context.CancelFunc
 
 	workers sync.WaitGroup
-
-	// began is when Run was called; nothing was read before.
-	began atomic.Pointer[time.Time]
 
 	mu sync.Mutex
 	// running has a kind's controller from its start until its last reconcile has ended.
@@ -84,8 +78,6 @@ func New(c Config) *Engine {
 
 // Run works until the context ends, and returns when all reconciles have ended.
 func (e *Engine) Run(ctx context.Context) error {
-	now := time.Now()
-	e.began.Store(&now)
 	for range e.Workers {
 		e.workers.Go(e.worker)
 	}

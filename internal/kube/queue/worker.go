@@ -42,7 +42,7 @@ func (e *Engine) reconcile(w work) {
 	if e.Context != nil {
 		ctx = e.Context(ctx, c.Kind, w.item.countedAs)
 	}
-	out := c.run(WithWaiting(ctx, func() (end func()) { return e.beginWaiting(w) }), key)
+	out := recoverPanics(WithWaiting(ctx, func() (end func()) { return e.beginWaiting(w) }), c.reconciler, key)
 	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{

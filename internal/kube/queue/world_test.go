@@ -42,10 +42,6 @@ type world struct {
 	watches  []chan apiwatch.Event
 	// gone says that the kind of the widgets is deleted.
 	gone bool
-	// late says that the watches deliver nothing.
-	late bool
-	// gets and pages count the reads of one widget, and the lists with a limit.
-	gets, pages int
 }
 
 func newWorld(widgets int) *world {
@@ -54,16 +50,6 @@ func newWorld(widgets int) *world {
 		w.widgets[widgetKey(n).Name] = w.revision
 	}
 	return w
-}
-
-// add creates a widget.
-func (w *world) add(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	name := widgetKey(n).Name
-	w.revision++
-	w.widgets[name] = w.revision
-	w.deliver(apiwatch.Added, widgetObject(name, w.revision))
 }
 
 // remove deletes a widget.
@@ -79,9 +65,7 @@ func (w *world) remove(n int) {
 // deliver sends an event to all watches. The lock is held.
 func (w *world) deliver(event apiwatch.EventType, o *unstructured.Unstructured) {
 	for _, events := range w.watches {
-		if !w.late {
-			events <- apiwatch.Event{Type: event, Object: o}
-		}
+		events <- apiwatch.Event{Type: event, Object: o}
 	}
 }
 
@@ -123,7 +107,6 @@ func (s resource) Namespace(string) dynamic.ResourceInterface { return s }
 func (s resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	s.world.gets++
 	revision, found := s.world.widgets[name]
 	if !found {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Group: widget.Group, Resource: "widgets"}, name)
@@ -131,12 +114,9 @@ func (s resource) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...
 	return widgetObject(name, revision), nil
 }
 
-func (s resource) List(_ context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (s resource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	if options.Limit > 0 {
-		s.world.pages++
-	}
 	return s.world.list(), nil
 }
 
@@ -177,13 +157,10 @@ func widgetObject(name string, revision int) *unstructured.Unstructured {
 }
 
 // engineOver returns an engine over a world; both wait to be run.
-func engineOver(w *world, c Config) *Engine { return engineWithPart(w, c, nil) }
-
-// engineWithPart is engineOver for one of several replicas.
-func engineWithPart(w *world, c Config, p watch.Part) *Engine {
+func engineOver(w *world, c Config) *Engine {
 	var e *Engine
 	c.Hub = watch.New(watch.Config{
-		Client: w, ManagedLabel: "part-of", Resolve: w.resolve, Part: p,
+		Client: w, ManagedLabel: "part-of", Resolve: w.resolve,
 		Enqueue: func(s watch.Subscriber, cause watch.Cause) { e.Enqueue(s, cause) },
 	})
 	e = New(c)

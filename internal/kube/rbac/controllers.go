@@ -102,8 +102,8 @@ type ControllerOptions struct {
 	Graphs, Compositions bool
 	// Lease is the leader election lease; empty without leader election.
 	Lease Object
-	// Sharding says that the replicas share the work, each with a Lease of its own beside that one.
-	Sharding bool
+	// Sharded says that several installations share the cluster, each with a Lease of its own in that namespace.
+	Sharded bool
 	// SigningKey is the Secret with the key that children and inventories are signed with.
 	SigningKey Object
 	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook says
@@ -144,11 +144,7 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 	if p.Compositions {
 		permissions = append(permissions, compositions...)
 	}
-	permissions = append(permissions, election(p.Lease)...)
-	if p.Sharding {
-		replicas := Object{Namespace: p.Lease.Namespace}
-		permissions = append(permissions, replicas.Permissions("coordination.k8s.io", "leases", "delete", "get", "list", "update", "watch")...)
-	}
+	permissions = append(permissions, election(p)...)
 	if p.SigningKey.Name != "" {
 		permissions = append(permissions, p.SigningKey.Permissions("", secrets, "get")...)
 		permissions = append(permissions, Object{Namespace: p.SigningKey.Namespace}.Permissions("", secrets, "create")...)
@@ -181,7 +177,7 @@ func ControllerPermissions(p ControllerOptions) []Permission {
 // ProviderPermissions are the permissions of a provider that is a program of its own: they do not
 // include definitions, nor the resources of instances.
 func ProviderPermissions(p ControllerOptions) []Permission {
-	permissions := slices.Concat(provider, election(p.Lease), managed(p.Managed))
+	permissions := slices.Concat(provider, election(p), managed(p.Managed))
 	if p.Catalogs {
 		permissions = append(permissions, catalogs...)
 	}
@@ -191,16 +187,19 @@ func ProviderPermissions(p ControllerOptions) []Permission {
 	return normalize(permissions)
 }
 
-// election is what electing a leader needs; nothing without a lease.
-func election(lease Object) []Permission {
-	if lease.Name == "" {
+// election is what electing a leader needs, and noticing other installations; nothing without a lease.
+func election(p ControllerOptions) []Permission {
+	if p.Lease.Name == "" {
 		return nil
 	}
 	const group, leases = "coordination.k8s.io", "leases"
-	namespaced := Object{Namespace: lease.Namespace}
+	namespaced, own := Object{Namespace: p.Lease.Namespace}, p.Lease
+	if p.Sharded {
+		own.Name = "" // it depends on the shard
+	}
 	return slices.Concat(
-		lease.Permissions(group, leases, "get", "update"),
-		namespaced.Permissions(group, leases, "create"),
+		own.Permissions(group, leases, "get", "update"),
+		namespaced.Permissions(group, leases, "create", "list"),
 		namespaced.Permissions("", "events", "create", "patch"), // leader election events
 	)
 }

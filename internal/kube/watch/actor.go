@@ -52,7 +52,7 @@ func newActor(env *environment, k *kind, s Selection) *actor {
 	now := time.Now()
 	a := &actor{
 		kind: k, selection: s, filter: parsed(s.labels), env: env,
-		store:     newStore(env.OwnerLabel, env.partOf(s)),
+		store:     newStore(env.OwnerLabel),
 		retryNow:  make(chan struct{}, 1),
 		state:     State{Phase: Syncing, Since: now},
 		createdAt: now,
@@ -79,7 +79,6 @@ func (a *actor) run(ctx context.Context) {
 	var retry backoff
 	var s *session
 	for ctx.Err() == nil {
-		a.awaitPart(ctx.Done())
 		var err error
 		s, err = a.watch(ctx, s)
 		switch {

@@ -83,7 +83,7 @@ func TestCompactKeepsWhatIsNeeded(t *testing.T) {
 func TestCompactChildrenUseLittleMemory(t *testing.T) {
 	const instances, budget = 2000, 8 << 10
 	cost := func(keep func(*unstructured.Unstructured) *unstructured.Unstructured) int {
-		s := newStore(partOf, nil)
+		s := newStore(partOf)
 		before := heap()
 		for i := range instances {
 			for n := range 5 {

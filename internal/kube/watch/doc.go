@@ -33,13 +33,6 @@
 // cannot be read is never taken for gone, and each read returns the state that it belongs
 // to. When the kind returns, in whatever version or schema, watching resumes by itself.
 //
-// # Replicas
-//
-// With Config.Part, the stores of managed objects have only those of the owners that this process reconciles, wherever
-// the objects are. Watches deliver all, and the others are dropped as they arrive. A subscriber whose slot was added
-// reads a state that is Syncing until the kind was listed with that slot; objects of a slot that is gone leave the stores
-// without an event. All other selections have all their objects.
-//
 // # Locks
 //
 // The hub's lock guards the interests, an actor's its progress, a store's the objects, a

@@ -59,9 +59,6 @@ type Config struct {
 	ImpersonatedUser string
 	PermissionsHub   *Hub
 
-	// Part divides the managed objects among replicas; nil if this process is the only one.
-	Part Part
-
 	// Quota bounds the watches; nil for no limit. Several hubs may share one.
 	Quota *Quota
 
@@ -96,14 +93,6 @@ type environment struct {
 	// forbiddenChanged is called with 1 for each watch that becomes forbidden, and with -1
 	// for each that no longer is.
 	forbiddenChanged func(kind schema.GroupVersionKind, by int)
-}
-
-// partOf is what divides the objects of a selection; nil for nothing.
-func (e *environment) partOf(s Selection) Part {
-	if !s.managed {
-		return nil
-	}
-	return e.Part
 }
 
 // New returns a hub, which watches once Run is called.

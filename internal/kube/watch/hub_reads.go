@@ -33,7 +33,7 @@ func (h *Hub) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*u
 }
 
 // Refresh reads a watched object from the API server, and stores it in the caches. Found says whether it exists. A
-// cache may lag behind what another replica wrote before it gave the object up, or behind the watch of another kind.
+// cache may lag behind the watch of another kind.
 func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error) {
 	resource, err := h.env.Resolve(ctx, gvk)
 	if err != nil {
@@ -45,28 +45,6 @@ func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespac
 	}
 	h.Record(live, Subscriber{})
 	return true, nil
-}
-
-// Revision is a revision of the objects of a kind; 0 is unknown. Those of one kind can be compared (KEP-5504).
-type Revision uint64
-
-// Precedes says whether an object, of the kind of the revision, was written after it.
-func (r Revision) Precedes(o *unstructured.Unstructured) bool {
-	return r > 0 && revisionOf(o) > uint64(r)
-}
-
-// Revision asks the API server for the current revision of a watched kind. What was written before the call has none
-// that is later.
-func (h *Hub) Revision(ctx context.Context, gvk schema.GroupVersionKind) (Revision, error) {
-	resource, err := h.env.Resolve(ctx, gvk)
-	if err != nil {
-		return 0, err
-	}
-	list, err := h.env.Client.Resource(resource.GVR).List(ctx, metav1.ListOptions{Limit: 1}) // without a revision: the newest
-	if err != nil {
-		return 0, err
-	}
-	return Revision(parseRevision(list.GetResourceVersion())), nil
 }
 
 // readLive reads an object from the API server; nil if there is none. A role that allows a watch need not allow to get single

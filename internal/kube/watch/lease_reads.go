@@ -37,7 +37,7 @@ func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstruc
 	if a == nil {
 		return nil, state // the hub has stopped
 	}
-	objects, complete := a.store.ownedBy(owner, l.slotOf())
+	objects, complete := a.store.ownedBy(owner)
 	return objects, a.stateOfRead(complete)
 }
 
@@ -58,7 +58,7 @@ func (l *Lease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, ow
 			states = append(states, state)
 			continue
 		}
-		found, complete := a.store.ownedBy(owner, l.slotOf())
+		found, complete := a.store.ownedBy(owner)
 		for _, o := range found {
 			if in := o.GetNamespace(); in == namespace || in == "" && namespace == namespaces[0] {
 				objects = append(objects, o)
@@ -132,13 +132,12 @@ func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, St
 	if a == nil || state.Reason == LimitExceeded {
 		return nil, state
 	}
-	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name}, l.slotOf())
+	object, complete := a.store.getWithComplete(objectName{target.route.namespace, target.route.name})
 	return object, a.stateOfRead(complete)
 }
 
 // Child watches a managed object by its name and returns it, nil if there is none, with the
-// state that says whether that is reliable. With Config.Part, an object may also be missing whose owner is in
-// another part.
+// state that says whether that is reliable.
 func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	target := Child(kind, namespace, name)
 	return l.read(target, l.Watch(target))

@@ -324,7 +324,7 @@ func (h *Hub) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstruc
 // namespace and name.
 func (h *Hub) Owned(gvk schema.GroupVersionKind, owner string) []*unstructured.Unstructured {
 	if a := h.actorFor(gvk, Managed()); a != nil {
-		objects, _ := a.store.ownedBy(owner, 0)
+		objects, _ := a.store.ownedBy(owner)
 		return objects
 	}
 	return nil

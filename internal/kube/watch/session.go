@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // errInterrupted ends a session that has to start over.
@@ -110,9 +108,6 @@ type compactObject struct{ unstructured.Unstructured }
 func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
-			if slot, other := s.store.isOfOtherPart(u); other {
-				return stripped(u, slot), nil
-			}
 			s.recordManager(u)
 			return &compactObject{*s.compactor.compact(u)}, nil
 		}
@@ -162,12 +157,6 @@ func (s sink) Add(o any) error { return s.Update(o) }
 
 // Update handles an event of the watch.
 func (s sink) Update(o any) error {
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		if _, other := s.store.isOfOtherPart(u); other {
-			s.emit(s.store.observeOtherPart(u), noWriter)
-			return nil
-		}
-	}
 	if u, ok := s.compacted(o); ok {
 		s.emit(s.store.observe(u), noWriter)
 	}
@@ -191,16 +180,13 @@ func (s sink) Bookmark(revision string) error {
 // Replace handles the complete list that precedes a watch.
 func (s sink) Replace(items []any, revision string) error {
 	objects := make([]*unstructured.Unstructured, 0, len(items))
-	var lacking shard.Set
 	for _, item := range items {
-		if stripped, ok := item.(*strippedObject); ok {
-			lacking = lacking.With(stripped.slot)
-		} else if u, ok := s.compacted(item); ok {
+		if u, ok := s.compacted(item); ok {
 			objects = append(objects, u)
 		}
 	}
 	s.bounds.Complete()
-	s.storeList(objects, lacking, parseRevision(revision))
+	s.storeList(objects, parseRevision(revision))
 	return nil
 }
 
@@ -209,13 +195,13 @@ func (s sink) Resync() error { return nil }
 
 // storeList stores a complete list and routes the changes. Subscribers are notified of the
 // first list once, about the kind, not for each object.
-func (a *actor) storeList(objects []*unstructured.Unstructured, lacking shard.Set, revision uint64) {
+func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64) {
 	a.mu.Lock()
 	first, refresh := !a.progress.complete, a.refresh
 	a.refresh = false
 	a.mu.Unlock()
 
-	changes, covered, keptMissing := a.store.replace(objects, revision, lacking, time.Now())
+	changes, keptMissing := a.store.replace(objects, revision, time.Now())
 	if keptMissing {
 		time.AfterFunc(provisionalTTL, a.expire)
 	}
@@ -228,12 +214,8 @@ func (a *actor) storeList(objects []*unstructured.Unstructured, lacking shard.Se
 		p.listed = true
 		p.recordSuccess()
 	})
-	switch {
-	case first: // all subscribers know
-	case refresh:
+	if refresh && !first { // after the first, all subscribers know
 		a.notify()
-	default:
-		a.notifyIn(covered)
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // provisionalTTL is how long an object from the answer to a write is kept although the
@@ -41,10 +39,6 @@ type store struct {
 	gcTimer         *time.Timer  // set while there are any
 	missingFromList []objectName // entries that a list lacked, kept for a while
 	closed          bool
-	// part divides the objects among replicas; nil for all of them. The store keeps the objects of slots, and has all of
-	// those in covered.
-	part           Part
-	slots, covered shard.Set
 	// keepIfDeletedWith selects the finalizers for deletedDespiteFinalizers; nil for none.
 	keepIfDeletedWith func(finalizer string) bool
 	// deletedDespiteFinalizers are the last states of objects that were deleted although they
@@ -58,7 +52,6 @@ type entry struct {
 	revision      uint64
 	pendingWrites *ownWrites // nil once the watch has delivered the entry's revision
 	deletion      deletionHistory
-	ownerSlot     ownerSlot
 }
 
 // deletionHistory is what the watch has delivered of the deletion of an incarnation.
@@ -104,12 +97,8 @@ func (e entry) isProvisional(now time.Time) bool {
 	return e.pendingWrites != nil && now.Sub(e.pendingWrites.last) < provisionalTTL
 }
 
-func newStore(ownerLabel string, part Part) *store {
-	s := &store{ownerLabel: ownerLabel, part: part, entries: map[objectName]entry{}, owned: owned{}}
-	if part != nil {
-		s.slots = part.Slots()
-	}
-	return s
+func newStore(ownerLabel string) *store {
+	return &store{ownerLabel: ownerLabel, entries: map[objectName]entry{}, owned: owned{}}
 }
 
 // revisionOf returns an object's resource version as a number; 0 if it is none. The API
@@ -134,7 +123,6 @@ func uidOf(o *unstructured.Unstructured) string {
 
 // observe stores an object that the watch delivered.
 func (s *store) observe(o *unstructured.Unstructured) []transition {
-	slot := s.ownerSlotOf(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := revisionOf(o)
@@ -143,9 +131,6 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 		return nil
 	}
 	name := nameOf(o)
-	if !s.keeps(slot) {
-		return s.dropMoved(name, revision)
-	}
 	e, ok := s.entries[name]
 	if ok && revision != 0 && revision <= e.revision {
 		if uidOf(o) == uidOf(e.object) {
@@ -154,7 +139,7 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 		}
 		return s.observeOlder(name, e, revision)
 	}
-	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart), ownerSlot: slot})
+	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart)})
 	return []transition{{old: e.object, new: o}}
 }
 
@@ -211,7 +196,6 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 // recordWrite stores the answer to one of our writes. selected says whether the object is
 // still in the store's selection.
 func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now time.Time) []transition {
-	slot := s.ownerSlotOf(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	revision := revisionOf(o)
@@ -220,9 +204,6 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 	// If the watch is past the revision and has no such object, it is gone again.
 	if s.closed || revision <= s.observedRevision || s.tombstones.has(uidOf(o), revision) {
 		return nil
-	}
-	if !s.keeps(slot) {
-		return s.dropMoved(name, revision)
 	}
 	if revision <= e.revision {
 		if e.pendingWrites != nil { // a later answer came first; the echo of this one is still to come
@@ -243,7 +224,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 		own.revisions = e.pendingWrites.revisions
 	}
 	own.revisions = append(own.revisions, revision)
-	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen), ownerSlot: slot})
+	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen)})
 	return []transition{{old: e.object, new: o}}
 }
 
@@ -331,7 +312,6 @@ func (s *store) clear() []transition {
 	}
 	s.entries, s.owned = map[objectName]entry{}, owned{}
 	s.observedRevision, s.tombstones, s.missingFromList, s.complete, s.deletedDespiteFinalizers = 0, tombstones{}, nil, false, nil
-	s.covered = shard.Set{}
 	sortTransitions(gone)
 	return gone
 }

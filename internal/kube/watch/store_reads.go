@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
@@ -17,10 +16,10 @@ func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	return e.object, ok
 }
 
-// ownedBy returns the objects of an owner in a slot, and whether these are all.
-func (s *store) ownedBy(owner string, slot shard.Slot) (objects []*unstructured.Unstructured, complete bool) {
+// ownedBy returns the objects of an owner, and whether these are all.
+func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	objects, complete = slices.Clone(s.owned[owner]), s.completeFor(slot)
+	objects, complete = slices.Clone(s.owned[owner]), s.complete
 	s.mu.RUnlock()
 	return objects, complete
 }
@@ -52,10 +51,10 @@ func (s *store) keys(of schema.GroupKind) []object.Key {
 }
 
 // getWithComplete returns an object, nil if the store has none, and whether the store is
-// complete: then the object, if its owner is in the slot, does not exist either.
-func (s *store) getWithComplete(name objectName, slot shard.Slot) (object *unstructured.Unstructured, complete bool) {
+// complete: then the object does not exist either.
+func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
-	object, complete = s.entries[name].object, s.completeFor(slot)
+	object, complete = s.entries[name].object, s.complete
 	s.mu.RUnlock()
 	return object, complete
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // replace stores a complete list at a revision. The list wins, also if it is older than the
@@ -18,39 +16,25 @@ import (
 // The list wins also if an object's revision is the same: when a kind's schema changes, an
 // object may read differently. It returns the changes, and whether it kept entries that
 // are missing from the list, which expire has to check later.
-//
-// The list lacks objects of the slots in lacking, which were not in the part when it arrived. Covered are the slots of
-// the part of which the store has all objects from now on, and had not before.
-func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lacking shard.Set, now time.Time) (changes []transition, covered shard.Set, keptMissing bool) {
-	slots := make([]ownerSlot, len(items))
-	for i, o := range items {
-		slots[i] = s.ownerSlotOf(o)
-	}
+func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now time.Time) (changes []transition, keptMissing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, shard.Set{}, false
+		return nil, false
 	}
-	covered = s.slots.Without(lacking).Without(s.covered)
 	before := s.entries
 	s.entries = make(map[objectName]entry, len(items))
 	s.missingFromList = nil
-	for i, o := range items {
-		if !s.keeps(slots[i]) {
-			continue
-		}
+	for _, o := range items {
 		if r := revisionOf(o); !s.tombstones.has(uidOf(o), r) || s.tombstones.expired(uidOf(o), now) {
 			name := nameOf(o)
 			old := before[name]
 			delete(before, name)
-			e, change := mergeListed(old, entry{object: o, revision: r, ownerSlot: slots[i]}, revision, now)
+			e, change := mergeListed(old, entry{object: o, revision: r}, revision, now)
 			e.deletion = old.deletionAfterList(e.object, o)
 			s.entries[name] = e
 			for j := range change {
 				change[j].listed = true
-			}
-			if old.object == nil && covered.Has(slots[i].slot) && slots[i].known {
-				change[0].replay = true // it is new to this process alone
 			}
 			changes = append(changes, change...)
 		}
@@ -65,9 +49,8 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, lac
 	}
 	s.owned = ownedBy(s.entries, s.ownerLabel)
 	s.observedRevision, s.complete = revision, true
-	s.covered = s.covered.Union(covered)
 	sortTransitions(changes)
-	return changes, covered, len(s.missingFromList) > 0
+	return changes, len(s.missingFromList) > 0
 }
 
 // mergeListed decides between an entry and the list's.

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // serverEvent is one revision of the objects on the server.
@@ -101,7 +99,7 @@ func (f *followed) list(at int) {
 			items[h.object.GetName()] = h.object
 		}
 	}
-	changes, _, _ := f.store.replace(slices.Collect(maps.Values(items)), uint64(at), shard.Set{}, f.now)
+	changes, _ := f.store.replace(slices.Collect(maps.Values(items)), uint64(at), f.now)
 	f.told(changes)
 	f.delivered = at
 }
@@ -159,7 +157,7 @@ func (f *followed) checkCaughtUp(t *rapid.T) {
 
 func newFollowed(alone bool) *followed {
 	return &followed{
-		store: newStore(partOf, nil), now: time.Unix(1e9, 0), alone: alone,
+		store: newStore(partOf), now: time.Unix(1e9, 0), alone: alone,
 		live: map[string]*unstructured.Unstructured{}, untold: map[string]bool{},
 		answered: map[string]*unstructured.Unstructured{},
 	}
@@ -242,9 +240,9 @@ func TestStoreIgnoresEchoesOfOurWrites(t *testing.T) {
 }
 
 func TestAWriteIsReadAtOnceAndItsEchoIgnored(t *testing.T) {
-	s := newStore(partOf, nil)
+	s := newStore(partOf)
 	now := time.Now()
-	s.replace(nil, 10, shard.Set{}, now)
+	s.replace(nil, 10, now)
 	if got := s.recordWrite(made(configMap, "a/x", 11), true, now); len(got) != 1 {
 		t.Errorf("a new object leads to %d changes", len(got))
 	}
@@ -262,9 +260,9 @@ func TestAWriteIsReadAtOnceAndItsEchoIgnored(t *testing.T) {
 }
 
 func TestAChangeBetweenOurWritesIsRouted(t *testing.T) {
-	s := newStore(partOf, nil)
+	s := newStore(partOf)
 	now := time.Now()
-	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, shard.Set{}, now)
+	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 10)}, 10, now)
 	s.recordWrite(made(configMap, "a/x", 12), true, now)
 	if got := s.observe(made(configMap, "a/x", 11)); len(got) != 1 || got[0].new.GetResourceVersion() != "12" {
 		t.Errorf("another client's change before our write led to %v", got)
@@ -285,10 +283,10 @@ func TestAListWinsExceptOverRecentWrites(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := newStore(partOf, nil)
-			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, shard.Set{}, at)
+			s := newStore(partOf)
+			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 5), made(configMap, "a/gone", 6)}, 10, at)
 			s.recordWrite(made(configMap, "a/ours", 20), true, at)
-			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, shard.Set{}, at.Add(c.age))
+			s.replace([]*unstructured.Unstructured{made(configMap, "a/old", 3)}, c.revision, at.Add(c.age))
 			f := followed{store: s}
 			if diff := cmp.Diff(c.want, f.contents()); diff != "" {
 				t.Error(diff)
@@ -298,10 +296,10 @@ func TestAListWinsExceptOverRecentWrites(t *testing.T) {
 }
 
 func TestAnEntryMissingFromAListExpires(t *testing.T) {
-	s := newStore(partOf, nil)
+	s := newStore(partOf)
 	at := time.Now()
 	s.recordWrite(made(configMap, "a/ours", 20), true, at)
-	if _, _, spared := s.replace(nil, 4, shard.Set{}, at); !spared {
+	if _, spared := s.replace(nil, 4, at); !spared {
 		t.Fatal("our write is gone with the list")
 	}
 	if got := s.expire(at.Add(provisionalTTL)); len(got) != 1 || s.len() != 0 {
@@ -310,9 +308,9 @@ func TestAnEntryMissingFromAListExpires(t *testing.T) {
 }
 
 func TestAWriteThatLeavesTheSelectionDeletesTheEntry(t *testing.T) {
-	s := newStore(partOf, nil)
+	s := newStore(partOf)
 	at := time.Now()
-	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, shard.Set{}, at)
+	s.replace([]*unstructured.Unstructured{made(configMap, "a/x", 5, partOf, "o")}, 5, at)
 	if got := s.recordWrite(made(configMap, "a/x", 8), false, at); len(got) != 1 || got[0].new != nil {
 		t.Errorf("leaving the selection led to %v", got)
 	}
@@ -339,7 +337,7 @@ func TestWhetherADeletionOrphansIsRemembered(t *testing.T) {
 	}
 	now := time.Unix(1e9, 0)
 	list := func(s *store, revision uint64, o *unstructured.Unstructured) {
-		s.replace([]*unstructured.Unstructured{o}, revision, shard.Set{}, now)
+		s.replace([]*unstructured.Unstructured{o}, revision, now)
 	}
 	type answer struct{ orphaned, known bool }
 	orphans, doesNot, unknown := answer{true, true}, answer{false, true}, answer{}
@@ -393,7 +391,7 @@ func TestWhetherADeletionOrphansIsRemembered(t *testing.T) {
 		}, "b", doesNot},
 	}
 	for name, step := range steps {
-		s := newStore(partOf, nil)
+		s := newStore(partOf)
 		s.observe(alive("a", "1", "ours"))
 		step.then(s)
 		orphaned, known := s.wasOrphaned(objectName{name: "x"}, step.uid)
@@ -436,7 +434,7 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 		"its kind is gone":        {func(s *store) { s.observeDeletion(at("a", "3", "ours")); s.clear() }, ""},
 	}
 	for name, step := range steps {
-		s := newStore(partOf, nil)
+		s := newStore(partOf)
 		s.keepIfDeletedWith = isOurs
 		s.observe(at("a", "1"))
 		s.observe(at("a", "2", "ours"))
@@ -455,7 +453,7 @@ func TestDeletedDespiteFinalizersIsRemembered(t *testing.T) {
 // the deletion of a namespace does.
 func TestManyAreDeletedDespiteFinalizers(t *testing.T) {
 	const count = 1000
-	s := newStore(partOf, nil)
+	s := newStore(partOf)
 	s.keepIfDeletedWith = isOurs
 	for i := range count {
 		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": strconv.Itoa(i), "uid": strconv.Itoa(i), "resourceVersion": strconv.Itoa(2*i + 1)}}}

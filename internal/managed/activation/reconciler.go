@@ -95,8 +95,8 @@ func Key(kind schema.GroupVersionKind) object.Key {
 	return object.Key{Group: kind.Group, Kind: kind.Kind, Name: noName}
 }
 
-// Follows makes each replica of the controllers serve the activated kinds. One of them writes.
-func (r *Reconciler) Follows() bool { return true }
+// Follows makes an installation for some namespaces serve the activated kinds: another one writes.
+func (r *Reconciler) Follows() {}
 
 // reconcileState is the state of one reconcile.
 type reconcileState struct {

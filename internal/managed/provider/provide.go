@@ -35,9 +35,9 @@ type Options struct {
 	Now func() time.Time
 	// LeaderUntil is until when this process is certain to be the only leader. It is optional,
 	// and returns zero without leader election.
-	LeaderUntil func(context.Context) time.Time
+	LeaderUntil func() time.Time
 	// Leader returns this process and the epoch of its leadership. It is optional.
-	Leader func(context.Context) (holder string, epoch int64)
+	Leader func() (holder string, epoch int64)
 	// Usages knows which managed resources are in use; optional.
 	Usages managed.Usages
 }
@@ -67,10 +67,10 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 		return err
 	}
 	if o.LeaderUntil == nil {
-		o.LeaderUntil = func(context.Context) time.Time { return time.Time{} }
+		o.LeaderUntil = func() time.Time { return time.Time{} }
 	}
 	if o.Leader == nil {
-		o.Leader = func(context.Context) (string, int64) { return "", 0 }
+		o.Leader = func() (string, int64) { return "", 0 }
 	}
 	s := starter{k, o, installation}
 	for _, p := range o.Providers {
@@ -122,10 +122,10 @@ func (s starter) handles(kind schema.GroupKind) bool {
 // deleted while they are used.
 func (s starter) guardConfigs(p sdk.Provider) {
 	for i, config := range p.Configs {
-		s.Engine.Start(config, &managed.Guard{
+		s.Start(config, &managed.Guard{
 			Config: config, Default: i == 0, UserKinds: func() []schema.GroupVersionKind { return s.userKinds(p) },
 			Configs: s.Client, Cache: s.Hub, Events: s.Events, Watch: s.begin,
-		}, nil)
+		})
 	}
 }
 

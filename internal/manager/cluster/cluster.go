@@ -23,9 +23,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/managedfields"
 	"github.com/espalier-dev/espalier/internal/kube"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
-	"github.com/espalier-dev/espalier/internal/kube/fence"
 	"github.com/espalier-dev/espalier/internal/kube/inflight"
 	"github.com/espalier-dev/espalier/internal/kube/queue"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/kube/wire"
 	"github.com/espalier-dev/espalier/internal/manager/hold"
@@ -61,8 +61,11 @@ type Options struct {
 	OnPermissionsChange func(user string)
 	// Lease is the lease of the leader election; empty without leader election.
 	Lease Lease
-	// Replicas shares the work with other processes; nil if this one does all.
-	Replicas Replicas
+	// Shard selects the objects that this installation works on, if several share the cluster.
+	Shard shard.Selector
+	// Installations returns the names of the leases of this program that are held, one for each installation; nil if
+	// there is only one.
+	Installations func(context.Context) ([]string, error)
 	// WatchLimits bound the watches of all hubs together.
 	WatchLimits watch.Limits
 	// SigningKeyNamespace is where the signing key is created, unless the cluster records another
@@ -108,7 +111,10 @@ type Cluster struct {
 // New returns a cluster; Run runs it.
 func New(o Options) (*Cluster, error) {
 	k := &Cluster{started: make(chan struct{}), Requests: inflight.New(o.RequestsInFlight)}
-	sent := fence.Wrap(traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)) // nothing is written for an object that was lost while a request waited
+	sent := traced(kube.CountRequests(o.Config, telemetry.CountRequest), o.Tracer)
+	if !o.Shard.All() {
+		sent = kube.RefuseWrites(sent)
+	}
 	o.Config = kube.PlainWatches(kube.RetryInitializing(k.Requests.Wrap(sent)))
 	if o.Config.WarningHandler == nil && o.Config.WarningHandlerWithContext == nil {
 		o.Config.WarningHandler = rest.NoWarnings{} // they are for the authors of objects: that a version is deprecated, for example
@@ -144,29 +150,16 @@ func New(o Options) (*Cluster, error) {
 	k.Hub = watch.New(k.watchConfig(dyn))
 	k.Gate = &hold.Gate{Cluster: k.Client, Hub: k.Hub, Enqueue: k.Enqueue, Now: time.Now, Log: o.Log.WithName("hold")}
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
-	work := queue.Config{
+	k.Gate.Installation, k.Gate.Installations = o.Lease.Name, o.Installations
+	k.Engine = queue.New(queue.Config{
 		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.reconcileContext,
-	}
-	if o.Replicas != nil {
-		owners := ownership{k, o.Replicas}
-		work.Ownership, k.Gate.Replicas = owners, o.Replicas
-		o.Replicas.OnMove(owners.moved)
-		o.Replicas.OnAssign(k.partChanged)
-	}
-	k.Engine = queue.New(work)
+	})
 	return k, nil
 }
 
 // reconcileContext is the context of the reconciles of a kind and namespace.
 func (k *Cluster) reconcileContext(ctx context.Context, kind schema.GroupVersionKind, namespace string) context.Context {
 	return inflight.WithFlow(k.Profiler.Context(ctx, kind), inflight.Flow{Kind: kind.GroupKind(), Namespace: namespace})
-}
-
-// partChanged makes the caches follow what this process is assigned.
-func (k *Cluster) partChanged() {
-	for _, hub := range k.hubs() {
-		hub.PartChanged()
-	}
 }
 
 // observe is called after each reconcile.
@@ -199,17 +192,12 @@ func (k *Cluster) claimNamespace(kind schema.GroupVersionKind, key object.Key) s
 
 // watchConfig returns the configuration of a hub that watches with a client.
 func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
-	var divided watch.Part
 	kinds := rbacKinds
 	if k.options.ClusterRolesOnly {
 		kinds = clusterRBACKinds
 	}
-	if k.options.Replicas != nil {
-		divided = part{ownership{k, k.options.Replicas}}
-	}
 	return watch.Config{
 		Client:            client,
-		Part:              divided,
 		Resolve:           k.resolve,
 		Enqueue:           func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
 		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,
@@ -310,11 +298,6 @@ func (k *Cluster) prepare(ctx context.Context) error {
 		return err
 	}
 	return k.loadSigningKeys(ctx)
-}
-
-// Serve starts the controller of a kind, which is suspended while there is a Hold.
-func (k *Cluster) Serve(kind schema.GroupVersionKind, r queue.Reconciler) *queue.Controller {
-	return k.Engine.Start(kind, k.Gate.Wrap(kind, r), nil)
 }
 
 // Base returns the cluster of controllers that embed it.

@@ -127,7 +127,7 @@ func execute(ctx context.Context, client *kube.Client, steps []install.Step) err
 		switch s.Action {
 		case install.Create:
 			if _, err = client.Create(ctx, s.Wanted, v1alpha1.InstanceManager); kube.IsNameTaken(err) {
-				err = nil // another replica is installing it
+				err = nil // another program is installing it
 			}
 		case install.Update:
 			_, err = client.Update(ctx, s.Wanted, s.Current.UID, v1alpha1.InstanceManager)

@@ -13,7 +13,11 @@ import (
 )
 
 // Lease is the lease by which the processes of a program elect their leader.
-type Lease struct{ Namespace, Name string }
+type Lease struct {
+	Namespace, Name string
+	// Program is the name of the lease of an installation that works on all objects; that of one with a shard is another.
+	Program string
+}
 
 // String is NAMESPACE/NAME, or empty for no lease.
 func (l Lease) String() string {
@@ -38,7 +42,7 @@ func (k *Cluster) recordLease(ctx context.Context) error {
 	if lease.Name == "" {
 		return nil
 	}
-	if known, cached := k.CRDs.Get(bindingsCRD); cached && known.Annotations[leaseAnnotation(lease.Name)] == lease.Namespace {
+	if known, cached := k.CRDs.Get(bindingsCRD); cached && known.Annotations[leaseAnnotation(lease.Program)] == lease.Namespace {
 		return nil
 	}
 	return retry.OnError(retry.DefaultRetry, kube.IsStale, func() error {
@@ -46,7 +50,7 @@ func (k *Cluster) recordLease(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read CustomResourceDefinition %s: %w", bindingsCRD, err)
 		}
-		recorded, exists := current.GetAnnotations()[leaseAnnotation(lease.Name)]
+		recorded, exists := current.GetAnnotations()[leaseAnnotation(lease.Program)]
 		switch {
 		case exists && recorded == lease.Namespace:
 			return nil
@@ -59,7 +63,7 @@ func (k *Cluster) recordLease(ctx context.Context) error {
 
 func (k *Cluster) writeLease(ctx context.Context, current *unstructured.Unstructured) error {
 	lease := k.options.Lease
-	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{leaseAnnotation(lease.Name): lease.Namespace}}}
+	change := map[string]any{"metadata": map[string]any{"annotations": map[string]any{leaseAnnotation(lease.Program): lease.Namespace}}}
 	if _, err := k.Client.Patch(ctx, current, change, v1alpha1.StatusManager); err != nil {
 		return fmt.Errorf("record the lease's namespace on CustomResourceDefinition %s: %w", bindingsCRD, err)
 	}
@@ -69,5 +73,5 @@ func (k *Cluster) writeLease(ctx context.Context, current *unstructured.Unstruct
 func (l Lease) elsewhere(namespace string) error {
 	return fmt.Errorf("the controllers of this cluster elect their leader by Lease %s in namespace %s, and this process does in namespace %s: both would lead. "+
 		"Set --leader-election-namespace %s or, if no controllers run there any more, 'kubectl annotate crd %s %s-'",
-		l.Name, namespace, l.Namespace, namespace, bindingsCRD, leaseAnnotation(l.Name))
+		l.Program, namespace, l.Namespace, namespace, bindingsCRD, leaseAnnotation(l.Program))
 }

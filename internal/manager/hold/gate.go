@@ -4,6 +4,7 @@ package hold
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/reconcile"
-	"github.com/espalier-dev/espalier/internal/shard"
 )
 
 // Kind is the kind of Holds.
@@ -46,13 +46,6 @@ type Watches interface {
 	Forget(watch.Subscriber)
 }
 
-// Replicas are the processes that share the work, as cluster.Replicas says.
-type Replicas interface {
-	Holds(shard.Slot) bool
-	Rest(ctx context.Context, holds []string) (all bool, err error)
-	OnRest(changed func())
-}
-
 // Gate suspends reconciles while there is a Hold, and enqueues them when it is deleted. It
 // watches Holds and makes no other requests while nothing changes. It suspends reconciles
 // until it is known that there is no Hold. It is safe for concurrent use.
@@ -63,8 +56,10 @@ type Gate struct {
 	Enqueue func(object.Key)
 	Now     func() time.Time
 	Log     logr.Logger
-	// Replicas are other processes that must rest too, before a Hold is acknowledged; nil if there are none.
-	Replicas Replicas
+	// Installations returns the installations of this program that run; nil if there is only this one. A Hold is
+	// acknowledged once all of them rest. Installation is the name of this one.
+	Installations func(context.Context) ([]string, error)
+	Installation  string
 
 	start      sync.Once
 	changed    chan struct{} // has room for one signal
@@ -132,13 +127,6 @@ func (g *Gate) refresh() {
 // Unreadable returns why Holds cannot be read; empty if they can.
 func (g *Gate) Unreadable() string { return g.unreadable.reason() }
 
-// Recheck makes Run look again which Holds this process is to acknowledge.
-func (g *Gate) Recheck() {
-	if g.changed != nil {
-		g.signal()
-	}
-}
-
 // signal makes Run acknowledge the Holds.
 func (g *Gate) signal() {
 	select {
@@ -147,57 +135,73 @@ func (g *Gate) signal() {
 	}
 }
 
-// Run sets restingSince of each Hold once no reconcile is in flight, until the context ends.
+// Run acknowledges each Hold once no reconcile is in flight, until the context ends.
 func (g *Gate) Run(ctx context.Context) {
-	if g.Replicas != nil {
-		g.Replicas.OnRest(g.signal)
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-g.changed:
 		}
-		for _, h := range g.acknowledgeable(ctx) {
-			g.Log.Info("instances, managed resources and Bindings are not reconciled while there is a Hold", "hold", h.GetName())
-			status := map[string]any{"restingSince": g.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00")}
-			if _, err := g.Cluster.WriteStatus(ctx, h, status, FieldManager); err != nil && !kube.IsStale(err) && ctx.Err() == nil {
-				g.Log.Error(err, "cannot write the status of the Hold; reconciles are suspended; retrying", "hold", h.GetName())
-				time.AfterFunc(retryAfter, g.signal) // no event follows: nothing is reconciled
-			}
+		if err := g.acknowledge(ctx); err != nil && ctx.Err() == nil {
+			g.Log.Error(err, "cannot acknowledge the Hold; reconciles are suspended; retrying")
+			time.AfterFunc(retryAfter, g.signal) // no event follows: nothing is reconciled
 		}
 	}
 }
 
-// acknowledgeable returns the Holds that this process is to acknowledge: all replicas rest for them.
-func (g *Gate) acknowledgeable(ctx context.Context) []*unstructured.Unstructured {
-	if g.Replicas == nil {
-		return g.unacknowledged()
-	}
-	all, err := g.Replicas.Rest(ctx, g.resting())
-	if err != nil && ctx.Err() == nil {
-		g.Log.Error(err, "cannot publish for which Holds this replica rests, so that they are not acknowledged yet; retrying")
-		time.AfterFunc(retryAfter, g.signal)
-	}
-	if err != nil || !all {
-		return nil // a change of the others calls OnRest's function
-	}
-	return slices.DeleteFunc(g.unacknowledged(), func(h *unstructured.Unstructured) bool {
-		return !g.Replicas.Holds(shard.SlotOf("", h.GetName())) // another replica acknowledges it
-	})
-}
-
-// resting returns the UIDs of the Holds, once no reconcile is in flight.
-func (g *Gate) resting() (uids []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inFlight > 0 {
+// acknowledge writes the status of the Holds, if it lacks that this installation rests, or that all do.
+func (g *Gate) acknowledge(ctx context.Context) error {
+	holds := g.unacknowledged()
+	if len(holds) == 0 {
 		return nil
 	}
-	for _, h := range g.holds {
-		uids = append(uids, string(h.GetUID()))
+	running := []string{g.Installation}
+	if g.Installations != nil {
+		var err error
+		if running, err = g.Installations(ctx); err != nil {
+			return err
+		}
 	}
-	return uids
+	for _, h := range holds {
+		status, waits := acknowledgement(h, g.Installation, running, g.Now())
+		if waits {
+			time.AfterFunc(recheckInterval, g.signal) // one of the others may end before it rests
+		}
+		if status == nil {
+			continue
+		}
+		g.Log.Info("instances, managed resources and Bindings are not reconciled while there is a Hold", "hold", h.GetName())
+		if _, err := g.Cluster.WriteStatus(ctx, h, status, FieldManager); err != nil && !kube.IsStale(err) {
+			return fmt.Errorf("write the status of Hold %s: %w", h.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// acknowledgement returns the status of a Hold for which an installation rests; nil if it has that already. It waits until
+// all that are running rest.
+func acknowledgement(hold *unstructured.Unstructured, installation string, running []string, now time.Time) (status map[string]any, waits bool) {
+	at := now.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	resting, _, _ := unstructured.NestedMap(hold.Object, "status", "resting")
+	_, known := resting[installation]
+	waits = slices.ContainsFunc(running, func(name string) bool { return name != installation && resting[name] == nil })
+	switch {
+	case !waits && len(running) <= 1:
+		return map[string]any{"restingSince": at}, false
+	case known && waits:
+		return nil, true
+	case resting == nil:
+		resting = map[string]any{}
+	}
+	if !known {
+		resting[installation] = at
+	}
+	status = map[string]any{"resting": resting}
+	if !waits {
+		status["restingSince"] = at
+	}
+	return status, waits
 }
 
 // unacknowledged returns the Holds without restingSince, once no reconcile is in flight.
@@ -224,8 +228,12 @@ type gatedReconciler struct {
 	next queue.Reconciler
 }
 
-// retryAfter is when a Hold is read or written again if no event for it arrives.
-const retryAfter = time.Second
+// retryAfter is when a Hold is read or written again if no event for it arrives, and recheckInterval when installations that
+// do not rest yet are looked up again.
+const (
+	retryAfter      = time.Second
+	recheckInterval = 5 * time.Second
+)
 
 // Reconcile reconciles unless the gate is closed: then the object is enqueued when it opens.
 func (r gatedReconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
@@ -241,21 +249,6 @@ func (r gatedReconciler) Reconcile(ctx context.Context, key object.Key) reconcil
 		return reconcile.RequeueAfter(retryAfter)
 	}
 	return r.next.Reconcile(ctx, key)
-}
-
-// Follows is queue.Follower's.
-func (r gatedReconciler) Follows() bool {
-	f, ok := r.next.(queue.Follower)
-	return ok && f.Follows()
-}
-
-// Disown is queue.Disowner's.
-func (r gatedReconciler) Disown(key object.Key) {
-	if d, ok := r.next.(queue.Disowner); ok {
-		d.Disown(key)
-		return
-	}
-	r.gate.Hub.Forget(watch.Subscriber{Key: key})
 }
 
 func (g *Gate) enter(key object.Key) bool {

@@ -292,3 +292,61 @@ func TestAFailedAcknowledgementIsRetried(t *testing.T) {
 		}
 	})
 }
+
+func TestAHoldIsAcknowledgedOnceAllInstallationsRest(t *testing.T) {
+	const now = "1970-01-01T00:16:40.000000Z"
+	for reason, tc := range map[string]struct {
+		resting map[string]any // in the status
+		running []string
+		want    map[string]any
+		waits   bool
+	}{
+		"there is no other":                      {nil, []string{"own"}, map[string]any{"restingSince": now}, false},
+		"without leader election there are none": {nil, nil, map[string]any{"restingSince": now}, false},
+		"the other works":                        {nil, []string{"other", "own"}, map[string]any{"resting": map[string]any{"own": now}}, true},
+		"the other still works":                  {map[string]any{"own": "before"}, []string{"other", "own"}, nil, true},
+		"the other rests": {
+			map[string]any{"other": "before"}, []string{"other", "own"},
+			map[string]any{"resting": map[string]any{"other": "before", "own": now}, "restingSince": now}, false,
+		},
+		"the other has ended": {map[string]any{"own": "before"}, []string{"own"}, map[string]any{"restingSince": now}, false},
+		"one of two others rests": {
+			map[string]any{"own": "before", "other": "before"}, []string{"other", "own", "third"}, nil, true,
+		},
+	} {
+		hold := fakekube.Parse(aHold)
+		if tc.resting != nil {
+			hold.Object["status"] = map[string]any{"resting": tc.resting}
+		}
+		status, waits := acknowledgement(hold, "own", tc.running, time.Unix(1000, 0))
+		if diff := cmp.Diff(tc.want, status); diff != "" || waits != tc.waits {
+			t.Errorf("%s: waits %t, want %t; status (-want +got):\n%s", reason, waits, tc.waits, diff)
+		}
+	}
+}
+
+// TestAHoldIsAcknowledgedWhenAnotherInstallationEnds: nothing tells that it has.
+func TestAHoldIsAcknowledgedWhenAnotherInstallationEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		running := []string{"other", "own"}
+		w.gate.Installation, w.gate.Installations = "own", func(context.Context) ([]string, error) { return running, nil }
+		w.gate.Watch()
+		go w.gate.Run(t.Context())
+		w.hold("import-1")
+		after(2 * recheckInterval)
+		synctest.Wait()
+		status, _, _ := unstructured.NestedMap(w.Object(holdKey).Object, "status")
+		if status["restingSince"] != nil || status["resting"] == nil {
+			t.Fatalf("while another installation works, the status is %v", status)
+		}
+		w.Notify(Kind, "", "import-1")
+		synctest.Wait()
+		running = []string{"own"}
+		after(2 * recheckInterval)
+		synctest.Wait()
+		if since, _, _ := unstructured.NestedString(w.Object(holdKey).Object, "status", "restingSince"); since == "" {
+			t.Error("it is not acknowledged once the other installation has ended")
+		}
+	})
+}

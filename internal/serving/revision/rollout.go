@@ -30,9 +30,10 @@ type Member struct {
 	// Ready says whether it was ready then; Reason and Message say why not.
 	Ready           bool
 	Reason, Message string
-	// Unconfirmed says that it was ready before the last wave began, and that its replica has not reported on it since.
-	Unconfirmed bool
 }
+
+// updating is the reason of an instance that is not reconciled at the revision yet.
+const updating = "Updating"
 
 // IsUnobserved says that the instance takes part in rollouts and has not been reconciled since
 // the program started.
@@ -163,9 +164,6 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 		default:
 			status.Updated++
 			status.Ready++
-			if m.Unconfirmed {
-				unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: updating, Message: "not reported by its replica since the wave began"})
-			}
 		}
 	}
 	slices.SortFunc(unready, func(a, b v1alpha1.UnreadyInstance) int {

@@ -5,11 +5,9 @@ package suite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,14 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/espalier-dev/espalier/internal/kube/fence"
-	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/object"
 	"github.com/espalier-dev/espalier/internal/server"
 	"github.com/espalier-dev/espalier/internal/telemetry"
@@ -140,16 +134,6 @@ func start(t *testing.T, config *rest.Config) {
 		shared.installed = installed
 		go administrator.run(ctx)
 	}
-	if n, err := strconv.Atoi(os.Getenv(ReplicasVariable)); err == nil {
-		stop, awaitStarted, err := share(ctx, config, options, n)
-		if err != nil {
-			cancel()
-			shared.err = err
-			return
-		}
-		shared.stop, shared.awaitStarted = func() { stop(); cancel() }, awaitStarted
-		return
-	}
 	c, err := launch(options)
 	if err != nil {
 		cancel()
@@ -157,48 +141,6 @@ func start(t *testing.T, config *rest.Config) {
 		return
 	}
 	shared.stop, shared.awaitStarted = func() { _ = c.Stop(); cancel() }, c.WaitStarted
-}
-
-// ReplicasVariable names the variable with a number of replicas that share the work, instead of one that does all.
-const ReplicasVariable = "ESPALIER_TEST_REPLICAS"
-
-// share runs replicas.
-func share(ctx context.Context, config *rest.Config, options server.Options, n int) (stop func(), awaitStarted func(context.Context) error, err error) {
-	client, err := coordination.NewForConfig(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	var all sync.WaitGroup
-	var stops []func() error
-	var waits []func(context.Context) error
-	for range n {
-		m := membership.New(membership.Config{Leases: client.Leases(metav1.NamespaceSystem), Group: manager.LeaseName("espalier"), Duration: 15 * time.Second, Log: options.Log.WithName("replicas")})
-		options.Replicas, options.LeaderUntil, options.Leader = m, fence.Until, fence.Holder
-		member, leave := context.WithCancel(ctx)
-		all.Go(func() { m.Run(member) })
-		<-m.Joined()
-		c, err := launch(options)
-		if err != nil {
-			leave()
-			return nil, nil, err
-		}
-		waits = append(waits, c.WaitStarted)
-		stops = append(stops, func() error { defer leave(); return c.Stop() })
-	}
-	stop = func() {
-		for _, stop := range stops {
-			_ = stop()
-		}
-		all.Wait()
-	}
-	awaitStarted = func(ctx context.Context) error {
-		var errs []error
-		for _, wait := range waits {
-			errs = append(errs, wait(ctx))
-		}
-		return errors.Join(errs...)
-	}
-	return stop, awaitStarted, nil
 }
 
 // dump logs the status of the test's definitions, their instances, and the ConfigMaps of the test's namespace.

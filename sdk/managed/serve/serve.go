@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/diag"
+	"github.com/espalier-dev/espalier/internal/kube/shard"
 	"github.com/espalier-dev/espalier/internal/managed/provider"
 	"github.com/espalier-dev/espalier/internal/manager"
 	"github.com/espalier-dev/espalier/internal/manager/cluster"
@@ -73,6 +74,8 @@ type settings struct {
 	namespace           string
 	logFormat           string
 	lease               time.Duration
+	namespaces, labels  string
+	shard               shard.Selector
 }
 
 func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) (settings, error) {
@@ -95,6 +98,8 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that only one of several processes runs the controllers")
 	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
+	flags.StringVar(&s.namespaces, shard.NamespacesFlag, "", "work only in these namespaces, separated by commas, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
+	flags.StringVar(&s.labels, shard.LabelsFlag, "", "work only on managed resources whose labels match")
 	flags.VisitAll(func(f *flag.Flag) { f.Usage = wrap(f.Usage) })
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return s, err
@@ -110,6 +115,11 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 		return s, ErrUsage
 	case s.poll < time.Second:
 		fmt.Fprintf(out, "%s: --poll is %s; it must be at least 1s\n", name, s.poll)
+		return s, ErrUsage
+	}
+	var err error
+	if s.shard, err = shard.Parse(strings.FieldsFunc(s.namespaces, func(r rune) bool { return r == ',' }), s.labels); err != nil {
+		fmt.Fprintf(out, "%s: %v\n", name, err)
 		return s, ErrUsage
 	}
 	return s, nil
@@ -158,7 +168,7 @@ func RunOf(ctx context.Context, program Program, args []string, out io.Writer) e
 	m, err := manager.New(manager.Options{
 		Name: p.Name, Version: version(), Config: config, Log: log,
 		HealthAddress: s.health, MetricsAddress: s.metrics, MetricsSecure: s.metricsSecure, MetricsCertPath: s.metricsCertPath,
-		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease,
+		LeaderElection: s.elect, LeaderElectionNamespace: s.namespace, LeaseDuration: s.lease, Shard: s.shard,
 	}, func(env manager.Environment) (manager.Controllers, error) {
 		return newControllers(p, s, log, env)
 	})
@@ -185,7 +195,7 @@ type controllers struct {
 func newControllers(p managed.Provider, s settings, log logr.Logger, env manager.Environment) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
-		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease,
+		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease, Shard: s.shard, Installations: env.Installations,
 		ClusterRolesOnly: true,
 		Remedy:           func(kind schema.GroupKind) string { return provider.Remedy(providers, kind) },
 		CRDDependents: func(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {

@@ -16,14 +16,38 @@ import (
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-// leaseNames are the Leases of the programs of an installation.
-var leaseNames = []string{manager.LeaseName("espalier"), manager.LeaseName("aws"), manager.LeaseName("postgresql")}
+// programs have Leases, which are named after them. Where several installations of a program share the cluster, their names
+// begin with that.
+var programs = []string{"espalier", "aws", "postgresql"}
+
+// leaseNames are the Leases of the programs, in the namespace of the installation.
+func (c *Cluster) leaseNames(ctx context.Context) (names []string, err error) {
+	all, err := c.client.Resource(leases).Namespace(c.namespace).List(ctx, metav1.ListOptions{})
+	if ignoreAbsent(err) != nil {
+		return nil, fmt.Errorf("list Leases: %w", err)
+	} else if err != nil {
+		all = &unstructured.UnstructuredList{}
+	}
+	for _, program := range programs {
+		names = append(names, manager.LeaseName(program))
+		for _, lease := range all.Items {
+			if name := lease.GetName(); name != manager.LeaseName(program) && manager.IsLeaseOf(program, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
 
 // awaitLeases returns once no program holds a Lease of the installation, whose pods have ended. It fails
 // if one is renewed: a program outside of the installation's pods would write everything again. One that
 // is not renewed expires. Only changes of the Lease count, since the clock of its holder may differ.
 func (c *Cluster) awaitLeases(ctx context.Context) error {
-	for _, name := range leaseNames {
+	names, err := c.leaseNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		var seen *unstructured.Unstructured
 		var since time.Time
 		for {

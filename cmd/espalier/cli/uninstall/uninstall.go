@@ -27,7 +27,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 	"github.com/espalier-dev/espalier/internal/manager"
-	"github.com/espalier-dev/espalier/internal/manager/membership"
 	"github.com/espalier-dev/espalier/internal/webhook"
 )
 
@@ -424,14 +423,14 @@ func (c *Cluster) removeRecords(ctx context.Context) error {
 	if err := c.client.Resource(secrets).Namespace(c.namespace).Delete(ctx, webhook.SecretName, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 		return fmt.Errorf("delete Secret %s: %w", webhook.SecretName, err)
 	}
-	for _, name := range leaseNames {
+	names, err := c.leaseNames(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		if err := c.client.Resource(leases).Namespace(c.namespace).Delete(ctx, name, metav1.DeleteOptions{DryRun: c.dryRun}); ignoreAbsent(err) != nil {
 			return fmt.Errorf("delete Lease %s: %w", name, err)
 		}
-	}
-	replicas := metav1.ListOptions{LabelSelector: membership.GroupLabel}
-	if err := c.client.Resource(leases).Namespace(c.namespace).DeleteCollection(ctx, metav1.DeleteOptions{DryRun: c.dryRun}, replicas); ignoreAbsent(err) != nil {
-		return fmt.Errorf("delete the leases of replicas: %w", err)
 	}
 	recorded, err := c.recordedLeases(ctx)
 	if err != nil {

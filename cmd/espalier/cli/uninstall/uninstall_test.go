@@ -72,7 +72,7 @@ metadata:
 func newFake(t *testing.T, namespace, text string) (*Cluster, *fake.FakeDynamicClient) {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{
-		deployments: "DeploymentList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
+		deployments: "DeploymentList", leases: "LeaseList", crdResource: "CustomResourceDefinitionList", pods: "PodList", configurations: "ValidatingWebhookConfigurationList",
 		{Group: "espalier.dev", Version: "v1", Resource: "bindings"}: "BindingList", {Group: "example.org", Version: "v1", Resource: "things"}: "ThingList",
 		{Group: "apps", Version: "v1", Resource: "statefulsets"}: "StatefulSetList", {Group: "apps", Version: "v1", Resource: "replicasets"}: "ReplicaSetList",
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}: "ValidatingAdmissionPolicyList",
@@ -169,7 +169,16 @@ func TestStoppingIsReportedOnlyOfControllersInTheCluster(t *testing.T) {
 }
 
 func TestOnlyTheInstallationIsRemoved(t *testing.T) {
-	cluster, client := newFake(t, "ours", installed)
+	cluster, client := newFake(t, "ours", installed+`
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: espalier.espalier.dev-1a2b3c4d5e, namespace: ours} # of an installation with --watch-namespaces
+---
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: program-of-somebody, namespace: ours}
+`)
 	if err := cluster.Remove(t.Context(), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +189,7 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 	}
 	for _, want := range []string{
 		"delete deployments ours/espalier", "delete serviceaccounts ours/espalier-controllers", "delete roles team/espalier-impersonate",
-		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "delete leases ours/aws.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
+		"delete clusterroles espalier-controllers", "delete leases ours/espalier.espalier.dev", "delete leases ours/espalier.espalier.dev-1a2b3c4d5e", "delete leases ours/aws.espalier.dev", "patch customresourcedefinitions bindings.espalier.dev",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("lacks: %s", want)
@@ -199,7 +208,7 @@ func TestOnlyTheInstallationIsRemoved(t *testing.T) {
 
 func TestNothingIsRemovedWithoutAllPermissions(t *testing.T) {
 	for _, forbidden := range []struct{ verb, resource string }{
-		{"delete", "deployments"}, {"list", "servicemonitors"}, {"delete", "clusterroles"}, {"delete", "leases"}, {"patch", "customresourcedefinitions"},
+		{"delete", "deployments"}, {"list", "servicemonitors"}, {"delete", "clusterroles"}, {"list", "leases"}, {"delete", "leases"}, {"patch", "customresourcedefinitions"},
 	} {
 		t.Run(forbidden.verb+" "+forbidden.resource, func(t *testing.T) {
 			cluster, client := newFake(t, "ours", installed)
