@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 		return out
 	}
 	for range maxSteps {
-		s.update(ctx, r)
+		s.update(r)
 		step := operation.Next(s.state)
 		if step.Do == operation.Finish {
 			return r.report(ctx, s, step)
@@ -227,7 +227,7 @@ func (r *Reconciler) forget(key object.Key) {
 }
 
 // update sets the fields of the state that follow from the stored objects.
-func (s *reconcileState) update(ctx context.Context, r *Reconciler) {
+func (s *reconcileState) update(r *Reconciler) {
 	s.state.Resource = execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval))
 	if !execute.HasPollInterval(s.object) {
 		s.state.Resource.MaxPollInterval = r.Port.MaxPollInterval

@@ -112,6 +112,7 @@ func excludes(a, b labels.Requirement) bool {
 		return !slices.ContainsFunc(a.ValuesUnsorted(), func(value string) bool { return b.Matches(labels.Set{a.Key(): value}) })
 	case selection.Exists, selection.GreaterThan, selection.LessThan:
 		return b.Operator() == selection.DoesNotExist
+	case selection.NotIn, selection.NotEquals, selection.DoesNotExist: // an object without the label satisfies both
 	}
 	return false
 }
