@@ -124,9 +124,6 @@ func compile(spec *v1alpha1.DefinitionSpec, kinds Kinds, embedded *Embedded, opt
 	if len(c.problems) > 0 {
 		return nil, c.problems.Sorted()
 	}
-	if embedded == nil {
-		c.graph.scope.Compact(instanceVariable, "spec") // schemas of kinds are shared by all definitions
-	}
 	return c.graph, nil
 }
 
@@ -171,7 +168,7 @@ func resolveKinds(c *compilation) {
 		}
 		d.Namespaced, d.Nested, d.nameRule = d.kind.Namespaced, d.kind.ServedByDefinition, d.kind.NameRule
 		if typed[d.Kind] == nil && d.kind.Schema != nil {
-			typed[d.Kind] = specschema.SharedWithObjectMeta(d.kind.Schema)
+			typed[d.Kind] = specschema.WithObjectMeta(d.kind.Schema)
 		}
 		d.typed = typed[d.Kind]
 		if !d.KindKnown && !missing[d.Kind] {

@@ -2,7 +2,6 @@ package definition
 
 import (
 	"fmt"
-	"weak"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,37 +24,26 @@ type revisionCache struct {
 	own        string
 }
 
-// cachedRevision is a decoded revision at one resource version.
+// cachedRevision is what is remembered of a revision.
 type cachedRevision struct {
-	version string
-	// one is decoded again once it is garbage: a definition is reconciled often in a short time, and then hardly ever.
-	one  weak.Pointer[rev.GraphRevision]
 	hash string // of its content, which never changes; "" if not computed yet
 	// released says that its finalizer is removed; it stays cached until its deletion is
 	// observed.
 	released bool
 }
 
-// decode decodes a revision. The result is shared and must not be changed.
+// decode decodes a revision.
 func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
-	known := s.read[o.GetUID()]
-	if known != nil && known.version == o.GetResourceVersion() {
-		if one := known.one.Value(); one != nil {
-			return one, nil
-		}
-	}
 	one, err := decodeRevision(o)
 	if err != nil {
 		return nil, err
 	}
-	if known == nil {
-		known = &cachedRevision{}
+	if s.read[o.GetUID()] == nil {
 		if s.read == nil {
 			s.read = map[types.UID]*cachedRevision{}
 		}
-		s.read[o.GetUID()] = known
+		s.read[o.GetUID()] = &cachedRevision{}
 	}
-	known.version, known.one = o.GetResourceVersion(), weak.Make(one)
 	return one, nil
 }
 

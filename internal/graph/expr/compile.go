@@ -63,11 +63,7 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 		limit = 0
 	}
 	var err error
-	p.planned = &planned{}
-	if p.planned.expression, err = plan(e.planner, tree, limit, c.decorate); err == nil {
-		p.planned.evaluator, err = evaluatorWith(limit)
-	}
-	if err != nil {
+	if p.program, err = programOf(e.planner, tree, limit, c.decorate); err != nil {
 		return nil, diag.List{{Path: at, Expr: source, Problem: err.Error()}}
 	}
 	return &compiled{Program: p, tree: tree}, nil

@@ -89,7 +89,7 @@ func (e *Env) withConditions() (*Env, *shape, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("the expressions of conditions: %w", err)
 	}
-	return newEnv(&scope, extended, e.empty), condition, nil
+	return &Env{Scope: &scope, cel: extended, empty: e.empty}, condition, nil
 }
 
 // conditionOptions declare the macro and the functions of conditions of a shape.

@@ -126,7 +126,7 @@ func (e *Env) With(decls ...Declaration) (*Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare %v: %w", declarationNames(decls), err)
 	}
-	return newEnv(&scope, extended, e.empty), nil
+	return &Env{Scope: &scope, cel: extended, empty: e.empty}, nil
 }
 
 func (e *Env) shapeOf(d Declaration) *shape {

@@ -3,15 +3,14 @@ package expr
 import (
 	"fmt"
 	"reflect"
-	"runtime"
 	"testing"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 )
 
-// TestPlansEvaluateAsProgramsOfCEL compares values, errors and costs.
-func TestPlansEvaluateAsProgramsOfCEL(t *testing.T) {
+// TestProgramsEvaluateAsThoseOfCEL compares values, errors and costs with a program without our decorators.
+func TestProgramsEvaluateAsThoseOfCEL(t *testing.T) {
 	env, err := NewEnv([]Declaration{{Name: "a"}}, Limits{Cost: 300})
 	if err != nil {
 		t.Fatal(err)
@@ -48,18 +47,13 @@ func TestPlansEvaluateAsProgramsOfCEL(t *testing.T) {
 			}
 			c := &collector{isDeclared: env.declares}
 			c.visit(checked.NativeRep().Expr(), nil, nil)
-			planned, err := plan(env.planner, checked.NativeRep(), limit, c.decorate)
-			if err != nil {
-				t.Fatal(err)
-			}
-			evaluator, err := evaluatorWith(limit)
+			program, err := programOf(env.planner, checked.NativeRep(), limit, c.decorate)
 			if err != nil {
 				t.Fatal(err)
 			}
 			vars := activation{scope: env.Scope, vars: map[string]any{"a": a}}
 			wantValue, wantDetails, wantErr := want.Eval(vars)
-			vars.planned = planned
-			value, details, err := evaluator.Eval(vars)
+			value, details, err := program.Eval(vars)
 			if fmt.Sprint(err) != fmt.Sprint(wantErr) || reflect.TypeOf(err) != reflect.TypeOf(wantErr) {
 				t.Errorf("error %v, want %v", err, wantErr)
 			}
@@ -71,40 +65,4 @@ func TestPlansEvaluateAsProgramsOfCEL(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestProgramsDoNotKeepTheTableOfFunctions measures programs that call functions.
-func TestProgramsDoNotKeepTheTableOfFunctions(t *testing.T) {
-	const programs, budget = 200, 6 << 10
-	env, err := NewEnv([]Declaration{{Name: "a"}}, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := make([]*Program, programs)
-	compile := func(i int) {
-		p, problems := env.Compile(fmt.Sprintf(`a.?text.orValue("") + string(%d)`, i), "spec")
-		if p == nil {
-			t.Fatal(problems)
-		}
-		kept[i] = p
-	}
-	compile(0) // makes what all programs share
-	before := heap()
-	for i := 1; i < programs; i++ {
-		compile(i)
-	}
-	each := (heap() - before) / (programs - 1)
-	runtime.KeepAlive(kept)
-	t.Logf("a program takes %d bytes", each)
-	if each > budget {
-		t.Errorf("more than the budget of %d", budget)
-	}
-}
-
-func heap() int {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int(m.HeapAlloc)
 }

@@ -23,14 +23,8 @@ type Program struct {
 	// without CEL, which is faster and returns the value as its object has it: a
 	// duration of 1h stays 1h.
 	isPath bool
-	// planned is nil if the expression is a path; see plan.
-	planned *planned
-}
-
-// planned is a planned expression with the program that evaluates it.
-type planned struct {
-	expression interpreter.InterpretableV2
-	evaluator  cel.Program
+	// program is nil if the expression is a path.
+	program cel.Program
 }
 
 // Source returns the text of the expression.
@@ -105,8 +99,7 @@ func (p *Program) EvalWithin(b *Budget, vars map[string]any) (any, error) {
 
 // run runs the CEL program and charges its cost to the budget.
 func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
-	vars.planned = p.planned.expression
-	out, details, err := p.planned.evaluator.Eval(vars)
+	out, details, err := p.program.Eval(vars)
 	cost := uint64(untrackedCost)
 	if tracked := details.ActualCost(); tracked != nil {
 		cost = *tracked
@@ -145,8 +138,6 @@ type activation struct {
 	scope *Scope
 	vars  map[string]any
 	track *tracker
-	// planned is what an evaluator evaluates.
-	planned interpreter.InterpretableV2
 }
 
 // ResolveName returns the value of a declared name.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"weak"
 
 	"github.com/google/cel-go/cel"
 )
@@ -26,14 +25,6 @@ type Scope struct {
 	parts map[string]objectPart
 	// missingFieldHints are those of the declarations, by declared name and field.
 	missingFieldHints map[string]map[string]string
-	// made is the environment that parses and checks expressions, while an Env holds it.
-	made weak.Pointer[cel.Env]
-}
-
-// newEnv returns the environment of a scope.
-func newEnv(s *Scope, made, empty *cel.Env) *Env {
-	s.made = weak.Make(made)
-	return &Env{Scope: s, cel: made, empty: empty}
 }
 
 // emptyChecker returns a CEL environment with the types of the scope, and without names.
@@ -61,12 +52,8 @@ func (s *Scope) variables(declared func(name string) bool) []cel.EnvOption {
 	return options
 }
 
-// checker returns the CEL environment that parses and checks expressions of the scope. If the Env is gone,
-// it makes another one, which takes milliseconds.
+// checker makes the CEL environment that parses and checks expressions of the scope, which takes milliseconds.
 func (s *Scope) checker() (*cel.Env, error) {
-	if made := s.made.Value(); made != nil {
-		return made, nil
-	}
 	library, err := base()
 	if err != nil {
 		return nil, fmt.Errorf("the expression library: %w", err)
@@ -80,23 +67,6 @@ func (s *Scope) checker() (*cel.Env, error) {
 		options = append(options, conditionOptions(conditionShapeOf(s.shapes))...)
 	}
 	return empty.Extend(options...)
-}
-
-// Compact drops what only further compilations need, and the schema of a declared object with that of one of its
-// fields: the shapes of what is below are made now. Others may keep the schemas of the other fields. It must be called
-// before the scope is used concurrently.
-func (s *Scope) Compact(root, field string) {
-	s.shapes.mu.Lock()
-	defer s.shapes.mu.Unlock()
-	s.shapes.forgetEqual()
-	declared := s.vars[root]
-	if declared.kindOf() != ofObject {
-		return
-	}
-	s.shapes.expand(declared.object)
-	if own, known := declared.object.known(field); known {
-		s.shapes.expandAll(own)
-	}
 }
 
 // Names returns the declared names, sorted.

@@ -1,15 +1,12 @@
 package expr
 
 import (
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
-	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
@@ -32,55 +29,7 @@ type likeness struct {
 }
 
 func newShapes() *shapes {
-	r := &shapes{byName: map[string]*shape{}}
-	r.forgetEqual()
-	return r
-}
-
-// forgetEqual lets later schemas have shapes of their own, even if they are equal to former ones.
-func (r *shapes) forgetEqual() {
-	r.byRoot, r.byLikeness, r.byFields = map[*spec.Schema]*shape{}, map[likeness][]*shape{}, map[string]*shape{}
-}
-
-// expandAll makes the shapes of all fields, at all levels, of a schema without recursion.
-func (r *shapes) expandAll(s *shape) {
-	if s == nil {
-		return
-	}
-	r.expandAll(s.elem)
-	if s.kind != ofObject {
-		return
-	}
-	r.expand(s.object)
-	if fields := s.object.fields.Load(); fields != nil {
-		for _, f := range *fields {
-			r.expandAll(f.shape)
-		}
-	}
-}
-
-// expand makes the shapes of all fields of an object, so that their schemas need not be kept. It keeps them if a shape
-// would lack the description of its field.
-func (r *shapes) expand(o *objectShape) {
-	for _, s := range o.declared.properties {
-		if inner := unwrapAllOf(&s); inner != &s || s.Description != "" && kindOfSchema(&s) == ofAnything {
-			return
-		}
-	}
-	var fields []fieldShape
-	for _, name := range slices.Sorted(maps.Keys(o.declared.properties)) {
-		f, known := o.known(name)
-		if escaped, ok := apiservercel.Escape(name); ok && !known {
-			f, known = o.known(escaped)
-		}
-		if !known {
-			s := o.declared.properties[name]
-			f = r.make(&s, o.name+"."+name)
-		}
-		fields = append(fields, fieldShape{name, f})
-	}
-	o.fields.Store(&fields)
-	o.declared = objectTraits{description: o.declared.description}
+	return &shapes{byName: map[string]*shape{}, byRoot: map[*spec.Schema]*shape{}, byLikeness: map[likeness][]*shape{}, byFields: map[string]*shape{}}
 }
 
 // of returns the shape of a schema. An object's CEL type is named after name.

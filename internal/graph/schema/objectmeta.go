@@ -2,9 +2,7 @@ package schema
 
 import (
 	"maps"
-	"runtime"
 	"sync"
-	"weak"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -30,25 +28,6 @@ func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	out.Properties["kind"] = stringSchema()
 	out.Properties["metadata"] = sharedObjectMeta()
 	return &out
-}
-
-// withObjectMeta are the results of SharedWithObjectMeta that are in use, by their arguments.
-var withObjectMeta sync.Map // of weak.Pointer[spec.Schema] by weak.Pointer[spec.Schema]
-
-// SharedWithObjectMeta is WithObjectMeta with the same result for the same schema, which must not be changed
-// any more, as long as both are in use: many definitions have resources of the same kinds.
-func SharedWithObjectMeta(s *spec.Schema) *spec.Schema {
-	key := weak.Make(s)
-	if known, ok := withObjectMeta.Load(key); ok {
-		if shared := known.(weak.Pointer[spec.Schema]).Value(); shared != nil {
-			return shared
-		}
-	} else {
-		runtime.AddCleanup(s, func(key weak.Pointer[spec.Schema]) { withObjectMeta.Delete(key) }, key)
-	}
-	made := WithObjectMeta(s)
-	withObjectMeta.Store(key, weak.Make(made))
-	return made
 }
 
 // sharedObjectMeta returns one schema each time: every definition keeps those of its resources.

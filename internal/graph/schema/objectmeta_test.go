@@ -2,9 +2,7 @@ package schema_test
 
 import (
 	"reflect"
-	"runtime"
 	"testing"
-	"weak"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -24,27 +22,3 @@ func TestSchemasShareThatOfMetadata(t *testing.T) {
 }
 
 func address(fields map[string]spec.Schema) uintptr { return reflect.ValueOf(fields).Pointer() }
-
-// TestSchemasWithObjectMetaAreShared requests the schema of a kind twice, and again when it is garbage.
-func TestSchemasWithObjectMetaAreShared(t *testing.T) {
-	kind := &spec.Schema{SchemaProps: spec.SchemaProps{Properties: map[string]spec.Schema{"spec": {}}}}
-	forgotten := requestTwice(t, kind)
-	for forgotten.Value() != nil {
-		runtime.GC()
-	}
-	if again := schema.SharedWithObjectMeta(kind); again == nil || len(again.Properties) != 4 {
-		t.Errorf("after it was forgotten: %v", again)
-	}
-}
-
-func requestTwice(t *testing.T, kind *spec.Schema) weak.Pointer[spec.Schema] {
-	t.Helper()
-	first := schema.SharedWithObjectMeta(kind)
-	if schema.SharedWithObjectMeta(kind) != first || schema.SharedWithObjectMeta(&spec.Schema{}) == first {
-		t.Error("the same schema has two results, or another the same")
-	}
-	if !reflect.DeepEqual(schema.WithObjectMeta(kind), first) {
-		t.Errorf("got %v", first)
-	}
-	return weak.Make(first)
-}
