@@ -18,7 +18,7 @@ const (
 	// fewChanges is the number of changes of the tenant that makes one after the other, without the other tenant.
 	fewChanges = 200
 	// maxSlowdown bounds the p99 of these changes beside the other tenant, as a multiple of that without.
-	maxSlowdown = 2
+	maxSlowdown = 4
 )
 
 // measureFairness measures the changes that one tenant makes one after the other, alone, and while another

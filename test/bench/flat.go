@@ -157,7 +157,7 @@ func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error 
 		}
 		single = append(single, one)
 	}
-	f.add(row{Work: "change a spec field that 5 children use" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 7,
+	f.add(row{Work: "change a spec field that 5 children use" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 6,
 		Detail: fmt.Sprintf("%.0f ms for one alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
 	return nil
 }
@@ -184,7 +184,7 @@ func (f flatInstances) measureDeletion(ctx context.Context, prefix string) error
 		took, err = f.delete(ctx, prefix, f.instances)
 		return err
 	})
-	f.add(row{Work: "delete such an instance" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 9,
+	f.add(row{Work: "delete such an instance" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 8,
 		Detail: fmt.Sprintf("%.1f ms each when all %d are deleted", milliseconds(took)/float64(f.instances), f.instances)})
 	return err
 }

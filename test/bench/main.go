@@ -53,7 +53,7 @@ func (o *options) parse() {
 	flag.StringVar(&o.cpuprofile, "cpuprofile", "", "write a CPU profile of this process, which runs the controllers, to this file")
 	flag.BoolVar(&o.full, "full", false, "restart with 10,000 instances instead of 1,000, and let the other tenant of the scenario fairness change as many")
 	flag.BoolVar(&o.strict, "strict", false, "fail if a budget is exceeded")
-	flag.BoolVar(&o.fsync, "fsync", false, "run etcd with fsync, as espalier up does")
+	flag.BoolVar(&o.fsync, "fsync", true, "run etcd with fsync, as espalier up does; -fsync=false makes times independent of the disk")
 	flag.IntVar(&o.instances, "instances", 300, "number of instances that are created concurrently")
 	flag.IntVar(&o.rounds, "rounds", 5, "number of rounds of creations")
 	flag.IntVar(&o.workers, "workers", 16, "number of workers of the controllers, of the plain client and of the simulated user")

@@ -45,7 +45,7 @@ func durability(fsync bool) string {
 	if fsync {
 		return "with fsync, as in `espalier up`"
 	}
-	return "without fsync, so that the times do not depend on the disk; `-fsync` enables it, as in `espalier up`"
+	return "without fsync (`-fsync=false`), so that the times do not depend on the disk"
 }
 
 const method = `

@@ -28,7 +28,7 @@ const (
 	unitPrefix      = "Unit" // of their kinds
 	// definitionBudget bounds the heap of a definition, in KiB, and recompilationBudget the time until
 	// all have been recompiled, in seconds.
-	definitionBudget    = 50
+	definitionBudget    = 150
 	recompilationBudget = 5
 )
 

@@ -15,8 +15,9 @@ const (
 	// rounds at most: a few instances are not precise.
 	enough    = 1000
 	maxRounds = 5
-	// perInstance bounds what an instance costs among many, as a multiple of what it costs among few.
-	perInstance = 1.2
+	// perInstance bounds what an instance costs among many, as a multiple of what it costs among few, and perDeletion what
+	// its deletion costs.
+	perInstance, perDeletion = 1.2, 1.4
 )
 
 var scaleScenarios = []scenario{
@@ -89,20 +90,20 @@ func (f flatInstances) measureSize(ctx context.Context, n int) error {
 // growing are the measures of creation and deletion, for each of n instances, and of both together: what the first one leaves
 // behind, such as garbage of the API server, costs time in the second if there is enough of it.
 func (r *rounds) growing(n int) []measure {
-	out := costs("creation", n, r.created.engine)
+	out := costs("creation", n, r.created.engine, perInstance)
 	requests := measure{Name: "creation: requests", Unit: "per instance", Budget: perInstance}
 	out = append(out, requests.at(n, float64(r.requests.of(work))/float64(n*len(r.created.engine))))
 	lives := make([]cost, len(r.deleted.engine))
 	for i, deleted := range r.deleted.engine {
 		lives[i] = r.created.engine[i].plus(deleted)
 	}
-	return slices.Concat(out, costs("deletion", n, r.deleted.engine), costs("creation and deletion", n, lives))
+	return slices.Concat(out, costs("deletion", n, r.deleted.engine, perDeletion), costs("creation and deletion", n, lives, perInstance))
 }
 
 // costs are the measures of work on n instances, which one chart shows.
-func costs(of string, n int, rounds []cost) []measure {
+func costs(of string, n int, rounds []cost, budget float64) []measure {
 	each := func(name string, which func(cost) time.Duration) measure {
-		return measure{Name: name, Unit: "ms per instance", Chart: of, Budget: perInstance}.at(n, medianOf(rounds, which)/float64(n))
+		return measure{Name: name, Unit: "ms per instance", Chart: of, Budget: budget}.at(n, medianOf(rounds, which)/float64(n))
 	}
 	return []measure{
 		each(of, func(c cost) time.Duration { return c.wall }),
