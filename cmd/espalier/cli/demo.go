@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"time"
 
-	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
 )
 
 var errInterrupted = errors.New("interrupted; everything is cleaned up")
@@ -17,55 +22,109 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch three nested layers of resources being created, changed and deleted",
-		Long: "Runs a control plane on loopback with its data in a temporary directory, the\n" +
-			"controllers, and a simulated cloud; applies an example of three nested layers, the\n" +
-			"lowest of which are resources of that cloud; and shows how they are created, how a\n" +
-			"change in the cloud arrives at the top, and how they are deleted. It leaves nothing\n" +
+		Long: "Runs 'espalier up' with its data in a temporary directory and a simulated cloud;\n" +
+			"applies an example of three nested layers, the lowest of which are resources of that\n" +
+			"cloud; and shows with 'espalier tree' and 'espalier delete' how they are created, how\n" +
+			"a change in the cloud arrives at the top, and how they are deleted. It leaves nothing\n" +
 			"behind.\n\n" +
 			"With --cloud aws, the resources are AWS's, in a test cloud with AWS's APIs on loopback;\n" +
 			"'make demo CLOUD=aws' installs and builds that.",
 		Example: "  espalier demo",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch cloudName {
-			case "sandbox":
-				return runDemo(cmd, &sandboxDemo{}, logFile)
-			case "aws":
-				return runDemo(cmd, &awsDemo{program: testCloud}, logFile)
+			clouds := map[string]demoCloud{"sandbox": &sandboxDemo{}, "aws": &awsDemo{program: testCloud}}
+			if clouds[cloudName] == nil {
+				return &usageError{fmt.Errorf("--cloud can be sandbox or aws, not %q", cloudName)}
 			}
-			return &usageError{fmt.Errorf("--cloud can be sandbox or aws, not %q", cloudName)}
+			log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+			if err != nil {
+				return fmt.Errorf("open the log: %w", err)
+			}
+			defer log.Close()
+			return (&demo{cmd: cmd, cloud: clouds[cloudName], log: log}).run(cmd.Context())
 		},
 	}
 	cmd.Flags().StringVar(&cloudName, "cloud", "sandbox", "the cloud of the resources: sandbox or aws")
 	cmd.Flags().StringVar(&testCloud, "testcloud", "", "with --cloud aws, the program of the test cloud; by default aws-testcloud beside this one")
-	cmd.Flags().StringVar(&logFile, "log", os.DevNull, "file for the controllers' log")
+	cmd.Flags().StringVar(&logFile, "log", os.DevNull, "file for the log of the control plane and the controllers")
 	return cmd
 }
 
-// runDemo runs the demo on the screen or, without a terminal, in lines. It returns after the
-// demo has cleaned up.
-func runDemo(cmd *cobra.Command, of demoCloud, logFile string) error {
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the log: %w", err)
-	}
-	defer log.Close()
-	// A signal that ends the process interrupts the demo, which then cleans up.
-	ctx, interrupt := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
-	defer interrupt(nil)
-	defer context.AfterFunc(cmd.Context(), func() { interrupt(errInterrupted) })()
-
-	screen, ok := terminal(cmd.OutOrStdout())
-	if !ok {
-		lines := &demoLines{to: cmd.OutOrStdout()}
-		return newDemoStory(of, log, lines.handle, 0).run(ctx)
-	}
-	var failure error
-	model := newDemoModel(of, func() { interrupt(errInterrupted) })
-	// Only the end of the demo ends the screen, so that it shows the cleanup.
-	err = runScreen(context.Background(), screen, model, func(_ context.Context, send func(tea.Msg)) {
-		failure = newDemoStory(of, log, func(m any) { send(m) }, pace).run(ctx)
-	})
-	interrupt(errInterrupted) // in case the screen failed
-	return errors.Join(failure, err)
+// demoCloud is the cloud of the demo's resources.
+type demoCloud interface {
+	// start starts the cloud, and returns the flags of 'espalier up' that use it, and the objects that its provider needs.
+	start(ctx context.Context, d *demo, up *upFlags) (flags []string, objects []*unstructured.Unstructured, err error)
+	// folder has the manifests.
+	folder() string
+	// scale changes the cluster in the cloud behind the back of the controllers, and shows what comes of it.
+	scale(ctx context.Context, d *demo) (outcome string, err error)
+	// next is what the reader can do next.
+	next() string
 }
+
+// demo runs the commands of a user, one after the other.
+type demo struct {
+	cmd   *cobra.Command
+	cloud demoCloud
+	log   io.Writer
+
+	dir     string // of the data, removed at the end
+	flags   instanceFlags
+	cluster *follow.Cluster
+	objects []*unstructured.Unstructured // that the provider needs
+	count   int                          // the objects of the tree
+	closers []func()                     // clean up, the last one first
+}
+
+// demoLimit bounds the demo, without the cleanup.
+const demoLimit = 3 * time.Minute
+
+// run runs the steps, and cleans up before it returns.
+func (d *demo) run(ctx context.Context) error {
+	out, begun := d.cmd.OutOrStdout(), time.Now()
+	steps := []struct {
+		title string
+		run   func(context.Context) (outcome string, err error)
+	}{
+		{"Start an API server with etcd, and the controllers", d.up},
+		{"Apply three definitions, each made of the ones below", d.define},
+		{"Create the three layers", d.create},
+		{"Scale the cluster behind our back", func(ctx context.Context) (string, error) { return d.cloud.scale(ctx, d) }},
+		{"Delete the top", d.delete},
+	}
+	defer func() {
+		for len(d.closers) > 0 {
+			last := len(d.closers) - 1
+			d.closers[last]()
+			d.closers = d.closers[:last]
+		}
+	}()
+	limited, stop := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the demo is not done within %s", demoLimit))
+	defer stop()
+	for i, step := range steps {
+		d.say("\n%s %s", faint.Render(fmt.Sprintf("[%d/%d]", i+1, len(steps))), bold.Render(step.title))
+		at := time.Now()
+		outcome, err := step.run(limited)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, errInterrupted):
+			return errInterrupted
+		case err != nil:
+			return fmt.Errorf("%s: %w", step.title, err)
+		}
+		d.say("%s %s %s", ready.Render("done:"), outcome, faint.Render(fmt.Sprintf("(%.1f s)", time.Since(at).Seconds())))
+	}
+	fmt.Fprintf(prose(out), "\nDone in %.1f s; nothing is left behind. %s\n", time.Since(begun).Seconds(), d.cloud.next())
+	return nil
+}
+
+// say prints a line, in colours on a terminal.
+func (d *demo) say(format string, args ...any) {
+	to := &colorprofile.Writer{Forward: d.cmd.OutOrStdout(), Profile: colorprofile.NoTTY}
+	if screen, ok := terminal(d.cmd.OutOrStdout()); ok {
+		to = colorprofile.NewWriter(screen, colourEnvironment())
+	}
+	fmt.Fprintf(to, format+"\n", args...)
+}
+
+// addCleanup adds a function that cleans up what has just been set up.
+func (d *demo) addCleanup(cleanup func()) { d.closers = append(d.closers, cleanup) }

@@ -126,7 +126,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	thing := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"}
 	c.Apply(t, fmt.Sprintf(sickKind, group, namespace, base64.StdEncoding.EncodeToString(certificate)))
 	t.Cleanup(func() {
-		of := c.Resource(t, schema.GroupVersionKind{Group: crdResource.Group, Version: "v1", Kind: "CustomResourceDefinition"}, "")
+		of := c.Resource(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "")
 		if err := of.Delete(context.Background(), "things."+group, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}

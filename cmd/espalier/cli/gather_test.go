@@ -18,7 +18,7 @@ import (
 func TestARecordExplainsACluster(t *testing.T) {
 	l := newLayers(t)
 	l.nest(t)
-	definitions := schema.GroupVersionKind{Group: crdResource.Group, Version: "v1", Kind: "CustomResourceDefinition"}
+	definitions := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	l.Patch(t, definitions, "", "layers."+l.kind.Group, `{"metadata":{"labels":{"kro.run/owned":"true"}}}`)
 	archive := filepath.Join(t.TempDir(), "incident.tar.gz")
 	code, _, errs := call(t.Context(), "gather", "-n", l.namespace, "-o", archive, "--kubeconfig", l.file)

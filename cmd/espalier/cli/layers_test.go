@@ -52,7 +52,7 @@ func newLayers(t *testing.T) *layers {
 		kind: schema.GroupVersionKind{Group: testkit.Group(t), Version: "v1", Kind: "Layer"},
 	}
 	l.Apply(t, fmt.Sprintf(layersKind, l.kind.Group))
-	of := l.Resource(t, schema.GroupVersionKind{Group: crdResource.Group, Version: "v1", Kind: "CustomResourceDefinition"}, "")
+	of := l.Resource(t, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "")
 	t.Cleanup(func() {
 		if err := of.Delete(context.Background(), "layers."+l.kind.Group, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

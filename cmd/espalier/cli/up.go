@@ -30,10 +30,13 @@ type upFlags struct {
 	embedded embedded.Options
 	sandbox  bool
 	webhook  bool
+	// cloud is that of --sandbox, once the controllers run.
+	cloud *cloud.Cloud
 }
 
-func newUp() *cobra.Command {
-	f := &upFlags{}
+func newUp() *cobra.Command { return (&upFlags{}).command() }
+
+func (f *upFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run an embedded control plane and the controllers",
@@ -158,11 +161,11 @@ func (f *upFlags) managerOptions(cmd *cobra.Command, plane *embedded.ControlPlan
 		}
 	}
 	if f.sandbox {
-		c, err := cloud.Open(filepath.Join(f.embedded.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
+		f.cloud, err = cloud.Open(filepath.Join(f.embedded.DataDir, "sandbox.json"), cloud.Options{Behaviours: sandbox.TypicalBehaviours()})
 		if err != nil {
 			return options, fmt.Errorf("open the sandbox cloud: %w", err)
 		}
-		options.Providers = append(options.Providers, sandbox.Provider(c))
+		options.Providers = append(options.Providers, sandbox.Provider(f.cloud))
 	}
 	return options, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"charm.land/lipgloss/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/espalier-dev/espalier/internal/manager/introspect"
@@ -75,4 +76,8 @@ func narrowCells(all []introspect.Watch, width int) [][]string {
 		}
 	}
 	return table
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(width-lipgloss.Width(text), 0))
 }

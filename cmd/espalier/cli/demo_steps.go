@@ -1,0 +1,266 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/espalier-dev/espalier/cmd/espalier/cli/follow"
+	"github.com/espalier-dev/espalier/examples"
+	"github.com/espalier-dev/espalier/internal/instance/health"
+	"github.com/espalier-dev/espalier/internal/observe"
+	"github.com/espalier-dev/espalier/sdk/managed/resource"
+)
+
+// The example's top, and how many nodes its cluster is scaled to in the cloud.
+const (
+	demoKind, demoName = "eksclusterwithvpc", "demo"
+	scaledTo           = 5
+)
+
+// up runs 'espalier up' until the end of the demo.
+func (d *demo) up(ctx context.Context) (string, error) {
+	dir, err := os.MkdirTemp("", "espalier-demo-")
+	if err != nil {
+		return "", fmt.Errorf("create a data directory: %w", err)
+	}
+	d.dir = dir
+	d.addCleanup(func() { _ = os.RemoveAll(dir) }) // the system clears its temporary directory otherwise
+	f := &upFlags{}
+	f.embedded.NoFsync = true
+	flags, objects, err := d.cloud.start(ctx, d, f)
+	if err != nil {
+		return "", err
+	}
+	d.objects, d.flags.output, d.flags.cluster.kubeconfig = objects, tableOutput, filepath.Join(dir, "kubeconfig")
+	up := f.command()
+	flags = append(flags, "--data-dir="+dir, "--write-kubeconfig="+d.flags.cluster.kubeconfig, "--introspection-socket=0")
+	d.say("$ espalier up %s", strings.Join(flags[:len(flags)-3], " "))
+	up.SetArgs(flags)
+	output, written := io.Pipe()
+	up.SetOut(written)
+	up.SetErr(d.log)
+	up.SilenceErrors, up.SilenceUsage = true, true
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() {
+		err := up.ExecuteContext(running)
+		_ = written.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	d.addCleanup(func() { stop(); <-ended })
+	go func() { <-ctx.Done(); _ = output.CloseWithError(context.Cause(ctx)) }()
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if lines.Text() == "ready" {
+			d.cluster, err = d.newCluster()
+			return "they run", err
+		}
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	err = <-ended
+	ended <- err // for the cleanup
+	return "", errors.Join(errors.New("espalier up ended; --log FILE has its output"), err)
+}
+
+func (d *demo) newCluster() (*follow.Cluster, error) {
+	config, err := d.flags.cluster.config()
+	if err != nil {
+		return nil, err
+	}
+	return follow.New(config)
+}
+
+// define applies the three definitions, and waits until they are ready.
+func (d *demo) define(ctx context.Context) (string, error) {
+	if err := d.apply(ctx, d.objects...); err != nil {
+		return "", err
+	}
+	definitions, err := d.manifests(ctx, "[1-3]-*.yaml")
+	if err != nil {
+		return "", err
+	}
+	for _, o := range definitions {
+		if err := d.watch(ctx, io.Discard, "rgd", o.GetName(), func(w observe.ClusterState) bool { return w.Root != nil && health.Instance(w.Root).Ready }); err != nil {
+			return "", err
+		}
+	}
+	return "their kinds are served", nil
+}
+
+// create creates the top, and shows its tree until everything below it is ready.
+func (d *demo) create(ctx context.Context) (string, error) {
+	if _, err := d.manifests(ctx, "4-*.yaml"); err != nil {
+		return "", err
+	}
+	d.say("$ espalier tree %s %s --watch", demoKind, demoName)
+	err := d.watch(ctx, d.cmd.OutOrStdout(), demoKind, demoName, func(w observe.ClusterState) bool {
+		rows := rowsOf(w, time.Now())
+		d.count = len(rows)
+		for _, r := range rows {
+			if r.Ready != observe.True {
+				return false
+			}
+		}
+		return w.Root != nil
+	})
+	return fmt.Sprintf("%d objects are ready", d.count), err
+}
+
+// delete deletes the top, and shows that until nothing is left.
+func (d *demo) delete(ctx context.Context) (string, error) {
+	d.say("$ espalier delete %s %s --watch", demoKind, demoName)
+	begun := time.Now()
+	flags := deleteFlags{instanceFlags: d.flags, watch: true, cascade: "background"}
+	cmd := *d.cmd
+	cmd.SetContext(ctx)
+	if err := deleteInstance(&cmd, flags, demoKind, demoName); err != nil {
+		return "", err
+	}
+	took := time.Since(begun)
+	return fmt.Sprintf("all %d objects are gone after %.1f s", d.count, took.Seconds()), d.awaitNothingLeft(ctx)
+}
+
+// awaitNothingLeft waits until no external resource is recorded. The records end a moment after the objects.
+func (d *demo) awaitNothingLeft(ctx context.Context) error {
+	bindings := d.cluster.Client.Resource(schema.GroupVersionResource{Group: "espalier.dev", Version: "v1alpha1", Resource: "bindings"})
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	for {
+		left, err := bindings.List(ctx, metav1.ListOptions{})
+		switch {
+		case err == nil && len(left.Items) == 0:
+			return nil
+		case !pause(ctx, 50*time.Millisecond) && err == nil:
+			return fmt.Errorf("the top is gone, but %d external resources are left", len(left.Items))
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// watch shows a tree as 'espalier tree --watch' does, until it is as wanted.
+func (d *demo) watch(ctx context.Context, to io.Writer, kind, name string, wanted func(observe.ClusterState) bool) error {
+	flags := d.flags
+	if kind == demoKind {
+		flags.namespace = metav1.NamespaceDefault
+	}
+	shown, err := flags.find(ctx, io.Discard, kind, name)
+	if err != nil {
+		return err
+	}
+	errWanted := errors.New("as wanted")
+	err = shown.watch(ctx, func(ctx context.Context, states <-chan observe.ClusterState) error {
+		ctx, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		seen := make(chan observe.ClusterState)
+		screen, onScreen := terminal(to)
+		go func() {
+			reached := false
+			_ = forEachState(ctx, states, func(w observe.ClusterState) error {
+				select {
+				case seen <- w:
+				case <-ctx.Done():
+				}
+				if !reached && wanted(w) {
+					reached = true
+					time.AfterFunc(pace(onScreen), func() { stop(errWanted) })
+				}
+				return nil
+			})
+		}()
+		if onScreen {
+			err := treeScreen(ctx, screen, shown.target.String(), seen)
+			if err == nil && ctx.Err() == nil {
+				return errInterrupted // by a key
+			}
+			return errors.Join(err, context.Cause(ctx))
+		}
+		return treeLines(ctx, to, seen)
+	})
+	if errors.Is(err, errWanted) {
+		return nil
+	}
+	return err
+}
+
+// pace is how long a screen shows a result before the demo goes on.
+func pace(onScreen bool) time.Duration {
+	if onScreen {
+		return 2500 * time.Millisecond
+	}
+	return 0
+}
+
+// manifests applies the objects of the example's files that match, and returns them.
+func (d *demo) manifests(ctx context.Context, pattern string) ([]*unstructured.Unstructured, error) {
+	objects, err := readObjects(examples.EKSWithVPC, d.cloud.folder()+"/"+pattern)
+	if err != nil {
+		return nil, err
+	}
+	d.say("$ kubectl apply -f examples/%s/%s", d.cloud.folder(), pattern)
+	return objects, d.apply(ctx, objects...)
+}
+
+// readObjects reads the objects of all YAML files that match, one in each, in the order of their names.
+func readObjects(files fs.FS, pattern string) (out []*unstructured.Unstructured, err error) {
+	names, err := fs.Glob(files, pattern)
+	for _, name := range names {
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &o.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out = append(out, o)
+	}
+	return out, err
+}
+
+// apply applies objects as kubectl would, once their kinds are served: a client finds them a moment after they are ready.
+func (d *demo) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
+	for _, o := range objects {
+		for {
+			mapping, err := d.cluster.Kinds.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+			if err == nil {
+				_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "espalier-demo"})
+			}
+			if err == nil {
+				break
+			}
+			if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) || !pause(ctx, 50*time.Millisecond) {
+				return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// requestReconcile requests a reconcile of an object of the example.
+func (d *demo) requestReconcile(ctx context.Context, kind schema.GroupKind) error {
+	mapping, err := d.cluster.Kinds.RESTMapping(kind)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
+	_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(metav1.NamespaceDefault).Patch(ctx, demoName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-demo"})
+	return err
+}
