@@ -17,7 +17,7 @@ import (
 // callOrStore carries out one step. During a call of the external API, the reconcile needs no worker.
 func (r *Reconciler) callOrStore(ctx context.Context, s *reconcileState, step operation.Step, limits execute.Limits) error {
 	if execute.IsCall(step) {
-		defer queue.Waiting(ctx)()
+		defer queue.Calling(ctx)()
 	}
 	return execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
 }

@@ -180,7 +180,7 @@ func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err er
 }
 
 func (r *Reconciler) connectClient(ctx context.Context, s *reconcileState) (port.Session, error) {
-	defer queue.Waiting(ctx)() // some clients log in
+	defer queue.Calling(ctx)() // some clients log in
 	return r.Port.Connect(ctx, s, s.withListValues())
 }
 

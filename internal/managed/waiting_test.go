@@ -28,7 +28,7 @@ func (s observed) Observe(ctx context.Context, ref external.Ref) (external.Obser
 func TestCallsOfTheExternalAPIAreWaits(t *testing.T) {
 	w := newWorld(database, network)
 	w.cloud.slow = 1
-	ctx := queue.WithWaiting(context.Background(), func() (end func()) {
+	ctx := queue.WithCalling(context.Background(), func() (end func()) {
 		w.Requests = append(w.Requests, "waits")
 		return func() { w.Requests = append(w.Requests, "goes on") }
 	})

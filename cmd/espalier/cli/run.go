@@ -67,7 +67,7 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
 	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
-	flags.IntVar(&f.workers, "workers", 16, "number of concurrent reconciles")
+	flags.IntVar(&f.workers, "workers", 16, "concurrent reconciles of each kind")
 	flags.IntVar(&f.inFlight, "requests-in-flight", inflight.DefaultSeats, "how many requests of reconciles are sent to the API server at a time; kinds and namespaces take turns")
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")

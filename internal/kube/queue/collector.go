@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,10 +10,71 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Collector reports, for each kind that is served, how much there is to do.
-func (e *Engine) Collector() prometheus.Collector { return collector{e.queue} }
+// Stats are the requests of a kind: Depth wait, Active are being reconciled, and Retries failed last and are repeated.
+type Stats struct {
+	Kind                   schema.GroupKind
+	Depth, Active, Retries int
+	// Since is when the request was made that has waited longest; zero if none waits.
+	Since time.Time
+}
 
-type collector struct{ queue *workQueue }
+// Stats returns the numbers of all kinds that controllers run for, sorted. A kind has two queues while a controller that is
+// being stopped ends its last reconciles and its successor waits for that.
+func (e *Engine) Stats() []Stats {
+	byKind := map[schema.GroupKind]Stats{}
+	for _, k := range e.all() {
+		s := k.stats()
+		if other, ok := byKind[s.Kind]; ok {
+			s.Depth, s.Active, s.Retries = s.Depth+other.Depth, s.Active+other.Active, s.Retries+other.Retries
+			if s.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(s.Since) {
+				s.Since = other.Since
+			}
+		}
+		byKind[s.Kind] = s
+	}
+	return slices.SortedFunc(maps.Values(byKind), func(a, b Stats) int { return cmp.Compare(a.Kind.String(), b.Kind.String()) })
+}
+
+func (k *kindQueue) stats() Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := Stats{Kind: k.controller.Kind.GroupKind(), Depth: k.depth(), Active: k.running.total + k.calls.total, Retries: k.failing}
+	for p := range k.waiting {
+		if since := k.waiting[p].oldest(); !since.IsZero() && (out.Since.IsZero() || since.Before(out.Since)) {
+			out.Since = since
+		}
+	}
+	return out
+}
+
+// isIdle reports whether nothing is to do until a time.
+func (k *kindQueue) isIdle(until time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.depth()+k.running.total+k.calls.total > 0 {
+		return false
+	}
+	for _, it := range k.items {
+		if it.delayed != nil && it.delayed.due.Before(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// Kinds are those that controllers run for, in no order.
+func (e *Engine) Kinds() []schema.GroupVersionKind {
+	kinds := map[schema.GroupVersionKind]struct{}{}
+	for _, k := range e.all() {
+		kinds[k.controller.Kind] = struct{}{}
+	}
+	return slices.Collect(maps.Keys(kinds))
+}
+
+// Collector reports, for each kind that is served, how much there is to do.
+func (e *Engine) Collector() prometheus.Collector { return collector{e} }
+
+type collector struct{ engine *Engine }
 
 func describe(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("espalier_queue_"+name, help, []string{"group", "kind"}, nil)
@@ -33,81 +95,12 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	for kind, n := range c.queue.counts() {
+	for _, s := range c.engine.Stats() {
 		gauge := func(d *prometheus.Desc, v int) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), kind.Group, kind.Kind)
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), s.Kind.Group, s.Kind.Kind)
 		}
-		gauge(depthDesc, n.depth)
-		gauge(activeDesc, n.active)
-		gauge(retriesDesc, n.failing)
+		gauge(depthDesc, s.Depth)
+		gauge(activeDesc, s.Active)
+		gauge(retriesDesc, s.Retries)
 	}
-}
-
-// Kinds are those that controllers run for, in no order.
-func (e *Engine) Kinds() []schema.GroupVersionKind {
-	e.queue.mu.Lock()
-	defer e.queue.mu.Unlock()
-	var out []schema.GroupVersionKind
-	for k := range e.queue.kinds {
-		if !slices.Contains(out, k.controller.Kind) {
-			out = append(out, k.controller.Kind)
-		}
-	}
-	return out
-}
-
-// kindCounts is how much work there is.
-type kindCounts struct{ depth, active, failing int }
-
-// counts counts by kind: a kind has two queues while a controller that is being stopped ends its last reconciles and its
-// successor waits for that.
-func (q *workQueue) counts() map[schema.GroupKind]kindCounts {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := map[schema.GroupKind]kindCounts{}
-	for k := range q.kinds {
-		kind := k.controller.Kind.GroupKind()
-		n := out[kind]
-		out[kind] = kindCounts{n.depth + k.depth, n.active + k.active, n.failing + k.failing}
-	}
-	return out
-}
-
-// Stats are the requests of a kind: Depth wait, Active are being reconciled, and Retries failed last and are repeated.
-type Stats struct {
-	Kind                   schema.GroupKind
-	Depth, Active, Retries int
-	// Since is when the request was made that has waited longest; zero if none waits.
-	Since time.Time
-}
-
-// Stats returns the numbers of all kinds that controllers run for, sorted.
-func (e *Engine) Stats() []Stats {
-	var out []Stats
-	since := e.queue.oldest()
-	for kind, n := range e.queue.counts() {
-		out = append(out, Stats{kind, n.depth, n.active, n.failing, since[kind]})
-	}
-	slices.SortFunc(out, func(a, b Stats) int { return cmp.Compare(a.Kind.String(), b.Kind.String()) })
-	return out
-}
-
-// oldest returns when the request of each kind was made that has waited longest. It compares the first of each namespace and
-// priority: there are fewer of them than requests.
-func (q *workQueue) oldest() map[schema.GroupKind]time.Time {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := map[schema.GroupKind]time.Time{}
-	for k := range q.kinds {
-		kind := k.controller.Kind.GroupKind()
-		for priority := range k.waiting {
-			for ns := range k.waiting[priority].rounds.all() {
-				since := ns.items.front().request.since
-				if known, ok := out[kind]; !ok || since.Before(known) {
-					out[kind] = since
-				}
-			}
-		}
-	}
-	return out
 }

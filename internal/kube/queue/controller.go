@@ -47,7 +47,7 @@ type Controller struct {
 func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func()) *Controller {
 	c := &Controller{Kind: kind, engine: e, reconciler: r, started: make(chan struct{}), stopped: make(chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(e.ctx)
-	c.queue = e.queue.open(c)
+	c.queue = e.open(c)
 	for previous := e.register(c); previous != nil; previous = e.register(c) {
 		previous.Stop()
 	}
@@ -118,6 +118,7 @@ func (c *Controller) Stop() {
 	c.engine.Hub.ForgetKind(c.Kind.GroupKind())
 	c.engine.mu.Lock()
 	delete(c.engine.running, c.Kind.GroupKind())
+	delete(c.engine.queues, c.queue)
 	c.engine.mu.Unlock()
 }
 

@@ -1,12 +1,13 @@
 // Package queue runs a controller for each served kind: it watches the kind, and enqueues the keys of objects that have
-// changed. All kinds share the workers. The work queue is like client-go's, with priorities, and with round robin between
-// kinds and between the namespaces of a kind.
+// changed. Each kind has a queue of its own, like client-go's, but with priorities and with turns between namespaces.
 //
-// Read engine.go and controller.go first, and fairness.go for the order of keys.
+// Read engine.go and controller.go first, then queue.go.
 package queue
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +29,8 @@ type Reconciler interface {
 // Config is what an engine needs.
 type Config struct {
 	Hub *watch.Hub
-	// Workers is the maximum number of concurrent reconciles, of all kinds together, without
-	// those that wait for external systems. If there are two or more, one kind cannot occupy
-	// all: some are reserved for kinds without a reconcile in flight.
+	// Workers is the maximum number of concurrent reconciles of each kind, without those that wait for external systems.
+	// If there are two or more, one namespace cannot occupy all.
 	Workers int
 	// Timeout bounds one reconcile of one object.
 	Timeout time.Duration
@@ -49,18 +49,21 @@ type Config struct {
 // Engine runs controllers. It is safe for concurrent use.
 type Engine struct {
 	Config
-	queue *workQueue
 
 	// ctx is the context of all reconciles. It exists before Run, which ends it:
 	// controllers may be started earlier, and each derives its own.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	workers sync.WaitGroup
+	reconciles sync.WaitGroup
 
 	mu sync.Mutex
-	// running has a kind's controller from its start until its last reconcile has ended.
+	// running has a kind's controller from its start until its last reconcile has ended, and queues all queues in which
+	// something is reconciled or waits: also that of a successor.
 	running map[schema.GroupKind]*Controller
+	queues  map[*kindQueue]struct{}
+	// runs says that Run was called.
+	runs bool
 }
 
 // New returns an engine that does nothing before Run.
@@ -71,21 +74,75 @@ func New(c Config) *Engine {
 	if c.Timeout <= 0 {
 		c.Timeout = time.Minute
 	}
-	e := &Engine{Config: c, queue: newWorkQueue(c.Workers), running: map[schema.GroupKind]*Controller{}}
+	e := &Engine{Config: c, running: map[schema.GroupKind]*Controller{}, queues: map[*kindQueue]struct{}{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
 }
 
 // Run works until the context ends, and returns when all reconciles have ended.
 func (e *Engine) Run(ctx context.Context) error {
-	for range e.Workers {
-		e.workers.Go(e.worker)
+	e.mu.Lock()
+	e.runs = true
+	for k := range e.queues {
+		k.Run(e.start)
 	}
+	e.mu.Unlock()
 	<-ctx.Done()
 	e.cancel()
-	e.queue.ShutDown()
-	e.workers.Wait()
+	e.shutDown()
+	e.reconciles.Wait()
 	return nil
+}
+
+// shutDown closes all queues. Those that are opened later have nothing to do: their context has ended.
+func (e *Engine) shutDown() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.runs = false
+	for k := range e.queues {
+		k.Close()
+	}
+}
+
+// open opens the queue of a controller.
+func (e *Engine) open(c *Controller) *kindQueue {
+	k := newKindQueue(c, e.Workers)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queues[k] = struct{}{}
+	if e.runs {
+		k.Run(e.start)
+	}
+	return k
+}
+
+// start reconciles a key in the background.
+func (e *Engine) start(w work) {
+	e.reconciles.Go(func() {
+		defer w.Done()
+		if w.queue.controller.ctx.Err() == nil {
+			e.reconcile(w)
+		}
+	})
+}
+
+// Idle reports whether no object waits to be reconciled, is being reconciled, or is due to be reconciled within the given
+// time.
+func (e *Engine) Idle(within time.Duration) bool {
+	until := time.Now().Add(within)
+	for _, k := range e.all() {
+		if !k.isIdle(until) {
+			return false
+		}
+	}
+	return true
+}
+
+// all returns the queues, in no order.
+func (e *Engine) all() []*kindQueue {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.queues))
 }
 
 // Enqueue wakes an object's controller. An object of a kind without a controller is ignored.

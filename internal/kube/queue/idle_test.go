@@ -10,8 +10,7 @@ import (
 
 func TestAnEngineIsIdleUntilTheNextReconcileIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newWorkQueue(1)
-		e := &Engine{queue: q}
+		e := New(Config{})
 		expect := func(want bool, within time.Duration, when string) {
 			t.Helper()
 			if got := e.Idle(within); got != want {
@@ -19,7 +18,7 @@ func TestAnEngineIsIdleUntilTheNextReconcileIsDue(t *testing.T) {
 			}
 		}
 		expect(true, time.Hour, "without a controller")
-		k := q.open(nil)
+		k := e.open(&Controller{})
 		expect(true, time.Hour, "without keys")
 		k.AddAfter(key("a"), time.Minute, watch.Normal, nil)
 		expect(true, time.Second, "with a delayed key")
@@ -30,7 +29,7 @@ func TestAnEngineIsIdleUntilTheNextReconcileIsDue(t *testing.T) {
 		<-time.After(time.Second)
 		synctest.Wait()
 		expect(false, 0, "with a key that waits")
-		next, _ := q.Get()
+		next, _ := k.get()
 		expect(false, 0, "while the key is reconciled")
 		next.Done()
 		expect(true, time.Hour, "when that has ended")

@@ -1,66 +1,78 @@
 package queue
 
-// namespaces has the waiting keys of one kind and priority, in a queue for each namespace. It serves the namespaces round
-// robin: one with many keys delays another by one key at a time. Keys of cluster-scoped objects are in one queue, unless
-// Config.OnBehalfOf names a namespace. A namespace without keys takes no memory, and each operation takes the same time
-// however many keys wait.
+import (
+	"container/list"
+	"time"
+)
+
+// namespaces has the waiting keys of one priority, in a queue for each namespace, and serves the namespaces in turn. Keys of
+// cluster-scoped objects are in one queue, unless Config.OnBehalfOf names a namespace. A namespace without keys takes no
+// memory.
 type namespaces struct {
 	byName map[string]*namespace
-	rounds list[*namespace] // those with keys, in round-robin order
+	turns  list.List // of *namespace, those with keys
+	len    int
 }
 
-// namespace are the waiting keys of a namespace, in the order of their requests.
+// namespace has the waiting keys of a namespace, in the order of their requests.
 type namespace struct {
-	items list[*item]
-	round element[*namespace]
+	items    list.List // of *item
+	elements map[*item]*list.Element
+	turn     *list.Element
 }
-
-func (n *namespaces) empty() bool { return len(n.byName) == 0 }
 
 // push adds an item behind those of its namespace. A namespace that had no keys is served after all others.
 func (n *namespaces) push(it *item) {
-	name := it.namespace
-	ns := n.byName[name]
+	ns := n.byName[it.namespace]
 	if ns == nil {
-		ns = &namespace{}
-		ns.round.value = ns
+		ns = &namespace{elements: map[*item]*list.Element{}}
+		ns.turn = n.turns.PushBack(ns)
 		if n.byName == nil {
 			n.byName = map[string]*namespace{}
 		}
-		n.byName[name] = ns
-		n.rounds.pushBack(&ns.round)
+		n.byName[it.namespace] = ns
 	}
-	ns.items.pushBack(&it.element)
+	ns.elements[it] = ns.items.PushBack(it)
+	n.len++
 }
 
-// pop removes the first item of the namespace that is served next. There must be one.
-func (n *namespaces) pop() *item { return n.popFrom(n.rounds.front()) }
-
-// popFrom removes the first item of a namespace, which is served again after all others.
-func (n *namespaces) popFrom(ns *namespace) *item {
-	it := ns.items.front()
-	ns.round.unlink()
-	n.rounds.pushBack(&ns.round)
-	n.remove(it)
-	return it
-}
-
-// firstIdle is the namespace that is served next among those without a reconcile in flight; nil if there is none. Those
-// that are skipped have one, so there are never more of them than workers.
-func (n *namespaces) firstIdle(inFlight map[string]int) *namespace {
-	for ns := range n.rounds.all() {
-		if inFlight[ns.items.front().namespace] == 0 {
-			return ns
+// first returns the first item of the namespace that is served next among those that may run; nil if there is none. Those
+// that are skipped have reconciles in flight, so there are few of them.
+func (n *namespaces) first(mayRun func(namespace string) bool) *item {
+	for e := n.turns.Front(); e != nil; e = e.Next() {
+		if it := e.Value.(*namespace).first(); mayRun(it.namespace) {
+			return it
 		}
 	}
 	return nil
 }
 
+func (n *namespace) first() *item { return n.items.Front().Value.(*item) }
+
+// take removes an item, and serves its namespace again after all others.
+func (n *namespaces) take(it *item) {
+	n.turns.MoveToBack(n.byName[it.namespace].turn)
+	n.remove(it)
+}
+
 // remove removes a waiting item.
 func (n *namespaces) remove(it *item) {
-	it.element.unlink()
-	if ns := n.byName[it.namespace]; ns.items.empty() {
-		ns.round.unlink()
+	ns := n.byName[it.namespace]
+	ns.items.Remove(ns.elements[it])
+	delete(ns.elements, it)
+	n.len--
+	if ns.items.Len() == 0 {
+		n.turns.Remove(ns.turn)
 		delete(n.byName, it.namespace)
 	}
+}
+
+// oldest returns when the item was requested that has waited longest; zero if there is none.
+func (n *namespaces) oldest() (since time.Time) {
+	for _, ns := range n.byName {
+		if at := ns.first().request.since; since.IsZero() || at.Before(since) {
+			since = at
+		}
+	}
+	return since
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,26 +15,27 @@ import (
 
 func key(name string) object.Key { return object.Key{Kind: "Vpc", Namespace: "prod", Name: name} }
 
-// drained returns the names of all keys in the order of Get, each done before the next.
-func drained(q *workQueue) []string {
-	var out []string
-	for waiting(q) > 0 {
-		next, _ := q.Get()
+// get takes the next key, if one may be reconciled.
+func (k *kindQueue) get() (work, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.next()
+}
+
+// awaiting returns a function that waits for the next reconcile, of a queue with one worker.
+func (k *kindQueue) awaiting() (await func() work) {
+	started := make(chan work, 1)
+	k.Run(func(w work) { started <- w })
+	return func() work { return <-started }
+}
+
+// drain returns the names of all keys in the order of their reconciles, each done before the next.
+func (k *kindQueue) drain() (out []string) {
+	for next, ok := k.get(); ok; next, ok = k.get() {
 		out = append(out, next.key().Name)
 		next.Done()
 	}
 	return out
-}
-
-// waiting counts the waiting keys.
-func waiting(q *workQueue) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := 0
-	for l := range q.kinds {
-		n += l.depth
-	}
-	return n
 }
 
 func TestOrderOfWork(t *testing.T) {
@@ -76,12 +76,11 @@ func TestOrderOfWork(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			q := newWorkQueue(1)
-			l := q.open(nil)
+			l := newKindQueue(nil, 1)
 			for _, a := range tc.adds {
 				l.Add(key(a.name), a.p)
 			}
-			if diff := cmp.Diff(tc.want, drained(q)); diff != "" {
+			if diff := cmp.Diff(tc.want, l.drain()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
@@ -89,37 +88,35 @@ func TestOrderOfWork(t *testing.T) {
 }
 
 func TestAKeyHasOneWorkerAtATime(t *testing.T) {
-	q := newWorkQueue(2)
-	l := q.open(nil)
+	l := newKindQueue(nil, 2)
 	l.Add(key("a"), watch.Normal)
-	next, _ := q.Get()
+	next, _ := l.get()
 	l.Add(next.key(), watch.Background)
 	l.Add(next.key(), watch.Urgent)
 	l.Add(key("b"), watch.Normal)
-	if n := waiting(q); n != 1 {
+	if n := l.depth(); n != 1 {
 		t.Fatalf("%d keys wait; a key with a worker must not be returned again", n)
 	}
 	next.Done()
-	if diff := cmp.Diff([]string{"a", "b"}, drained(q)); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b"}, l.drain()); diff != "" {
 		t.Errorf("a key that was added meanwhile is repeated, in its highest priority (-want +got):\n%s", diff)
 	}
 }
 
 // TestAKeyHasOnePlace adds a key in rising priorities before a worker is free, again and again.
 func TestAKeyHasOnePlace(t *testing.T) {
-	q := newWorkQueue(1)
-	l := q.open(nil)
+	l := newKindQueue(nil, 1)
 	for range 1000 {
 		for p := range priorities {
 			l.Add(key("a"), p)
 		}
-		next, _ := q.Get()
+		next, _ := l.get()
 		if p := next.request.priority; p != watch.Urgent {
 			t.Fatalf("the key is returned in priority %d", p)
 		}
 		next.Done()
 		for p := range priorities {
-			if !l.waiting[p].empty() || l.rounds[p].isLinked() {
+			if len(l.waiting[p].byName) > 0 || l.waiting[p].turns.Len() > 0 || l.waiting[p].len > 0 {
 				t.Fatalf("the key still waits in priority %d", p)
 			}
 		}
@@ -134,7 +131,7 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 		"While it waits": func(_ *kindQueue, add func()) { add() },
 		"While it is reconciled": func(l *kindQueue, add func()) {
 			l.Add(key("a"), watch.Urgent)
-			next, _ := l.parent.Get()
+			next, _ := l.get()
 			<-time.After(time.Minute)
 			add()
 			next.Done()
@@ -143,7 +140,7 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 	for name, play := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newWorkQueue(1).open(nil)
+				l := newKindQueue(nil, 1)
 				var began time.Time
 				play(l, func() {
 					began = time.Now()
@@ -152,7 +149,7 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 						<-time.After(time.Second)
 					}
 				})
-				next, _ := l.parent.Get()
+				next, _ := l.get()
 				want := request{priority: watch.Normal, since: began}
 				if next.request != want {
 					t.Errorf("want %v, got %v", want, next.request)
@@ -162,100 +159,86 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 	}
 }
 
-func TestClosingAKindQueue(t *testing.T) {
+func TestClosingAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newWorkQueue(2)
-		l, other := q.open(nil), q.open(nil)
+		l := newKindQueue(nil, 2)
 		l.Add(key("a"), watch.Normal)
 		l.Add(key("b"), watch.Normal)
 		l.AddAfter(key("c"), time.Second, watch.Normal, nil)
-		next, _ := q.Get()
-		other.Add(key("other"), watch.Normal)
+		next, _ := l.get()
+		end := next.Calling()
 		closed := l.Close()
-		select {
-		case <-closed:
-			t.Error("the kind is closed with a reconcile in flight")
-		default:
+		isOpen := func() bool {
+			select {
+			case <-closed:
+				return false
+			default:
+				return true
+			}
 		}
+		if !isOpen() {
+			t.Error("the queue is drained while a reconcile waits for an external system")
+		}
+		end()
 		l.Add(next.key(), watch.Urgent) // too late
 		l.Add(key("d"), watch.Normal)
 		l.AddAfter(key("e"), time.Second, watch.Normal, nil)
 		next.AddRateLimited(0)
+		if !isOpen() {
+			t.Error("the queue is drained with a reconcile in flight")
+		}
 		next.Done()
 		<-closed
 		<-time.After(time.Hour)
-		if diff := cmp.Diff([]string{"other"}, drained(q)); diff != "" {
-			t.Errorf("keys after the kind was closed (-want +got):\n%s", diff)
+		if left := l.drain(); len(left) > 0 {
+			t.Errorf("keys after the queue was closed: %q", left)
 		}
 		<-l.Close() // may be called again
 	})
 }
 
-func TestClosingTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newWorkQueue(3)
-		l := q.open(nil)
-		l.AddAfter(key("later"), time.Minute, watch.Normal, nil)
-		var workers sync.WaitGroup
-		for range 3 {
-			workers.Go(func() {
-				if _, ok := q.Get(); ok {
-					t.Error("a closed queue returns a key")
-				}
-			})
-		}
-		synctest.Wait()
-		q.ShutDown()
-		workers.Wait()
-		l.Add(key("a"), watch.Urgent)
-		if _, ok := q.Get(); ok {
-			t.Error("a closed queue accepts a key")
-		}
-	})
-}
-
-// TestConcurrentUse has several workers and callers: no key has two workers at once, and each key
-// is reconciled after the last time it was added.
+// TestConcurrentUse has several callers: no key is reconciled twice at once, each is reconciled after the last time it was added,
+// and there are no more reconciles at a time than workers.
 func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const kinds, keys, adders, rounds = 3, 7, 5, 200
-		q := newWorkQueue(4)
-		var all []*kindQueue
-		for range kinds {
-			all = append(all, q.open(nil))
-		}
+		const keys, adders, rounds, workers = 20, 5, 200, 4
+		l := newKindQueue(nil, workers)
 		var mu sync.Mutex
 		added, seen, working := map[string]int{}, map[string]int{}, map[string]bool{}
-		name := func(l *kindQueue, k object.Key) string { return fmt.Sprint(slices.Index(all, l), "/", k.Name) }
-		var workers, callers sync.WaitGroup
-		for range 4 {
-			workers.Go(func() {
-				for {
-					next, ok := q.Get()
-					if !ok {
-						return
-					}
-					id := name(next.kind, next.key())
-					mu.Lock()
-					if working[id] {
-						t.Errorf("%s has two workers at once", id)
-					}
-					working[id], seen[id] = true, added[id]
-					mu.Unlock()
-					<-time.After(time.Millisecond)
-					mu.Lock()
-					working[id] = false
-					mu.Unlock()
-					next.Done()
+		var running sync.WaitGroup
+		l.Run(func(w work) {
+			running.Go(func() {
+				defer w.Done()
+				name := w.key().Name
+				mu.Lock()
+				if working[name] = !working[name]; !working[name] {
+					t.Errorf("%s is reconciled twice at once", name)
 				}
+				seen[name] = added[name]
+				busy := 0
+				for _, is := range working {
+					if is {
+						busy++
+					}
+				}
+				if busy > workers {
+					t.Errorf("%d reconciles run at a time", busy)
+				}
+				mu.Unlock()
+				<-time.After(time.Millisecond)
+				mu.Lock()
+				working[name] = false
+				mu.Unlock()
 			})
-		}
+		})
+		var callers sync.WaitGroup
 		for a := range adders {
 			callers.Go(func() {
 				for i := range rounds {
-					l, k := all[(a+i)%kinds], key(fmt.Sprint((a*i)%keys))
+					n := (a * i) % keys
+					k := object.Key{Kind: "Vpc", Namespace: fmt.Sprint(n % 3), Name: fmt.Sprint(n)}
 					mu.Lock()
-					added[name(l, k)]++
+					added[k.Name]++
 					mu.Unlock()
 					if i%5 == 0 {
 						l.AddAfter(k, time.Duration(i)*time.Millisecond, watch.Background, nil)
@@ -268,10 +251,12 @@ func TestConcurrentUse(t *testing.T) {
 		}
 		callers.Wait()
 		<-time.After(time.Hour)
-		q.ShutDown()
-		workers.Wait()
+		running.Wait()
 		if diff := cmp.Diff(added, seen); diff != "" {
 			t.Errorf("keys were added and not reconciled since (-added +reconciled):\n%s", diff)
+		}
+		if len(l.items) > 0 || l.running.total != 0 || len(l.running.of) > 0 {
+			t.Errorf("%d keys have state, %v are counted as running", len(l.items), l.running)
 		}
 	})
 }

@@ -31,10 +31,10 @@ type delayedRequest struct {
 // AddRateLimited requests the key again after a delay that grows with each failure, with the priority that it had: what was
 // urgent still has to be done. The delay is at least atLeast, unless that is 0; an earlier delayed request waits as long.
 func (w work) AddRateLimited(atLeast time.Duration) {
-	k, it := w.kind, w.item
-	k.parent.mu.Lock()
-	defer k.parent.mu.Unlock()
-	if k.isClosed() {
+	k, it := w.queue, w.item
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
 		return
 	}
 	delay := min(firstDelay<<min(it.failures, 20), longestDelay)
@@ -59,10 +59,10 @@ func (w work) AddRateLimited(atLeast time.Duration) {
 
 // Forget forgets the failures of the key. A delayed request of it loses its priority: what was urgent is done.
 func (w work) Forget() {
-	k, it := w.kind, w.item
-	k.parent.mu.Lock()
-	defer k.parent.mu.Unlock()
-	if k.isClosed() {
+	k, it := w.queue, w.item
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed {
 		return
 	}
 	if it.failures > 0 {
@@ -76,9 +76,9 @@ func (w work) Forget() {
 
 // AddAfter requests the key after a delay. Of several requests the earliest time and the highest priority count.
 func (k *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priority, causes *tracing.Causes) {
-	k.parent.mu.Lock()
-	defer k.parent.mu.Unlock()
-	if !k.isClosed() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.closed {
 		k.delay(k.item(key), delay, delayedRequest{priority: p, causes: causes})
 	}
 }
@@ -97,20 +97,11 @@ func (k *kindQueue) delay(it *item, delay time.Duration, requested delayedReques
 	}
 	it.delayed = d
 	d.timer = time.AfterFunc(delay, func() {
-		k.parent.mu.Lock()
-		defer k.parent.mu.Unlock()
-		if it.delayed == d && !k.isClosed() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if it.delayed == d && !k.closed {
 			it.delayed = nil
 			k.request(it, request{d.priority, time.Now(), d.causes})
 		}
 	})
-}
-
-// stopTimers stops the delayed requests of a closed queue.
-func stopTimers(items map[object.Key]*item) {
-	for _, it := range items {
-		if it.delayed != nil {
-			it.delayed.timer.Stop()
-		}
-	}
 }

@@ -21,13 +21,13 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newWorkQueue(1)
-				l := q.open(nil)
+				l := newKindQueue(nil, 1)
+				await := l.awaiting()
 				began := time.Now()
 				for i, d := range tc.delays {
 					l.AddAfter(key("a"), d, watch.Priority(i), nil)
 				}
-				next, _ := q.Get()
+				next := await()
 				if took := time.Since(began); took != tc.want {
 					t.Errorf("want the key after %s, got it after %s", tc.want, took)
 				}
@@ -36,8 +36,8 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 				}
 				next.Done()
 				<-time.After(time.Hour)
-				if n := waiting(q); n != 0 {
-					t.Errorf("the key waits %d more times", n)
+				if n := l.running.total; n != 0 {
+					t.Errorf("the key is reconciled %d more times", n)
 				}
 			})
 		})
@@ -46,15 +46,15 @@ func TestOfSeveralDelaysTheEarliestCounts(t *testing.T) {
 
 func TestFailedItemsAreRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newWorkQueue(1)
-		l := q.open(nil)
+		l := newKindQueue(nil, 1)
+		await := l.awaiting()
 		l.Add(key("a"), watch.Normal)
-		next, _ := q.Get()
+		next := await()
 		again := func() time.Duration {
 			began := time.Now()
 			next.AddRateLimited(0)
 			next.Done()
-			next, _ = q.Get()
+			next = await()
 			return time.Since(began)
 		}
 		last := time.Duration(0)
@@ -83,19 +83,19 @@ func TestFailedItemsAreRetriedWithBackoff(t *testing.T) {
 // TestRetryAfterIsRespected: the reconcile returned the delay.
 func TestRetryAfterIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newWorkQueue(1)
-		l := q.open(nil)
+		l := newKindQueue(nil, 1)
+		await := l.awaiting()
 		l.Add(key("a"), watch.Normal)
-		next, _ := q.Get()
+		next := await()
 		for failures := range 30 {
 			began := time.Now()
-			next.kind.AddAfter(next.key(), time.Second, watch.Background, nil) // due earlier
+			next.queue.AddAfter(next.key(), time.Second, watch.Background, nil) // due earlier
 			for range failures {
 				next.AddRateLimited(0)
 			}
 			next.AddRateLimited(time.Minute)
 			next.Done()
-			next, _ = q.Get()
+			next = await()
 			if took := time.Since(began); took < time.Minute || took > longestDelay {
 				t.Errorf("after %d failures the delay is %s", failures+1, took)
 			}
@@ -139,7 +139,7 @@ func TestARetryKeepsThePriority(t *testing.T) {
 			reason: "nothing changed",
 			play: func(edit work) {
 				edit.Forget()
-				edit.kind.AddAfter(edit.key(), time.Second, watch.Background, nil)
+				edit.queue.AddAfter(edit.key(), time.Second, watch.Background, nil)
 			},
 			want: watch.Background,
 		},
@@ -147,10 +147,10 @@ func TestARetryKeepsThePriority(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newWorkQueue(1)
-				l := q.open(nil)
+				l := newKindQueue(nil, 1)
+				await := l.awaiting()
 				l.Add(key("edit"), watch.Urgent)
-				edit, _ := q.Get()
+				edit := await()
 				for i := range 10_000 {
 					l.Add(key(fmt.Sprint(i)), watch.Background)
 				}
@@ -158,8 +158,8 @@ func TestARetryKeepsThePriority(t *testing.T) {
 				edit.Done()
 				<-time.After(time.Second)
 				before := 0
-				next, _ := q.Get()
-				for ; next.key() != key("edit"); next, _ = q.Get() {
+				next := await()
+				for ; next.key() != key("edit"); next = await() {
 					before++
 					next.Done()
 				}

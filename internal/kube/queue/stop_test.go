@@ -118,7 +118,7 @@ func TestAControllerMayStopWhileTheEngineEnds(t *testing.T) {
 		}), nil)
 		synctest.Wait()
 		e.cancel()
-		e.queue.ShutDown() // as Run does
+		e.shutDown() // as Run does
 		c.Stop()
 		if n := ended.Load(); n != 3 {
 			t.Errorf("Stop returned when %d of 3 reconciles had ended", n)

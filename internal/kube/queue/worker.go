@@ -16,23 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
-// worker reconciles until the queue is shut down, or there is a worker too many.
-func (e *Engine) worker() {
-	for {
-		w, ok := e.queue.Get()
-		if !ok {
-			return
-		}
-		if w.kind.controller.ctx.Err() == nil {
-			e.reconcile(w)
-		}
-		w.Done()
-	}
-}
-
 // reconcile calls the reconciler, and requests the key again as the result says.
 func (e *Engine) reconcile(w work) {
-	c, key := w.kind.controller, w.key()
+	c, key := w.queue.controller, w.key()
 	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)
 	defer cancel()
 	began := time.Now()
@@ -40,9 +26,9 @@ func (e *Engine) reconcile(w work) {
 	log := span.Logger(e.Log.WithValues(tracing.KeyKind, key.Kind, tracing.KeyNamespace, key.Namespace, tracing.KeyName, key.Name))
 	ctx = logr.NewContext(ctx, log)
 	if e.Context != nil {
-		ctx = e.Context(ctx, c.Kind, w.item.countedAs)
+		ctx = e.Context(ctx, c.Kind, w.namespace)
 	}
-	out := recoverPanics(WithWaiting(ctx, func() (end func()) { return e.beginWaiting(w) }), c.reconciler, key)
+	out := recoverPanics(WithCalling(ctx, w.Calling), c.reconciler, key)
 	span.End(out)
 	if e.Observe != nil {
 		e.Observe(reconcile.Run{
@@ -54,7 +40,7 @@ func (e *Engine) reconcile(w work) {
 			w.Forget()
 		}
 		if out.RequeueAfter > 0 {
-			w.kind.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
+			w.queue.AddAfter(key, out.RequeueAfter, watch.Background, span.Later())
 		}
 		return
 	}

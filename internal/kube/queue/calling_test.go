@@ -34,7 +34,7 @@ func TestExternalSystemsThatHangDoNotDelayOthers(t *testing.T) {
 			}
 			if key.Namespace != "answers" {
 				waiting.Add(1)
-				end := Waiting(ctx)
+				end := Calling(ctx)
 				<-hang
 				end()
 				waiting.Add(-1)
@@ -48,7 +48,6 @@ func TestExternalSystemsThatHangDoNotDelayOthers(t *testing.T) {
 				c.Enqueue(namespacedKey(fmt.Sprint("tenant-", tenant), n), watch.Urgent)
 			}
 		}
-		<-time.After(3 * handOverAfter) // until all that wait have a worker, one round after the other
 		synctest.Wait()
 		if got := waiting.Load(); got != tenants*each {
 			t.Errorf("%d reconciles wait for external systems, want %d", got, tenants*each)
@@ -71,28 +70,27 @@ func TestExternalSystemsThatHangDoNotDelayOthers(t *testing.T) {
 			c.Enqueue(namespacedKey("busy", n), watch.Urgent)
 		}
 		synctest.Wait()
-		if want := int32(workers - reservedWorkers(workers) - reservedForNamespaces(workers)); running.Load() != want || e.queue.surplus != 0 || e.queue.handedOver != 0 || len(e.queue.handedOverOf) != 0 {
-			t.Errorf("%d reconciles of one namespace run at a time, want %d; %d workers are too many, %d are handed over", running.Load(), want, e.queue.surplus, e.queue.handedOver)
+		if want := int32(limitsFor(workers).runningOf); running.Load() != want || c.queue.calls.total != 0 || len(c.queue.calls.of) != 0 {
+			t.Errorf("%d reconciles of one namespace run at a time, want %d; %v calls are counted", running.Load(), want, c.queue.calls)
 		}
 		close(busy)
 		synctest.Wait()
-		if e.queue.free != workers {
-			t.Errorf("%d workers are free", e.queue.free)
+		if c.queue.running.total != 0 {
+			t.Errorf("%v are counted as running", c.queue.running)
 		}
 		end()
 	})
 }
 
-// TestWorkersAreHandedOverWithinLimits has more reconciles wait than there are workers to hand over, of one namespace and of
-// all.
-func TestWorkersAreHandedOverWithinLimits(t *testing.T) {
+// TestCallsHaveLimits has more reconciles wait for external systems than are allowed, of one namespace and of all.
+func TestCallsHaveLimits(t *testing.T) {
 	const workers = 8
 	cases := map[string]struct {
 		namespaces, want int
 	}{
-		"of one namespace": {1, maxHandedOverOf(workers)},
-		"of two":           {2, 2 * maxHandedOverOf(workers)},
-		"of many":          {100, maxHandedOver(workers)},
+		"of one namespace": {1, limitsFor(workers).callsOf},
+		"of two":           {2, 2 * limitsFor(workers).callsOf},
+		"of many":          {100, limitsFor(workers).calls},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +98,7 @@ func TestWorkersAreHandedOverWithinLimits(t *testing.T) {
 				hang := make(chan struct{})
 				e := engineOver(newWorld(0), Config{Workers: workers, Timeout: time.Hour})
 				c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Result {
-					defer Waiting(ctx)()
+					defer Calling(ctx)()
 					<-hang
 					return reconcile.Done()
 				}), nil)
@@ -108,15 +106,14 @@ func TestWorkersAreHandedOverWithinLimits(t *testing.T) {
 				for n := range 200 {
 					c.Enqueue(namespacedKey(fmt.Sprint("tenant-", n%tc.namespaces), n), watch.Urgent)
 				}
-				<-time.After(time.Minute)
 				synctest.Wait()
-				if got := e.queue.handedOver; got != tc.want {
-					t.Errorf("%d are handed over, want %d", got, tc.want)
+				if got := c.queue.calls.total; got != tc.want {
+					t.Errorf("%d calls, want %d", got, tc.want)
 				}
 				close(hang)
 				synctest.Wait()
-				if e.queue.free != workers || e.queue.surplus != 0 || e.queue.handedOver != 0 {
-					t.Errorf("%d workers are free, %d too many, %d handed over", e.queue.free, e.queue.surplus, e.queue.handedOver)
+				if c.queue.running.total != 0 || c.queue.calls.total != 0 {
+					t.Errorf("counted: %v running, %v calls", c.queue.running, c.queue.calls)
 				}
 				end()
 			})
@@ -124,14 +121,14 @@ func TestWorkersAreHandedOverWithinLimits(t *testing.T) {
 	}
 }
 
-// TestAStoppedEngineHandsNothingOver stops while a reconcile waits.
-func TestAStoppedEngineHandsNothingOver(t *testing.T) {
+// TestAnEngineStopsDuringACall stops while a reconcile waits for an external system.
+func TestAnEngineStopsDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engineOver(newWorld(0), Config{Workers: 1, Timeout: time.Hour})
 		c := e.Start(widget, reconciles(func(ctx context.Context, _ object.Key) reconcile.Result {
-			defer Waiting(ctx)()
+			defer Calling(ctx)()
 			<-ctx.Done()
-			<-time.After(2 * handOverAfter) // a client that ignores the context
+			<-time.After(time.Second) // a client that ignores the context
 			return reconcile.Done()
 		}), nil)
 		end := run(t, e)
