@@ -232,12 +232,11 @@ func problemOf(err error) plan.Problem {
 	return plan.Problem{Reason: plan.Reason(reason), Message: message}
 }
 
-// write makes one write. Its answer is in the cache when it returns, and its event doesn't
-// trigger another reconcile of the instance; changes that others make at the same time do.
+// write makes one write. Its answer is in the cache when it returns.
 func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	var cache Cache = r.Children
 	if o.GroupVersionKind() == r.Kind {
 		cache = r.Instances
 	}
-	return cache.Write(o, watch.Subscriber{Key: s.key}, do)
+	return cache.Write(watch.Subscriber{Key: s.key}, do)
 }

@@ -286,12 +286,10 @@ func (f fakeCache) Commit() {
 func (f fakeCache) Discard()                { f.fake.wanted = nil }
 func (f fakeCache) Forget(watch.Subscriber) { f.fake.watched = nil }
 
-func (f fakeCache) Write(_ *unstructured.Unstructured, _ watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (f fakeCache) Write(_ watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	return do()
 }
-func (f fakeCache) BeginWrite(schema.GroupVersionKind, string, string, watch.Subscriber) (done func()) {
-	return func() {}
-}
+
 func (f fakeCache) Record(*unstructured.Unstructured, watch.Subscriber)                          {}
 func (f fakeCache) RecordGone(schema.GroupVersionKind, string, string, string, watch.Subscriber) {}
 

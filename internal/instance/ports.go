@@ -95,7 +95,7 @@ type KindDetails interface {
 // one.
 type Cache interface {
 	// Write makes one write, and records its answer.
-	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
+	Write(writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 }
 

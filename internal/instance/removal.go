@@ -39,7 +39,6 @@ func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) remov
 			caches = r.Instances
 		}
 		self := watch.Subscriber{Key: s.key}
-		defer caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), self)()
 		isGone, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
 		if isGone {
 			caches.RecordGone(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), string(o.GetUID()), self)

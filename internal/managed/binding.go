@@ -127,5 +127,5 @@ func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) erro
 
 // write makes one write. Its answer is in the caches when write returns.
 func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	return r.Cache.Write(o, watch.Subscriber{Key: s.key}, do)
+	return r.Cache.Write(watch.Subscriber{Key: s.key}, do)
 }

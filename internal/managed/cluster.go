@@ -42,7 +42,7 @@ type Cache interface {
 	writer.Caches
 	GetCached(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 	Forget(s watch.Subscriber)
-	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
+	Write(writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 }
 
 // Lease reads from caches. Once it is committed, a change of what was read enqueues its

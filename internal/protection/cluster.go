@@ -51,7 +51,7 @@ type Cache interface {
 	// Refresh reads a watched object from the API server, and stores it.
 	Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error)
 	Forget(s watch.Subscriber)
-	Write(o *unstructured.Unstructured, writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
+	Write(writer watch.Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error)
 	writer.Caches
 }
 

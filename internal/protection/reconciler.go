@@ -104,7 +104,7 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 	case lifecycle.RemoveFinalizer:
 		err = r.release(ctx, s, facts)
 	case lifecycle.AddLabel, lifecycle.RemoveLabel:
-		_, err = r.Cache.Write(of, watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
+		_, err = r.Cache.Write(watch.Subscriber{Key: s.key}, func() (*unstructured.Unstructured, error) {
 			return r.Writer.PatchMetadata(ctx, of, step.Change, FieldManager)
 		})
 		if why := facts.NotReplayed(); err == nil && why != "" {

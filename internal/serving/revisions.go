@@ -80,7 +80,7 @@ func (s RevisionStore) Create(ctx context.Context, of object.Key, revision *unst
 
 // Write makes a write to a revision of an object. Its own event does not enqueue the object.
 func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	answer, err := s.Hub.Write(revision, watch.Subscriber{Key: of}, do)
+	answer, err := s.Hub.Write(watch.Subscriber{Key: of}, do)
 	if err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.Kind.Kind, revision.GetName(), err)
 	}

@@ -42,7 +42,6 @@ type Cluster interface {
 
 // Caches store the answers of writes. *watch.Hub implements it.
 type Caches interface {
-	BeginWrite(kind schema.GroupVersionKind, namespace, name string, writer watch.Subscriber) (done func())
 	Record(o *unstructured.Unstructured, writer watch.Subscriber)
 	RecordGone(kind schema.GroupVersionKind, namespace, name, uid string, writer watch.Subscriber)
 }
@@ -101,7 +100,6 @@ func (w Writer) Release(ctx context.Context, o *Object, finalizers ...string) (g
 	if len(has) == 0 {
 		return false, nil
 	}
-	defer w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
 	answer, err := w.Cluster.RemoveFinalizers(ctx, o.Unstructured, has, w.Manager)
 	if err != nil {
 		return false, err
@@ -132,7 +130,6 @@ func (w Writer) WriteStatus(ctx context.Context, o *Object, status map[string]an
 
 // Write makes another write to the object, and replaces it by the answer.
 func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) error {
-	defer w.Caches.BeginWrite(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), o.subscriber())()
 	answer, err := do()
 	if err != nil {
 		return err

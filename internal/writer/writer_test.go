@@ -58,11 +58,6 @@ func (f *fake) WriteStatus(_ context.Context, o *unstructured.Unstructured, stat
 	return f.answer(o, func(o *unstructured.Unstructured) { o.Object["status"] = status })
 }
 
-func (f *fake) BeginWrite(schema.GroupVersionKind, string, string, watch.Subscriber) func() {
-	f.call("writing")
-	return func() { f.call("written") }
-}
-
 func (f *fake) Record(o *unstructured.Unstructured, writer watch.Subscriber) {
 	f.call("record %s at %s for %s", o.GetName(), o.GetResourceVersion(), writer.Key.Name)
 }
@@ -102,33 +97,33 @@ func TestWrites(t *testing.T) {
 	}{
 		"missing finalizers are added to the others": {
 			do: add, finalizers: []string{"other", f1},
-			calls: []string{"writing", "set finalizers other," + f1 + "," + f2 + " as manager", "record w at 2 for w", "written"},
+			calls: []string{"set finalizers other," + f1 + "," + f2 + " as manager", "record w at 2 for w"},
 		},
 		"nothing is sent when no finalizer is missing": {do: add, finalizers: []string{f2, f1}},
 		"a stale write waits for its event": {
 			do: add, err: stale, final: true,
-			calls: []string{"writing", "set finalizers " + f1 + "," + f2 + " as manager", "written"},
+			calls: []string{"set finalizers " + f1 + "," + f2 + " as manager"},
 		},
 		"a permanent refusal is recorded as an event": {
 			do: status, err: forbidden, final: true, fails: true,
-			calls: []string{"writing", "write status map[phase:new] as status-manager", "written", "event Warning FailedStatusUpdate: cannot write the status, and it is out of date"},
+			calls: []string{"write status map[phase:new] as status-manager", "event Warning FailedStatusUpdate: cannot write the status, and it is out of date"},
 		},
 		"an error without an answer is not recorded": {
 			do: remove, finalizers: []string{f1}, err: errors.New("connection refused"), final: true, fails: true,
-			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "written"},
+			calls: []string{"remove finalizers " + f1 + " as manager"},
 		},
 		"nothing is sent when the finalizer is not on the object": {do: remove, finalizers: []string{"other"}},
 		"a deleted object with other finalizers still exists": {
 			do: remove, finalizers: []string{f1, "other"}, deleting: true,
-			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
+			calls: []string{"remove finalizers " + f1 + " as manager", "record w at 2 for w"},
 		},
 		"a deleted object without finalizers is gone": {
 			do: remove, finalizers: []string{f1}, deleting: true,
-			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record that w (uid) is gone", "written"},
+			calls: []string{"remove finalizers " + f1 + " as manager", "record that w (uid) is gone"},
 		},
 		"an object that is not deleted still exists without finalizers": {
 			do: remove, finalizers: []string{f1},
-			calls: []string{"writing", "remove finalizers " + f1 + " as manager", "record w at 2 for w", "written"},
+			calls: []string{"remove finalizers " + f1 + " as manager", "record w at 2 for w"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

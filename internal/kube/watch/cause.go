@@ -70,10 +70,6 @@ func metadataFrom(o *unstructured.Unstructured) Metadata {
 type transition struct {
 	old, new *unstructured.Unstructured
 	replay   bool // the object existed before the watch began
-	// by is the revision of a write by another client that led to it, if new is of a later one; 0 otherwise.
-	by uint64
-	// listed says that a list shows it, and not what led to it: other clients may have written before.
-	listed bool
 }
 
 func (t transition) cause(now time.Time) Cause {

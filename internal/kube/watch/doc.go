@@ -26,8 +26,8 @@
 // successor.
 //
 // Reads never go back. Answers to writes (Record) can be read at once, are never replaced
-// by an older revision that the watch delivers later, and do not come back to their writer
-// as events.
+// by an older revision that the watch delivers later. Their events wake nobody; one that comes before
+// its answer wakes the writer too, which then finds nothing to do.
 //
 // A kind that is gone is reported as gone, and its objects as deleted. A kind that only
 // cannot be read is never taken for gone, and each read returns the state that it belongs

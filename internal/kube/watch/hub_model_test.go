@@ -104,9 +104,7 @@ func (b *modelledHub) do(d operation) {
 	case "grant":
 		b.script(roleKind).put(made(roleKind, "/x", 0))
 	case "write":
-		done := b.BeginWrite(gvk, "a", "x", sub)
 		b.Record(made(gvk, "a/x", 1000, partOf, "o"), sub)
-		done()
 	case "wait":
 		pass(time.Second)
 	case "wait long":

@@ -11,7 +11,6 @@ import (
 type kind struct {
 	gvk       schema.GroupVersionKind
 	router    router
-	writes    inFlightWrites
 	compactor *compactor
 
 	// Guarded by the hub's lock.

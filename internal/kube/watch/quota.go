@@ -3,7 +3,9 @@ package watch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -50,8 +52,8 @@ func (l Limits) withDefaults() Limits {
 // Quota counts the watches of several hubs for instances against their limits. It is safe for concurrent use.
 // A nil Quota has no limits.
 type Quota struct {
-	limits  Limits
-	refused *prometheus.CounterVec
+	limits   Limits
+	refusals *prometheus.CounterVec
 
 	mu sync.Mutex // the innermost: it is taken under the hub's lock, and no other under it
 	// watches has how many interests count in each actor. One without any counts for as long as
@@ -59,14 +61,22 @@ type Quota struct {
 	watches map[*actor]int
 	// namespaces has the same by the namespace of instances, without actors that have none.
 	namespaces map[string]map[*actor]int
-	waiting
+	// refused are the subscribers that were refused for the number of watches, and not woken since.
+	refused map[waiter]struct{}
+	wakes   bool // soon
+}
+
+// waiter is a subscriber of a hub that a quota has refused.
+type waiter struct {
+	hub        *Hub
+	subscriber Subscriber
 }
 
 // NewQuota returns a quota without watches.
 func NewQuota(l Limits) *Quota {
 	return &Quota{
 		limits: l.withDefaults(), watches: map[*actor]int{}, namespaces: map[string]map[*actor]int{},
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "espalier_watch_limits_exceeded_total",
 			Help: "Reads for instances that were refused since a limit of watches is reached, by the limit as its flag names it.",
 		}, []string{"limit"}),
@@ -74,10 +84,10 @@ func NewQuota(l Limits) *Quota {
 }
 
 // Describe implements prometheus.Collector.
-func (q *Quota) Describe(out chan<- *prometheus.Desc) { q.refused.Describe(out) }
+func (q *Quota) Describe(out chan<- *prometheus.Desc) { q.refusals.Describe(out) }
 
 // Collect implements prometheus.Collector.
-func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refused.Collect(out) }
+func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refusals.Collect(out) }
 
 // counts says whether the watches of a selection count for an instance of a namespace.
 func (q *Quota) counts(s Selection, namespace string) bool {
@@ -114,9 +124,9 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 		return ""
 	}
 	if limit != PerInstanceFlag {
-		q.addRefusal(w, limit)
+		ensure(&q.refused, w, func() struct{} { return struct{}{} })
 	}
-	q.refused.WithLabelValues(limit[2:]).Inc()
+	q.refusals.WithLabelValues(limit[2:]).Inc()
 	return fmt.Sprintf(refusal, most, limit)
 }
 
@@ -172,4 +182,47 @@ func (q *Quota) uncount(actors ...*actor) {
 		}
 	}
 	q.wakeSoon()
+}
+
+// forget ends the waiting of subscribers.
+func (q *Quota) forget(waiters ...waiter) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, w := range waiters {
+		delete(q.refused, w)
+	}
+}
+
+// forgetAll ends the waiting of those that match.
+func (q *Quota) forgetAll(matches func(waiter) bool) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.refused, func(w waiter, _ struct{}) bool { return matches(w) })
+}
+
+// wakeInterval is how long after the end of a watch subscribers are woken.
+const wakeInterval = time.Second
+
+// wakeSoon wakes the subscribers that were refused, after a moment in which other watches may end too. Those for which there
+// is none are refused again. The lock is held.
+func (q *Quota) wakeSoon() {
+	if len(q.refused) == 0 || q.wakes {
+		return
+	}
+	q.wakes = true
+	time.AfterFunc(wakeInterval, func() {
+		q.mu.Lock()
+		woken := q.refused
+		q.refused, q.wakes = nil, false
+		q.mu.Unlock()
+		for w := range woken {
+			w.hub.env.Enqueue(w.subscriber, Cause{Object: w.subscriber.Key, Change: Resync, Priority: Background, ObservedAt: time.Now()})
+		}
+	})
 }

@@ -339,43 +339,41 @@ func TestARefusedSubscriberIsWokenWhenAWatchEnds(t *testing.T) {
 		}
 		s.Forget(subscriberOf("j"))
 		pass(time.Minute)
-		if q := s.env.Quota; len(q.watches) != 0 || len(q.namespaces) != 0 || len(q.refusals) != 0 {
-			t.Errorf("left: %d watches, %v, %v", len(q.watches), q.namespaces, q.refusals)
+		if q := s.env.Quota; len(q.watches) != 0 || len(q.namespaces) != 0 || len(q.refused) != 0 {
+			t.Errorf("left: %d watches, %v, %v", len(q.watches), q.namespaces, q.refused)
 		}
 	})
 }
 
-// TestRefusedSubscribersAreWokenInTurn: as many as there are free watches, until these are taken.
-func TestRefusedSubscribersAreWokenInTurn(t *testing.T) {
+// TestRefusedSubscribersAreWokenTogether: each tries again, and is refused again if there is no watch for it.
+func TestRefusedSubscribersAreWokenTogether(t *testing.T) {
 	for name, limits := range map[string]Limits{"Of the namespace": {PerNamespace: 2}, "Of all": {Total: 2}} {
 		t.Run(name, func(t *testing.T) {
 			withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 				s.env.Quota = NewQuota(limits)
 				read := func(name string) { s.commit(name, Object(configMap, name, "x")) }
 				s.env.Grace = time.Millisecond
-				for _, name := range []string{"i", "j", "w3", "w1", "w2", "w0"} {
+				for _, name := range []string{"i", "j", "w3", "w1", "w0"} {
 					read(name)
 				}
 				pass(time.Minute)
 				s.recorder.take()
+				s.Forget(subscriberOf("w0"))
 				s.Forget(subscriberOf("i"))
 				pass(wakeInterval + time.Second/2)
-				s.expect(t, "one watch ended", "w3: Resync Vpc default/w3")
+				s.expect(t, "one watch ended", "w1: Resync Vpc default/w1", "w3: Resync Vpc default/w3")
 				read("w3")
+				read("w1")
 				synctest.Wait()
 				s.recorder.take()
 				pass(time.Minute)
-				s.expect(t, "it took the watch")
+				s.expect(t, "w3 took the watch")
 
-				s.Forget(subscriberOf("w0"))
 				s.Forget(subscriberOf("j"))
 				pass(wakeInterval + time.Second/2)
 				s.expect(t, "another ended", "w1: Resync Vpc default/w1")
-				s.commit("w1")
-				pass(wakeInterval)
-				s.expect(t, "w1 needs none any more", "w2: Resync Vpc default/w2")
 				pass(time.Minute)
-				s.expect(t, "w0 is forgotten")
+				s.expect(t, "nobody waits any more")
 			})
 		})
 	}
@@ -384,7 +382,7 @@ func TestRefusedSubscribersAreWokenInTurn(t *testing.T) {
 // TestARefusedSubscriberWaitsOnce: also one that has no other target, and not for ever.
 func TestARefusedSubscriberWaitsOnce(t *testing.T) {
 	quota := NewQuota(Limits{Total: 1})
-	waiting := func() int { return len(quota.refusals) }
+	waiting := func() int { return len(quota.refused) }
 	withScriptedHub(t, scripts{configMap: newScript()}, func(t *testing.T, s *scriptedHub) {
 		s.env.Quota = quota
 		refused := Object(configMap, "b", "x")

@@ -9,10 +9,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
+// Write makes one write. When it returns, its answer is in the caches.
+func (h *Hub) Write(writer Subscriber, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	answer, err := do()
+	if err == nil {
+		h.Record(answer, writer)
+	}
+	return answer, err
+}
+
 // Record stores the answer to a write, so that reads see it before the watch delivers it,
 // and wakes all subscribers concerned except the writer. The watch's echo wakes no
-// subscriber: the store already has its revision. Where the echo may come before the answer,
-// use Write or BeginWrite. An answer older than what the hub has changes nothing. The object
+// subscriber: the store already has its revision. An echo that comes before the answer wakes the writer
+// too, which finds nothing to do. An answer older than what the hub has changes nothing. The object
 // is copied.
 func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 	at := identityOf(o)
@@ -20,7 +29,6 @@ func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 		h.env.Tracer.RecordWrite(object.KeyOf(o), uidOf(o), tracedRevision(revisionOf(o)), writer.Key)
 	}
 	for _, a := range h.actorsHolding(o.GroupVersionKind(), One(at.namespace, at.name)) {
-		a.writes.addAnswer(at.objectName, writer, objectVersion{uidOf(o), revisionOf(o)})
 		a.emit(a.store.recordWrite(a.compactor.compact(o), a.selects(at), time.Now()), writer)
 	}
 }
@@ -31,7 +39,6 @@ func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 func (h *Hub) RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer Subscriber) {
 	h.env.Tracer.RecordWrite(object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}, uid, "", writer.Key)
 	for _, a := range h.actorsHolding(gvk, One(namespace, name)) {
-		a.writes.addAnswer(objectName{namespace, name}, writer, objectVersion{uid, forever})
 		a.emit(a.store.recordDeletion(objectName{namespace, name}, uid, time.Now()), writer)
 	}
 }

@@ -74,7 +74,7 @@ func TestARecordSurvivesTheFirstList(t *testing.T) {
 	})
 }
 
-func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
+func TestAnEchoBeforeTheAnswerWakesTheWriterOnce(t *testing.T) {
 	maps := newScript()
 	withScriptedHub(t, scripts{configMap: maps}, func(t *testing.T, s *scriptedHub) {
 		s.commit("writer", ChildrenOf(configMap, "o"))
@@ -82,35 +82,15 @@ func TestAnEchoBeforeTheAnswerIsWithheld(t *testing.T) {
 		synctest.Wait()
 		s.recorder.take()
 
-		done := s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		o := maps.put(made(configMap, "a/x", 0, partOf, "o"))
-		s.expect(t, "the watch is faster", "reader: Added ConfigMap a/x")
+		s.expect(t, "the watch is faster", "reader: Added ConfigMap a/x", "writer: Added ConfigMap a/x")
 		s.Record(o, subscriberOf("writer"))
-		done()
-		s.expect(t, "the answer explains it")
+		s.expect(t, "the answer is known")
 
-		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
-		maps.put(made(configMap, "a/x", 0, partOf, "o"))
-		o = maps.put(made(configMap, "a/x", 0, partOf, "o"))
-		s.expect(t, "two events", "reader: Updated ConfigMap a/x", "reader: Updated ConfigMap a/x")
-		s.Record(o, subscriberOf("writer"))
-		done()
-		done()
-		s.expect(t, "the answer explains only one of them", "writer: Updated ConfigMap a/x")
-
-		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
 		maps.remove("a", "x")
+		s.expect(t, "a deletion that came first", "reader: Deleted ConfigMap a/x", "writer: Deleted ConfigMap a/x")
 		s.RecordGone(configMap, "a", "x", uidOf(o), subscriberOf("writer"))
-		done()
-		s.expect(t, "a deletion that came first", "reader: Deleted ConfigMap a/x")
-
-		done = s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))
-		again := made(configMap, "a/x", 0, partOf, "o")
-		again.SetUID("another")
-		maps.put(again)
-		synctest.Wait()
-		done()
-		s.expect(t, "a write that failed explains nothing", "reader: Added ConfigMap a/x", "writer: Added ConfigMap a/x")
+		s.expect(t, "its answer is known")
 	})
 }
 
@@ -123,16 +103,15 @@ func TestAChangeBetweenOwnWritesWakesTheWriter(t *testing.T) {
 		synctest.Wait()
 		s.recorder.take()
 		write := func() *unstructured.Unstructured {
-			defer s.BeginWrite(configMap, "a", "x", subscriberOf("writer"))()
 			o := maps.write(made(configMap, "a/x", 0, partOf, "o"))
 			s.Record(o, subscriberOf("writer"))
 			return o
 		}
 		first := write()
-		between := maps.write(made(configMap, "a/x", 0, partOf, "o", "changed", "yes"))
-		last := write()
 		maps.deliver(apiwatch.Added, first)
 		s.expect(t, "the echo of the first write")
+		between := maps.write(made(configMap, "a/x", 0, partOf, "o", "changed", "yes"))
+		last := write()
 		maps.deliver(apiwatch.Modified, between)
 		s.expect(t, "the change of another client", "writer: Updated ConfigMap a/x")
 		maps.deliver(apiwatch.Modified, last)
@@ -149,32 +128,11 @@ func TestAnInstancesOwnWritesDoNotWakeIt(t *testing.T) {
 		synctest.Wait()
 		s.recorder.take()
 
-		done := s.BeginWrite(vpc, "default", "x", subscriberOf("x"))
-		s.Record(sc.put(made(vpc, "default/x", 0)), subscriberOf("x"))
-		done()
+		own := sc.write(made(vpc, "default/x", 0))
+		s.Record(own, subscriberOf("x"))
+		sc.deliver(apiwatch.Modified, own)
 		s.expect(t, "its status write", "parent: Updated Vpc default/x")
 		sc.put(made(vpc, "default/x", 0))
 		s.expect(t, "another client's write", "parent: Updated Vpc default/x", "x: Updated Vpc default/x")
-	})
-}
-
-// TestAWriteWithholdsFromEachKindWatch has two KindWatches of a kind: that of its controller, and that of an index. Both are
-// to know what another client changes while the controller writes.
-func TestAWriteWithholdsFromEachKindWatch(t *testing.T) {
-	sc := newScript(made(vpc, "default/x", 1))
-	withScriptedHub(t, scripts{vpc: sc}, func(t *testing.T, s *scriptedHub) {
-		for _, name := range []string{"controller", "index"} {
-			defer s.WatchKind(vpc, func(_ object.Key, c Cause) { s.recorder.enqueue(subscriberOf(name), c) }).Stop()
-		}
-		synctest.Wait()
-		s.recorder.take()
-		done := s.BeginWrite(vpc, "default", "x", subscriberOf("x"))
-		own := sc.put(made(vpc, "default/x", 0))
-		sc.put(made(vpc, "default/x", 0, "changed", "by another client"))
-		sc.put(made(vpc, "default/x", 0, "changed", "once more"))
-		s.expect(t, "the write is in flight")
-		s.Record(own, subscriberOf("x"))
-		done()
-		s.expect(t, "the last change of another client", "controller: Updated Vpc default/x", "index: Updated Vpc default/x")
 	})
 }

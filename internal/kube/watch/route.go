@@ -1,10 +1,12 @@
 package watch
 
 import (
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/espalier-dev/espalier/internal/object"
+	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // Subscriber identifies an instance that is woken. It is comparable.
@@ -57,33 +59,44 @@ func (r *router) listenersOf(t transition) []*listener {
 var noWriter Subscriber
 
 // emit routes changes to the subscribers and KindWatches that they concern, except to the
-// writer, which has the answer already or is about to get it. An event of an object to which
-// a subscriber has a write in flight is withheld from that subscriber.
+// writer, which has the answer already or is about to get it.
 func (a *actor) emit(changes []transition, writer Subscriber) {
 	if len(changes) == 0 {
 		return
 	}
 	a.addEvents(len(changes))
-	now, ended, kindWatches := time.Now(), a.writes.endings.Load(), a.kindWatches()
+	now, kindWatches := time.Now(), a.kindWatches()
 	for _, t := range changes {
-		event := pendingEvent{objectVersion: versionOf(t), cause: t.cause(now), after: ended, listed: t.listed}
-		name := nameOf(t.object())
-		send := func(to Subscriber, receiver any, wake func(Cause)) {
-			event.receiver, event.wake = receiver, wake
-			if to != writer && !a.writes.withhold(name, to, event) {
-				event.deliver(a.env.Tracer)
+		cause := t.cause(now)
+		listeners := a.router.listenersOf(t)
+		if a.env.Tracer != nil && len(listeners)+len(kindWatches) > 0 {
+			cause.Trace = a.env.Tracer.Event(t.traced(cause))
+		}
+		for _, l := range listeners {
+			if l.subscriber != writer {
+				l.wake(cause)
 			}
 		}
-		for _, l := range a.router.listenersOf(t) {
-			send(l.subscriber, l, l.wake)
-		}
-		for _, w := range kindWatches {
-			// The subscriber of a KindWatch's event is the object itself: its reconcile may have
-			// written it.
-			send(Subscriber{event.cause.Object}, w, w.report)
+		// The subscriber of a KindWatch's event is the object itself: its reconcile may have written it.
+		if writer != (Subscriber{cause.Object}) {
+			for _, w := range kindWatches {
+				w.report(cause)
+			}
 		}
 	}
 }
+
+// traced describes a change for its span.
+func (t transition) traced(c Cause) tracing.Change {
+	change := tracing.Change{Object: c.Object, UID: uidOf(t.object()), Change: string(c.Change), At: c.ObservedAt}
+	if t.new != nil {
+		change.Revision = tracedRevision(revisionOf(t.new))
+	}
+	return change
+}
+
+// tracedRevision is a revision in the words of package tracing.
+func tracedRevision(revision uint64) string { return strconv.FormatUint(revision, 10) }
 
 // replay reports objects that existed before the watch began, to KindWatches alone: leases
 // are notified of the kind once.

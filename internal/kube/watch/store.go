@@ -48,10 +48,11 @@ type store struct {
 }
 
 type entry struct {
-	object        *unstructured.Unstructured
-	revision      uint64
-	pendingWrites *ownWrites // nil once the watch has delivered the entry's revision
-	deletion      deletionHistory
+	object   *unstructured.Unstructured
+	revision uint64
+	// written is when we wrote the revision, until the watch has delivered it.
+	written  time.Time
+	deletion deletionHistory
 }
 
 // deletionHistory is what the watch has delivered of the deletion of an incarnation.
@@ -87,14 +88,11 @@ func (d deletionHistory) delivered(o *unstructured.Unstructured, by deletionSeen
 	return d
 }
 
-// ownWrites are our writes that led to an entry, and that the watch has not delivered yet.
-type ownWrites struct {
-	revisions []uint64
-	last      time.Time
-}
+// isOwn reports whether the revision is one that we have written and the watch has not delivered.
+func (e entry) isOwn() bool { return !e.written.IsZero() }
 
 func (e entry) isProvisional(now time.Time) bool {
-	return e.pendingWrites != nil && now.Sub(e.pendingWrites.last) < provisionalTTL
+	return e.isOwn() && now.Sub(e.written) < provisionalTTL
 }
 
 func newStore(ownerLabel string) *store {
@@ -143,25 +141,20 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 	return []transition{{old: e.object, new: o}}
 }
 
-// observeOlder handles a revision that the store already has or is past. One of our own is
-// an echo and changes nothing. Any other was written between two of our writes: our answer
-// contains that change, but the writer, which does not get its own answers as events, may not
-// have looked for it. So the object is routed to all subscribers once more.
+// observeOlder handles a revision that the store already has or is past. The one that it has is the echo of our write,
+// and changes nothing. An older one may have been written by another client between two of our writes: our answer contains
+// that change, but the writer, which does not get its own answers as events, may not have looked for it. So the object
+// is routed to all subscribers once more.
 func (s *store) observeOlder(name objectName, e entry, revision uint64) []transition {
-	if e.pendingWrites == nil {
+	switch {
+	case !e.isOwn():
 		return nil
-	}
-	if revision == e.revision {
-		e.pendingWrites = nil
+	case revision == e.revision:
+		e.written = time.Time{}
 		s.entries[name] = e
 		return nil
 	}
-	for _, r := range e.pendingWrites.revisions {
-		if r == revision {
-			return nil
-		}
-	}
-	return []transition{{old: e.object, new: e.object, by: revision}}
+	return []transition{{old: e.object, new: e.object}}
 }
 
 // observeDeletion handles an event of the watch that an object was deleted, or left the
@@ -206,10 +199,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 		return nil
 	}
 	if revision <= e.revision {
-		if e.pendingWrites != nil { // a later answer came first; the echo of this one is still to come
-			e.pendingWrites.revisions = append(e.pendingWrites.revisions, revision)
-		}
-		return nil
+		return nil // a later answer came first
 	}
 	if !selected {
 		s.addTombstone(uidOf(o), revision, now)
@@ -219,12 +209,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 		s.unset(name)
 		return []transition{{old: e.object}}
 	}
-	own := &ownWrites{last: now}
-	if e.pendingWrites != nil {
-		own.revisions = e.pendingWrites.revisions
-	}
-	own.revisions = append(own.revisions, revision)
-	s.set(name, entry{object: o, revision: revision, pendingWrites: own, deletion: e.deletionOf(o).delivered(o, notSeen)})
+	s.set(name, entry{object: o, revision: revision, written: now, deletion: e.deletionOf(o).delivered(o, notSeen)})
 	return []transition{{old: e.object, new: o}}
 }
 

@@ -33,9 +33,6 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 			e, change := mergeListed(old, entry{object: o, revision: r}, revision, now)
 			e.deletion = old.deletionAfterList(e.object, o)
 			s.entries[name] = e
-			for j := range change {
-				change[j].listed = true
-			}
 			changes = append(changes, change...)
 		}
 	}
@@ -61,7 +58,7 @@ func mergeListed(old, listed entry, listRevision uint64, now time.Time) (entry, 
 	case old.isProvisional(now) && old.revision > listed.revision && old.revision > listRevision:
 		// A list does not show what others wrote between our writes; see observeOlder.
 		return old, []transition{{old: old.object, new: old.object}}
-	case old.revision != listed.revision, uidOf(old.object) != uidOf(listed.object), old.pendingWrites != nil:
+	case old.revision != listed.revision, uidOf(old.object) != uidOf(listed.object), old.isOwn():
 		return listed, []transition{{old: old.object, new: listed.object}}
 	case !reflect.DeepEqual(old.object.Object, listed.object.Object):
 		return listed, []transition{{old: old.object, new: listed.object}}
@@ -88,7 +85,7 @@ func (s *store) expire(now time.Time) []transition {
 	defer s.mu.Unlock()
 	var gone []transition
 	for _, name := range s.missingFromList {
-		if e, ok := s.entries[name]; ok && e.pendingWrites != nil && !e.isProvisional(now) {
+		if e, ok := s.entries[name]; ok && e.isOwn() && !e.isProvisional(now) {
 			s.unset(name)
 			gone = append(gone, transition{old: e.object})
 		}

@@ -67,12 +67,8 @@ func (c *Cluster) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key
 	return nil
 }
 
-func (c *Cluster) Write(_ *obj, _ watch.Subscriber, do func() (*obj, error)) (*obj, error) {
+func (c *Cluster) Write(_ watch.Subscriber, do func() (*obj, error)) (*obj, error) {
 	return do()
-}
-
-func (c *Cluster) BeginWrite(schema.GroupVersionKind, string, string, watch.Subscriber) (done func()) {
-	return func() {}
 }
 
 func (c *Cluster) Record(o *obj, _ watch.Subscriber) {
