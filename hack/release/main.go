@@ -90,7 +90,8 @@ func parse(ctx context.Context, command, platforms string, args []string) (*opti
 	flags.StringVar(&o.baseURL, "base-url", "", "where the archives will be downloaded from; without it, no krew manifest is written")
 	flags.StringVar(&o.project, "homepage", "", "the home page in the krew manifest")
 	list := flags.String("platforms", platforms, "the platforms")
-	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"), "the date of all files, in seconds since 1970; by default $SOURCE_DATE_EPOCH, or that of the commit")
+	epoch := flags.String("epoch", os.Getenv("SOURCE_DATE_EPOCH"),
+		"the date of all files, in seconds since 1970; by default $SOURCE_DATE_EPOCH, or that of the commit")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

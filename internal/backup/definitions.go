@@ -115,7 +115,8 @@ func (e *Export) putDefinitions() error {
 			return err
 		}
 	}
-	e.Progress("read %s, %s and their revisions", diag.Counted(len(e.definitions), "definition", "definitions"), diag.Counted(len(e.spool.entries[archive.Compositions]), "composition", "compositions"))
+	e.Progress("read %s, %s and their revisions", diag.Counted(len(e.definitions), "definition", "definitions"),
+		diag.Counted(len(e.spool.entries[archive.Compositions]), "composition", "compositions"))
 	return nil
 }
 

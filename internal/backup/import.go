@@ -245,7 +245,8 @@ func (i *Import) plan(ctx context.Context) (*survey, error) {
 			fmt.Fprintf(&further, ", %d %s", counts[c.verb], c.what)
 		}
 	}
-	i.Progress("%s to create%s, %s already with the same content", diag.Counted(counts[Create], "object", "objects"), further.String(), diag.Counted(counts[Keep], "exists", "exist"))
+	i.Progress("%s to create%s, %s already with the same content", diag.Counted(counts[Create], "object", "objects"), further.String(),
+		diag.Counted(counts[Keep], "exists", "exist"))
 	if s.unchecked > 0 {
 		i.Progress("the API server has not checked %s yet: the namespace or the kind does not exist", diag.Counted(s.unchecked, "object", "objects"))
 	}

@@ -20,7 +20,8 @@ func (e *Export) requires() ([]archive.Kind, error) {
 		switch {
 		case meta.IsNoMatchError(err):
 			for _, d := range archive.Composing(e.definitions, gvk) {
-				e.note("no matches for kind %q in version %q, which %s composes: an import does not require it, and its nodes wait for it after the import, too", gvk.Kind, gvk.GroupVersion(), d)
+				e.note("no matches for kind %q in version %q, which %s composes: an import does not require it, and its nodes wait for it after the import, too",
+					gvk.Kind, gvk.GroupVersion(), d)
 			}
 		case err != nil:
 			return nil, err

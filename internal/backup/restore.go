@@ -112,7 +112,8 @@ func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured
 	if err != nil {
 		return err
 	}
-	for len(exported.GetManagedFields()) > 0 && slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == Manager }) {
+	for len(exported.GetManagedFields()) > 0 && slices.ContainsFunc(live.GetManagedFields(),
+		func(e metav1.ManagedFieldsEntry) bool { return e.Manager == Manager }) {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "managedFields": exported.GetManagedFields(),
 		}})

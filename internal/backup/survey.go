@@ -217,7 +217,8 @@ const settlingTimeout = time.Second
 
 // readTargetKinds reads the kinds that the cluster serves; undefined reports whether one that a
 // definition of the archive defines has no CustomResourceDefinition.
-func (i *Import) readTargetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool, undefined bool, err error) {
+func (i *Import) readTargetKinds(ctx context.Context) (target map[schema.GroupKind]archive.TargetKind, installed map[schema.GroupKind]bool,
+	undefined bool, err error) {
 	served := map[schema.GroupKind]schema.GroupVersionKind{}
 	for _, o := range i.File.Objects() {
 		gvk := o.GroupVersionKind()

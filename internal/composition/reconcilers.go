@@ -28,7 +28,8 @@ type reconcilers struct {
 }
 
 func (k *reconcilers) Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) definition.InstanceReconciler {
-	served := &composite.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.CompositeDialect, composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
+	served := &composite.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.CompositeDialect,
+		composite.Dialect{Layout: xrd.LayoutOf(d.ScopeOrDefault())}), Runner: k.Runner}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.composites == nil {
@@ -68,10 +69,12 @@ func (k *reconcilers) Claim(d *v1.CompositeResourceDefinition, kind schema.Group
 	return &claim.Reconciler{Reconciler: k.reconciler(d, kind, enqueueDefinition, object.ClaimDialect, claim.Dialect{Composite: d.CompositeKind()})}
 }
 
-func (k *reconcilers) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func(), words object.Dialect, dialect instance.Dialect) *instance.Reconciler {
+func (k *reconcilers) reconciler(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func(), words object.Dialect,
+	dialect instance.Dialect) *instance.Reconciler {
 	return &instance.Reconciler{
 		Kind: kind, Definition: object.Definition{Name: d.Name, UID: d.UID, Dialect: words}, Dialect: dialect,
 		Cluster: k.cluster.Client, Children: k.cluster.Hub, Lease: instance.Leases(k.cluster.Hub), Instances: k.cluster.Hub, Kinds: k.cluster.Kinds, Events: k.Events,
-		Version: k.Version, Keys: k.cluster.Keys, Now: k.Now, EnqueueDefinition: enqueueDefinition, Usages: k.Usages, Layers: k.Layers, Limits: k.Limits, Decided: k.Decided,
+		Version: k.Version, Keys: k.cluster.Keys, Now: k.Now, EnqueueDefinition: enqueueDefinition, Usages: k.Usages, Layers: k.Layers, Limits: k.Limits,
+		Decided: k.Decided,
 	}
 }

@@ -201,5 +201,6 @@ func (d drawing) text(s *structural.Structural) string {
 // formats has a value of each format that Kubernetes validates and users have.
 var formats = map[string]string{
 	"date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "duration": "1h30m", "email": "a@example.org", "uri": "https://example.org/a",
-	"hostname": "a.example.org", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "cidr": "192.0.2.0/24", "uuid": "0d3f5f1e-4b2a-4c3d-8e9f-1a2b3c4d5e6f", "byte": "YQ==",
+	"hostname": "a.example.org", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "cidr": "192.0.2.0/24", "uuid": "0d3f5f1e-4b2a-4c3d-8e9f-1a2b3c4d5e6f",
+	"byte": "YQ==",
 }

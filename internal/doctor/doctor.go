@@ -129,7 +129,8 @@ const (
 func (s Severity) rank() int { return slices.Index([]Severity{Problem, Warning, Unknown, OK}, s) }
 
 // Checks, in the order of a report.
-var Checks = []string{"versions", "controllers", "providers", "rights", "crds", "webhooks", "certificates", "definitions", "reconciled", "deletions", "orphans", "contested", unreadCheck}
+var Checks = []string{"versions", "controllers", "providers", "rights", "crds", "webhooks", "certificates", "definitions", "reconciled", "deletions",
+	"orphans", "contested", unreadCheck}
 
 // Object names an object.
 type Object struct {

@@ -37,7 +37,8 @@ func (e *examination) deletions() {
 	for _, c := range e.CRDs {
 		if since, stuck := e.isStuck(timeOf(c.DeletionTimestamp), c.DeletionTimestamp != nil); stuck {
 			o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
-			e.add(Problem, "deletions", o, fmt.Sprintf("kubectl get %s.%s -A: it waits for these objects", c.Spec.Names.Plural, c.Spec.Group), "it is being deleted since %s", since)
+			e.add(Problem, "deletions", o, fmt.Sprintf("kubectl get %s.%s -A: it waits for these objects", c.Spec.Names.Plural, c.Spec.Group),
+				"it is being deleted since %s", since)
 		}
 	}
 	e.fine("deletions", "none takes longer than %s", e.StuckAfter)
@@ -95,9 +96,11 @@ func (e *examination) orphans() {
 				count++
 			}
 		}
-		o, definition := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}, strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/")
+		o, definition := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name},
+			strings.TrimPrefix(owner.Namespace+"/"+owner.Name, "/")
 		if count == 0 {
-			e.add(Warning, "orphans", o, "apply the definition again; or: kubectl delete crd "+c.Name, "its definition %s is gone; there are no objects of the kind", definition)
+			e.add(Warning, "orphans", o, "apply the definition again; or: kubectl delete crd "+c.Name,
+				"its definition %s is gone; there are no objects of the kind", definition)
 			continue
 		}
 		e.add(Warning, "orphans", o, "apply the definition again; or delete the objects of the kind and then: kubectl delete crd "+c.Name,
@@ -134,7 +137,8 @@ func (e *examination) contested() {
 				continue
 			}
 			o := objectOf(i)
-			e.add(Problem, "contested", &o, "espalier why "+arguments(o)+"; stop the other writer, or set driftPolicy: Ignore for the resource", "resource %v: %v", one["node"], one["message"])
+			e.add(Problem, "contested", &o, "espalier why "+arguments(o)+"; stop the other writer, or set driftPolicy: Ignore for the resource",
+				"resource %v: %v", one["node"], one["message"])
 		}
 	}
 	for _, c := range e.Children {

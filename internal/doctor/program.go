@@ -41,7 +41,8 @@ func (e *examination) controllers() {
 	}
 	for _, l := range e.Leases {
 		if late, expired := e.expired(l); expired {
-			e.add(Problem, "controllers", leaseObject(l), "start the controllers: espalier run, or see why their pods do not run", "no controllers have renewed it for %s; the last ones were %s", late, l.Holder)
+			e.add(Problem, "controllers", leaseObject(l), "start the controllers: espalier run, or see why their pods do not run",
+				"no controllers have renewed it for %s; the last ones were %s", late, l.Holder)
 		} else if l.Holder != "" {
 			running++
 		}
@@ -55,7 +56,8 @@ func (e *examination) controllers() {
 	}
 	for _, h := range e.Holds {
 		e.add(Warning, "controllers", &Object{Group: espalier.GroupVersion.Group, Kind: "Hold", Name: h.Name},
-			"when what it is for is done: kubectl delete hold "+h.Name, "nothing is reconciled and no deletion goes on while it exists: %s", cmp.Or(h.Reason, "no reason given"))
+			"when what it is for is done: kubectl delete hold "+h.Name, "nothing is reconciled and no deletion goes on while it exists: %s",
+			cmp.Or(h.Reason, "no reason given"))
 	}
 	e.fine("controllers", "they run")
 }
@@ -132,11 +134,13 @@ func (e *examination) crds() {
 		case install.Update:
 			e.add(Warning, "crds", o, "start controllers of this version, which update it", "it is of another version of Espalier")
 		case install.KeepNewer:
-			e.add(Warning, "crds", o, "finish the upgrade, or use the espalier program of the installed release", "it is of a newer release of Espalier than this program")
+			e.add(Warning, "crds", o, "finish the upgrade, or use the espalier program of the installed release",
+				"it is of a newer release of Espalier than this program")
 		case install.Refused:
 			e.add(Problem, "crds", o, "espalier takeover --plan", "%s", s.Problem)
 		case install.Replace:
-			e.add(Warning, "crds", o, "start the controllers, which replace it; 'espalier run --check' shows what they would do", "another program installed it, and it lacks %s", strings.Join(append(slices.Clone(s.MissingVersions), s.MissingFields...), ", "))
+			e.add(Warning, "crds", o, "start the controllers, which replace it; 'espalier run --check' shows what they would do",
+				"another program installed it, and it lacks %s", strings.Join(append(slices.Clone(s.MissingVersions), s.MissingFields...), ", "))
 		case install.KeepForeign:
 			if missing := append(slices.Clone(s.MissingVersions), s.MissingFields...); len(missing) > 0 {
 				e.add(Warning, "crds", o, "espalier takeover --plan", "another program installed it, and it lacks %s", strings.Join(missing, ", "))
@@ -154,7 +158,8 @@ func (e *examination) crds() {
 func (e *examination) condition(c *apiextensionsv1.CustomResourceDefinition) {
 	o := &Object{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition", Name: c.Name}
 	for _, condition := range c.Status.Conditions {
-		isBad := condition.Status == apiextensionsv1.ConditionFalse && (condition.Type == apiextensionsv1.Established || condition.Type == apiextensionsv1.NamesAccepted)
+		isBad := condition.Status == apiextensionsv1.ConditionFalse && (condition.Type == apiextensionsv1.Established ||
+			condition.Type == apiextensionsv1.NamesAccepted)
 		isNonStructural := condition.Type == apiextensionsv1.NonStructuralSchema && condition.Status == apiextensionsv1.ConditionTrue
 		if isBad || isNonStructural {
 			e.add(Problem, "crds", o, "kubectl describe crd "+c.Name, "the API server does not serve it: %s: %s", condition.Reason, condition.Message)
@@ -172,7 +177,8 @@ func (e *examination) webhooks() {
 			effect, severity = "requests that need it fail", Problem
 		}
 		if w.Foreign {
-			e.add(Warning, "webhooks", &o, "espalier run --replace-crossplane-webhook, once Crossplane has stopped", "Crossplane installed it, and the API server calls Crossplane's webhook before it deletes objects in use")
+			e.add(Warning, "webhooks", &o, "espalier run --replace-crossplane-webhook, once Crossplane has stopped",
+				"Crossplane installed it, and the API server calls Crossplane's webhook before it deletes objects in use")
 		}
 		if w.Service != "" && w.Ready == 0 {
 			namespace, name, _ := strings.Cut(w.Service, "/")
@@ -204,9 +210,11 @@ func (e *examination) certificates() {
 		case err != nil:
 			e.add(Problem, "certificates", &o, "start the controllers, which set it", "its caBundle cannot be read: %v", err)
 		case left <= 0:
-			e.add(Problem, "certificates", &o, "restart the controllers, which issue another one; with --webhook-certificates, renew that one", "its certificate expired at %s", until.UTC().Format(time.RFC3339))
+			e.add(Problem, "certificates", &o, "restart the controllers, which issue another one; with --webhook-certificates, renew that one",
+				"its certificate expired at %s", until.UTC().Format(time.RFC3339))
 		case left < expiresSoon:
-			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with --webhook-certificates, renew that one", "its certificate expires at %s", until.UTC().Format(time.RFC3339))
+			e.add(Warning, "certificates", &o, "see that the controllers run: they renew it; with --webhook-certificates, renew that one",
+				"its certificate expires at %s", until.UTC().Format(time.RFC3339))
 		}
 	}
 	if len(e.Webhooks) > 0 || e.lacks("certificates") {

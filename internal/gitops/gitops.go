@@ -74,7 +74,8 @@ func ArgoCD(kinds []schema.GroupVersionKind, namespace string) (map[string]any, 
 		data["resource.customizations.health."+kind.Group+"_"+kind.Kind] = Script
 	}
 	if size := len(data) * len(Script); size > maxConfigMapSize {
-		return nil, fmt.Errorf("the checks of %d kinds are %d KiB, and a ConfigMap has room for %d; name the kinds that you need", len(data), size>>10, maxConfigMapSize>>10)
+		return nil, fmt.Errorf("the checks of %d kinds are %d KiB, and a ConfigMap has room for %d; name the kinds that you need", len(data), size>>10,
+			maxConfigMapSize>>10)
 	}
 	return map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",

@@ -101,7 +101,8 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 // applied, which for a collection is one node for each item.
 func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 	node = plan.Node{
-		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift, Recreate: n.recreate, Sensitive: n.mayHoldSecret, SecretFields: n.secretFields,
+		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift,
+		Recreate: n.recreate, Sensitive: n.mayHoldSecret, SecretFields: n.secretFields,
 		Variable: n.Variable, Layer: n.Layer, DependsOn: n.deletionDependencies, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete,
 	}
 	if c.evaluateIncludeWhen(n, &node); node.SkipMessage != "" {
@@ -173,7 +174,8 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	metadata, _ := rendered.Object["metadata"].(map[string]any)
 	if keys := reservedKeys(metadata); len(keys) > 0 {
 		// The key may be computed from a Secret: the message names only the field.
-		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field, Detail: "it has a key with a prefix that is reserved for Espalier"}}
+		out.Waits = []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "metadata." + keys[0].field,
+			Detail: "it has a key with a prefix that is reserved for Espalier"}}
 		return
 	}
 	if n.External {

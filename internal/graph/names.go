@@ -41,16 +41,19 @@ func checkNames(c *compilation) {
 	c.graph.Kind = s.InstanceKind()
 	c.graph.Namespaced = s.Scope != v1alpha1.ClusterScope
 	if !kindName.MatchString(s.Kind) {
-		c.problems.Add(diag.Diagnostic{Path: "spec.schema.kind", Problem: "naming convention violation: it is not a kind's name", Expected: "UpperCamelCase of at most 63 letters and digits"})
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.kind", Problem: "naming convention violation: it is not a kind's name",
+			Expected: "UpperCamelCase of at most 63 letters and digits"})
 	}
 	if !versionName.MatchString(s.APIVersion) {
 		c.problems.Add(diag.Diagnostic{Path: "spec.schema.apiVersion", Problem: "is not a version", Expected: "v1, v1alpha1, v2beta3 and the like"})
 	}
 	if s.Plural != "" && len(validation.IsDNS1035Label(s.Plural)) > 0 {
-		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind", Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.plural", Problem: "is not the plural of a kind",
+			Expected: "lower-case letters, digits and -, beginning with a letter, at most 63"})
 	}
 	if len(validation.IsDNS1123Subdomain(c.graph.Kind.Group)) > 0 {
-		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group", Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
+		c.problems.Add(diag.Diagnostic{Path: "spec.schema.group", Problem: "is not an API group",
+			Expected: "lower-case letters, digits, - and . as in a domain name, such as platform.example.com"})
 	} else if problem := object.GroupProblem(c.graph.Kind.Group); problem != "" && c.graph.embedded == nil {
 		c.problems.Addf("spec.schema.group", "%s", problem)
 	}

@@ -79,7 +79,8 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, scope Scope, served func
 	if spec.Schema.Scope == v1alpha1.ClusterScope {
 		instances = []string{""}
 	}
-	n.Instances = slices.Concat(n.permissionsFor(instanceVerbs, instanceKind, instances, "", ""), n.permissionsFor([]string{"update"}, instanceKind, instances, "/status", ""),
+	n.Instances = slices.Concat(n.permissionsFor(instanceVerbs, instanceKind, instances, "", ""),
+		n.permissionsFor([]string{"update"}, instanceKind, instances, "/status", ""),
 		n.permissionsFor([]string{"update"}, instanceKind, instances, "/finalizers", "")) // for owner references with blockOwnerDeletion
 	all := drafts(spec, nil)
 	watched := n.watchedNamespaces(all)

@@ -26,9 +26,12 @@ func checkPolicies(c *compilation) {
 	}
 	for _, d := range c.drafts {
 		s := d.source
-		d.adoptUnowned = checkPolicy(c, d, "adopt", s.Adopt, "external objects are never written", v1alpha1.AdoptNever, v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
-		d.refuseConflicts = checkPolicy(c, d, "conflicts", s.Conflicts, "external objects are never written", v1alpha1.ConflictForce, v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
-		policy := checkPolicy(c, d, "driftPolicy", s.DriftPolicy, "external objects are never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn, v1alpha1.DriftIgnore)
+		d.adoptUnowned = checkPolicy(c, d, "adopt", s.Adopt, "external objects are never written", v1alpha1.AdoptNever,
+			v1alpha1.AdoptIfUnowned) == v1alpha1.AdoptIfUnowned
+		d.refuseConflicts = checkPolicy(c, d, "conflicts", s.Conflicts, "external objects are never written", v1alpha1.ConflictForce,
+			v1alpha1.ConflictRefuse) == v1alpha1.ConflictRefuse
+		policy := checkPolicy(c, d, "driftPolicy", s.DriftPolicy, "external objects are never written", v1alpha1.DriftCorrect, v1alpha1.DriftWarn,
+			v1alpha1.DriftIgnore)
 		if policy != v1alpha1.DriftCorrect {
 			d.drift.Policy = policy
 		}
@@ -41,7 +44,8 @@ func checkPolicies(c *compilation) {
 // that may lose data, the author must allow the loss as well.
 func (c *compilation) checkRecreation(d *draft) {
 	s := d.source
-	recreates := checkPolicy(c, d, "onConflict", s.OnConflict, "external objects are never written", v1alpha1.OnConflictWait, v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
+	recreates := checkPolicy(c, d, "onConflict", s.OnConflict, "external objects are never written", v1alpha1.OnConflictWait,
+		v1alpha1.OnConflictRecreate) == v1alpha1.OnConflictRecreate
 	at := d.at.Field("allowDataLoss")
 	kept := d.source.DeletionPolicy.Plain()
 	switch {

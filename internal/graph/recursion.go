@@ -11,6 +11,7 @@ func checkRecursion(c *compilation) {
 		if !n.hasOwnObjects() || n.Kind.GroupKind() != c.graph.Kind.GroupKind() || conditional[n.ID] || n.forEach != nil {
 			continue
 		}
-		c.problems.Addf(c.draftByID(n.ID).documentPath(), "creates another %s for each %[1]s, without end: set includeWhen, or refer to an existing %[1]s with externalRef", n.Kind.Kind)
+		c.problems.Addf(c.draftByID(n.ID).documentPath(),
+			"creates another %s for each %[1]s, without end: set includeWhen, or refer to an existing %[1]s with externalRef", n.Kind.Kind)
 	}
 }

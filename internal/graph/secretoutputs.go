@@ -206,7 +206,8 @@ func secretObject(id string, rendered *expr.Secrecy) *expr.Secrecy {
 // metadataOutputs are the fields of metadata that may not contain data of Secrets, and how
 // messages call them. They are outputs also in templates inside an object, such as that of the
 // Pods of a Deployment.
-var metadataOutputs = map[string]string{"name": "a name", "generateName": "a name", "namespace": "the name of a namespace", "labels": "labels", "selector": "a selector"}
+var metadataOutputs = map[string]string{"name": "a name", "generateName": "a name", "namespace": "the name of a namespace", "labels": "labels",
+	"selector": "a selector"}
 
 // addMetadata adds the outputs of an expression in a node's document. Its value, or a part of
 // it, may be metadata.

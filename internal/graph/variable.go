@@ -35,7 +35,8 @@ func (c *compilation) decodeVariable(d *draft) {
 		c.problems.Addf(d.at.Field("forEach"), "requires a template; a variable that is a list is one expression, such as ${schema.spec.zones.map(z, z + '-a')}")
 	}
 	if len(d.source.ReadyWhen) > 0 {
-		c.problems.Addf(d.at.Field("readyWhen"), "does not apply to a variable, which is ready when its dependencies are; use includeWhen to skip it, or waitFor to wait for fields")
+		c.problems.Addf(d.at.Field("readyWhen"),
+			"does not apply to a variable, which is ready when its dependencies are; use includeWhen to skip it, or waitFor to wait for fields")
 	}
 }
 
@@ -146,7 +147,8 @@ func (c *composition) composeVariable(n *Node, out *plan.Node) {
 			return
 		}
 	case errors.As(err, &large):
-		out.Waits = []plan.Wait{noValueWait(n, fmt.Sprintf("%s: with this value the variables of the instance exceed the limit of %d bytes (MaxVariables)", large.At, MaxVariables))}
+		out.Waits = []plan.Wait{noValueWait(n, fmt.Sprintf("%s: with this value the variables of the instance exceed the limit of %d bytes (MaxVariables)",
+			large.At, MaxVariables))}
 	case err != nil && len(unready) == 0:
 		out.Waits = distinctWaits(c.graph.waitsForError(n, err))
 	case err != nil:

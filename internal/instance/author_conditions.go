@@ -11,7 +11,8 @@ import (
 
 // ownConditions are the types of the conditions that the dialect of graphs has itself.
 var ownConditions = []string{
-	v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady, v1alpha1.InstanceStalled, v1alpha1.InstanceReconciling, v1alpha1.InstanceDrifted,
+	v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady, v1alpha1.InstanceReady, v1alpha1.InstanceStalled,
+	v1alpha1.InstanceReconciling, v1alpha1.InstanceDrifted,
 	v1alpha1.InstanceOverridesIgnored,
 }
 

@@ -66,7 +66,8 @@ func (m *memory) rememberNamespaces(recorded map[string]struct{}) {
 
 // readLabelled reads the objects of a kind that have the label of the instance's children, and
 // watches them.
-func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
+func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured,
+	watch.State) {
 	namespaces := r.childNamespaces(ctx, s, gvk)
 	if namespaces == nil {
 		found, state := lease.Children(gvk, s.owner.ID())

@@ -65,7 +65,8 @@ func (Graphs) References(*unstructured.Unstructured) []Reference { return nil }
 
 // Problem is why the instance isn't ready, if that needs an action of a user.
 func (Graphs) Problem(set condition.Set) (reason, message string) {
-	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False && (plan.Reason(c.Reason) == plan.ResolutionFailed || plan.Reason(c.Reason).IsError()) {
+	if c, _ := set.Get(v1alpha1.InstanceReady); c.Status == condition.False &&
+		(plan.Reason(c.Reason) == plan.ResolutionFailed || plan.Reason(c.Reason).IsError()) {
 		return c.Reason, c.Message
 	}
 	return "", ""

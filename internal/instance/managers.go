@@ -54,7 +54,8 @@ func othersSharingAnyField(live, wanted *unstructured.Unstructured) string {
 // another value; if there are none, those that own something of what we want.
 func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
 	names := ownership.Managers(live, func(e ownership.Entry) bool {
-		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" && ownership.Differs(wanted.Object, live.Object, managedfields.Stored(live, e.Fields()))
+		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" &&
+			ownership.Differs(wanted.Object, live.Object, managedfields.Stored(live, e.Fields()))
 	})
 	if len(names) == 0 {
 		return othersSharingAnyField(live, wanted)

@@ -177,7 +177,8 @@ func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable
 	case s.Phase == watch.Syncing, s.Phase == watch.Unwatched:
 		problem = plan.Problem{Reason: plan.Syncing, Message: "reading " + gvk.Kind + " objects"}
 	case s.Reason == watch.WaitingForKind:
-		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q; %s", gvk.Kind, gvk.GroupVersion(), cmp.Or(s.Remedy, "it continues when the kind is installed"))}
+		problem = plan.Problem{Reason: plan.WaitingForKind, Message: fmt.Sprintf("no matches for kind %q in version %q; %s", gvk.Kind, gvk.GroupVersion(),
+			cmp.Or(s.Remedy, "it continues when the kind is installed"))}
 	case s.Reason == watch.LimitExceeded:
 		problem.Reason = plan.WatchLimitExceeded
 	case s.Reason == watch.Forbidden:

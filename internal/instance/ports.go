@@ -42,7 +42,8 @@ type Applier interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
 	UpdateWithoutForce(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
-	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)
+	ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string,
+		compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error)
 }
 
 // DryRunner makes writes in a dry run.

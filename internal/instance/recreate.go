@@ -81,7 +81,8 @@ func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, st
 	if r.noteAnswers(s, []*removalRequest{c}) {
 		return result{err: rejected, hint: fmt.Sprintf("it cannot be deleted to be recreated: %s: %s", c.reason, c.message)}
 	}
-	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and recreated, since its update was rejected: %s", step.Node, describeObject(step), why))
+	r.Events.Event(s.instance, telemetry.Warning, "Recreating", fmt.Sprintf("%s: %s is deleted and recreated, since its update was rejected: %s",
+		step.Node, describeObject(step), why))
 	problem := plan.RecreatingProblem(o, why)
 	return result{deleting: &problem}
 }

@@ -59,7 +59,10 @@ func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step
 		}})
 	}
 	change := func(o *unstructured.Unstructured, decision string, to map[string]any) *removalRequest {
-		return &removalRequest{o: o, verb: "patch", decision: decision, do: func(ctx context.Context) error { return r.Cluster.PatchIfExists(ctx, o, to, v1alpha1.ChildManager) }}
+		return &removalRequest{o: o, verb: "patch", decision: decision, do: func(ctx context.Context) error {
+			return r.Cluster.PatchIfExists(ctx, o, to,
+				v1alpha1.ChildManager)
+		}}
 	}
 	for _, o := range step.Release {
 		c := change(o, "Release", inventory.ReleasePatch(o, s.instance))

@@ -84,7 +84,8 @@ func (r *Reconciler) reportStatusTooLarge(ctx context.Context, s *reconcileState
 	}
 	s.statusTooLarge = true
 	s.desired.Status, _, _ = unstructured.NestedMap(s.instance.Object, "status")
-	s.desired.Problem = plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("the desired status has %d KiB, more than the API server stores; the fields of the status are outdated", size>>10)}
+	s.desired.Problem = plan.Problem{Reason: plan.Rejected,
+		Message: fmt.Sprintf("the desired status has %d KiB, more than the API server stores; the fields of the status are outdated", size>>10)}
 	s.plan.Problem = s.desired.Problem
 	s.requeueAfter = statusTooLargeRetry
 	return r.reportSummary(ctx, s)

@@ -99,7 +99,8 @@ const orphaningDelay = time.Second
 
 // advanceTeardown makes the next move: it deletes children or, when all are gone, removes the
 // instance's finalizer.
-func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, remains plan.Remaining, removal plan.Removal, remove removeFunc) (refused bool, out reconcile.Result) {
+func (r *Reconciler) advanceTeardown(ctx context.Context, s *reconcileState, remains plan.Remaining, removal plan.Removal,
+	remove removeFunc) (refused bool, out reconcile.Result) {
 	if !removal.Done {
 		return r.executeRemoval(ctx, s, removal.RemovalStep, remove), reconcile.Result{}
 	}

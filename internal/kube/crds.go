@@ -44,7 +44,8 @@ type CRDs struct {
 // finds, that changes and that is deleted: old is nil for a new one, current for a deleted one.
 // Calls come one at a time; a definition that was recreated while the watch was broken comes as a
 // change. Keep makes it ready to be stored.
-func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, keep func(*apiextensionsv1.CustomResourceDefinition) *crd.Stored, changed func(old, current *crd.Stored)) (*CRDs, error) {
+func NewCRDs(config *rest.Config, httpClient *http.Client, log logr.Logger, keep func(*apiextensionsv1.CustomResourceDefinition) *crd.Stored,
+	changed func(old, current *crd.Stored)) (*CRDs, error) {
 	client, err := apiextensions.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, err

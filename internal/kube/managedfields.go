@@ -24,7 +24,8 @@ import (
 //
 // The same patch removes the digest of the last applied configuration. So whatever happens
 // next, the object is applied again, and fields that are no longer desired are removed.
-func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (answer *unstructured.Unstructured, err error) {
+func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string,
+	compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (answer *unstructured.Unstructured, err error) {
 	err = retry.OnError(retry.DefaultRetry, func(err error) bool { return apierrors.IsConflict(err) && IsStale(err) }, func() error {
 		answer, err = c.replaceManagedFields(ctx, o, manager, compute)
 		return err
@@ -32,13 +33,15 @@ func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstr
 	return answer, err
 }
 
-func (c *Client) replaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string, compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error) {
+func (c *Client) replaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string,
+	compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (*unstructured.Unstructured, error) {
 	live, err := c.Get(ctx, o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if live.GetUID() != o.GetUID() {
-		return nil, apierrors.NewConflict(schema.GroupResource{Group: o.GroupVersionKind().Group, Resource: o.GetKind()}, o.GetName(), fmt.Errorf("another object has its name"))
+		return nil, apierrors.NewConflict(schema.GroupResource{Group: o.GroupVersionKind().Group, Resource: o.GetKind()}, o.GetName(),
+			fmt.Errorf("another object has its name"))
 	}
 	entries, due := compute(live)
 	if !due {

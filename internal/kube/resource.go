@@ -16,14 +16,16 @@ import (
 type resource struct{ dynamic.ResourceInterface }
 
 // Create implements dynamic.ResourceInterface.
-func (r resource) Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (r resource) Create(ctx context.Context, o *unstructured.Unstructured, options metav1.CreateOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	options.FieldValidation = metav1.FieldValidationIgnore
 	answer, err := r.ResourceInterface.Create(ctx, o, options, subresources...)
 	return answer, Concise(err)
 }
 
 // Apply implements dynamic.ResourceInterface.
-func (r resource) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (r resource) Apply(ctx context.Context, name string, o *unstructured.Unstructured, options metav1.ApplyOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	body, err := o.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", name, err)
@@ -32,7 +34,8 @@ func (r resource) Apply(ctx context.Context, name string, o *unstructured.Unstru
 }
 
 // Update implements dynamic.ResourceInterface.
-func (r resource) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (r resource) Update(ctx context.Context, o *unstructured.Unstructured, options metav1.UpdateOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	options.FieldValidation = metav1.FieldValidationIgnore
 	answer, err := r.ResourceInterface.Update(ctx, o, options, subresources...)
 	return answer, Concise(err)
@@ -46,7 +49,8 @@ func (r resource) UpdateStatus(ctx context.Context, o *unstructured.Unstructured
 }
 
 // Patch implements dynamic.ResourceInterface.
-func (r resource) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (*unstructured.Unstructured, error) {
+func (r resource) Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, options metav1.PatchOptions,
+	subresources ...string) (*unstructured.Unstructured, error) {
 	options.FieldValidation = metav1.FieldValidationIgnore
 	answer, err := r.ResourceInterface.Patch(ctx, name, kind, patch, options, subresources...)
 	return answer, Concise(err)

@@ -47,7 +47,8 @@ func setSpec(o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 
 // createBinding creates a binding. If another binding has the name, it returns that one and
 // watches it.
-func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec, labels map[string]string) (created *unstructured.Unstructured, reservedBy *binding.BindingSpec, err error) {
+func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec,
+	labels map[string]string) (created *unstructured.Unstructured, reservedBy *binding.BindingSpec, err error) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(BindingKind)
 	o.SetName(name)

@@ -74,7 +74,8 @@ func (p publication) writeReason(now time.Time) (writeReason, error) {
 	}
 	last, err := time.Parse(time.RFC3339, p.object.GetAnnotations()[restoredAnnotation])
 	if since := now.Sub(last); err == nil && since >= 0 && since < restoreInterval {
-		return noWrite, fmt.Errorf("another client keeps changing or deleting the connection secret %s; it is restored at most every %s. Stop that client", p.name, restoreInterval)
+		return noWrite, fmt.Errorf("another client keeps changing or deleting the connection secret %s; it is restored at most every %s. Stop that client",
+			p.name, restoreInterval)
 	}
 	return restore, nil
 }

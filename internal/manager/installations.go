@@ -48,7 +48,8 @@ func newInstallations(o Options, config *rest.Config) (*installations, error) {
 		return nil, fmt.Errorf("prepare leader election: %w", err)
 	}
 	return &installations{
-		leases: client.Leases(o.LeaderElectionNamespace), program: o.Name, own: o.electionLease(), selector: o.Shard, duration: timingFor(o.LeaseDuration).lease, log: o.Log.WithName("installations"),
+		leases: client.Leases(o.LeaderElectionNamespace), program: o.Name, own: o.electionLease(), selector: o.Shard,
+		duration: timingFor(o.LeaseDuration).lease, log: o.Log.WithName("installations"),
 	}, nil
 }
 
@@ -81,7 +82,8 @@ func (i *installations) awaitDisjoint(ctx context.Context) error {
 		case time.Now().After(deadline) && err != nil:
 			return err
 		case time.Now().After(deadline):
-			return fmt.Errorf("%s would work on the same objects as this installation, which %s. Set --%s or --%s of both so that they differ", other, describe(i.selector), shard.NamespacesFlag, shard.LabelsFlag)
+			return fmt.Errorf("%s would work on the same objects as this installation, which %s. Set --%s or --%s of both so that they differ", other,
+				describe(i.selector), shard.NamespacesFlag, shard.LabelsFlag)
 		}
 		if i.wait() != other {
 			i.overlap.Store(&other)
@@ -127,7 +129,8 @@ func (i *installations) overlapping(ctx context.Context) (string, error) {
 			continue // it has not recorded its shard yet, and reads ours once it has
 		}
 		if i.selector.Overlaps(other) {
-			return fmt.Sprintf("the installation with Lease %s/%s (held by %s), which %s,", lease.Namespace, lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""), describe(other)), nil
+			return fmt.Sprintf("the installation with Lease %s/%s (held by %s), which %s,", lease.Namespace, lease.Name,
+				ptr.Deref(lease.Spec.HolderIdentity, ""), describe(other)), nil
 		}
 	}
 	return "", err

@@ -310,7 +310,8 @@ func introspection(o Options, k *cluster.Cluster) *introspect.Server {
 	if o.IntrospectionSocket == "" {
 		return nil
 	}
-	return &introspect.Server{Lease: o.electionLease().String(), Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats, Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
+	return &introspect.Server{Lease: o.electionLease().String(), Path: o.IntrospectionSocket, Watches: k.Watches, Queues: k.Engine.Stats,
+		Profile: func() profile.Reading { return k.Profile(time.Now()) }, Log: o.Log.WithName("introspect")}
 }
 
 func (l leaderRunnable) NeedLeaderElection() bool { return true }

@@ -105,7 +105,8 @@ func forceDeleteAdvice(b report.Blocker, instance report.Object) string {
 	if b.RootCause().HasExternalResource() {
 		left = "it and the external resource"
 	}
-	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance), v1alpha1.ForceDeleteAnnotation, diag.ShellWord(name))
+	return fmt.Sprintf("to finish the deletion without it and leave %s behind: %s %s=%s", left, kubectlAnnotate(instance),
+		v1alpha1.ForceDeleteAnnotation, diag.ShellWord(name))
 }
 
 // resumeAdvice is the command that ends the pause of an object by its annotation.

@@ -124,7 +124,8 @@ func describe(o *unstructured.Unstructured, parentReady bool) Node {
 		n.Deletion = report.ReadDeletion(o)
 		if slices.Equal(n.Finalizers, []string{report.ExternalFinalizer}) {
 			message, inProgress := plan.ExternalDeletion(o)
-			n.externalDeletion = &report.BlockedObject{Object: n.object(), Reason: report.ExternalDeletion, Message: message, InProgress: inProgress, Since: report.At(*n.Deleted)}
+			n.externalDeletion = &report.BlockedObject{Object: n.object(), Reason: report.ExternalDeletion, Message: message, InProgress: inProgress,
+				Since: report.At(*n.Deleted)}
 		}
 	}
 	if n.Instance {

@@ -143,7 +143,8 @@ func (c Contested) advice(o report.Object, node string) []string {
 	out := []string{fmt.Sprintf("have %s stop writing %s of %s", other, inert(field), inert(o.String()))}
 	switch {
 	case c.definition.Name != "" && c.Field != "":
-		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore and driftPaths: [%s] for resource %s: kubectl edit %s", other, inert(diag.ShellWord(field)), node, arguments(c.definition)))
+		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore and driftPaths: [%s] for resource %s: kubectl edit %s", other,
+			inert(diag.ShellWord(field)), node, arguments(c.definition)))
 	case c.definition.Name != "":
 		out = append(out, fmt.Sprintf("or leave it to %s, with driftPolicy: Ignore for resource %s: kubectl edit %s", other, node, arguments(c.definition)))
 	default:
@@ -152,7 +153,8 @@ func (c Contested) advice(o report.Object, node string) []string {
 	if c.Field == "" {
 		return out
 	}
-	return append(out, "see what sets it: espalier why "+arguments(report.Object{APIVersion: o.APIVersion, Kind: o.Kind, Name: o.Name})+" "+diag.ShellWord(field)+inNamespace(o.Namespace))
+	return append(out, "see what sets it: espalier why "+arguments(report.Object{APIVersion: o.APIVersion, Kind: o.Kind,
+		Name: o.Name})+" "+diag.ShellWord(field)+inNamespace(o.Namespace))
 }
 
 // contestedBelow returns the contests about external resources of a node and of those below it.

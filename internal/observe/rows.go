@@ -94,7 +94,8 @@ func row(n Node, key, branch string, now time.Time) Row {
 	if problems := n.problems(); len(problems) > 1 {
 		r.list = listOf(problems)
 	}
-	r.NeedsAction = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.RootCause().InProgress && !hasBlockersBelow(n))
+	r.NeedsAction = plan.Reason(n.Reason).IsError() || (n.Removal != nil && n.Removal.Reason.IsBlocker() && !n.Removal.RootCause().InProgress &&
+		!hasBlockersBelow(n))
 	text, timeless := detail(n, now)
 	r.Detail, r.timelessDetail = Printable(text), Printable(timeless)
 	switch {

@@ -162,7 +162,8 @@ func compareInstances(a, b InstanceStatus) int {
 
 func compareDefinitions(a, b DefinitionStatus) int {
 	needsAction := func(d DefinitionStatus) bool { return len(d.Unready) > 0 && d.Unready[0].NeedsAction }
-	return cmp.Or(compareBool(a.Ready, b.Ready), compareBool(needsAction(b), needsAction(a)), cmp.Compare(len(b.Unready), len(a.Unready)), cmp.Compare(a.name(), b.name()))
+	return cmp.Or(compareBool(a.Ready, b.Ready), compareBool(needsAction(b), needsAction(a)), cmp.Compare(len(b.Unready), len(a.Unready)),
+		cmp.Compare(a.name(), b.name()))
 }
 
 // compareBool orders false before true.
@@ -221,7 +222,8 @@ func (s ClusterStatus) Text(now time.Time, width int) string {
 		fmt.Sprintf("%d of %s not ready", s.UnreadyInstances, diag.Counted(s.Instances, "instance is", "instances are")),
 	}
 	if s.ManagedResources > 0 {
-		counts = append(counts, fmt.Sprintf("%d of %s not ready", s.UnreadyManagedResources, diag.Counted(s.ManagedResources, "managed resource is", "managed resources are")))
+		counts = append(counts, fmt.Sprintf("%d of %s not ready", s.UnreadyManagedResources,
+			diag.Counted(s.ManagedResources, "managed resource is", "managed resources are")))
 	}
 	t.paragraph("", strings.Join(counts, ", "))
 	t.advice("", "  - ", []string{"for the way to a cause, and what to do about it: espalier why KIND NAME -n NAMESPACE"})

@@ -97,7 +97,8 @@ func ExplainChild(top Node, of report.Object, now time.Time) (Explanation, bool)
 // explain is the explanation of a node, by the causes that were found.
 func (x explainer) explain(top Node) Explanation {
 	now := x.now
-	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Contested: contestedBelow(top, now), Unsynced: unsyncedBelow(top, now), Skipped: skippedBelow(top)}
+	e := Explanation{Object: top.object(), Ready: top.Ready, Chain: []Link{}, Contested: contestedBelow(top, now), Unsynced: unsyncedBelow(top, now),
+		Skipped: skippedBelow(top)}
 	if top.Ready == True && top.Deleted == nil {
 		// It is ready whatever is below it; what is no longer desired may stay nevertheless.
 		x.found = slices.DeleteFunc(x.found, func(c cause) bool { return c.node.Removal == nil })
@@ -113,7 +114,8 @@ func (x explainer) explain(top Node) Explanation {
 	first := x.found[0]
 	e.Cause, e.Chain, e.Advice = first.sentence(now), first.chain, first.advice()
 	for _, c := range x.found[1:] {
-		if other := (OtherCause{c.sentence(now), c.advice()}); other.Cause != e.Cause && !slices.ContainsFunc(e.Others, func(o OtherCause) bool { return o.Cause == other.Cause }) {
+		if other := (OtherCause{c.sentence(now), c.advice()}); other.Cause != e.Cause &&
+			!slices.ContainsFunc(e.Others, func(o OtherCause) bool { return o.Cause == other.Cause }) {
 			e.Others = append(e.Others, other)
 		}
 	}

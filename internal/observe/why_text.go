@@ -45,7 +45,8 @@ func (c cause) sentence(now time.Time) string {
 	case n.Deleted != nil:
 		text := c.name() + " is being deleted, and nothing is known to block that"
 		if progress := n.Deletion; progress != nil {
-			text = fmt.Sprintf("%s is being deleted: %d of %s removed, and nothing is known to block the rest", c.name(), progress.Removed, diag.Counted(int(progress.Total), "object is", "objects are"))
+			text = fmt.Sprintf("%s is being deleted: %d of %s removed, and nothing is known to block the rest", c.name(), progress.Removed,
+				diag.Counted(int(progress.Total), "object is", "objects are"))
 		}
 		return text
 	}

@@ -81,7 +81,8 @@ func protectedItems(instance *unstructured.Unstructured) []report.Blocker {
 // empty if there is none.
 func problemOf(o *unstructured.Unstructured) (reason, message, by string) {
 	all := condition.Read(o)
-	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved", "Synced", "ValidPipeline", "Healthy"} {
+	for _, kind := range []string{"Established", "Offered", "GraphAccepted", "KindReady", "ControllerReady", "InstanceManaged", "GraphResolved",
+		"Synced", "ValidPipeline", "Healthy"} {
 		c, ok := all.Get(kind)
 		if ok && c.Status == condition.False && c.Reason != "ReconcilePaused" {
 			return c.Reason, c.Message, kind

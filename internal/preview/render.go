@@ -91,7 +91,8 @@ func warnings(p plan.Plan) []plan.Result {
 }
 
 // serverFields are the fields of metadata that an API server sets, or that are Espalier's records.
-var serverFields = []string{"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "ownerReferences", "selfLink"}
+var serverFields = []string{"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "finalizers", "ownerReferences", "selfLink"}
 
 // bookkeepingPrefixes are those of labels and annotations that are not desired by an author.
 var bookkeepingPrefixes = append([]string{"kro.run/"}, recordPrefixes...)

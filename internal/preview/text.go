@@ -196,7 +196,8 @@ func (g *group) write(b *strings.Builder, width int) {
 var signs = map[Action]string{Create: "+", Change: "~", Replace: "±", Delete: "-", Orphan: "o", Keep: " "}
 
 // actionTexts say in words what would happen to an object.
-var actionTexts = map[Action]string{Create: "create", Change: "change", Replace: "replace: delete and create again", Delete: "delete", Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged itself"}
+var actionTexts = map[Action]string{Create: "create", Change: "change", Replace: "replace: delete and create again", Delete: "delete",
+	Orphan: "orphan: it stays, and belongs to the instance no longer", Keep: "unchanged itself"}
 
 func writeObject(b *strings.Builder, indent string, o ObjectChange, width int) {
 	text := o.String()

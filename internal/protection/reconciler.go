@@ -114,7 +114,8 @@ func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifec
 		s.replayed = true
 		err = r.Deleter.DeleteWithPolicy(ctx, of, step.Policy)
 		if err == nil {
-			r.Events.Event(s.usage.Unstructured, telemetry.Normal, "ReplayDeletion", "replayed the deletion that user "+facts.Refused.User+" requested while the object was in use: "+object.KeyOf(of).String())
+			r.Events.Event(s.usage.Unstructured, telemetry.Normal, "ReplayDeletion",
+				"replayed the deletion that user "+facts.Refused.User+" requested while the object was in use: "+object.KeyOf(of).String())
 		}
 	case lifecycle.ForgetRefused:
 		if err = r.Refusals.Forget(ctx, s.refused); err == nil {

@@ -156,7 +156,8 @@ func NewControllers(o Options) (*Controllers, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(), composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
+	c := &Controllers{options: o, dialects: dialects{configured: o.Dialects}, registry: definition.NewRegistry(),
+		composites: compositiondefinition.NewRegistry(), Rollouts: telemetry.NewRollouts(), layers: telemetry.NewStatusPropagation(o.ObservePropagation)}
 	c.limits = instance.Limits{Limits: o.Limits, Exceeded: telemetry.NewExceededLimits()}
 	var err error
 	if o.Needs == nil {
@@ -169,7 +170,8 @@ func NewControllers(o Options) (*Controllers, error) {
 		Config: o.Config, Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, Log: o.Log, Observe: o.Observe, Tracer: o.Tracer,
 		CRDDependents: c.crdDependents, GroupDependents: c.groupDependents, Annotated: composition.Annotated, OnPermissionsChange: c.permissionsChanged,
 		Remedy:    func(kind schema.GroupKind) string { return provider.Remedy(o.Providers, kind) },
-		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Shard: o.Shard, Installations: o.Installations, WatchLimits: o.WatchLimits, SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
+		ExtraCRDs: c.crdsToInstall, Lease: o.Lease, Shard: o.Shard, Installations: o.Installations, WatchLimits: o.WatchLimits,
+		SigningKeyNamespace: cmp.Or(o.SigningKeyNamespace, DefaultSigningKeyNamespace),
 	})
 	if err != nil {
 		return nil, err
@@ -284,7 +286,8 @@ func (c *Controllers) installPolicies(ctx context.Context) {
 
 // Collectors are the metrics besides those of watches and reconciles.
 func (c *Controllers) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing), telemetry.NewReadiness(c.Engine.Kinds, c.Objects)}
+	return []prometheus.Collector{c.Rollouts, c.limits.Exceeded, c.Quota, telemetry.NewPermissions(c.permissions.missing),
+		telemetry.NewReadiness(c.Engine.Kinds, c.Objects)}
 }
 
 // Notes are remarks on the state of the controllers, each in one line.
@@ -304,7 +307,8 @@ func (c *Controllers) startComposites(ctx context.Context) {
 	composites := composition.Options{
 		Runner: c.Functions, SubscribeToFunctions: c.Functions.Subscribe, Functions: c.Functions.NamesWithoutObject(), CheckInput: c.Functions.CheckInput,
 		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided,
-		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events, Now: c.options.Now,
+		Version: c.options.Version, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, Registry: c.composites, Events: c.options.Events,
+		Now: c.options.Now,
 	}
 	if c.options.WrapRunner != nil {
 		composites.Runner = c.options.WrapRunner(c.Functions)
@@ -328,10 +332,13 @@ func (c *Controllers) definitionConfig(kind schema.GroupVersionKind) definition.
 	return definition.Config{
 		Config: serving.Config{
 			Kind: kind, Cluster: c.Client, Kinds: c.Kinds, Hub: c.Hub, Engine: c.Engine, Events: c.options.Events, Now: c.options.Now,
-			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns, MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
+			Published: c.RecordCRD, Held: c.Instances, AdditionalPrinterColumns: c.options.AdditionalPrinterColumns,
+			MaxKindsPerNamespace: c.options.ResourceGroups.MaxKinds,
 		},
-		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys, AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
-		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account, Conversions: c.conversions, Shard: c.options.Shard,
+		Registry: c.registry, NamespacedGroups: c.options.ResourceGroups.APIGroups, Version: c.options.Version, Keys: c.Keys,
+		AllowCRDDeletion: c.options.AllowCRDDeletion, RequireServiceAccount: c.options.RequireServiceAccount, SecretOutputs: c.options.SecretOutputs,
+		Usages: c.usages.index, Layers: c.layers, Limits: c.limits, Decided: c.options.Decided, Rollouts: c.Rollouts, As: c.account,
+		Conversions: c.conversions, Shard: c.options.Shard,
 	}
 }
 

@@ -22,7 +22,8 @@ type StepResult struct {
 
 // RunTest runs a test of definitions, without an API server. Files are the objects that exist from the
 // beginning. Source names the test file.
-func RunTest(ctx context.Context, o ManagerOptions, t *deftest.Test, files []simulation.Applied, source string, timeout time.Duration) ([]StepResult, deftest.Coverage, error) {
+func RunTest(ctx context.Context, o ManagerOptions, t *deftest.Test, files []simulation.Applied, source string, timeout time.Duration) ([]StepResult,
+	deftest.Coverage, error) {
 	r := &testRun{test: t, files: files, source: source, namespace: t.Namespace}
 	if r.namespace == "" {
 		r.namespace = "default"

@@ -91,7 +91,8 @@ func absentInputs(instance object.Key, decided plan.Plan) []preview.Problem {
 	for _, step := range decided.Steps {
 		for _, w := range step.Waits {
 			if step.Action == plan.Defer && w.Reason == plan.WaitingForField && strings.HasPrefix(w.On, "schema.") {
-				out = append(out, preview.Problem{Object: instance.String(), Reason: string(w.Reason), Message: w.Node + " waits for " + w.On + ", which this instance does not have: give it a default, make it required, or use ? or has()"})
+				out = append(out, preview.Problem{Object: instance.String(), Reason: string(w.Reason),
+					Message: w.Node + " waits for " + w.On + ", which this instance does not have: give it a default, make it required, or use ? or has()"})
 			}
 		}
 	}
@@ -116,7 +117,8 @@ func (c *Offline) draw(files []simulation.Applied, instances int, seed uint64) (
 		if err != nil {
 			return nil, err
 		}
-		g := deftest.Generator{Kind: crd.GroupKind(d).WithVersion(version), Schema: schema, Namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped, Random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // to be repeatable
+		g := deftest.Generator{Kind: crd.GroupKind(d).WithVersion(version), Schema: schema, Namespaced: d.Spec.Scope == apiextensionsv1.NamespaceScoped,
+			Random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // to be repeatable
 		for i := range instances {
 			out = append(out, simulation.Applied{Object: g.Instance(i, c.namespace), Source: fmt.Sprintf("seed %d", seed)})
 		}

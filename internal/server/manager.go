@@ -65,9 +65,12 @@ func NewManager(o ManagerOptions) (*manager.Manager, error) {
 	return manager.New(o.Options, func(s manager.Environment) (manager.Controllers, error) {
 		var err error
 		c, err = NewControllers(Options{
-			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil, Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
-			Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount, ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits, AdmissionPolicies: o.AdmissionPolicies,
-			Providers: o.Providers, Poll: o.Poll, Functions: o.Functions,
+			Config: s.Config, Events: s.Events, Observe: s.Observe, Tracer: s.Tracer, ObservePropagation: s.ObservePropagation, LeaderUntil: s.LeaderUntil,
+			Leader: s.Leader, Lease: s.Lease, Shard: o.Shard, Installations: s.Installations, SigningKeyNamespace: o.LeaderElectionNamespace,
+			Workers: o.Workers, RequestsInFlight: o.RequestsInFlight, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
+			ResourceGroups: o.ResourceGroups, SecretOutputs: o.SecretOutputs, Limits: o.Limits, WatchLimits: o.WatchLimits,
+			AdmissionPolicies: o.AdmissionPolicies,
+			Providers:         o.Providers, Poll: o.Poll, Functions: o.Functions,
 			Version: o.Version, Log: o.Log, Dialects: o.Dialects, Usages: o.Usages, AdditionalPrinterColumns: o.AdditionalPrinterColumns, Needs: needs,
 		})
 		if err == nil && o.Webhook != nil {

@@ -61,8 +61,9 @@ func ProviderNeeds(p managed.Provider, o manager.Options) ([]rbac.Permission, er
 		return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 	}
 	return rbac.ProviderPermissions(rbac.ControllerOptions{
-		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Sharded: !o.Shard.All(), Managed: served, MetricsSecure: o.MetricsSecure,
-		Catalogs: p.Catalog != nil,
+		Lease: rbac.Object{Namespace: o.LeaderElectionNamespace, Name: manager.LeaseName(p.Name)}, Sharded: !o.Shard.All(), Managed: served,
+		MetricsSecure: o.MetricsSecure,
+		Catalogs:      p.Catalog != nil,
 	}), nil
 }
 

@@ -59,10 +59,12 @@ func RunOffline(ctx context.Context, o ManagerOptions, namespace string, timeout
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	cluster := &Offline{overlay: overlay, client: client, namespace: namespace, decisions: &decisions{}, failures: &simulation.Failures{}, namespaces: map[string]bool{}}
+	cluster := &Offline{overlay: overlay, client: client, namespace: namespace, decisions: &decisions{}, failures: &simulation.Failures{},
+		namespaces: map[string]bool{}}
 	c, err := NewControllers(Options{
-		Config: config, Workers: cmp.Or(o.Workers, 4), Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: cluster.failures.Observe, Decided: cluster.decisions.note,
-		Usages: true, Functions: o.Functions, Version: o.Version, Limits: o.Limits, SecretOutputs: o.SecretOutputs,
+		Config: config, Workers: cmp.Or(o.Workers, 4), Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: cluster.failures.Observe,
+		Decided: cluster.decisions.note,
+		Usages:  true, Functions: o.Functions, Version: o.Version, Limits: o.Limits, SecretOutputs: o.SecretOutputs,
 	})
 	if err != nil {
 		return err
@@ -108,7 +110,8 @@ func (c *Offline) createNamespace(ctx context.Context, name string) error {
 		return nil
 	}
 	c.namespaces[name] = true
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}, "status": map[string]any{"phase": "Active"}}}
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		"status": map[string]any{"phase": "Active"}}}
 	_, err := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(ctx, o, metav1.CreateOptions{})
 	return err
 }
@@ -230,7 +233,8 @@ func isUnready(p preview.Problem) bool { return p.Reason == string(plan.NotReady
 // Render renders the instances of files without an API server. Other objects of the files are the observed
 // state of objects that the instances consist of, if they have the same kind and name, or else exist
 // besides them.
-func Render(ctx context.Context, o ManagerOptions, files []simulation.Applied, namespace string, timeout time.Duration) ([]preview.Rendered, []preview.Problem, error) {
+func Render(ctx context.Context, o ManagerOptions, files []simulation.Applied, namespace string, timeout time.Duration) ([]preview.Rendered,
+	[]preview.Problem, error) {
 	var rendered []preview.Rendered
 	var problems []preview.Problem
 	var r rendering

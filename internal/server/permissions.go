@@ -188,7 +188,8 @@ func (p *permissions) missing() []telemetry.MissingPermissions {
 		out = append(out, telemetry.MissingPermissions{User: user, Needs: lacks})
 	}
 	for _, m := range p.registry.Missing() {
-		out = append(out, telemetry.MissingPermissions{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name, Needs: m.Permissions})
+		out = append(out, telemetry.MissingPermissions{User: cmp.Or(m.User, user), Namespace: m.Definition.Namespace, Definition: m.Definition.Name,
+			Needs: m.Permissions})
 	}
 	return out
 }

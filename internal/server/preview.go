@@ -69,14 +69,16 @@ func Preview(ctx context.Context, o ManagerOptions, p PreviewOptions) (preview.P
 	decisions, failures := &decisions{}, &simulation.Failures{}
 	c, err := NewControllers(Options{
 		Config: config, Workers: o.Workers, Log: logr.Discard(), Events: simulation.NoEvents{}, Observe: failures.Observe, Decided: decisions.note,
-		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: cluster.moreColumns || o.AdditionalPrinterColumns,
+		Dialects: o.Dialects, Usages: o.Usages, Functions: o.Functions, Version: o.Version, AdditionalPrinterColumns: cluster.moreColumns ||
+			o.AdditionalPrinterColumns,
 		Limits: o.Limits, SecretOutputs: o.SecretOutputs, AllowCRDDeletion: o.AllowCRDDeletion, RequireServiceAccount: o.RequireServiceAccount,
 	})
 	if err != nil {
 		return preview.Plan{}, err
 	}
 	c.conversions.at = cluster.endpoint
-	run := &previewRun{overlay: overlay, client: planned, live: live, engineKinds: c.Engine.Kinds, decisions: decisions, failures: failures, against: cluster.against}
+	run := &previewRun{overlay: overlay, client: planned, live: live, engineKinds: c.Engine.Kinds, decisions: decisions, failures: failures,
+		against: cluster.against}
 	run.applier = &simulation.Applier{Client: planned, Kinds: c.Kinds, Namespace: p.Namespace, FieldManager: p.FieldManager}
 	run.applier.Add(p.Objects...)
 	err = simulation.Simulation{Controllers: simulated{c}, Overlay: overlay}.Run(ctx, p.Timeout, run.step)
@@ -235,7 +237,8 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 	objects, changed := r.withoutConcurrent(ctx, r.objects())
 	in := preview.Input{Objects: objects, Decisions: r.decisions.last(), Problems: r.applier.Problems(), Incomplete: !settled}
 	if changed > 0 {
-		in.Notes = append(in.Notes, fmt.Sprintf("%s changed by another client while the plan was made; it is left out. Plan again.", diag.Counted(changed, "object was", "objects were")))
+		in.Notes = append(in.Notes, fmt.Sprintf("%s changed by another client while the plan was made; it is left out. Plan again.",
+			diag.Counted(changed, "object was", "objects were")))
 	}
 	for key, why := range r.failures.Messages() {
 		if _, known := r.failed[key]; !known {
@@ -261,7 +264,8 @@ func (r *previewRun) finish(ctx context.Context, settled bool) preview.Plan {
 func rolloutNotes(objects []preview.Object) []string {
 	var notes []string
 	for _, o := range objects {
-		if o.Before == nil || o.After == nil || o.After.GroupVersionKind().Group != v1alpha1.GroupVersion.Group || equality.Semantic.DeepEqual(o.Before.Object["spec"], o.After.Object["spec"]) {
+		if o.Before == nil || o.After == nil || o.After.GroupVersionKind().Group != v1alpha1.GroupVersion.Group ||
+			equality.Semantic.DeepEqual(o.Before.Object["spec"], o.After.Object["spec"]) {
 			continue
 		}
 		definition := &v1alpha1.ResourceGraphDefinition{}

@@ -73,7 +73,8 @@ func (m *Migration) retryRefused() string {
 	if more := len(m.refused) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	text := fmt.Sprintf("%d of %s cannot be rewritten in version %s: %s", len(m.refused), diag.Counted(m.instances, "instance", "instances"), m.storageVersion, strings.Join(texts, "; "))
+	text := fmt.Sprintf("%d of %s cannot be rewritten in version %s: %s", len(m.refused), diag.Counted(m.instances, "instance", "instances"),
+		m.storageVersion, strings.Join(texts, "; "))
 	m.refused = nil
 	return text
 }
@@ -86,7 +87,8 @@ func NeedsMigration(c *apiextensionsv1.CustomResourceDefinition) bool {
 // Migrate rewrites some of the instances that may be stored in a former version, as an account. When all are rewritten,
 // it updates status.storedVersions, so that the version can be removed. m is the migration so far, nil for none, and next
 // is the migration that remains. A result that is not final asks for nothing.
-func (c *Config) Migrate(ctx context.Context, d *Definition, m *Migration, current *apiextensionsv1.CustomResourceDefinition, as *kube.Client) (next *Migration, out reconcile.Result) {
+func (c *Config) Migrate(ctx context.Context, d *Definition, m *Migration, current *apiextensionsv1.CustomResourceDefinition,
+	as *kube.Client) (next *Migration, out reconcile.Result) {
 	if version := crd.StorageVersion(current); m == nil || m.crd != current.UID || m.storageVersion != version {
 		m = &Migration{crd: current.UID, storageVersion: version, since: c.Now()}
 	}

@@ -38,14 +38,16 @@ func (s RevisionStore) List(lease *watch.Lease, of object.Key) ([]*unstructured.
 
 // Adopt makes an object the controller of one of its revisions that has none, or a former incarnation of the object, and
 // adds finalizers: the revision was restored from a backup, say. A nil owner controls nothing.
-func (s RevisionStore) Adopt(ctx context.Context, of object.Key, revision *unstructured.Unstructured, owner *metav1.OwnerReference, finalizers ...string) error {
+func (s RevisionStore) Adopt(ctx context.Context, of object.Key, revision *unstructured.Unstructured, owner *metav1.OwnerReference,
+	finalizers ...string) error {
 	if revision.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	change := map[string]any{}
 	owners := revision.GetOwnerReferences()
 	if owner != nil && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == owner.UID && isController(o) }) {
-		change["ownerReferences"] = append(slices.DeleteFunc(slices.Clone(owners), func(o metav1.OwnerReference) bool { return isController(o) || o.UID == owner.UID }), *owner)
+		change["ownerReferences"] = append(slices.DeleteFunc(slices.Clone(owners),
+			func(o metav1.OwnerReference) bool { return isController(o) || o.UID == owner.UID }), *owner)
 	}
 	has := revision.GetFinalizers()
 	if missing := slices.DeleteFunc(finalizers, func(f string) bool { return slices.Contains(has, f) }); len(missing) > 0 {
@@ -79,7 +81,8 @@ func (s RevisionStore) Create(ctx context.Context, of object.Key, revision *unst
 }
 
 // Write makes a write to a revision of an object. Its own event does not enqueue the object.
-func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured,
+	do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	answer, err := s.Hub.Write(watch.Subscriber{Key: of}, do)
 	if err != nil {
 		return nil, fmt.Errorf("write %s %s: %w", s.Kind.Kind, revision.GetName(), err)

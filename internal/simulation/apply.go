@@ -62,7 +62,8 @@ var definitionGroups = []string{"apiextensions.k8s.io", "kro.run", "apiextension
 // IsDefinition says whether an object is one of those that define kinds, or how they are composed.
 func IsDefinition(o *unstructured.Unstructured) bool {
 	gvk := o.GroupVersionKind()
-	return slices.Contains(definitionGroups, gvk.Group) && (gvk.Group != v1alpha1.GroupVersion.Group || gvk.Kind == v1alpha1.ResourceGraphDefinitionKind || gvk.Kind == v1alpha1.ResourceGroupKind)
+	return slices.Contains(definitionGroups, gvk.Group) && (gvk.Group != v1alpha1.GroupVersion.Group ||
+		gvk.Kind == v1alpha1.ResourceGraphDefinitionKind || gvk.Kind == v1alpha1.ResourceGroupKind)
 }
 
 // Defines says whether a definition is of a kind whose instances consist of objects.
@@ -153,7 +154,8 @@ func (a *Applier) refuseUnknown(all []Applied) {
 	for _, o := range all {
 		gvk := o.Object.GroupVersionKind()
 		problem := preview.Problem{
-			Object: object.KeyOf(o.Object).String(), Reason: "NoKind", Message: fmt.Sprintf("there is no kind %s in %s, nor do the files define it", gvk.Kind, gvk.GroupVersion()),
+			Object: object.KeyOf(o.Object).String(), Reason: "NoKind", Message: fmt.Sprintf("there is no kind %s in %s, nor do the files define it", gvk.Kind,
+				gvk.GroupVersion()),
 			Remedy: "plan it together with its definition, or correct apiVersion and kind in " + o.Source,
 		}
 		if i := slices.IndexFunc(a.definitions, func(d Applied) bool { return Defines(d.Object, gvk.GroupKind()) }); i >= 0 {
@@ -194,7 +196,8 @@ func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstruct
 			return err
 		}
 		force := true
-		_, err = of.Patch(ctx, o.GetName(), types.ApplyYAMLPatchType, raw, metav1.PatchOptions{FieldManager: manager, Force: &force, FieldValidation: metav1.FieldValidationStrict})
+		_, err = of.Patch(ctx, o.GetName(), types.ApplyYAMLPatchType, raw, metav1.PatchOptions{FieldManager: manager, Force: &force,
+			FieldValidation: metav1.FieldValidationStrict})
 		return err
 	}
 	if err := annotate(o); err != nil {
@@ -208,7 +211,8 @@ func (a *Applier) apply(ctx context.Context, resource kube.Resource, o *unstruct
 	if err != nil || string(patch) == "{}" {
 		return err
 	}
-	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: clientManager, FieldValidation: metav1.FieldValidationStrict})
+	_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: clientManager,
+		FieldValidation: metav1.FieldValidationStrict})
 	return err
 }
 

@@ -20,7 +20,8 @@ func (d *Document) MisreadKeys() []Problem {
 		for i, c := range n.Content {
 			if n.Kind == yaml.MappingNode && i%2 == 0 {
 				if read, other := readAs(c); other {
-					out = append(out, Problem{Range: d.rangeOf(c), Message: fmt.Sprintf("the key %s is read as %q; put it in quotes if it is meant as it is written", c.Value, read)})
+					out = append(out, Problem{Range: d.rangeOf(c), Message: fmt.Sprintf("the key %s is read as %q; put it in quotes if it is meant as it is written",
+						c.Value, read)})
 				}
 			}
 			visit(c)

@@ -99,7 +99,8 @@ func keySet(list []string) map[string]string {
 func ownerReferences(o *unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, ref := range o.GetOwnerReferences() {
-		out[ref.Kind+" "+ref.Name] = fmt.Sprint(ref.UID, ref.Controller != nil && *ref.Controller, ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion, ref.APIVersion)
+		out[ref.Kind+" "+ref.Name] = fmt.Sprint(ref.UID, ref.Controller != nil && *ref.Controller, ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion,
+			ref.APIVersion)
 	}
 	return out
 }

@@ -217,7 +217,8 @@ func describe(o Observed) Object {
 	u := o.any()
 	kind := u.GroupVersionKind()
 	out := Object{Kind: kind.Kind, Group: kind.Group, Namespace: u.GetNamespace(), Name: u.GetName(), Own: isOwn(kind.Group)}
-	if group, _, _ := unstructured.NestedString(u.Object, "spec", "group"); kind.Kind == "CustomResourceDefinition" && (isOwn(group) || o.Before == nil && isDialects(group)) {
+	if group, _, _ := unstructured.NestedString(u.Object, "spec", "group"); kind.Kind == "CustomResourceDefinition" &&
+		(isOwn(group) || o.Before == nil && isDialects(group)) {
 		out.Own = true
 	}
 	switch {

@@ -48,7 +48,8 @@ func (c *Conversions) Observe(kind schema.GroupKind, version string, converted i
 		return
 	}
 	// Both series begin with the first review: Prometheus sees no increase in one that begins with the first failure.
-	succeeded, failures := c.objects.WithLabelValues(kind.Group, kind.Kind, version, "converted"), c.objects.WithLabelValues(kind.Group, kind.Kind, version, "failed")
+	succeeded, failures := c.objects.WithLabelValues(kind.Group, kind.Kind, version, "converted"),
+		c.objects.WithLabelValues(kind.Group, kind.Kind, version, "failed")
 	if failed {
 		failures.Inc()
 	} else {

@@ -225,7 +225,8 @@ func condition(o *unstructured.Unstructured, kind, field string) string {
 
 // Await watches an object until the check passes, and returns the object. The check gets nil
 // while the object is absent. A failure prints the object's last state.
-func (c *Cluster) Await(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string, check func(*unstructured.Unstructured) error) *unstructured.Unstructured {
+func (c *Cluster) Await(tb testing.TB, gvk schema.GroupVersionKind, namespace, name string,
+	check func(*unstructured.Unstructured) error) *unstructured.Unstructured {
 	tb.Helper()
 	var last *unstructured.Unstructured
 	options := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
@@ -401,7 +402,8 @@ func (c *Cluster) SetStatus(tb testing.TB, gvk schema.GroupVersionKind, namespac
 // AwaitList watches objects until the check passes, which gets all of them by
 // "namespace/name". The error of a timeout wraps the last one of the check, and says whether a new list
 // passes it: then the watch is at fault.
-func AwaitList(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions, check func(map[string]*unstructured.Unstructured) error) error {
+func AwaitList(ctx context.Context, resource dynamic.ResourceInterface, options metav1.ListOptions,
+	check func(map[string]*unstructured.Unstructured) error) error {
 	ending, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	last := errors.New("no objects were listed")

@@ -19,7 +19,8 @@ func Kubeconfig(tb testing.TB, config *rest.Config) string {
 	}
 	file := clientcmdapi.NewConfig()
 	file.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	file.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken, Impersonate: config.Impersonate.UserName}
+	file.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Token: config.BearerToken,
+		Impersonate: config.Impersonate.UserName}
 	file.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	file.CurrentContext = "test"
 	path := filepath.Join(tb.TempDir(), "kubeconfig")

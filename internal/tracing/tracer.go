@@ -70,7 +70,8 @@ func reconcileOf(ctx context.Context) *Reconcile {
 
 // StartReconcile starts the span of a reconcile with its causes: the first is its parent, the others are links. The caller
 // must call End. At most one reconcile of an object may be running.
-func (t *Tracer) StartReconcile(ctx context.Context, kind schema.GroupVersionKind, key object.Key, causes *Causes, waited time.Duration) (context.Context, *Reconcile) {
+func (t *Tracer) StartReconcile(ctx context.Context, kind schema.GroupVersionKind, key object.Key, causes *Causes,
+	waited time.Duration) (context.Context, *Reconcile) {
 	if t == nil {
 		return ctx, nil
 	}

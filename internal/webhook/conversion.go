@@ -173,7 +173,8 @@ func (c Conversions) answer(ctx context.Context, name, digest string, r *apiexte
 	return &apiextensionsv1.ConversionResponse{ConvertedObjects: out, Result: metav1.Status{Status: metav1.StatusSuccess}}
 }
 
-func (c Conversions) convertAll(ctx context.Context, converter *conversion.Converter, wanted schema.GroupVersion, objects []runtime.RawExtension) ([]runtime.RawExtension, error) {
+func (c Conversions) convertAll(ctx context.Context, converter *conversion.Converter, wanted schema.GroupVersion,
+	objects []runtime.RawExtension) ([]runtime.RawExtension, error) {
 	if wanted.Group != converter.Kind().Group {
 		return nil, fmt.Errorf("the kind is in the group %s, not %s", converter.Kind().Group, wanted.Group)
 	}

@@ -371,6 +371,7 @@ func RemoveConfiguration(ctx context.Context, c *kube.Client, log logr.Logger) {
 		return // it does not exist, or this program may not read it
 	}
 	if err := c.Delete(ctx, current); err != nil {
-		log.Error(err, "cannot delete the webhook configuration: the API server still calls the webhook, which is not served", "ValidatingWebhookConfiguration", ConfigurationName)
+		log.Error(err, "cannot delete the webhook configuration: the API server still calls the webhook, which is not served",
+			"ValidatingWebhookConfiguration", ConfigurationName)
 	}
 }

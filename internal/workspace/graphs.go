@@ -80,7 +80,8 @@ var soonReserved = []string{"graphengine"}
 func (w *Workspace) warnOfReservedIDs(p *pendingGraph) {
 	for i, r := range p.spec.Resources {
 		if slices.Contains(soonReserved, r.ID) {
-			w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field("id"), "kro reserves the id %q from version 0.10 on: choose another if the definition may be served by kro", r.ID)
+			w.addf(p.document, Warning, object.Path("spec.resources").Index(i).Field("id"),
+				"kro reserves the id %q from version 0.10 on: choose another if the definition may be served by kro", r.ID)
 		}
 	}
 }
@@ -155,5 +156,6 @@ func (w *Workspace) checkTemplates(p *pendingGraph, kinds graph.Kinds) {
 }
 
 func (w *Workspace) warnOfUnknownKind(d *Document, document object.Path, gvk schema.GroupVersionKind) {
-	w.addf(d, Warning, document.Field("kind"), "%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition", gvk.Kind, gvk.GroupVersion())
+	w.addf(d, Warning, document.Field("kind"), "%s of %s is not known here, so that its fields are not checked; add its CustomResourceDefinition",
+		gvk.Kind, gvk.GroupVersion())
 }

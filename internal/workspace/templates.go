@@ -89,12 +89,15 @@ func (c stepCheck) namespace(t functions.Template, kind string, isNamespaced boo
 	isUnknown := t.Object["metadata"] != nil && metadata == nil || t.Sets("metadata.namespace")
 	switch namespace := functions.NamespaceOf(t); {
 	case c.kind.Namespaced && !isNamespaced:
-		c.add(Error, t.Path, diag.List{{Path: "kind", Problem: fmt.Sprintf("%s is cluster-scoped; a namespaced composite composes objects in its own namespace only", kind)}})
+		c.add(Error, t.Path, diag.List{{Path: "kind",
+			Problem: fmt.Sprintf("%s is cluster-scoped; a namespaced composite composes objects in its own namespace only", kind)}})
 	case c.kind.Namespaced && namespace != "":
 		c.add(Warning, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf(
-			"%s %s is composed in the namespace of its %s, not in %s; a namespaced composite composes objects in its own namespace only", kind, t.Name, c.composite.Kind, namespace)}})
+			"%s %s is composed in the namespace of its %s, not in %s; a namespaced composite composes objects in its own namespace only", kind, t.Name,
+			c.composite.Kind, namespace)}})
 	case !c.kind.Namespaced && isNamespaced && metadata["namespace"] == nil && !isUnknown && c.isComplete:
-		c.add(Error, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf("is required: %s is namespaced and %s is cluster-scoped", kind, c.composite.Kind)}})
+		c.add(Error, t.Path, diag.List{{Path: "metadata.namespace", Problem: fmt.Sprintf("is required: %s is namespaced and %s is cluster-scoped", kind,
+			c.composite.Kind)}})
 	}
 }
 

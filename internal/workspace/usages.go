@@ -18,7 +18,8 @@ func (w *Workspace) checkUsage(d *Document) {
 	if w.isClusterScoped(d, "of") {
 		w.addf(d, Error, "spec", "spec.of is cluster-scoped%screate a ClusterUsage", rule)
 	} else if namespace := usedNamespace(d.Object); namespace != "" && namespace != d.Object.GetNamespace() {
-		w.addf(d, Error, "spec", "spec.of is in namespace %s%screate the Usage there (metadata.namespace: %s), without a namespace in spec.of", namespace, rule, namespace)
+		w.addf(d, Error, "spec", "spec.of is in namespace %s%screate the Usage there (metadata.namespace: %s), without a namespace in spec.of", namespace,
+			rule, namespace)
 	}
 	if w.isClusterScoped(d, "by") {
 		w.addf(d, Error, "spec.by", "is cluster-scoped%sleave spec.by out and say why in spec.reason", rule)

@@ -75,7 +75,8 @@ func (a *accounts) connect(ctx context.Context, objects managed.Objects, m *unst
 	}
 	limiter, reads := a.state(connection{account: accountKey{at.Untrusted(), at.ID, at.Region}, role: at.RoleARN, session: at.Connection()})
 	return &cloudcontrol.Account{
-		API: sdk.NewFromConfig(at.Config), Tagging: resourcegroupstaggingapi.NewFromConfig(at.Config), ID: at.ID, Region: at.Region, Scope: at.Scope(), Config: at.Config, RoleARN: at.RoleARN,
+		API: sdk.NewFromConfig(at.Config), Tagging: resourcegroupstaggingapi.NewFromConfig(at.Config), ID: at.ID, Region: at.Region, Scope: at.Scope(),
+		Config: at.Config, RoleARN: at.RoleARN,
 		AdoptionDenied: at.AdoptionDenied(typeName), Limiter: limiter.For(m.GetNamespace(), at.IsNamespaced()), Reads: reads,
 		Metrics: a.metrics,
 	}, nil

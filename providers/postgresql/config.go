@@ -79,7 +79,8 @@ func (o Options) readServer(objects managed.Objects, m managed.Object, ref *reso
 	case v1alpha1.ProviderConfigKind:
 		from.namespace = namespace
 	default:
-		return server{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
+		return server{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind,
+			v1alpha1.ProviderConfigKind)
 	}
 	config, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
 	if err != nil {

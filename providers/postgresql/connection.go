@@ -40,7 +40,8 @@ func userPassword(objects managed.Objects, m *v1alpha1.Role) (string, error) {
 	}
 	password := dataOf(o)[key]
 	if password == "" || strings.ContainsRune(password, 0) {
-		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: the key %q of the Secret %s/%s is missing, empty or contains a zero byte", key, m.Namespace, ref.Name)
+		return "", fmt.Errorf("spec.forProvider.passwordSecretRef: the key %q of the Secret %s/%s is missing, empty or contains a zero byte", key,
+			m.Namespace, ref.Name)
 	}
 	return password, nil
 }

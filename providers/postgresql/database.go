@@ -150,10 +150,12 @@ func (s *databaseState) changes(p v1alpha1.DatabaseParameters) (request, []strin
 		r.SQL, diff = append(r.SQL, alter+"OWNER TO "+ident(*p.Owner)), append(diff, diffText("owner", s.Owner, *p.Owner))
 	}
 	if p.AllowConnections != nil && *p.AllowConnections != s.Allow {
-		r.SQL, diff = append(r.SQL, alter+"ALLOW_CONNECTIONS "+strconv.FormatBool(*p.AllowConnections)), append(diff, diffText("allowConnections", s.Allow, *p.AllowConnections))
+		r.SQL, diff = append(r.SQL, alter+"ALLOW_CONNECTIONS "+strconv.FormatBool(*p.AllowConnections)),
+			append(diff, diffText("allowConnections", s.Allow, *p.AllowConnections))
 	}
 	if p.ConnectionLimit != nil && *p.ConnectionLimit != s.Limit {
-		r.SQL, diff = append(r.SQL, fmt.Sprintf("%sCONNECTION LIMIT %d", alter, *p.ConnectionLimit)), append(diff, diffText("connectionLimit", s.Limit, *p.ConnectionLimit))
+		r.SQL, diff = append(r.SQL, fmt.Sprintf("%sCONNECTION LIMIT %d", alter, *p.ConnectionLimit)),
+			append(diff, diffText("connectionLimit", s.Limit, *p.ConnectionLimit))
 	}
 	if p.IsTemplate != nil && *p.IsTemplate != s.Template {
 		r.SQL, diff = append(r.SQL, alter+"IS_TEMPLATE "+strconv.FormatBool(*p.IsTemplate)), append(diff, diffText("isTemplate", s.Template, *p.IsTemplate))

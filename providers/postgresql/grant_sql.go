@@ -106,7 +106,8 @@ func (t target) grant(s grantState, p v1alpha1.GrantParameters) []string {
 		sql, _ := t.grantsByOwners(s, p)
 		return sql
 	}
-	return []string{fmt.Sprintf("GRANT %s ON %s TO %s%s", strings.Join(s.wanted(p), ", "), t.objectList(s.objects()), ident(t.role), textIf(option, " WITH GRANT OPTION"))}
+	return []string{fmt.Sprintf("GRANT %s ON %s TO %s%s", strings.Join(s.wanted(p), ", "), t.objectList(s.objects()), ident(t.role),
+		textIf(option, " WITH GRANT OPTION"))}
 }
 
 func textIf(condition bool, text string) string {
@@ -180,7 +181,8 @@ func (t target) manyObjects(objects []string) string {
 
 // objectChanges returns the statements for all objects, which list names. Objects with the same change
 // are in one statement.
-func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string, list func([]string) string) (sql, diff []string) {
+func (t target) objectChanges(privileges map[string]map[string]bool, statements func(map[string]bool) []string, list func([]string) string) (sql,
+	diff []string) {
 	objectsByStatement := map[string][]string{}
 	for _, object := range slices.Sorted(maps.Keys(privileges)) {
 		for _, statement := range statements(privileges[object]) {
@@ -189,7 +191,8 @@ func (t target) objectChanges(privileges map[string]map[string]bool, statements 
 	}
 	for _, statement := range slices.Sorted(maps.Keys(objectsByStatement)) {
 		sql = append(sql, strings.Replace(statement, "$OBJECTS", list(objectsByStatement[statement]), 1))
-		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(privileges), strings.Replace(statement, " ON $OBJECTS", "", 1)))
+		diff = append(diff, fmt.Sprintf("%d of %d objects: %s", len(objectsByStatement[statement]), len(privileges),
+			strings.Replace(statement, " ON $OBJECTS", "", 1)))
 	}
 	return sql, diff
 }

@@ -64,7 +64,8 @@ type passwordStep struct {
 
 // nextPasswordStep decides about a generated password. serverHas reports whether the server has
 // a password. After a crash, the next step follows from the Secret and the server alone.
-func nextPasswordStep(p storedPassword, r *v1alpha1.PasswordRotation, now time.Time, generate func() string, serverHas func(string) external.Answer) passwordStep {
+func nextPasswordStep(p storedPassword, r *v1alpha1.PasswordRotation, now time.Time, generate func() string,
+	serverHas func(string) external.Answer) passwordStep {
 	token := ""
 	if r != nil {
 		token = r.Token

@@ -74,7 +74,8 @@ func observeRole(ctx context.Context, sess *session, m *v1alpha1.Role, name stri
 // atProvider returns status.atProvider.
 func (s *roleState) atProvider() map[string]any {
 	at := map[string]any{
-		"oid": s.OID, "login": s.Attributes["LOGIN"], "superuser": s.Attributes["SUPERUSER"], "createDB": s.Attributes["CREATEDB"], "createRole": s.Attributes["CREATEROLE"],
+		"oid": s.OID, "login": s.Attributes["LOGIN"], "superuser": s.Attributes["SUPERUSER"], "createDB": s.Attributes["CREATEDB"],
+		"createRole":  s.Attributes["CREATEROLE"],
 		"replication": s.Attributes["REPLICATION"], "bypassRLS": s.Attributes["BYPASSRLS"], "inherit": s.Attributes["INHERIT"], "connectionLimit": int64(s.Limit),
 		"memberOf": anySlice(s.Member), "configuration": anyMap(s.Config), "comment": s.Comment,
 	}

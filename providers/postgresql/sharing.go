@@ -123,7 +123,8 @@ func roleNeed(field, role string) need {
 
 // databaseNeed is the need to use a database.
 func databaseNeed(field, database string) need {
-	return need{Field: field, What: fmt.Sprintf("no Database of the namespace manages the database %s", ident(database)), Allowance: v1alpha1.AllowForeignDatabases, Database: database}
+	return need{Field: field, What: fmt.Sprintf("no Database of the namespace manages the database %s", ident(database)),
+		Allowance: v1alpha1.AllowForeignDatabases, Database: database}
 }
 
 // schemaNeeds are the needs to use a schema: objects in system schemas have effects beyond

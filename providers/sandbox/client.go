@@ -222,7 +222,8 @@ func (c *client[M]) Begin(_ context.Context, m M, i external.Intent) (external.O
 func (c *client[M]) Poll(_ context.Context, _ M, was external.Op) (external.Op, error) {
 	op, err := c.cloud.GetOperation(was.Resume)
 	if errors.Is(err, cloud.NotFound) {
-		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound), Message: "the operation is unknown, and may have been removed after its end"}}, nil
+		return external.Op{Done: true, Err: &external.OpError{Class: external.Failed, Code: string(cloud.NotFound),
+			Message: "the operation is unknown, and may have been removed after its end"}}, nil
 	}
 	if err != nil {
 		return external.Op{}, err

@@ -65,17 +65,18 @@ type Objects = port.Objects
 
 // For returns the kind of a definition. The object that a client gets is its own copy.
 func For[M Object](d Definition[M]) Kind {
-	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, PollInterval: d.PollInterval, MaxPollInterval: d.MaxPollInterval, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
-		m := d.New()
-		if err := decode(o, m); err != nil {
-			return nil, fmt.Errorf("decode the object as %T: %w", m, err)
-		}
-		client, err := d.Connect(ctx, objects, m)
-		if err != nil {
-			return nil, err
-		}
-		return session[M]{client, m}, nil
-	}}}
+	return Kind{port.Kind{GVK: d.Kind, Caps: d.Caps, References: d.References, Timeout: d.Timeout, PollInterval: d.PollInterval,
+		MaxPollInterval: d.MaxPollInterval, Connect: func(ctx context.Context, objects port.Objects, o *unstructured.Unstructured) (port.Session, error) {
+			m := d.New()
+			if err := decode(o, m); err != nil {
+				return nil, fmt.Errorf("decode the object as %T: %w", m, err)
+			}
+			client, err := d.Connect(ctx, objects, m)
+			if err != nil {
+				return nil, err
+			}
+			return session[M]{client, m}, nil
+		}}}
 }
 
 // decode decodes an object, which is shared with caches, into one of a provider's Go type.

@@ -112,7 +112,8 @@ func (t *tenant) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}},
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	return t.seen.open(ctx)

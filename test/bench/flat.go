@@ -158,7 +158,8 @@ func (f flatInstances) measureUpdates(ctx context.Context, prefix string) error 
 		single = append(single, one)
 	}
 	f.add(row{Work: "change a spec field that 5 children use" + f.suffix(), Unit: "requests", Value: float64(r.of(work)) / float64(f.instances), Budget: 6,
-		Detail: fmt.Sprintf("%.0f ms for one alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances), f.instances)})
+		Detail: fmt.Sprintf("%.0f ms for one alone; %.1f ms each when all %d change", milliseconds(median(single)), milliseconds(took)/float64(f.instances),
+			f.instances)})
 	return nil
 }
 

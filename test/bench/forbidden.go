@@ -75,7 +75,8 @@ func (b *bench) measureNestMeanwhile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.add(row{Work: "3 nested instances, while another kind is forbidden: from a changed value until the outermost status has it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+	b.add(row{Work: "3 nested instances, while another kind is forbidden: from a changed value until the outermost status has it, p50", Unit: "ms",
+		Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
 		Detail: fmt.Sprintf("%d instances wait for that kind; p99 %.0f ms", sealedInstances, milliseconds(quantile(took, 0.99)))})
 	_, err = n.delete(ctx, name)
 	return err
@@ -103,7 +104,8 @@ func (b *bench) restrict(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: limited},
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{group, "kro.run", "internal.kro.run", "espalier.dev", "apiextensions.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
-				"apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "authorization.k8s.io", "authentication.k8s.io", "events.k8s.io"}, Resources: all, Verbs: all},
+				"apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "authorization.k8s.io", "authentication.k8s.io",
+				"events.k8s.io"}, Resources: all, Verbs: all},
 			{APIGroups: []string{""}, Resources: []string{"configmaps", "namespaces", "events"}, Verbs: all},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{v1alpha1.SigningKeySecret}, Verbs: []string{"get"}},
 			{NonResourceURLs: all, Verbs: all},

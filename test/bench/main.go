@@ -44,7 +44,8 @@ type options struct {
 func (o *options) parse() {
 	o.sizes, o.children = sizes{100, 1000, 10_000}, sizes{100, 1000, 5000}
 	flag.StringVar(&o.out, "out", "bench", "the folder that latest.json and README.md are written to; with -scale scale.json, SCALE.md and charts")
-	flag.StringVar(&o.only, "only", "", "measure only these scenarios, of "+strings.Join(names(scenarios), ", ")+", or with -scale of "+strings.Join(names(scaleScenarios), ", ")+"; no files are written")
+	flag.StringVar(&o.only, "only", "", "measure only these scenarios, of "+strings.Join(names(scenarios),
+		", ")+", or with -scale of "+strings.Join(names(scaleScenarios), ", ")+"; no files are written")
 	flag.BoolVar(&o.scale, "scale", false, "measure how costs grow with the numbers of instances, children and definitions")
 	flag.Var(&o.sizes, "sizes", "with -scale, the numbers of instances")
 	flag.Var(&o.children, "children", "with -scale, the numbers of children of one instance")

@@ -76,7 +76,8 @@ func (n nest) measureLateValue(ctx context.Context) error {
 		}
 		took = append(took, one)
 	}
-	n.add(row{Work: "3 nested instances: from the value that they wait for until the outermost is ready", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: 50,
+	n.add(row{Work: "3 nested instances: from the value that they wait for until the outermost is ready", Unit: "ms", Value: milliseconds(median(took)),
+		Samples: inMilliseconds(took), Budget: 50,
 		Detail: fmt.Sprintf("median of %d, p99 %.0f ms", nests, milliseconds(quantile(took, 0.99)))})
 	return nil
 }
@@ -98,8 +99,10 @@ func (n nest) measureChange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.add(row{Work: "3 nested instances: from a changed value until the outermost status has it", Unit: "× as many writes of a plain client", Value: multiple(took, raw), Budget: 2,
-		Detail: fmt.Sprintf("%d writes; median of %d changes %.1f ms, p99 %.0f ms, at most %.0f ms; plain client %.1f ms", writes, changes, milliseconds(median(took)), milliseconds(quantile(took, 0.99)), milliseconds(quantile(took, 1)), milliseconds(median(raw)))})
+	n.add(row{Work: "3 nested instances: from a changed value until the outermost status has it", Unit: "× as many writes of a plain client",
+		Value: multiple(took, raw), Budget: 2,
+		Detail: fmt.Sprintf("%d writes; median of %d changes %.1f ms, p99 %.0f ms, at most %.0f ms; plain client %.1f ms", writes, changes,
+			milliseconds(median(took)), milliseconds(quantile(took, 0.99)), milliseconds(quantile(took, 1)), milliseconds(median(raw)))})
 	return nil
 }
 
@@ -127,7 +130,8 @@ func (n nest) measureDeletion(ctx context.Context) error {
 		return err
 	}
 	n.add(row{Work: "delete 3 nested instances without blockers", Unit: "× as many writes of a plain client", Value: multiple(took, raw), Budget: 2,
-		Detail: fmt.Sprintf("%d writes; median of %d %.1f ms, at most %.0f ms; plain client %.1f ms", 2*pairs, nests, milliseconds(median(took)), milliseconds(quantile(took, 1)), milliseconds(median(raw)))})
+		Detail: fmt.Sprintf("%d writes; median of %d %.1f ms, at most %.0f ms; plain client %.1f ms", 2*pairs, nests, milliseconds(median(took)),
+			milliseconds(quantile(took, 1)), milliseconds(median(raw)))})
 	return nil
 }
 

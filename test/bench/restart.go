@@ -36,7 +36,8 @@ func measureRestart(ctx context.Context, b *bench) error {
 	b.add(
 		row{Work: fmt.Sprintf("restart with %d instances", n), Unit: "writes", Value: float64(busy.requests.of(writes)),
 			Detail: fmt.Sprintf("all reconciled after %.1f s; %d reads besides watches", busy.took.Seconds(), busy.requests.of(work)-busy.requests.of(writes))},
-		row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children), Budget: 8 << 10,
+		row{Work: "memory per child, including its share of the instance", Unit: "bytes", Value: float64(busy.heap-idle.heap) / float64(busy.children),
+			Budget: 8 << 10,
 			Detail: fmt.Sprintf("%d ConfigMaps in the cache; %.1f MiB in this process without instances", busy.children, float64(idle.heap)/(1<<20))})
 	if err := f.events(ctx, prefix, n); err != nil {
 		return err

@@ -164,7 +164,8 @@ func (b *bench) measureRecompilation(ctx context.Context, users int) error {
 		return err
 	}
 	again, _ := b.engine.of(definitionKind)
-	b.add(row{Work: fmt.Sprintf("change a CustomResourceDefinition that %d definitions use", users), Unit: "s", Value: took.wall.Seconds(), Budget: recompilationBudget,
+	b.add(row{Work: fmt.Sprintf("change a CustomResourceDefinition that %d definitions use", users), Unit: "s", Value: took.wall.Seconds(),
+		Budget: recompilationBudget,
 		Detail: fmt.Sprintf("until the last reconcile, of %d; %.0f ms of the controllers' CPU time for each definition; %d requests",
 			again-did, milliseconds(took.own)/float64(users), r.of(work))})
 	return nil

@@ -89,9 +89,11 @@ func (n nest) measureDeep(ctx context.Context) error {
 	progress("%d nested instances: a value at the top after %.0f ms, deleted in %.0f ms", deepLevels, milliseconds(median(took)), milliseconds(median(deleted)))
 	what := fmt.Sprintf("%d nested instances: ", deepLevels)
 	n.add(
-		row{Work: what + "from a changed value until the outermost status has it, p50", Unit: "ms", Value: milliseconds(median(took)), Samples: inMilliseconds(took), Budget: deepPropagation,
+		row{Work: what + "from a changed value until the outermost status has it, p50", Unit: "ms", Value: milliseconds(median(took)),
+			Samples: inMilliseconds(took), Budget: deepPropagation,
 			Detail: fmt.Sprintf("%.1f requests per change", float64(r.of(work))/changes)},
-		row{Work: what + "from a changed value until the outermost status has it, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)), Budget: deepPropagation,
+		row{Work: what + "from a changed value until the outermost status has it, p99", Unit: "ms", Value: milliseconds(quantile(took, 0.99)),
+			Budget: deepPropagation,
 			Detail: fmt.Sprintf("of %d changes, at most %.0f ms", changes, milliseconds(most(took)))},
 		row{Work: what + "deletion", Unit: "ms", Value: milliseconds(median(deleted)), Samples: inMilliseconds(deleted), Budget: deepDeletion,
 			Detail: fmt.Sprintf("median of %d, at most %.0f ms", nests, milliseconds(most(deleted)))})

@@ -31,7 +31,8 @@ type scaleReport struct {
 
 func (b *bench) scaleReport(ctx context.Context) (scaleReport, error) {
 	m, err := b.machine(ctx)
-	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Note: b.note, Instances: b.grown["instances"], Children: b.grown["children"], Rows: b.rows, Counts: b.requestCounts()}, err
+	return scaleReport{Machine: m, Workers: b.workers, Fsync: b.fsync, Note: b.note, Instances: b.grown["instances"], Children: b.grown["children"],
+		Rows: b.rows, Counts: b.requestCounts()}, err
 }
 
 // family is the measures of the same sizes.

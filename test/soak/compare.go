@@ -111,7 +111,8 @@ func (s *soak) compare(ctx context.Context, begin baseline) error {
 			return err
 		}
 		stopped = slices.DeleteFunc(rows("stopped", begin.stopped, end), func(r row) bool {
-			return strings.HasPrefix(r.what, "objects") || strings.HasPrefix(r.what, "watches") || strings.HasPrefix(r.what, "open watches") || strings.HasPrefix(r.what, "heap")
+			return strings.HasPrefix(r.what, "objects") || strings.HasPrefix(r.what, "watches") || strings.HasPrefix(r.what, "open watches") ||
+				strings.HasPrefix(r.what, "heap")
 		})
 		return leaks(stopped)
 	}))

@@ -52,7 +52,8 @@ const (
 	notFound     = "not-found"       // requests are answered with the 404 of a gateway
 )
 
-var allFaults = []string{refusing, losing, cutting, slow, hanging, goaway, freezing, smallPages, noWatchLists, cutWatchList, noBookmarks, tooOld, tooLarge, late, twice, notFound}
+var allFaults = []string{refusing, losing, cutting, slow, hanging, goaway, freezing, smallPages, noWatchLists, cutWatchList, noBookmarks, tooOld,
+	tooLarge, late, twice, notFound}
 
 // parseFaults reads the value of the flag -faults.
 func parseFaults(text string) ([]string, error) {

@@ -152,7 +152,8 @@ func graphDefinition(kind string, spec, status map[string]any, resources []any) 
 	if len(status) > 0 { // a server-side apply that empties a map makes it null, which is invalid
 		fields["status"] = status
 	}
-	o := newObject(key{"ResourceGraphDefinition", "", "soak-" + strings.ToLower(kind)}, map[string]any{"spec": map[string]any{"schema": fields, "resources": resources}})
+	o := newObject(key{"ResourceGraphDefinition", "", "soak-" + strings.ToLower(kind)},
+		map[string]any{"spec": map[string]any{"schema": fields, "resources": resources}})
 	o.SetAnnotations(map[string]string{"kro.run/allow-breaking-changes": "true"})
 	return o
 }

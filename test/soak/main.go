@@ -38,7 +38,8 @@ type options struct {
 func main() {
 	var o options
 	flag.DurationVar(&o.duration, "for", 20*time.Minute, "no round begins after this time")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano())%1_000_000, "the seed of the steps; they are the same with the same seed, -steps and -for, as far as no time plays a part")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano())%1_000_000,
+		"the seed of the steps; they are the same with the same seed, -steps and -for, as far as no time plays a part")
 	flag.IntVar(&o.steps, "steps", 120, "number of steps in a round, which ends with a comparison")
 	flag.DurationVar(&o.pause, "pause", time.Second, "longest pause between two steps")
 	flag.DurationVar(&o.patience, "patience", 3*time.Minute, "longest wait for a state that must come about")

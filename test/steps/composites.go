@@ -93,7 +93,8 @@ func awaitComposites(t *testing.T, w *testkit.Cluster) {
 	t.Helper()
 	for _, plural := range []string{"fives", "xstores", "xhighs", "middles", "deeps"} {
 		w.Await(t, xrdKind, "", plural+".sweep.example.com", func(o *unstructured.Unstructured) error {
-			if claimed, _, _ := unstructured.NestedMap(o.Object, "spec", "claimNames"); testkit.ConditionStatus(o, "Established") != "True" || claimed != nil && testkit.ConditionStatus(o, "Offered") != "True" {
+			if claimed, _, _ := unstructured.NestedMap(o.Object, "spec", "claimNames"); testkit.ConditionStatus(o, "Established") != "True" ||
+				claimed != nil && testkit.ConditionStatus(o, "Offered") != "True" {
 				return errors.New("is not served")
 			}
 			return nil

@@ -54,7 +54,8 @@ func Render(o Options) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	capabilities := common.DefaultCapabilities.Copy()
-	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: cmp.Or(o.Release, "espalier"), Namespace: o.Namespace, Revision: 1, IsInstall: true}, capabilities)
+	all, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: cmp.Or(o.Release, "espalier"), Namespace: o.Namespace, Revision: 1,
+		IsInstall: true}, capabilities)
 	if err != nil {
 		return nil, fmt.Errorf("invalid values: %w", err)
 	}
@@ -147,7 +148,8 @@ func parse(text string) (out []*unstructured.Unstructured, err error) {
 // order is the order in which kinds are created; others come last. What limits users comes before
 // what grants permissions, and permissions before the programs that need them.
 var order = []string{
-	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityLevelConfiguration", "FlowSchema", "NetworkPolicy", "PodDisruptionBudget",
+	"Namespace", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "PriorityLevelConfiguration", "FlowSchema", "NetworkPolicy",
+	"PodDisruptionBudget",
 	"ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "Issuer", "Certificate", "Deployment",
 }
 

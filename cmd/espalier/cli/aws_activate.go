@@ -78,8 +78,10 @@ func newAWSActivate() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().StringSliceVar(&flags.onDemand, "on-demand", nil, "types that definitions activate by naming their kinds")
-	cmd.Flags().StringSliceVar(&flags.scopes, "scope", nil, "scope of the kinds, Namespaced or Cluster; by default those of the ResourceTypeActivation, and Namespaced of a new one")
-	cmd.Flags().Int32Var(&flags.maxKinds, "max-kinds", 0, "the greatest number of kinds of the ResourceTypeActivation; its default is "+strconv.Itoa(resource.DefaultMaxKinds))
+	cmd.Flags().StringSliceVar(&flags.scopes, "scope", nil,
+		"scope of the kinds, Namespaced or Cluster; by default those of the ResourceTypeActivation, and Namespaced of a new one")
+	cmd.Flags().Int32Var(&flags.maxKinds, "max-kinds", 0,
+		"the greatest number of kinds of the ResourceTypeActivation; its default is "+strconv.Itoa(resource.DefaultMaxKinds))
 	return cmd
 }
 

@@ -68,7 +68,8 @@ func (a activations) list(ctx context.Context) ([]v1alpha1.ResourceTypeActivatio
 
 // change changes the spec of an activation, and creates it if create is set. It repeats after a conflict, and
 // returns the object as it is stored; nil if it does not exist.
-func (a activations) change(ctx context.Context, name string, create bool, change func(*resource.ActivationSpec) error) (*v1alpha1.ResourceTypeActivation, error) {
+func (a activations) change(ctx context.Context, name string, create bool,
+	change func(*resource.ActivationSpec) error) (*v1alpha1.ResourceTypeActivation, error) {
 	var stored *unstructured.Unstructured
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		stored = nil
@@ -143,7 +144,8 @@ type progress struct {
 }
 
 // finalReasons are the reasons of Ready that stay until somebody changes something.
-var finalReasons = []string{string(resource.UnknownType), string(resource.UnsupportedType), string(resource.TooManyKinds), string(resource.KindForbidden), "Conflict"}
+var finalReasons = []string{string(resource.UnknownType), string(resource.UnsupportedType), string(resource.TooManyKinds),
+	string(resource.KindForbidden), "Conflict"}
 
 func progressOf(a *v1alpha1.ResourceTypeActivation) progress {
 	if a.Status.ObservedGeneration < a.Generation {

@@ -77,7 +77,8 @@ func newAWSImport() *cobra.Command {
 	cmd.Flags().StringVar(&flags.region, "region", "", "the region; by default that of the AWS tools")
 	cmd.Flags().StringVar(&flags.profile, "profile", "", "the profile of the AWS tools")
 	cmd.Flags().StringVar(&flags.endpoint, "endpoint", "", "URL of the APIs, for test clouds")
-	cmd.Flags().StringArrayVar(&flags.tags, "tag", nil, "import the resources with this tag, KEY=VALUE; several must all match; those that are identified must have it")
+	cmd.Flags().StringArrayVar(&flags.tags, "tag", nil,
+		"import the resources with this tag, KEY=VALUE; several must all match; those that are identified must have it")
 	cmd.Flags().BoolVar(&flags.all, "all", false, "import all resources of the type in the region")
 	cmd.Flags().StringVar(&flags.of, "list-with", "", "what AWS needs to list resources of the type, as JSON: '{\"ClusterName\": \"main\"}'")
 	cmd.Flags().BoolVar(&flags.tree, "tree", false, "also import what the resources refer to")

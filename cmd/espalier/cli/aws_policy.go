@@ -88,7 +88,8 @@ func writePolicies(to io.Writer, documents []policy.Document, directory string) 
 	}
 	file := func(i int) string { return filepath.Join(directory, fmt.Sprintf("policy-%d.json", i+1)) }
 	if next := file(len(documents)); fileExists(next) {
-		return fmt.Errorf("%s is from an earlier call, and this policy has %s: remove the files of the earlier one", next, diag.Counted(len(documents), "document", "documents"))
+		return fmt.Errorf("%s is from an earlier call, and this policy has %s: remove the files of the earlier one", next,
+			diag.Counted(len(documents), "document", "documents"))
 	}
 	for i, document := range documents {
 		if err := os.WriteFile(file(i), []byte(document.JSON()), 0o644); err != nil {
@@ -193,10 +194,13 @@ var (
 
 // audiences are the values of --for.
 var audiences = map[string]audience{
-	"provider": {"espalier-aws-types", "rbac.espalier.dev/aggregate-to-provider-aws", []string{"get", "list", "patch", "update", "watch"}, []string{"finalizers", "status"}, anywhere},
-	"tenant":   {"espalier-aws-types-tenant", "rbac.espalier.dev/aggregate-to-tenant", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, nil, inNamespaces},
-	"composer": {"espalier-aws-types-composer", "rbac.espalier.dev/aggregate-to-controllers", []string{"create", "delete", "get", "list", "patch", "update", "watch"}, nil, anywhere},
-	"viewer":   {"espalier-aws-types-viewer", "rbac.authorization.k8s.io/aggregate-to-view", []string{"get", "list", "watch"}, nil, inNamespaces},
+	"provider": {"espalier-aws-types", "rbac.espalier.dev/aggregate-to-provider-aws", []string{"get", "list", "patch", "update", "watch"},
+		[]string{"finalizers", "status"}, anywhere},
+	"tenant": {"espalier-aws-types-tenant", "rbac.espalier.dev/aggregate-to-tenant",
+		[]string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}, nil, inNamespaces},
+	"composer": {"espalier-aws-types-composer", "rbac.espalier.dev/aggregate-to-controllers",
+		[]string{"create", "delete", "get", "list", "patch", "update", "watch"}, nil, anywhere},
+	"viewer": {"espalier-aws-types-viewer", "rbac.authorization.k8s.io/aggregate-to-view", []string{"get", "list", "watch"}, nil, inNamespaces},
 }
 
 func newAWSRBAC() *cobra.Command {
@@ -254,7 +258,8 @@ func newAWSRBAC() *cobra.Command {
 	where.add(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the ClusterRole; by default from the patterns, --for and --scope")
 	cmd.Flags().StringVar(&who, "for", "provider", "who gets the permissions: provider, tenant, viewer, or composer, the controllers that compose resources")
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scopes of the kinds, Namespaced or Cluster; by default Namespaced for tenants and viewers, and otherwise both")
+	cmd.Flags().StringSliceVar(&scopes, "scope", nil,
+		"scopes of the kinds, Namespaced or Cluster; by default Namespaced for tenants and viewers, and otherwise both")
 	return cmd
 }
 

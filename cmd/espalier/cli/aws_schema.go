@@ -20,7 +20,8 @@ func newAWSSchema() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := catalog.Schemas()
-			_, err := fmt.Fprintf(prose(cmd.OutOrStdout()), "%d resource types, taken from AWS on %s: %s %s, sha256 %s\n", len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
+			_, err := fmt.Fprintf(prose(cmd.OutOrStdout()), "%d resource types, taken from AWS on %s: %s %s, sha256 %s\n", len(catalog.Names()), s.SchemaDate,
+				s.Package, s.Version, s.SHA256)
 			return err
 		},
 	}
@@ -102,7 +103,8 @@ func updateSchemas(cmd *cobra.Command, flags awsSchemaFlags) error {
 		fmt.Fprintln(prose(cmd.OutOrStdout()), line)
 	}
 	s := catalog.Schemas()
-	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s: %d resource types, taken from AWS on %s: %s %s, sha256 %s\n", flags.output, len(catalog.Names()), s.SchemaDate, s.Package, s.Version, s.SHA256)
+	fmt.Fprintf(prose(cmd.ErrOrStderr()), "wrote %s: %d resource types, taken from AWS on %s: %s %s, sha256 %s\n", flags.output, len(catalog.Names()),
+		s.SchemaDate, s.Package, s.Version, s.SHA256)
 	return nil
 }
 

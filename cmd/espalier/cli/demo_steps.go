@@ -97,7 +97,10 @@ func (d *demo) define(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, o := range definitions {
-		if err := d.watch(ctx, io.Discard, "rgd", o.GetName(), func(w observe.ClusterState) bool { return w.Root != nil && health.Instance(w.Root).Ready }); err != nil {
+		if err := d.watch(ctx, io.Discard, "rgd", o.GetName(), func(w observe.ClusterState) bool {
+			return w.Root != nil &&
+				health.Instance(w.Root).Ready
+		}); err != nil {
 			return "", err
 		}
 	}
@@ -241,7 +244,8 @@ func (d *demo) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 		for {
 			mapping, err := d.cluster.Kinds.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
 			if err == nil {
-				_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "espalier-demo"})
+				_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o,
+					metav1.ApplyOptions{FieldManager: "espalier-demo"})
 			}
 			if err == nil {
 				break
@@ -261,6 +265,7 @@ func (d *demo) requestReconcile(ctx context.Context, kind schema.GroupKind) erro
 		return err
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"now"}}}`, resource.ReconcileRequestedAtAnnotation)
-	_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(metav1.NamespaceDefault).Patch(ctx, demoName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "espalier-demo"})
+	_, err = d.cluster.Client.Resource(mapping.Resource).Namespace(metav1.NamespaceDefault).Patch(ctx, demoName, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: "espalier-demo"})
 	return err
 }

@@ -261,9 +261,10 @@ func (i *installation) readRights(ctx context.Context) {
 func (i *installation) isAllowed(ctx context.Context, account rbacv1.Subject, p rbac.Permission) (bool, error) {
 	resource, subresource, _ := strings.Cut(p.Resource, "/")
 	review, err := i.typed.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:               "system:serviceaccount:" + account.Namespace + ":" + account.Name,
-		Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Name: p.Name, Namespace: p.Namespace},
+		User:   "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: p.Verb, Group: p.Group, Resource: resource, Subresource: subresource, Name: p.Name,
+			Namespace: p.Namespace},
 	}}, metav1.CreateOptions{})
 	return err == nil && review.Status.Allowed, err
 }
@@ -362,7 +363,8 @@ func (i *installation) readDefinitions(ctx context.Context) {
 			}
 		}
 	}
-	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions", schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
+	i.state.Definitions = append(i.state.Definitions, i.list(ctx, "compositeresourcedefinitions",
+		schema.GroupVersionResource{Group: apiextensions.Group, Version: "v1", Resource: "compositeresourcedefinitions"})...)
 }
 
 // readInstances reads the objects of the kinds that definitions serve.
@@ -403,7 +405,8 @@ func servedVersion(c *apiextensionsv1.CustomResourceDefinition) string {
 
 func (i *installation) addChild(o *unstructured.Unstructured) {
 	if key, _, ok := inventory.InstanceOf(o); ok {
-		i.state.Children = append(i.state.Children, doctor.Child{Object: o, Instance: doctor.Object{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}})
+		i.state.Children = append(i.state.Children, doctor.Child{Object: o, Instance: doctor.Object{Group: key.Group, Kind: key.Kind,
+			Namespace: key.Namespace, Name: key.Name}})
 	}
 }
 
@@ -443,7 +446,8 @@ func (i *installation) readChildrenOf(ctx context.Context, gvk schema.GroupVersi
 }
 
 func (i *installation) tooMany(what string) {
-	i.state.Unread = append(i.state.Unread, doctor.Unread{What: fmt.Sprintf("%s after the first %d", what, maxExamined), Why: "there are too many", Checks: i.checks})
+	i.state.Unread = append(i.state.Unread, doctor.Unread{What: fmt.Sprintf("%s after the first %d", what, maxExamined), Why: "there are too many",
+		Checks: i.checks})
 }
 
 // list lists all objects of a resource; none if it is not served.
@@ -451,7 +455,8 @@ func (i *installation) list(ctx context.Context, what string, resource schema.Gr
 	return i.listWith(ctx, what, resource, metav1.ListOptions{Limit: examinedPage})
 }
 
-func (i *installation) listWith(ctx context.Context, what string, resource schema.GroupVersionResource, options metav1.ListOptions) (out []*unstructured.Unstructured) {
+func (i *installation) listWith(ctx context.Context, what string, resource schema.GroupVersionResource,
+	options metav1.ListOptions) (out []*unstructured.Unstructured) {
 	for len(out) < maxExamined {
 		list, err := i.dynamic.Resource(resource).List(ctx, options)
 		if apierrors.IsNotFound(err) || !i.read(what, err) {

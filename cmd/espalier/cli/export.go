@@ -43,9 +43,12 @@ func newExport() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "-", "the file to write, of mode 0600; - for the standard output")
-	cmd.Flags().StringSliceVarP(&flags.selection.Namespaces, "namespace", "n", nil, "only objects of these namespaces, with what they are composed of elsewhere, and all definitions")
-	cmd.Flags().StringSliceVar(&flags.selection.Definitions, "definitions", nil, "only these definitions, with those whose kinds they compose, and the instances of all these")
-	cmd.Flags().BoolVar(&flags.secrets, "include-secrets", false, "include the Secrets of provider configurations and of functions; whoever can read the file can read them")
+	cmd.Flags().StringSliceVarP(&flags.selection.Namespaces, "namespace", "n", nil,
+		"only objects of these namespaces, with what they are composed of elsewhere, and all definitions")
+	cmd.Flags().StringSliceVar(&flags.selection.Definitions, "definitions", nil,
+		"only these definitions, with those whose kinds they compose, and the instances of all these")
+	cmd.Flags().BoolVar(&flags.secrets, "include-secrets", false,
+		"include the Secrets of provider configurations and of functions; whoever can read the file can read them")
 	return cmd
 }
 

@@ -31,12 +31,16 @@ type functionFlags struct {
 
 func (f *functionFlags) add(cmd *cobra.Command, development bool) {
 	flags := cmd.Flags()
-	flags.BoolVar(&f.development, "functions-development", development, "let the annotations of a Function name a port of the loopback interface that serves it without TLS, if the function is neither installed nor built in")
-	flags.StringArrayVar(&f.environment, "function-env", nil, "an environment variable of the programs of functions, which get no others: NAME=VALUE, or NAME for the value that it has here; repeatable")
-	flags.StringArrayVar(&f.given, "function", nil, "how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
+	flags.BoolVar(&f.development, "functions-development", development,
+		"let the annotations of a Function name a port of the loopback interface that serves it without TLS, if the function is neither installed nor built in")
+	flags.StringArrayVar(&f.environment, "function-env", nil,
+		"an environment variable of the programs of functions, which get no others: NAME=VALUE, or NAME for the value that it has here; repeatable")
+	flags.StringArrayVar(&f.given, "function", nil,
+		"how a function is served, instead of what the cluster says: NAME=./program runs a program, NAME=HOST:PORT calls an address on this machine; repeatable")
 	flags.StringVar(&f.certificates, "function-certificates", "", "the directory with ca.crt, tls.crt and tls.key for calls of packaged functions")
-	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto), "whether built-in functions are called instead of packages of the same name: "+
-		"true, false, or auto: if there are no certificates to call the package with, and it is the same function")
+	flags.StringVar(&f.preferBuilt, "functions-prefer-builtin", string(packages.PreferBuiltInAuto),
+		"whether built-in functions are called instead of packages of the same name: "+
+			"true, false, or auto: if there are no certificates to call the package with, and it is the same function")
 	flags.Lookup("functions-prefer-builtin").NoOptDefVal = string(packages.PreferBuiltInAlways)
 	flags.StringVar(&f.secret, "function-certificates-secret", "", "the Secret with these files, as NAMESPACE/NAME, instead of the directory")
 }

@@ -81,9 +81,11 @@ func drawGraph(cmd *cobra.Command, flags graphFlags, name string) error {
 		return noDiagram(w, name)
 	}
 	if name != "" {
-		return &usageError{fmt.Errorf("several files define %s; name fewer files: %s", name, listed(drawn, func(d workspace.Diagram) string { return d.Document.File.Name }))}
+		return &usageError{fmt.Errorf("several files define %s; name fewer files: %s", name,
+			listed(drawn, func(d workspace.Diagram) string { return d.Document.File.Name }))}
 	}
-	return &usageError{errors.New("the files have several definitions; name one of them: " + listed(drawn, func(d workspace.Diagram) string { return d.Document.Object.GetName() }))}
+	return &usageError{errors.New("the files have several definitions; name one of them: " + listed(drawn,
+		func(d workspace.Diagram) string { return d.Document.Object.GetName() }))}
 }
 
 // noDiagram says why nothing is drawn: there is no definition, or it does not compile.

@@ -45,7 +45,8 @@ func newHealth() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.argocd, "argocd", false, "print the ConfigMap of Argo CD")
 	cmd.Flags().BoolVar(&flags.flux, "flux", false, "print the healthCheckExprs of Flux")
 	cmd.Flags().StringVar(&flags.namespace, "argocd-namespace", "argocd", "the namespace of the ConfigMap")
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory with definitions, or - for the standard input, instead of a cluster; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil,
+		"a file or a directory with definitions, or - for the standard input, instead of a cluster; can be repeated")
 	return cmd
 }
 

@@ -59,7 +59,8 @@ func newImport() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created and kept, and what is in the way; write nothing")
 	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what an unfinished import of FILE has created")
-	cmd.Flags().StringSliceVar(&flags.accounts, "allow-account", nil, "accounts that revisions in FILE may have although their definitions there name others, as NAMESPACE/NAME, or \"controllers\" for the controllers' own permissions")
+	cmd.Flags().StringSliceVar(&flags.accounts, "allow-account", nil,
+		"accounts that revisions in FILE may have although their definitions there name others, as NAMESPACE/NAME, or \"controllers\" for the controllers' own permissions")
 	cmd.Flags().Int64Var(&flags.maxBytes, "max-bytes", archive.MaxBytes, "how large FILE may be, uncompressed; all of it is read into memory")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 2*time.Minute, "how long to wait for kinds that definitions in FILE define")
 	return cmd

@@ -23,8 +23,10 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	flags.IntVar(&f.Bytes, plan.BytesLimit.Flag()[2:], plan.MaxBytes, "maximum bytes of all values that the expressions and templates of an instance give")
 	flags.IntVar(&f.Objects, plan.ObjectsLimit.Flag()[2:], plan.MaxObjects, "maximum number of objects that an instance consists of")
 	flags.IntVar(&f.Depth, plan.DepthLimit.Flag()[2:], plan.MaxDepth, "how deeply instances may be nested in each other")
-	flags.IntVar(&f.watches.PerSubscriber, watch.PerInstanceFlag[2:], watch.MaxPerInstance, "maximum number of objects and selections of others that an instance reads")
-	flags.IntVar(&f.watches.PerNamespace, watch.PerNamespaceFlag[2:], watch.MaxPerNamespace, "maximum number of watches for what the instances of a namespace read of others")
+	flags.IntVar(&f.watches.PerSubscriber, watch.PerInstanceFlag[2:], watch.MaxPerInstance,
+		"maximum number of objects and selections of others that an instance reads")
+	flags.IntVar(&f.watches.PerNamespace, watch.PerNamespaceFlag[2:], watch.MaxPerNamespace,
+		"maximum number of watches for what the instances of a namespace read of others")
 	flags.IntVar(&f.watches.Total, watch.TotalFlag[2:], watch.MaxWatches, "maximum number of such watches in all")
 }
 

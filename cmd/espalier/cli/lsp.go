@@ -44,7 +44,8 @@ func newLSP() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringSliceVar(&kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
-	cmd.Flags().StringVar(&secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().StringVar(&secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
+		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
 	return cmd
 }
 

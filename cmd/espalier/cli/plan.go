@@ -70,8 +70,10 @@ func newPlan() *cobra.Command {
 	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory to plan, or - for the standard input; can be repeated")
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of objects that name none; by default that of the context")
 	cmd.Flags().Var(&flags.dialects, "dialects", "which dialects are served; by default those that 'espalier run' would serve")
-	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
-	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false, "plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
+	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
+		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().BoolVar(&flags.serverSide, "server-side", false,
+		"plan new objects as 'kubectl apply --server-side' would apply them; those that exist are applied as they were before")
 	cmd.Flags().StringVar(&flags.fieldManager, "field-manager", "kubectl", "with --server-side, the field manager")
 	flags.output.add(cmd, markdownOutput)
 	cmd.Flags().StringVar(&flags.against, "against", "", "the name of a GraphRevision or CompositionRevision to compare with, instead of what exists")
@@ -168,7 +170,8 @@ func appliedObjects(cmd *cobra.Command, names []string) ([]simulation.Applied, e
 				continue
 			}
 			if is := d.Object.GetNamespace(); is != w.NamespaceOf(d, is) {
-				at := source.Problem{Range: d.Range("metadata.namespace"), Message: fmt.Sprintf("warning: metadata.namespace is dropped by the API server: %s is cluster-scoped", d.Object.GetKind())}
+				at := source.Problem{Range: d.Range("metadata.namespace"),
+					Message: fmt.Sprintf("warning: metadata.namespace is dropped by the API server: %s is cluster-scoped", d.Object.GetKind())}
 				fmt.Fprintln(prose(cmd.ErrOrStderr()), f.Name+":"+at.String())
 				d.Object.SetNamespace("")
 			}

@@ -191,13 +191,15 @@ func boundControllers(ctx context.Context, cluster *follow.Cluster) []rbacv1.Sub
 // definitionIn returns the one definition in files, which may have other objects as well. What the API server or the controllers would
 // refuse has no roles: a field that is ignored here, such as a misspelled serviceAccount, would silently change them. Served looks up kinds
 // of the cluster. Namespace is that of a ResourceGroup without one.
-func definitionIn(name, namespace string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo, bool)) (*v1alpha1.ResourceGraphDefinition, error) {
+func definitionIn(name, namespace string, files []*workspace.File, served func(schema.GroupVersionKind) (object.KindInfo,
+	bool)) (*v1alpha1.ResourceGraphDefinition, error) {
 	w := workspace.New(files, workspace.Options{Version: Version(), Kinds: served, SecretOutputs: graph.WarnOfSecretOutputs})
 	if problems := errorsIn(w); len(problems) > 0 {
 		return nil, errors.New(name + " is not valid:\n" + strings.Join(problems, "\n"))
 	}
 	group := v1alpha1.GroupVersion.Group
-	found := w.Documents(schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGraphDefinitionKind}, schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGroupKind})
+	found := w.Documents(schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGraphDefinitionKind},
+		schema.GroupKind{Group: group, Kind: v1alpha1.ResourceGroupKind})
 	switch len(found) {
 	case 1:
 		o := found[0].Object.DeepCopy()

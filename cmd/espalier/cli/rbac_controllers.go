@@ -35,7 +35,8 @@ func (f *programFlags) add(cmd *cobra.Command) {
 	f.shard.add(cmd, with)
 	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", with+"namespace of the lease; by default the service account's namespace, or default")
 	flags.BoolVar(&f.webhook, "webhook", false, with+"they serve webhooks (--webhook-bind-address)")
-	flags.StringVar(&f.secret, "webhook-secret-namespace", "", with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
+	flags.StringVar(&f.secret, "webhook-secret-namespace", "",
+		with+"namespace of the Secret with the webhook's certificate; by default the service account's namespace, or default")
 	flags.StringVar(&f.certificates, "function-certificates-secret", "", with+"the Secret with which functions are called, as NAMESPACE/NAME")
 	flags.BoolVar(&f.postgresql, "postgresql", false, with+"they serve kinds of postgresql.espalier.dev")
 	flags.BoolVar(&f.aws, "aws", false, with+"they serve activated resource types of AWS; 'espalier aws rbac' prints the role for the types")
@@ -75,7 +76,8 @@ func (f *programFlags) needs(to []rbacv1.Subject) ([]rbac.Permission, error) {
 		return nil, err
 	}
 	o := server.ManagerOptions{
-		Options:   manager.Options{Name: programName, LeaderElection: f.elect, Shard: selected, LeaderElectionNamespace: at(f.leaseNamespace), MetricsSecure: f.metricsSecure},
+		Options: manager.Options{Name: programName, LeaderElection: f.elect, Shard: selected, LeaderElectionNamespace: at(f.leaseNamespace),
+			MetricsSecure: f.metricsSecure},
 		Providers: providers, Dialects: f.dialects.all, AdmissionPolicies: f.policies,
 	}
 	if f.webhook {

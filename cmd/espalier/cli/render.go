@@ -37,7 +37,8 @@ func (f *offlineFlags) add(cmd *cobra.Command) {
 	f.functions.add(cmd, false)
 	f.limits.add(cmd)
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "default", "the namespace of objects that name none")
-	cmd.Flags().StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
+		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
 	cmd.Flags().DurationVar(&f.wait, "wait", time.Minute, "how long the controllers may run")
 }
 
@@ -54,7 +55,8 @@ func (f *offlineFlags) check() error {
 func (f *offlineFlags) options(cmd *cobra.Command) (server.ManagerOptions, error) {
 	functions, err := f.functions.options(cmd.ErrOrStderr())
 	return server.ManagerOptions{
-		Options: manager.Options{Name: programName, Version: Version()}, Functions: functions, Limits: f.limits.Limits, SecretOutputs: graph.SecretOutputs(f.secretOutputs),
+		Options: manager.Options{Name: programName, Version: Version()}, Functions: functions, Limits: f.limits.Limits,
+		SecretOutputs: graph.SecretOutputs(f.secretOutputs),
 	}, err
 }
 

@@ -71,7 +71,8 @@ func newRollback() *cobra.Command {
 	}
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "the namespace of a ResourceGroup")
-	cmd.Flags().Int64Var(&flags.to, "to", 0, "the number of the revision; by default the one before the serving revision or, during a rollout, the serving revision")
+	cmd.Flags().Int64Var(&flags.to, "to", 0,
+		"the number of the revision; by default the one before the serving revision or, during a rollout, the serving revision")
 	cmd.Flags().DurationVar(&flags.wait, "wait", 10*time.Second, "how long to wait until the revision serves; 0 to not wait")
 	cmd.Flags().BoolVar(&flags.end, "end", false, "end a rollback: instances follow the definition again")
 	return cmd

@@ -117,7 +117,9 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newUp(), newRun(), newTree(), newStatus(), newWhy(), newDoctor(), newDelete(), newBlockers(), newRollback(), newWatches(), newTop(), newUI(), newGather(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(), newValidate(), newLSP(), newPlan(), newRender(), newTest(), newGraph(), newSchema(), newHealth(), newVersion())
+	root.AddCommand(newUp(), newRun(), newTree(), newStatus(), newWhy(), newDoctor(), newDelete(), newBlockers(), newRollback(), newWatches(), newTop(),
+		newUI(), newGather(), newExport(), newImport(), newTakeover(), newDemo(), newProvider(), newAWS(), newRBAC(), newInstall(), newUninstall(),
+		newValidate(), newLSP(), newPlan(), newRender(), newTest(), newGraph(), newSchema(), newHealth(), newVersion())
 	fitHelp(root)
 	return root
 }

@@ -64,20 +64,29 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.health, "health-probe-bind-address", defaults.health, "address of /healthz and /readyz, such as :8081 in a pod; 0 for none")
 	flags.StringVar(&f.metrics, "metrics-bind-address", defaults.metrics, "address of /metrics, such as :8080 in a pod; 0 for none")
-	flags.BoolVar(&f.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
-	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
-	flags.StringVar(&f.introspection, "introspection-socket", "", "the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
+	flags.BoolVar(&f.metricsSecure, "metrics-secure", false,
+		"serve /metrics over TLS, and only to clients whose token may get the path /metrics (TokenReview and SubjectAccessReview); the details of /readyz?verbose are then at /readyz/verbose of that address")
+	flags.StringVar(&f.metricsCertPath, "metrics-cert-path", "",
+		"directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
+	flags.StringVar(&f.introspection, "introspection-socket", "",
+		"the socket that 'espalier watches' and 'espalier top' connect to, in a directory of mode 0700; by default one for this user and cluster, 0 for none")
 	flags.IntVar(&f.workers, "workers", 16, "concurrent reconciles of each kind")
-	flags.IntVar(&f.inFlight, "requests-in-flight", inflight.DefaultSeats, "how many requests of reconciles are sent to the API server at a time; kinds and namespaces take turns")
+	flags.IntVar(&f.inFlight, "requests-in-flight", inflight.DefaultSeats,
+		"how many requests of reconciles are sent to the API server at a time; kinds and namespaces take turns")
 	flags.DurationVar(&f.poll, "poll", provider.DefaultPollInterval, "how often external resources without events are read")
 	flags.BoolVar(&f.allowCRDDeletion, "allow-crd-deletion", false, "delete the CustomResourceDefinition of a deleted definition, once it has no instances")
-	flags.BoolVar(&f.requireAccount, "require-service-account", false, "refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
-	flags.StringSliceVar(&f.resourceGroups.APIGroups, definition.NamespacedGroupsFlag[2:], []string{v1alpha1.GroupVersion.Group}, "API groups in which ResourceGroups may define kinds; *.example.com for those below example.com, * for all")
-	flags.IntVar(&f.resourceGroups.MaxKinds, serving.MaxKindsPerNamespaceFlag[2:], 100, "maximum number of kinds that the ResourceGroups of a namespace define; 0 for no limit")
-	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
+	flags.BoolVar(&f.requireAccount, "require-service-account", false,
+		"refuse cluster-scoped graph definitions without a service account, whose instances would be reconciled with the controllers' permissions")
+	flags.StringSliceVar(&f.resourceGroups.APIGroups, definition.NamespacedGroupsFlag[2:], []string{v1alpha1.GroupVersion.Group},
+		"API groups in which ResourceGroups may define kinds; *.example.com for those below example.com, * for all")
+	flags.IntVar(&f.resourceGroups.MaxKinds, serving.MaxKindsPerNamespaceFlag[2:], 100,
+		"maximum number of kinds that the ResourceGroups of a namespace define; 0 for no limit")
+	flags.StringVar(&f.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
+		"what happens to graph definitions that put data of Secrets into the status, conditions, names or labels without allowing it in spec.allowSecretOutputs: Refuse or Warn")
 	flags.BoolVar(&f.policies, "admission-policies", true, "install the ValidatingAdmissionPolicies that check which kinds and service accounts definitions name")
 	flags.BoolVar(&f.postgresql, "postgresql", false, "serve the kinds of postgresql.espalier.dev, whose external resources are on PostgreSQL servers")
-	flags.BoolVar(&f.localServers, "postgresql-local-servers", false, "let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
+	flags.BoolVar(&f.localServers, "postgresql-local-servers", false,
+		"let the ProviderConfigs of namespaces name PostgreSQL servers on this machine, by sockets and loopback")
 	flags.BoolVar(&f.aws, "aws", false, "serve the kinds of resource types of AWS that are activated")
 	flags.StringVar(&f.awsFlags.TypesFile, "aws-types-file", "", aws.TypesFileUsage)
 	flags.BoolVar(&f.awsFlags.LocalEndpoints, "aws-local-endpoints", false, aws.LocalEndpointsUsage)
@@ -85,8 +94,10 @@ func (f *controllerFlags) add(cmd *cobra.Command, defaults controllerDefaults) {
 	f.limits.add(cmd)
 	f.tracing.add(cmd)
 	f.functions.add(cmd, defaults.development)
-	flags.BoolVar(&f.usages, "usages", true, "install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
-	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns, "add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
+	flags.BoolVar(&f.usages, "usages", true,
+		"install the kinds Usage and ClusterUsage of protection.crossplane.io, which protect objects in use; where they are installed they are served anyway")
+	flags.BoolVar(&f.moreColumns, "more-columns", defaults.moreColumns,
+		"add columns to kubectl get for served kinds: the progress of a deletion, and with -o wide why an instance is not ready")
 	flags.StringVar(&f.logFormat, "log-format", string(manager.LogText), "how log lines are written: text or json")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "verbosity of the log: 0 to 3")
 }
@@ -102,8 +113,10 @@ func (f *controllerFlags) options(config *rest.Config, log logr.Logger, served p
 			HealthAddress: f.health, MetricsAddress: f.metrics, MetricsSecure: f.metricsSecure, MetricsCertPath: f.metricsCertPath,
 			IntrospectionSocket: f.socket(config),
 		},
-		Workers: f.workers, RequestsInFlight: f.inFlight, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount, ResourceGroups: f.resourceGroups, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits, WatchLimits: f.limits.watches,
-		Providers: providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
+		Workers: f.workers, RequestsInFlight: f.inFlight, Poll: f.poll, AllowCRDDeletion: f.allowCRDDeletion, RequireServiceAccount: f.requireAccount,
+		ResourceGroups: f.resourceGroups, SecretOutputs: graph.SecretOutputs(f.secretOutputs), AdmissionPolicies: f.policies, Limits: f.limits.Limits,
+		WatchLimits: f.limits.watches,
+		Providers:   providers, Functions: served, Usages: f.usages, AdditionalPrinterColumns: f.moreColumns,
 	}, err
 }
 
@@ -204,7 +217,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.leaderElect, "leader-elect", true, "elect a leader, so that one of several processes runs the controllers")
 	f.shard.add(cmd, "")
 	flags.DurationVar(&f.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of its lease")
-	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "", "namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
+	flags.StringVar(&f.leaseNamespace, "leader-election-namespace", "",
+		"namespace of the leases, the same for all processes of a cluster; by default the pod's namespace")
 }
 
 // run runs the controllers, or only checks whether they would run.

@@ -30,8 +30,10 @@ const (
 type runPageFlags struct{ address, certPath string }
 
 func (f *runPageFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "ui-bind-address", "0", "address of the page of 'espalier ui', over TLS; each viewer logs in with a token of the cluster, and reads with its permissions; 0 for none")
-	cmd.Flags().StringVar(&f.certPath, "ui-cert-path", "", "directory with the certificate for --ui-bind-address, tls.crt and tls.key; by default a self-signed one")
+	cmd.Flags().StringVar(&f.address, "ui-bind-address", "0",
+		"address of the page of 'espalier ui', over TLS; each viewer logs in with a token of the cluster, and reads with its permissions; 0 for none")
+	cmd.Flags().StringVar(&f.certPath, "ui-cert-path", "",
+		"directory with the certificate for --ui-bind-address, tls.crt and tls.key; by default a self-signed one")
 }
 
 // pageServer serves the page of the controllers.

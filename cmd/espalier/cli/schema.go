@@ -52,7 +52,8 @@ func newSchema() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return printSchemas(cmd, flags, args) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil, "a file or a directory with definitions of kinds, or - for the standard input; can be repeated")
+	cmd.Flags().StringSliceVarP(&flags.files, "filename", "f", nil,
+		"a file or a directory with definitions of kinds, or - for the standard input; can be repeated")
 	cmd.Flags().StringVar(&flags.outputDir, "output-dir", "", "a directory for the schemas, which is created")
 	return cmd
 }
@@ -69,7 +70,8 @@ func printSchemas(cmd *cobra.Command, flags schemaFlags, names []string) error {
 	}
 	problems := errorsIn(w)
 	if len(problems) > 0 && slices.ContainsFunc(all, func(s foundSchema) bool { return s.fromCluster }) {
-		fmt.Fprintf(prose(cmd.ErrOrStderr()), "the files have errors, which may be why the schema is the one that the cluster serves:\n%s\n", strings.Join(problems, "\n"))
+		fmt.Fprintf(prose(cmd.ErrOrStderr()), "the files have errors, which may be why the schema is the one that the cluster serves:\n%s\n",
+			strings.Join(problems, "\n"))
 	}
 	for _, s := range all {
 		converted, err := jsonschema.Of(s.kind.GroupVersionKind, s.schema, w.MetadataSchema())

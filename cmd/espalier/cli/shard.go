@@ -14,7 +14,8 @@ type shardFlags struct {
 
 func (f *shardFlags) add(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.namespaces, shard.NamespacesFlag, nil, prefix+"work only in these namespaces, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
+	flags.StringSliceVar(&f.namespaces, shard.NamespacesFlag, nil,
+		prefix+"work only in these namespaces, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
 	flags.StringVar(&f.labels, shard.LabelsFlag, "", prefix+"work only on definitions, with all that they serve, and managed resources whose labels match")
 }
 

@@ -38,9 +38,12 @@ const (
 
 func (f *tracingFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.endpoint, "tracing-endpoint", "", "export traces by OTLP to this URL, with TLS unless it begins with http://; by default $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, and without these there are no traces")
-	flags.StringVar(&f.protocol, "tracing-protocol", "", "grpc or http/protobuf; by default $OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, $OTEL_EXPORTER_OTLP_PROTOCOL or grpc")
-	flags.Float64Var(&f.ratio, "tracing-sampling-ratio", 1, "the part of the traces that is recorded, from 0 to 1; the variable OTEL_TRACES_SAMPLER applies if this is not given")
+	flags.StringVar(&f.endpoint, "tracing-endpoint", "",
+		"export traces by OTLP to this URL, with TLS unless it begins with http://; by default $OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or $OTEL_EXPORTER_OTLP_ENDPOINT, and without these there are no traces")
+	flags.StringVar(&f.protocol, "tracing-protocol", "",
+		"grpc or http/protobuf; by default $OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, $OTEL_EXPORTER_OTLP_PROTOCOL or grpc")
+	flags.Float64Var(&f.ratio, "tracing-sampling-ratio", 1,
+		"the part of the traces that is recorded, from 0 to 1; the variable OTEL_TRACES_SAMPLER applies if this is not given")
 	f.ratioGiven = func() bool { return flags.Changed("tracing-sampling-ratio") }
 }
 

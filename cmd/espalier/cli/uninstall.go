@@ -50,7 +50,8 @@ func newUninstall() *cobra.Command {
 	flags.where.add(cmd)
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", defaultNamespace, "the namespace of the installation")
 	cmd.Flags().BoolVar(&flags.yes, "yes", false, "uninstall")
-	cmd.Flags().BoolVar(&flags.release, "release-finalizers", false, "with --yes: remove the finalizers of the controllers from all objects, so that these can be deleted; their children and external resources stay")
+	cmd.Flags().BoolVar(&flags.release, "release-finalizers", false,
+		"with --yes: remove the finalizers of the controllers from all objects, so that these can be deleted; their children and external resources stay")
 	cmd.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "how long to wait until the controllers have stopped")
 	return cmd
 }
@@ -109,13 +110,16 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 	b.WriteString(unreadableText(remaining.Unreadable))
 	fmt.Fprintf(&b, "%s, and so do the children of instances.\n", diag.Counted(remaining.CRDs, "CustomResourceDefinition stays", "CustomResourceDefinitions stay"))
 	if n := remaining.Count("Binding.espalier.dev"); n > 0 {
-		fmt.Fprintf(&b, "%s. Keep the Bindings: without them a later installation has to find external resources again.\n", diag.Counted(n, "external resource stays", "external resources stay"))
+		fmt.Fprintf(&b, "%s. Keep the Bindings: without them a later installation has to find external resources again.\n",
+			diag.Counted(n, "external resource stays", "external resources stay"))
 	}
 	if n := remaining.Finalizers(); n > 0 {
-		fmt.Fprintf(&b, "%s finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n", diag.Counted(n, "object has", "objects have"))
+		fmt.Fprintf(&b, "%s finalizers of the controllers and cannot be deleted without them; see --release-finalizers.\n",
+			diag.Counted(n, "object has", "objects have"))
 	}
 	if remaining.Conversions > 0 {
-		fmt.Fprintf(&b, "%s several versions, which are not converted any more: write objects in the stored version only.\n", diag.Counted(remaining.Conversions, "kind has", "kinds have"))
+		fmt.Fprintf(&b, "%s several versions, which are not converted any more: write objects in the stored version only.\n",
+			diag.Counted(remaining.Conversions, "kind has", "kinds have"))
 	}
 	if len(remaining.Others) > 0 {
 		fmt.Fprintf(&b, "%s the labels of the installation. This program does not remove them; another release may have installed them. Delete what you do not need:\n",
@@ -125,7 +129,8 @@ func remainingText(remaining uninstall.Remaining, width int) string {
 		}
 	}
 	if n := len(remaining.Unsearched); n > 0 {
-		fmt.Fprintf(&b, "%s be listed, and may have objects with the labels of the installation: %s.\n", diag.Counted(n, "kind cannot", "kinds cannot"), strings.Join(remaining.Unsearched, ", "))
+		fmt.Fprintf(&b, "%s be listed, and may have objects with the labels of the installation: %s.\n", diag.Counted(n, "kind cannot", "kinds cannot"),
+			strings.Join(remaining.Unsearched, ", "))
 	}
 	if remaining.Helm != "" {
 		fmt.Fprintf(&b, "Helm manages the installation: run 'helm uninstall %s --namespace %s' afterwards.\n", remaining.Helm, remaining.Namespace)

@@ -44,7 +44,8 @@ func newValidate() *cobra.Command {
 	cmd.Flags().StringSliceVar(&flags.kinds, "kinds", nil, "a file or a directory with definitions of further kinds; can be repeated")
 	flags.output.add(cmd)
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "fail on warnings as well")
-	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs), "Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
+	cmd.Flags().StringVar(&flags.secretOutputs, "secret-outputs", string(graph.RefuseSecretOutputs),
+		"Refuse or Warn of definitions that put data of Secrets into outputs, as the controllers do")
 	return cmd
 }
 
@@ -76,7 +77,8 @@ func validate(cmd *cobra.Command, flags validateFlags) error {
 			warned++
 		}
 	}
-	summary := fmt.Sprintf("%s and %s in %s", diag.Counted(failed, "error", "errors"), diag.Counted(warned, "warning", "warnings"), diag.Counted(len(files), "file", "files"))
+	summary := fmt.Sprintf("%s and %s in %s", diag.Counted(failed, "error", "errors"), diag.Counted(warned, "warning", "warnings"),
+		diag.Counted(len(files), "file", "files"))
 	if failed > 0 || flags.strict && warned > 0 {
 		return errors.New(summary)
 	}

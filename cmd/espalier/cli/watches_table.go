@@ -78,7 +78,8 @@ func watchesSummary(all []introspect.Watch) string {
 			unavailable++
 		}
 	}
-	text := fmt.Sprintf("%s of %s, %s", diag.Counted(len(all), "watch", "watches"), diag.Counted(len(kinds), "kind", "kinds"), diag.Counted(objects, "object", "objects"))
+	text := fmt.Sprintf("%s of %s, %s", diag.Counted(len(all), "watch", "watches"), diag.Counted(len(kinds), "kind", "kinds"),
+		diag.Counted(objects, "object", "objects"))
 	if unavailable > 0 {
 		text += fmt.Sprintf("; %d unavailable", unavailable)
 	}

@@ -27,14 +27,18 @@ type webhookFlags struct {
 
 func (f *webhookFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "webhook-bind-address", "0", "address of the admission webhook for Usages and ClusterUsages and of the conversion webhook, over TLS; 0 for none")
+	flags.StringVar(&f.address, "webhook-bind-address", "0",
+		"address of the admission webhook for Usages and ClusterUsages and of the conversion webhook, over TLS; 0 for none")
 	flags.StringVar(&f.service, "webhook-service", "", "the Service by which the API server reaches the webhooks: namespace/name, or namespace/name:port")
 	flags.StringVar(&f.url, "webhook-url", "", "the URL by which the API server reaches the webhooks, if this program runs outside the cluster")
 	flags.StringVar(&f.namespace, "webhook-secret-namespace", "", "namespace of the Secret espalier-webhook with the certificate; by default the pod's namespace")
-	flags.StringVar(&f.certificates, "webhook-certificates", "", "directory with tls.crt, tls.key and ca.crt of the webhooks, which another program such as cert-manager renews; by default a certificate is issued and renewed in the Secret espalier-webhook")
-	flags.StringVar(&f.clientCA, "webhook-client-ca", "", "file with the certificate authorities of the client certificate that the API server presents to admission webhooks (kubeConfigFile of its AdmissionConfiguration); the admission webhook then refuses all other clients. Without it, no refused deletion is replayed")
+	flags.StringVar(&f.certificates, "webhook-certificates", "",
+		"directory with tls.crt, tls.key and ca.crt of the webhooks, which another program such as cert-manager renews; by default a certificate is issued and renewed in the Secret espalier-webhook")
+	flags.StringVar(&f.clientCA, "webhook-client-ca", "",
+		"file with the certificate authorities of the client certificate that the API server presents to admission webhooks (kubeConfigFile of its AdmissionConfiguration); the admission webhook then refuses all other clients. Without it, no refused deletion is replayed")
 	flags.StringSliceVar(&f.clientNames, "webhook-client-allowed-names", nil, "allowed common names of that client certificate; by default any")
-	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false, "delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which blocks deletions of objects in use when Crossplane is stopped")
+	flags.BoolVar(&f.replace, "replace-crossplane-webhook", false,
+		"delete ValidatingWebhookConfiguration "+webhook.ForeignName+", which blocks deletions of objects in use when Crossplane is stopped")
 }
 
 // options returns nil if no webhook is served.

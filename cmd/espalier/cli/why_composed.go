@@ -24,7 +24,8 @@ import (
 
 // explainComposedField explains a field of a composite, or of an object that a composite consists of; false for other objects. It runs the
 // composite's pipeline on what is observed now, by the code of the controllers, without functions that run elsewhere.
-func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unstructured, path object.Path, files []*workspace.File) (explained observe.FieldExplanation, isComposed bool, err error) {
+func (i instance) explainComposedField(ctx context.Context, o *unstructured.Unstructured, path object.Path,
+	files []*workspace.File) (explained observe.FieldExplanation, isComposed bool, err error) {
 	of, err := i.compositeAround(ctx, o)
 	if of == nil || err != nil {
 		return explained, false, err

@@ -72,7 +72,8 @@ func ignoredNamespaces(revision string, s xrd.Snapshot, children []*unstructured
 			named := functions.NamespaceOf(t)
 			for _, child := range children {
 				if inventory.Node(child) == t.Name && named != "" && child.GetNamespace() != "" && child.GetNamespace() != named {
-					out = append(out, fmt.Sprintf("metadata.namespace: %s of resource %s, because %s is composed in the namespace of the composite", named, t.Name, report.ObjectOf(child)))
+					out = append(out, fmt.Sprintf("metadata.namespace: %s of resource %s, because %s is composed in the namespace of the composite", named, t.Name,
+						report.ObjectOf(child)))
 				}
 			}
 		}

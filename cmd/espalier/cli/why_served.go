@@ -103,7 +103,8 @@ func definitionOfKind(c *apiextensionsv1.CustomResourceDefinition) (gvk schema.G
 // explainUnknownKind returns the error of a kind that is not served: a definition of that kind says why, if there is one.
 func (i instance) explainUnknownKind(ctx context.Context, unknown *follow.UnknownKindError) error {
 	for _, kind := range []schema.GroupVersionKind{
-		v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind), xp.GroupVersion.WithKind(xp.DefinitionKind),
+		v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind), v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
+		xp.GroupVersion.WithKind(xp.DefinitionKind),
 	} {
 		all, err := i.list(ctx, kind.GroupKind())
 		if err != nil {
@@ -117,7 +118,8 @@ func (i instance) explainUnknownKind(ctx context.Context, unknown *follow.Unknow
 			if problem, found := observe.ServingProblem(d); found {
 				why, _, _ = strings.Cut(problem.Reason+": "+problem.Message, "\n")
 			}
-			return fmt.Errorf("no matches for kind %q: %s %s defines it and does not serve it: %s; see espalier why %s", unknown.Kind, d.GetKind(), d.GetName(), observe.Printable(why), observe.Arguments(d))
+			return fmt.Errorf("no matches for kind %q: %s %s defines it and does not serve it: %s; see espalier why %s", unknown.Kind, d.GetKind(),
+				d.GetName(), observe.Printable(why), observe.Arguments(d))
 		}
 	}
 	return unknown

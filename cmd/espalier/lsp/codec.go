@@ -46,7 +46,8 @@ func (codec) ReadObject(r *bufio.Reader, into any) error {
 		if _, err := io.CopyN(io.Discard, r, int64(length)); err != nil {
 			return unexpected(err)
 		}
-		return &invalidMessage{jsonrpc2.CodeInvalidRequest, fmt.Errorf("the message has %d bytes and was ignored: more than %d bytes are not read", length, maxMessageBytes)}
+		return &invalidMessage{jsonrpc2.CodeInvalidRequest, fmt.Errorf("the message has %d bytes and was ignored: more than %d bytes are not read", length,
+			maxMessageBytes)}
 	}
 	body := make([]byte, length)
 	if _, err := io.ReadFull(r, body); err != nil {

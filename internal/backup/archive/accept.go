@@ -95,7 +95,8 @@ func (a acceptance) refuse(section Section, o *unstructured.Unstructured) string
 	if HasStatus(o) && section != Managed && section != Instances {
 		return "it has a status, which exports contain for composites and what they are composed of only"
 	}
-	if policy, deleting := Deleting(o); deleting && (section == Namespaces || policy != metav1.DeletePropagationBackground && policy != metav1.DeletePropagationOrphan) {
+	if policy, deleting := Deleting(o); deleting && (section == Namespaces || policy != metav1.DeletePropagationBackground &&
+		policy != metav1.DeletePropagationOrphan) {
 		return "its annotation " + deletingAnnotation + " is none of an export's"
 	}
 	switch section {

@@ -78,7 +78,8 @@ func (f File) Accounts() (accounts []Account, problems []string) {
 		case !ok:
 			problems = append(problems, fmt.Sprintf("%s records the account %s, which is no service account", object.KeyOf(r), quote(text)))
 		case of.Namespace != "" && namespace != of.Namespace:
-			problems = append(problems, fmt.Sprintf("%s records the account %s, and %s can only use service accounts of its namespace", object.KeyOf(r), quote(text), of))
+			problems = append(problems, fmt.Sprintf("%s records the account %s, and %s can only use service accounts of its namespace", object.KeyOf(r),
+				quote(text), of))
 		default:
 			add(namespace, name, object.KeyOf(r), of, named[of] != Account{Namespace: namespace, Name: name}.String())
 		}

@@ -126,7 +126,8 @@ var (
 
 // IsDefinition reports whether a kind is one of definitions, of either dialect.
 func IsDefinition(gk schema.GroupKind) bool {
-	return gk == compositeDefinitionKind || gk.Group == v1alpha1.GroupVersion.Group && (gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
+	return gk == compositeDefinitionKind || gk.Group == v1alpha1.GroupVersion.Group &&
+		(gk.Kind == v1alpha1.ResourceGraphDefinitionKind || gk.Kind == v1alpha1.ResourceGroupKind)
 }
 
 // IsConfig reports whether a kind configures providers.

@@ -91,7 +91,8 @@ func Decode(r io.Reader, maxBytes int64) (File, error) {
 		return f, fmt.Errorf("the header has the invalid format %d", f.Header.Format)
 	}
 	if f.Header.Format > Format {
-		return f, fmt.Errorf("the export has format %d, and this program reads formats up to %d: import it with version %s or later", f.Header.Format, Format, f.Header.Version)
+		return f, fmt.Errorf("the export has format %d, and this program reads formats up to %d: import it with version %s or later", f.Header.Format,
+			Format, f.Header.Version)
 	}
 	var all []*unstructured.Unstructured
 	for n := 2; ; n++ {

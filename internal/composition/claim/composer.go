@@ -114,7 +114,8 @@ func compositeName(claim xrd.Instance, owned []*unstructured.Unstructured) (name
 		return ref.Name, true
 	}
 	o := claim.Object()
-	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), maxNameLength-suffixLength-1)], "-.") + "-" + object.Digest(string(o.GetUID()))[:suffixLength], false
+	return strings.TrimRight(o.GetName()[:min(len(o.GetName()), maxNameLength-suffixLength-1)],
+		"-.") + "-" + object.Digest(string(o.GetUID()))[:suffixLength], false
 }
 
 // The suffix is long enough for claims of one name in ten thousand namespaces: there is no
@@ -230,7 +231,8 @@ func (c *Composer) claimFields(claim, composite xrd.Instance, name string) []inv
 		next.SetRevisionSelector(selector)
 	}
 	fields := next.ChangedFields(claim)
-	if external := composite.Object().GetAnnotations()[externalNameAnnotation]; external != "" && external != claim.Object().GetAnnotations()[externalNameAnnotation] {
+	if external := composite.Object().GetAnnotations()[externalNameAnnotation]; external != "" &&
+		external != claim.Object().GetAnnotations()[externalNameAnnotation] {
 		fields = append(fields, inventory.Field{Path: []string{"metadata", "annotations", externalNameAnnotation}, Value: external})
 	}
 	return fields
@@ -262,7 +264,8 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 		data, _, _ := unstructured.NestedMap(source.Object, "data")
 		o.Object["data"] = maps.Clone(data)
 	case source != nil:
-		node.Refusal = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't owned by the composite and is not copied", from.Namespace, from.Name)}
+		node.Refusal = plan.Problem{Reason: plan.NotOwned, Message: fmt.Sprintf("Secret %s/%s isn't owned by the composite and is not copied",
+			from.Namespace, from.Name)}
 	case observed == nil:
 		return plan.Node{}, false // no connection details yet
 	default:

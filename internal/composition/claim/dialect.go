@@ -25,7 +25,8 @@ const reasonWaiting = "Waiting"
 
 // waiting is the condition Ready of a claim that waits for its composite.
 func waiting(why string) v1alpha1.Condition {
-	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: reasonWaiting, Message: "Claim is waiting for composite resource to become Ready: " + why}
+	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: reasonWaiting,
+		Message: "Claim is waiting for composite resource to become Ready: " + why}
 }
 
 // References are the composite that the claim references, of the kind that the definition

@@ -82,7 +82,8 @@ func (s *compositeState) cycleProblem(name string, o *unstructured.Unstructured)
 	case key == object.KeyOf(self):
 		return "a composite cannot compose itself"
 	case owner == nil:
-	case key.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() && key.Name == owner.Name && (key.Namespace == "" || key.Namespace == self.GetNamespace()):
+	case key.GroupKind() == schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() && key.Name == owner.Name &&
+		(key.Namespace == "" || key.Namespace == self.GetNamespace()):
 		return "a composite cannot compose its own controller"
 	}
 	return ""
@@ -102,7 +103,8 @@ const maxLayers = 1000
 // removeServerFields removes the fields that functions cannot set. Functions may return an
 // observed object as desired, with the fields that the server sets.
 func removeServerFields(o *unstructured.Unstructured) {
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"} {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -122,13 +124,16 @@ func (s *compositeState) setNamespace(o *unstructured.Unstructured) plan.Problem
 	own := s.facts.Instance.GetNamespace()
 	switch {
 	case known && !namespaced && own != "":
-		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is cluster-scoped; a namespaced composite can only compose objects in its namespace", o.GetKind())}
+		return plan.Problem{Reason: plan.Rejected,
+			Message: fmt.Sprintf("%s is cluster-scoped; a namespaced composite can only compose objects in its namespace", o.GetKind())}
 	case known && !namespaced:
 		o.SetNamespace("")
 	case own != "":
 		o.SetNamespace(own)
 	case known && o.GetNamespace() == "":
-		return plan.Problem{Reason: plan.Rejected, Message: fmt.Sprintf("%s is namespaced and has no namespace; the composite is cluster-scoped, so the composition must set metadata.namespace", o.GetKind())}
+		return plan.Problem{Reason: plan.Rejected,
+			Message: fmt.Sprintf("%s is namespaced and has no namespace; the composite is cluster-scoped, so the composition must set metadata.namespace",
+				o.GetKind())}
 	}
 	return plan.Problem{}
 }

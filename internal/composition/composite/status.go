@@ -65,7 +65,8 @@ func (s *compositeState) functionResults(result pipeline.Result) []plan.Result {
 	}
 	var fatal *pipeline.FatalError
 	if result.Failure != nil && errors.As(result.Failure, &fatal) {
-		out = append(out, plan.Result{Warning: true, Reason: s.secrets.redactReason(fatal.Reason), Message: s.secrets.redact(result.Failure.Error()), Claim: fatal.ForClaim})
+		out = append(out, plan.Result{Warning: true, Reason: s.secrets.redactReason(fatal.Reason), Message: s.secrets.redact(result.Failure.Error()),
+			Claim: fatal.ForClaim})
 	}
 	return out
 }

@@ -58,9 +58,11 @@ func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][
 		secret := s.cluster.Object(plan.Need{Kind: secretKind, Namespace: c.SecretRef.Namespace, Name: c.SecretRef.Name})
 		switch {
 		case secret.Unreadable != nil:
-			return nil, plan.Problem{Reason: secret.Unreadable.Reason, Message: fmt.Sprintf("step %q: cannot read its credentials: %s", p.Step, secret.Unreadable.Message)}
+			return nil, plan.Problem{Reason: secret.Unreadable.Reason, Message: fmt.Sprintf("step %q: cannot read its credentials: %s", p.Step,
+				secret.Unreadable.Message)}
 		case secret.Object == nil:
-			return nil, stepProblem(p.Step, fmt.Sprintf("Secret %[2]s/%[3]s of its credentials %[1]s doesn't exist; create it", c.Name, c.SecretRef.Namespace, c.SecretRef.Name))
+			return nil, stepProblem(p.Step, fmt.Sprintf("Secret %[2]s/%[3]s of its credentials %[1]s doesn't exist; create it", c.Name, c.SecretRef.Namespace,
+				c.SecretRef.Name))
 		}
 		out[c.Name] = secretData(secret.Object)
 		s.secrets.add(out[c.Name])

@@ -110,7 +110,8 @@ func update[T any](l *CompositionCache, s *index[T], gvk schema.GroupVersionKind
 
 // compositionsFor returns the compositions and revisions for a kind, with a digest. It is not
 // complete until both kinds are synced.
-func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []*v1.Composition, revisions []*v1.CompositionRevision, digest string, complete bool) {
+func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []*v1.Composition, revisions []*v1.CompositionRevision, digest string,
+	complete bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.compositions.complete || !l.revisions.complete {

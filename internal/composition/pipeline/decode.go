@@ -34,7 +34,8 @@ func memoryOf(message proto.Message) int {
 
 // boundValues is a client interceptor: it returns a ResponseError for a response with more than maxValues
 // values, which is not decoded.
-func boundValues(ctx context.Context, method string, request, response any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+func boundValues(ctx context.Context, method string, request, response any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption) error {
 	codec := &boundedCodec{CodecV2: encoding.GetCodecV2(protocodec.Name)}
 	err := invoke(ctx, method, request, response, connection, append(options, grpc.ForceCodecV2(codec))...)
 	if codec.exceeded != nil { // gRPC keeps only its text

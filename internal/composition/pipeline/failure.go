@@ -81,7 +81,8 @@ type UnstableError struct {
 }
 
 func (e *UnstableError) Error() string {
-	return fmt.Sprintf("the function's requirements did not stabilize after %d calls: they changed from %s to %s", e.Calls, requirementKeys(e.Before), requirementKeys(e.Last))
+	return fmt.Sprintf("the function's requirements did not stabilize after %d calls: they changed from %s to %s", e.Calls, requirementKeys(e.Before),
+		requirementKeys(e.Last))
 }
 
 // StepError is returned when the composition's step itself is invalid.

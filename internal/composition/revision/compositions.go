@@ -153,7 +153,8 @@ func (r *Compositions) create(ctx context.Context, v *reconcileState, revision *
 // composition.
 func (r *Compositions) nameTaken(v *reconcileState, o *unstructured.Unstructured) reconcile.Result {
 	if of := o.GetLabels()[v1.CompositionNameLabel]; of != v.key.Name {
-		r.recordProblem(v, fmt.Sprintf("cannot create a revision: CompositionRevision %s exists and, by its label %s, belongs to another composition", o.GetName(), v1.CompositionNameLabel))
+		r.recordProblem(v, fmt.Sprintf("cannot create a revision: CompositionRevision %s exists and, by its label %s, belongs to another composition",
+			o.GetName(), v1.CompositionNameLabel))
 	}
 	return reconcile.Done() // otherwise it is our revision, and its event is still to come
 }
@@ -171,7 +172,8 @@ func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision
 		return serving.ResultOf(err)
 	}
 	r.recorded.Delete(v.key)
-	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("changed the number of revision %s to %d: the composition has its content again", revision.Name, revision.Spec.Revision))
+	r.Events.Event(v.raw, telemetry.Normal, eventUpdate, fmt.Sprintf("changed the number of revision %s to %d: the composition has its content again",
+		revision.Name, revision.Spec.Revision))
 	return reconcile.Done()
 }
 

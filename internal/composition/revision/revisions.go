@@ -147,7 +147,8 @@ func pipelineCondition(c *v1.Composition, inputs diag.List, f knownFunctions) v1
 	}
 	for i, step := range c.Spec.Pipeline {
 		if slices.Contains(f.incapable, step.FunctionRef.Name) {
-			lacking.Addf(object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), "function %s does not have the capability composition", step.FunctionRef.Name)
+			lacking.Addf(object.Path("spec.pipeline").Index(i).Field("functionRef", "name"), "function %s does not have the capability composition",
+				step.FunctionRef.Name)
 		}
 	}
 	switch problems := slices.Concat(invalid, lacking).Sorted(); {

@@ -65,7 +65,8 @@ func claimCRD(d *v1.CompositeResourceDefinition, o Options) *extv1.CustomResourc
 
 // newCRD makes the common part of both CustomResourceDefinitions; finish completes each
 // version.
-func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinitionNames, category string, finish func(*extv1.CustomResourceDefinitionVersion)) *extv1.CustomResourceDefinition {
+func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinitionNames, category string,
+	finish func(*extv1.CustomResourceDefinitionVersion)) *extv1.CustomResourceDefinition {
 	names = *names.DeepCopy()
 	if !slices.Contains(names.Categories, category) {
 		names.Categories = append(names.Categories, category)

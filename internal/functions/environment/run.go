@@ -50,7 +50,8 @@ func Run(r call.Request) call.Response {
 
 // merge merges the default data, the environment before and the selected EnvironmentConfigs. Merged is called with the environment after
 // each of them, with the index of its source.
-func (in *input) merge(before map[string]any, wanted map[string]call.ResourceSelector, read map[string][]map[string]any, merged func(source int, config, environment map[string]any)) (map[string]any, error) {
+func (in *input) merge(before map[string]any, wanted map[string]call.ResourceSelector, read map[string][]map[string]any,
+	merged func(source int, config, environment map[string]any)) (map[string]any, error) {
 	environment := mergeMaps(in.Spec.DefaultData, before)
 	for i := range in.Spec.EnvironmentConfigs {
 		if _, selected := wanted[requirementKey(i)]; !selected {

@@ -25,7 +25,8 @@ func (c *composition) addConditions(out *call.Response, author plan.AuthorCondit
 		}
 		switch one.Type {
 		case Resolved, "Ready", "Synced":
-			out.Results = append(out.Results, call.Result{Severity: call.Warning, Message: "the condition type " + one.Type + " is reserved; rename the condition in spec.status"})
+			out.Results = append(out.Results, call.Result{Severity: call.Warning,
+				Message: "the condition type " + one.Type + " is reserved; rename the condition in spec.status"})
 		default:
 			out.Conditions = append(out.Conditions, call.Condition{Type: one.Type, Status: status, Reason: one.Reason, Message: one.Message})
 		}

@@ -109,7 +109,8 @@ func (c *composition) respond(d plan.Desired) call.Response {
 			waits = append(waits, plan.Wait{Node: n.ID, Reason: n.Refusal.Reason, On: "its items", Detail: n.Refusal.Message})
 		}
 		for name, wanted := range c.desiredObjects(n) {
-			place := inventory.Place{Layer: n.Layer, DependsOn: expandCollections(n.DependsOn, names), DeleteAfter: expandCollections(n.DeleteAfter, names), OnDelete: n.OnDelete}
+			place := inventory.Place{Layer: n.Layer, DependsOn: expandCollections(n.DependsOn, names), DeleteAfter: expandCollections(n.DeleteAfter, names),
+				OnDelete: n.OnDelete}
 			place.Annotate(wanted)
 			if _, exists := out.Desired.Resources[name]; !exists || n.ID == name {
 				out.Desired.Resources[name] = call.Resource{Object: wanted.Object, Ready: readiness(n)}

@@ -114,7 +114,8 @@ func New(hub *watch.Hub, o Options) *Registry {
 		c.builtIn[name] = true
 	}
 	builtin.Register(&c.builtInRunner)
-	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Environment: o.Environment, Now: o.Now, OnChange: func(name string) { c.refreshFunction(name) }})
+	c.programs = pipeline.NewProcesses(pipeline.ProcessOptions{Output: o.Output, Environment: o.Environment, Now: o.Now,
+		OnChange: func(name string) { c.refreshFunction(name) }})
 	c.remote = pipeline.NewRemote(pipeline.RemoteOptions{Endpoints: endpoints{c}, Certificates: c.certificates(), MaxBytes: o.Limits.MaxBytes, Now: o.Now})
 	c.guarded = pipeline.Guard(pipeline.FirstOf{builtInFunctions{c}, c.remote}, o.Limits)
 	c.cache = pipeline.NewCache(uncachedOnRouteChange{c}, c.Revision, o.CacheBytes, o.Now)

@@ -68,7 +68,8 @@ func reportFunction(p Route, local *LocalFunction) conditionReport {
 	case BackendAddress:
 		installed.Message = fmt.Sprintf("calls go to %s (--function); reachability is not checked before a call", local.Address)
 	case BackendDevelopment:
-		installed.Message = fmt.Sprintf("calls go to %s without TLS (annotation %s); reachability is not checked before a call", strings.TrimPrefix(p.Endpoint.Target, passthrough), v1.DevelopmentTargetAnnotation)
+		installed.Message = fmt.Sprintf("calls go to %s without TLS (annotation %s); reachability is not checked before a call",
+			strings.TrimPrefix(p.Endpoint.Target, passthrough), v1.DevelopmentTargetAnnotation)
 	case BackendPackage:
 		installed.Message = fmt.Sprintf("calls go to %s, the endpoint of its active FunctionRevision; reachability is not checked before a call", p.Endpoint.Target)
 	case BackendBuiltIn:

@@ -236,7 +236,8 @@ func loopbackAddress(target string) (address string, ok bool) {
 func packageRoute(f routeInput, active revision) Route {
 	switch {
 	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
-		return noRoute(NotForCompositions, "its active FunctionRevision %s lacks the capability composition; it has %s", active.name, strings.Join(active.capabilities, ", "))
+		return noRoute(NotForCompositions, "its active FunctionRevision %s lacks the capability composition; it has %s", active.name,
+			strings.Join(active.capabilities, ", "))
 	case !f.hasCertificates:
 		p := noRoute(NoCertificates, "calls to %s need a client certificate, and none is configured: "+
 			"set --function-certificates or --function-certificates-secret", active.endpoint)

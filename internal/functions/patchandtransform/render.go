@@ -164,7 +164,8 @@ func (r *renderState) patch(t *template, observed, desired map[string]any, exist
 		case !fieldpath.IsNotFound(err):
 			return false, fmt.Errorf("cannot render composed resource %q %q patch at index %d: %w", t.Name, p.typeOrDefault(), i, err)
 		case p.Policy.required() && p.toComposed() && !exists:
-			r.warn("not adding new composed resource %q to desired state because %q patch at index %d has 'policy.fromFieldPath: Required': %w", t.Name, p.typeOrDefault(), i, err)
+			r.warn("not adding new composed resource %q to desired state because %q patch at index %d has 'policy.fromFieldPath: Required': %w", t.Name,
+				p.typeOrDefault(), i, err)
 			// Readiness is computed from the desired resources, which don't include this one.
 			r.Desired.Composite.Ready = call.False
 			return false, nil

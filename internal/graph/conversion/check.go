@@ -34,9 +34,10 @@ func (w *transform) missingRequired(from, to *props, assigned fieldSet, at, wher
 		case isAssignable(was, is):
 			if required && !named && !slices.Contains(from.Required, name) && was.Default == nil {
 				out.Add(diag.Diagnostic{
-					Path:     at.Field(name),
-					Problem:  fmt.Sprintf("%s is required in %s and may be absent in %s", where.Field(name), w.target.Name, w.source.Name),
-					Expected: fmt.Sprintf("%s, or a default in %s", setter(where, "an expression that sets it, such as ${"+optionalPath(where, name)+".orValue(…)}"), w.target.Name),
+					Path:    at.Field(name),
+					Problem: fmt.Sprintf("%s is required in %s and may be absent in %s", where.Field(name), w.target.Name, w.source.Name),
+					Expected: fmt.Sprintf("%s, or a default in %s", setter(where, "an expression that sets it, such as ${"+optionalPath(where, name)+".orValue(…)}"),
+						w.target.Name),
 				})
 			}
 			w.missingRequiredBelow(was, is, assigned[name], at.Field(name), where.Field(name), out)

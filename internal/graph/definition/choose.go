@@ -54,13 +54,15 @@ func (r *Dialect) setCandidate(v *session, problems diag.List) {
 	switch {
 	case len(t.Problems) > 0:
 		v.choice.obstacle = obstacle{revisionMissing, messageOf(t.Problems.Sorted().Err())}
-	case v.history.unrecorded.reason == revisionsUnreadable && (v.memory.composers != nil || v.status.ServingRevision != 0 && (v.choice.waves.Any() || revision.StateOf(v.status).Rolling() != 0)):
+	case v.history.unrecorded.reason == revisionsUnreadable && (v.memory.composers != nil || v.status.ServingRevision != 0 &&
+		(v.choice.waves.Any() || revision.StateOf(v.status).Rolling() != 0)):
 		// The serving revision continues, or waits until it is known.
 	case t.Reason == revision.Latest && v.history.unrecorded.reason != "":
 		t.Number, t.Revision = 0, nil
 		v.choice.candidate = candidate{0, v.memory.compiled.own}
 	case t.Revision == nil && t.Reason != revision.Latest:
-		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("revision %d, which %s requests, does not exist; existing revisions: %s", t.Number, t.Source, revision.ListNumbers(v.history.revisions))}
+		v.choice.obstacle = obstacle{revisionMissing, fmt.Sprintf("revision %d, which %s requests, does not exist; existing revisions: %s", t.Number,
+			t.Source, revision.ListNumbers(v.history.revisions))}
 	case t.Revision == nil:
 		// No revision exists yet: the definition's conditions say why.
 	case len(problems) > 0 && v.status.ServingRevision != 0 && v.status.ServingRevision != t.Number:

@@ -78,7 +78,8 @@ func (c *composers) RevisionOf(o *unstructured.Unstructured) string {
 // account.
 func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
 	if c.accountOf(o).User != c.user {
-		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: plan.WaitingForRevision, Message: "the account of the instance has changed; the next reconcile uses it"}}
+		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: plan.WaitingForRevision,
+			Message: "the account of the instance has changed; the next reconcile uses it"}}
 	}
 	return c.composers.Choose(o)
 }

@@ -60,7 +60,8 @@ func (r *Dialect) dependants(ctx context.Context, v *session, wanted *apiextensi
 
 // wouldBreak says why a definition would not compile with the wanted CustomResourceDefinition;
 // empty if it would, or if it does not compile now.
-func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstructured.Unstructured, wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
+func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstructured.Unstructured,
+	wanted *apiextensionsv1.CustomResourceDefinition) (problem string, err error) {
 	spec := r.servingSpec(definition)
 	if spec == nil {
 		return "", nil

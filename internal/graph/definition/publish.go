@@ -24,13 +24,17 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 		v.r.unpublished(ctx, v)
 		return nil, nil
 	}
-	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner, kind.Options{Version: v.r.Version, AdditionalPrinterColumns: v.r.AdditionalPrinterColumns})
+	wanted := kind.For(v.choice.candidate.last.graph, v.choice.candidate.spec.Schema, v.owner,
+		kind.Options{Version: v.r.Version, AdditionalPrinterColumns: v.r.AdditionalPrinterColumns})
 	if v.choice.candidate.isUnrecorded() {
 		if err := kind.RecordAccepted(wanted, v.source.spec); err != nil {
 			return nil, err
 		}
 	}
-	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string { return otherOwner(c, v.owner, v.isGone) }}
+	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string {
+		return otherOwner(c,
+			v.owner, v.isGone)
+	}}
 	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 		return v.r.mayPublish(ctx, v, w, current)
 	}
@@ -107,7 +111,8 @@ func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensi
 
 // inWaves says whether the chosen revision is rolled out to the instances in waves.
 func (v *session) inWaves() bool {
-	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number && v.choice.target.Reason != revision.RolledBack
+	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number &&
+		v.choice.target.Reason != revision.RolledBack
 }
 
 // unpublished sets the readiness of the kind while nothing new can be published: the current

@@ -31,7 +31,8 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 	before := condition.Read(v.Unstructured)
 	conditions := r.markFieldsStored(r.conditions(v, before), v.GetGeneration())
 	status := v1alpha1.DefinitionStatus{ObservedGeneration: v.GetGeneration(), State: v1alpha1.DefinitionInactive, Conditions: conditions}
-	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) && conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
+	if conditions.IsTrue(v1alpha1.DefinitionGraphAccepted) && conditions.IsTrue(v1alpha1.DefinitionKindReady) &&
+		conditions.IsTrue(v1alpha1.DefinitionControllerReady) {
 		status.State = v1alpha1.DefinitionActive
 	}
 	if g := v.result.graph; g != nil {
@@ -77,7 +78,8 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	set, now, generation := before, r.Now(), v.GetGeneration()
 	mark := func(kind string, status metav1.ConditionStatus, reason, message string) {
 		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
-		if was, hadCondition := before.Get(kind); hadCondition && v.result.graph == nil && (kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
+		if was, hadCondition := before.Get(kind); hadCondition && v.result.graph == nil &&
+			(kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
 			c.ObservedGeneration = was.ObservedGeneration // the condition is that of an earlier generation
 		}
 		set = set.Mark(c, now)
@@ -197,9 +199,11 @@ func remainingText(remaining *serving.Remaining) (reason, message string) {
 	case !remaining.Known():
 		return v1alpha1.ReasonInstancesUnknown, fmt.Sprintf("cannot determine whether instances of %s remain: %s. The definition is deleted once none remains. Resolve that, %s", remaining.Kind, remaining.State.Message, orOrphan)
 	case len(remaining.Objects) == 1:
-		return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("1 instance of %s remains; the definition is deleted once it is gone. Delete it, %s", remaining.Kind, orOrphan)
+		return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("1 instance of %s remains; the definition is deleted once it is gone. Delete it, %s",
+			remaining.Kind, orOrphan)
 	}
-	return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("%d instances of %s remain; the definition is deleted once they are gone. Delete them, %s", len(remaining.Objects), remaining.Kind, orOrphan)
+	return v1alpha1.ReasonInstancesRemain, fmt.Sprintf("%d instances of %s remain; the definition is deleted once they are gone. Delete them, %s",
+		len(remaining.Objects), remaining.Kind, orOrphan)
 }
 
 func (r *Dialect) writeStatus(ctx context.Context, v *session, before condition.Set, status v1alpha1.DefinitionStatus) reconcile.Result {

@@ -135,7 +135,8 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		return reconcile.Result{}
 	}
 	if v.owner.Namespace != "" && kind.HasSecretLiterals(v.source.spec) {
-		v.history.unrecorded = unrecorded{reason: secretNotKept, intended: true, message: "no revision is created: the definition has literal values of a Secret, and revisions are cluster-scoped"}
+		v.history.unrecorded = unrecorded{reason: secretNotKept, intended: true,
+			message: "no revision is created: the definition has literal values of a Secret, and revisions are cluster-scoped"}
 		return reconcile.Result{}
 	}
 	number := revision.Next(v.history.revisions, v.status.LastIssuedRevision)
@@ -163,7 +164,8 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 		v.memory.mistyped++ // a schema that was just installed takes the API server a moment to use
 		return reconcile.RequeueAfter(time.Second)
 	default:
-		v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create revision %d: %s; the definition is served without a revision", number, kube.RedactedMessage(err))}
+		v.history.unrecorded = unrecorded{reason: revisionNotKept,
+			message: fmt.Sprintf("cannot create revision %d: %s; the definition is served without a revision", number, kube.RedactedMessage(err))}
 		return reconcile.Result{}
 	}
 	if one, err = v.memory.cache.decode(answer); err != nil {
@@ -205,8 +207,9 @@ func withoutUnstored(o *unstructured.Unstructured, c *apiextensionsv1.CustomReso
 	if len(lacks) == 0 {
 		return unrecorded{}
 	}
-	return unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create revision %d: CustomResourceDefinition %s, which another program has installed, lacks the fields %s; the definition is served without a revision. %s",
-		number, c.Name, strings.Join(lacks, ", "), replaceCRD)}
+	return unrecorded{reason: revisionNotKept,
+		message: fmt.Sprintf("cannot create revision %d: CustomResourceDefinition %s, which another program has installed, lacks the fields %s; the definition is served without a revision. %s",
+			number, c.Name, strings.Join(lacks, ", "), replaceCRD)}
 }
 
 // resolveNameConflict handles an existing object with the name of a new revision.
@@ -217,7 +220,8 @@ func (r *Dialect) resolveNameConflict(v *session, o *unstructured.Unstructured) 
 		return reconcile.Conflict() // the cache has not observed it yet
 	}
 	v.lease.Object(RevisionKind, "", name) // the deletion of that object enqueues the definition
-	v.history.unrecorded = unrecorded{reason: revisionNotKept, message: fmt.Sprintf("cannot create a revision: GraphRevision %s exists and does not belong to this definition; the definition is served without a revision. Delete or label that GraphRevision", name)}
+	v.history.unrecorded = unrecorded{reason: revisionNotKept,
+		message: fmt.Sprintf("cannot create a revision: GraphRevision %s exists and does not belong to this definition; the definition is served without a revision. Delete or label that GraphRevision", name)}
 	return reconcile.Result{}
 }
 

@@ -40,10 +40,13 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 		return condition.Unknown, rollingOutReason, rolloutMessage(rollout)
 	case v.rollout.step.Next.Serving != 0 && v.rollout.step.Next.Serving == v.choice.target.Number:
 		return condition.True, string(v.choice.target.Reason), servingMessage(v)
-	case v.choice.target.Number != 0 && v.choice.target.Reason != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready && !v.readiness.Unknown:
-		return condition.False, kindNotReady, fmt.Sprintf("revision %d, requested by %s, cannot serve until the kind is ready for it: see KindReady", v.choice.target.Number, v.choice.target.Source) + servingNote(v)
+	case v.choice.target.Number != 0 && v.choice.target.Reason != revision.Latest && v.rollout.step.Next.Serving != 0 && !v.readiness.Ready &&
+		!v.readiness.Unknown:
+		return condition.False, kindNotReady, fmt.Sprintf("revision %d, requested by %s, cannot serve until the kind is ready for it: see KindReady",
+			v.choice.target.Number, v.choice.target.Source) + servingNote(v)
 	case v.choice.target.Number != 0:
-		return condition.True, string(v.choice.target.Reason), fmt.Sprintf("revision %d compiled; it serves when the kind is ready", v.choice.target.Number) + servingNote(v)
+		return condition.True, string(v.choice.target.Reason), fmt.Sprintf("revision %d compiled; it serves when the kind is ready",
+			v.choice.target.Number) + servingNote(v)
 	}
 	return condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionRevisionsResolved)
 }

@@ -236,7 +236,8 @@ func (r *Dialect) fallBack(ctx context.Context, v *session, current *apiextensio
 
 // assembleComposers returns the composers of the instances: the graphs of the rollout state
 // and those that instances request.
-func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition, graphs map[int64]*graph.Graph) *composers {
+func (r *Dialect) assembleComposers(ctx context.Context, v *session, current *apiextensionsv1.CustomResourceDefinition,
+	graphs map[int64]*graph.Graph) *composers {
 	refused := map[int64]string{}
 	if v.memory.pins.any() {
 		requested, known := r.pinnedRevisions(v)
@@ -349,7 +350,8 @@ func (r *Dialect) members(v *session) []revision.Member {
 			continue // whether it is ready is known to another installation
 		}
 		_, pinned := revision.AllowedPinOf(o, v.overrides())
-		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned, Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
+		m := revision.Member{Namespace: o.GetNamespace(), Name: o.GetName(), Labels: o.GetLabels(), Pinned: pinned,
+			Deleting: o.GetDeletionTimestamp() != nil || instance.Graphs{}.Suspended(o) != ""}
 		if readiness, known := v.memory.readiness.Of(object.KeyOf(o)); known && v.memory.composers != nil {
 			m.Revision = v.memory.composers.revisionOf(readiness.By)
 			m.Ready, m.Reason, m.Message = readiness.Ready, readiness.Reason, readiness.Message

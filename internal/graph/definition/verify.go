@@ -50,7 +50,8 @@ func isVerified(o *unstructured.Unstructured) bool {
 // verifiedStatus is the new status of a compiled revision; nil if it does not change.
 func verifiedStatus(o *unstructured.Unstructured, c compiled, now time.Time) (map[string]any, error) {
 	status := rev.GraphRevisionStatus{}
-	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified", ObservedGeneration: o.GetGeneration()}
+	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified",
+		ObservedGeneration: o.GetGeneration()}
 	if c.graph != nil {
 		status.TopologicalOrder, status.Resources = c.graph.TopologicalOrder(), resourceInformation(c.graph)
 	} else {

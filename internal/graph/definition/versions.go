@@ -47,8 +47,9 @@ func (r *Dialect) convertAt(v *session, wanted, current *apiextensionsv1.CustomR
 	case planned:
 		*v.readiness = serving.Readiness{Unknown: true, Reason: kindAwaitsConversion, Message: "waiting for the conversion webhook of this program to start"}
 	default:
-		*v.readiness = serving.Readiness{Reason: kindNotConverted, Message: "the fields of the versions differ, which requires a conversion webhook, and this program serves none. " +
-			"Run it with --webhook-bind-address and --webhook-service or --webhook-url, or with --webhook for 'espalier up'. Until then the previous CustomResourceDefinition is served"}
+		*v.readiness = serving.Readiness{Reason: kindNotConverted,
+			Message: "the fields of the versions differ, which requires a conversion webhook, and this program serves none. " +
+				"Run it with --webhook-bind-address and --webhook-service or --webhook-url, or with --webhook for 'espalier up'. Until then the previous CustomResourceDefinition is served"}
 	}
 	return false
 }

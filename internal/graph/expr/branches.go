@@ -101,12 +101,13 @@ func (p *Program) recorded() *recordedProgram {
 	if len(out.branches) == 0 {
 		return out
 	}
-	prog, err := p.scope.planner.Program(checked, cel.CostLimit(p.scope.limits.Cost), cel.CustomDecoratorV2(c.decorate), cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-		if branch := conditions[i.ID()]; branch != nil {
-			return recordedCondition{i, branch}, nil
-		}
-		return i, nil
-	}))
+	prog, err := p.scope.planner.Program(checked, cel.CostLimit(p.scope.limits.Cost), cel.CustomDecoratorV2(c.decorate),
+		cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+			if branch := conditions[i.ID()]; branch != nil {
+				return recordedCondition{i, branch}, nil
+			}
+			return i, nil
+		}))
 	if err == nil {
 		out.prog = prog
 	}

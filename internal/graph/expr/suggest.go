@@ -246,7 +246,8 @@ func (e *Env) functions(receiver *cel.Type, qualifier string) []Suggestion {
 var macroArguments = map[string]string{
 	"has": "field", "all": "item, condition", "exists": "item, condition", "existsOne": "item, condition", "exists_one": "item, condition",
 	"filter": "item, condition", "map": "item, value", "sortBy": "item, key", "transformList": "index, item, value", "transformMap": "key, item, value",
-	"transformMapEntry": "key, item, entry", "bind": "name, value, result", "optMap": "name, value", "optFlatMap": "name, value", "newCondition": "{type, status, reason, message}",
+	"transformMapEntry": "key, item, entry", "bind": "name, value, result", "optMap": "name, value", "optFlatMap": "name, value",
+	"newCondition": "{type, status, reason, message}",
 }
 
 func (e *Env) macros(receiver *cel.Type, qualifier string) []Suggestion {

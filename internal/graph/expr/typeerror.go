@@ -214,7 +214,8 @@ func parseType(text string) *cel.Type {
 	case name == "optional_type" && len(parts) == 1:
 		return cel.OptionalType(parseType(parts[0]))
 	}
-	for _, t := range []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType, cel.BytesType, cel.NullType, cel.TimestampType, cel.DurationType} {
+	for _, t := range []*cel.Type{cel.StringType, cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType, cel.BytesType, cel.NullType,
+		cel.TimestampType, cel.DurationType} {
 		if t.String() == text {
 			return t
 		}

@@ -21,13 +21,15 @@ import (
 func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	var out []schema.Change
 	if current.Spec.Scope != next.Spec.Scope {
-		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true, Description: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
+		out = append(out, schema.Change{Path: "spec.schema.scope", Breaking: true,
+			Description: "scope changed from " + string(current.Spec.Scope) + " to " + string(next.Spec.Scope)})
 	}
 	for _, served := range current.Spec.Versions {
 		i := slices.IndexFunc(next.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == served.Name })
 		if i < 0 {
 			if served.Served {
-				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true, Description: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
+				out = append(out, schema.Change{Path: "spec.schema.apiVersion", Breaking: true,
+					Description: "version " + served.Name + " is no longer served; list it in spec.schema.versions, with served: false before it goes"})
 			}
 			continue
 		}

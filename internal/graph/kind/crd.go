@@ -129,5 +129,6 @@ func printerColumns(g *graph.Graph, s *v1alpha1.Schema, o Options) []apiextensio
 	if o.AdditionalPrinterColumns {
 		out = append(out, report.PrinterColumns(g.StatusFields)...)
 	}
-	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp", Description: "Age of the resource"})
+	return append(out, apiextensionsv1.CustomResourceColumnDefinition{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
+		Description: "Age of the resource"})
 }

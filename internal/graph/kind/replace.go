@@ -108,7 +108,8 @@ func (r Replacement) Next() ReplaceDecision {
 	case r.changesConversion() && !r.Inconvertible.Done:
 		return ReplaceDecision{Action: CheckInstances}
 	case r.Inconvertible.Problem != "":
-		return keepCurrent(ConversionFails, "%s. Change the conversion or the instances; until then the previous CustomResourceDefinition stays", r.Inconvertible.Problem)
+		return keepCurrent(ConversionFails, "%s. Change the conversion or the instances; until then the previous CustomResourceDefinition stays",
+			r.Inconvertible.Problem)
 	case !r.AllowBreaking && !r.Dependants.Done:
 		return ReplaceDecision{Action: CheckDependants}
 	case !r.AllowBreaking && r.Dependants.Problem != "":
@@ -191,5 +192,6 @@ func Inconvertible(wanted *apiextensionsv1.CustomResourceDefinition, from string
 	if failed > len(problems) {
 		text += fmt.Sprintf("; and %d more", failed-len(problems))
 	}
-	return fmt.Sprintf("%d of %s cannot be converted, which would make every list request fail: %s", failed, diag.Counted(len(instances), "instance", "instances"), text), nil
+	return fmt.Sprintf("%d of %s cannot be converted, which would make every list request fail: %s", failed,
+		diag.Counted(len(instances), "instance", "instances"), text), nil
 }

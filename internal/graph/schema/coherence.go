@@ -51,7 +51,8 @@ func invertedBounds[N int64 | float64](d *draft, low string, least *N, high stri
 	if !here || least == nil || most == nil || cmp.Compare(*least, *most) <= 0 {
 		return nil
 	}
-	return []diag.Diagnostic{{Offset: at, Problem: fmt.Sprintf("%s %s is more than %s %s", low, formatNumber(float64(*least)), high, formatNumber(float64(*most)))}}
+	return []diag.Diagnostic{{Offset: at, Problem: fmt.Sprintf("%s %s is more than %s %s", low, formatNumber(float64(*least)), high,
+		formatNumber(float64(*most)))}}
 }
 
 // conflictingListTypes reports listType before uniqueItems, which setListType cannot see.

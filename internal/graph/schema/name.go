@@ -26,7 +26,8 @@ func ParseName(markers string, at object.Path) (*extv1.JSONSchemaProps, diag.Lis
 		given, _ := scanMarkers(text, len(typed))
 		for _, m := range given {
 			if !slices.Contains(nameMarkers, m.name) {
-				problems.Add(diag.Diagnostic{Path: at, Expr: text, Offset: m.at, Problem: "marker \"" + m.name + "\" does not apply to a name", Expected: strings.Join(nameMarkers, ", ")})
+				problems.Add(diag.Diagnostic{Path: at, Expr: text, Offset: m.at, Problem: "marker \"" + m.name + "\" does not apply to a name",
+					Expected: strings.Join(nameMarkers, ", ")})
 			}
 		}
 		if len(given) == 0 {

@@ -84,7 +84,8 @@ func ParseOverrides(text string) (Overrides, diag.List) {
 		case forceDeleteKey:
 			spec.ForceDelete = v1alpha1.OverrideAccess(value)
 		default:
-			problems.Addf(at, "%s has %q; it can have deletionPolicy= and forceDelete=, with a comma", v1alpha1.InstanceOverridesAnnotation, diag.Truncate(strings.TrimSpace(part), 40))
+			problems.Addf(at, "%s has %q; it can have deletionPolicy= and forceDelete=, with a comma", v1alpha1.InstanceOverridesAnnotation,
+				diag.Truncate(strings.TrimSpace(part), 40))
 		}
 	}
 	problems.Add(CheckOverrides(&spec, at.Field(v1alpha1.InstanceOverridesAnnotation))...)
@@ -154,10 +155,12 @@ func readOverrides(text string) Overrides {
 // IgnoredOverrides lists the annotations of an instance that its definition does not allow, each
 // with what the author can change. OnDelete holds the definition's policies of nodes, beside those
 // of the defaults.
-func IgnoredOverrides(instance *unstructured.Unstructured, defaults Defaults, onDelete map[string]v1alpha1.DeletionPolicy, by object.Definition) (out []string) {
+func IgnoredOverrides(instance *unstructured.Unstructured, defaults Defaults, onDelete map[string]v1alpha1.DeletionPolicy,
+	by object.Definition) (out []string) {
 	annotations := instance.GetAnnotations()
 	ignored := func(annotation, nodes, field, values string) {
-		out = append(out, fmt.Sprintf("%s is ignored%s: %s does not allow it; its author can, with %s", annotation, nodes, definitionText(by), settingText(by, field, values)))
+		out = append(out, fmt.Sprintf("%s is ignored%s: %s does not allow it; its author can, with %s", annotation, nodes, definitionText(by),
+			settingText(by, field, values)))
 	}
 	if _, set := annotations[v1alpha1.DeletionPolicyAnnotation]; set {
 		if defaults.Overrides.DeletionPolicy == v1alpha1.OverrideNone {

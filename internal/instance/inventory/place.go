@@ -199,7 +199,8 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	}
 	for _, key := range []string{
 		v1alpha1.ApplyOrderAnnotation, v1alpha1.AppliedAnnotation, v1alpha1.DependsOnAnnotation,
-		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation, v1alpha1.InstanceGroupAnnotation,
+		v1alpha1.DeleteAfterAnnotation, v1alpha1.OnDeleteAnnotation, v1alpha1.RetainedFromAnnotation, v1alpha1.InstanceNameAnnotation,
+		v1alpha1.InstanceGroupAnnotation,
 		v1alpha1.OrphanedAnnotation, v1alpha1.SignatureAnnotation, v1alpha1.StringDataAnnotation,
 	} {
 		if _, ok := child.GetAnnotations()[key]; ok {

@@ -44,7 +44,8 @@ func PoliciesOf(instance *unstructured.Unstructured, defaults Defaults) (Policie
 		policy, known := v1alpha1.ParseDeletionPolicy(strings.TrimSpace(text))
 		switch {
 		case !known || (single && node == ""):
-			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy, with commas", v1alpha1.DeletionPolicyAnnotation, diag.Truncate(strings.TrimSpace(part), 40))
+			problems.Addf("metadata.annotations", "%s has %q; it can be Delete, Orphan or Retain, or node=Policy, with commas",
+				v1alpha1.DeletionPolicyAnnotation, diag.Truncate(strings.TrimSpace(part), 40))
 		case single:
 			p.byNode[node] = policy
 		default:

@@ -83,7 +83,8 @@ func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History
 		return
 	}
 	if len(seen.Drifted) > 0 {
-		s.DriftMessage = fmt.Sprintf("%s: %s of %s is set by %s, and is kept (driftPolicy: Warn)", s.Node, s.DescribeFields(seen.Drifted), object.KeyOf(s.Current), seen.Managers)
+		s.DriftMessage = fmt.Sprintf("%s: %s of %s is set by %s, and is kept (driftPolicy: Warn)", s.Node, s.DescribeFields(seen.Drifted),
+			object.KeyOf(s.Current), seen.Managers)
 	}
 }
 

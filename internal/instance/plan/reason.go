@@ -76,7 +76,8 @@ const (
 // than in progress.
 func (r Reason) IsError() bool {
 	switch r {
-	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested, FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
+	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested,
+		FieldConflict, CompositionMissing, RevisionMissing, ServiceAccountNotFound, PipelineFailed:
 		return true
 	default:
 		return false

@@ -89,7 +89,8 @@ func (s Step) MayRecreate(rejected string) (may bool, hint string) {
 	case recreate.Allowed && (recreate.DataLoss || !mayLoseData):
 		return true, ""
 	case recreate.Allowed:
-		return false, fmt.Sprintf("it is not recreated, since it may hold data or is to be preserved; annotate it %s=%s to delete and recreate it", v1alpha1.RecreateAnnotation, value)
+		return false, fmt.Sprintf("it is not recreated, since it may hold data or is to be preserved; annotate it %s=%s to delete and recreate it",
+			v1alpha1.RecreateAnnotation, value)
 	case !mentionsImmutability(rejected):
 		return false, ""
 	}

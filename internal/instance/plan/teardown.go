@@ -140,7 +140,8 @@ func (t *teardown) checkPreconditions(problems diag.List) {
 	}
 	if t.InventoryTampered {
 		t.incomplete = true
-		t.blockers = append(t.blockers, *t.newBlocker(self, report.OutOfReach, "its inventory was modified ("+v1alpha1.ApplySetKindsAnnotation+"), and its definition isn't available to complete it", t.Now))
+		t.blockers = append(t.blockers, *t.newBlocker(self, report.OutOfReach,
+			"its inventory was modified ("+v1alpha1.ApplySetKindsAnnotation+"), and its definition isn't available to complete it", t.Now))
 	}
 	byName := func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
 	for _, gvk := range slices.SortedFunc(maps.Keys(t.Unreadable), byName) {

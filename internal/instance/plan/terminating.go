@@ -29,7 +29,8 @@ func NameHeldProblem(namespace string, holder *unstructured.Unstructured, cause 
 // TerminatingProblem is the problem of a node whose object is being deleted.
 func TerminatingProblem(o *unstructured.Unstructured) Problem {
 	_, name, _ := strings.Cut(object.KeyOf(o).String(), " ")
-	return Problem{Reason: ResourceDeleting, Message: fmt.Sprintf("%s resource %q is being deleted; it is recreated once it is gone%s", o.GetKind(), name, deletionBlockedText(o))}
+	return Problem{Reason: ResourceDeleting, Message: fmt.Sprintf("%s resource %q is being deleted; it is recreated once it is gone%s", o.GetKind(),
+		name, deletionBlockedText(o))}
 }
 
 // WhyTerminating says what blocks the deletion of an object, as the deletion of its instance would

@@ -10,7 +10,8 @@ import (
 // WantedInventory holds the kinds and namespaces of the children that an instance has and is
 // going to have, as far as they are known. ChildKinds are the kinds that its composer names; a
 // kind whose nodes are all left out doesn't count until objects of it exist.
-func WantedInventory(childKinds []schema.GroupVersionKind, nodes []Node, steps []Step, owned map[string][]*unstructured.Unstructured, namespace string) inventory.Inventory {
+func WantedInventory(childKinds []schema.GroupVersionKind, nodes []Node, steps []Step, owned map[string][]*unstructured.Unstructured,
+	namespace string) inventory.Inventory {
 	var kinds []schema.GroupKind
 	skipped := skippedKinds(nodes)
 	for _, gvk := range childKinds {

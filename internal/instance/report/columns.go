@@ -17,7 +17,8 @@ func PrinterColumns(fields FieldSet) []apiextensionsv1.CustomResourceColumnDefin
 		})
 	}
 	return append(out,
-		apiextensionsv1.CustomResourceColumnDefinition{Name: "Reason", Type: "string", Priority: 1, JSONPath: ready + ".reason", Description: "Reason of the condition Ready"},
+		apiextensionsv1.CustomResourceColumnDefinition{Name: "Reason", Type: "string", Priority: 1, JSONPath: ready + ".reason",
+			Description: "Reason of the condition Ready"},
 		apiextensionsv1.CustomResourceColumnDefinition{Name: "Message", Type: "string", Priority: 1, JSONPath: ready + ".message", Description: "Why it isn't ready"},
 	)
 }

@@ -108,7 +108,8 @@ func withoutTimes(o *unstructured.Unstructured) map[string]any {
 		entries[i].Time = nil
 	}
 	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return slices.Compare([]string{a.Manager, string(a.Operation), a.Subresource, a.APIVersion}, []string{b.Manager, string(b.Operation), b.Subresource, b.APIVersion})
+		return slices.Compare([]string{a.Manager, string(a.Operation), a.Subresource, a.APIVersion},
+			[]string{b.Manager, string(b.Operation), b.Subresource, b.APIVersion})
 	})
 	o.SetManagedFields(entries)
 	return o.Object

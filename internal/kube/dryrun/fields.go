@@ -31,7 +31,8 @@ func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource s
 	if err != nil {
 		return fieldManager{}, err
 	}
-	made, err := managedfields.NewDefaultCRDFieldManager(converter, sameVersionConverter{}, sameVersionConverter{}, sameVersionConverter{}, of, of.GroupVersion(), subresource, nil)
+	made, err := managedfields.NewDefaultCRDFieldManager(converter, sameVersionConverter{}, sameVersionConverter{}, sameVersionConverter{}, of,
+		of.GroupVersion(), subresource, nil)
 	return fieldManager{made}, err
 }
 

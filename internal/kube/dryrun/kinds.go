@@ -147,7 +147,9 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 			for i, name := range unknown {
 				unknown[i] = fmt.Sprintf("unknown field %q", name)
 			}
-			failed := failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s", o.GetKind(), o.GroupVersionKind().Version, o.GetKind(), strings.Join(unknown, ", ")), nil)
+			failed := failureAnswer(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+				fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: %s", o.GetKind(), o.GroupVersionKind().Version, o.GetKind(),
+					strings.Join(unknown, ", ")), nil)
 			return nil, &failed
 		}
 	}
@@ -156,7 +158,8 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	}
 	if kind.installed {
 		at := field.NewPath("metadata")
-		problems := append(metav1validation.ValidateLabels(o.GetLabels(), at.Child("labels")), apivalidation.ValidateAnnotations(o.GetAnnotations(), at.Child("annotations"))...)
+		problems := append(metav1validation.ValidateLabels(o.GetLabels(), at.Child("labels")),
+			apivalidation.ValidateAnnotations(o.GetAnnotations(), at.Child("annotations"))...)
 		if failed := c.refusal(o, problems); failed != nil {
 			return nil, failed
 		}
@@ -191,7 +194,8 @@ func (c call) refusal(o *unstructured.Unstructured, problems field.ErrorList) *a
 		return nil
 	}
 	status := apierrors.NewInvalid(o.GroupVersionKind().GroupKind(), c.info.name, problems).Status()
-	return &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message, status.Details).raw}
+	return &answer{code: http.StatusUnprocessableEntity, raw: failureAnswer(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, status.Message,
+		status.Details).raw}
 }
 
 // isDefinition says whether the request is about a CustomResourceDefinition.

@@ -207,11 +207,13 @@ func (c call) details() *metav1.StatusDetails {
 }
 
 func (c call) notFound() answer {
-	return failureAnswer(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.info.resource.GroupResource(), c.info.name), c.details())
+	return failureAnswer(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%s %q not found", c.info.resource.GroupResource(), c.info.name),
+		c.details())
 }
 
 func (c call) conflict(why string) answer {
-	return failureAnswer(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.info.resource.GroupResource(), c.info.name, why), c.details())
+	return failureAnswer(http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("%s %q: %s", c.info.resource.GroupResource(), c.info.name, why),
+		c.details())
 }
 
 // query returns the request's query, with resource versions of the server.

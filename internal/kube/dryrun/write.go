@@ -109,7 +109,8 @@ func (c call) tryWrite(e *entry, body []byte) (answer, error) {
 	case c.request.Method == http.MethodDelete:
 		return c.delete(e, body)
 	case c.request.Method == http.MethodPost:
-		return failureAnswer(http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("%s %q already exists", c.info.resource.GroupResource(), c.info.name), c.details()), nil
+		return failureAnswer(http.StatusConflict, metav1.StatusReasonAlreadyExists,
+			fmt.Sprintf("%s %q already exists", c.info.resource.GroupResource(), c.info.name), c.details()), nil
 	}
 	return c.tryFurtherWrite(e, body)
 }

@@ -53,7 +53,8 @@ func decode(s *spec.Schema) (out map[string]any, err error) {
 
 // Keywords that have the same meaning in both languages, by what their values are.
 var (
-	plain = []string{"description", "format", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "required", "default"}
+	plain = []string{"description", "format", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "multipleOf", "minItems", "maxItems",
+		"uniqueItems", "minProperties", "maxProperties", "required", "default"}
 	lists = []string{"allOf", "anyOf", "oneOf"}
 )
 

@@ -150,7 +150,8 @@ func (s *silence) Read([]byte) (int, error) {
 func (s *silence) Close() error { return nil }
 
 func failure(code int32, reason metav1.StatusReason, message string) (int, any) {
-	return int(code), metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	return int(code), metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code,
+		Reason: reason, Message: message}
 }
 
 // discover answers discovery; nil for another path.
@@ -228,7 +229,8 @@ func (s *server) read(r *http.Request, info *request.RequestInfo) (int, any) {
 			items = append(items, inVersion(o, gvr))
 		}
 	}
-	return http.StatusOK, map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": all[i].Kind + "List", "metadata": map[string]any{"resourceVersion": revision}, "items": items}
+	return http.StatusOK, map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": all[i].Kind + "List",
+		"metadata": map[string]any{"resourceVersion": revision}, "items": items}
 }
 
 // selectable are the fields that lists can be restricted by: those of all objects, and the reason of an event.

@@ -16,7 +16,8 @@ import (
 // incarnation with the UID in the preconditions is gone. An object that waits for finalizers or for the end of
 // its grace period is not, and of some kinds the API server doesn't say it. The namespace is empty for
 // cluster-scoped objects.
-func (c *Client) ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string, options metav1.DeleteOptions) (gone bool, err error) {
+func (c *Client) ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string,
+	options metav1.DeleteOptions) (gone bool, err error) {
 	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions"} // as the dynamic client sends it
 	body, err := json.Marshal(options)
 	if err != nil {

@@ -63,7 +63,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *writer.Object, status p
 		kinds["deactivated"] = int64(n)
 	}
 	body := map[string]any{
-		"conditions": before.Mark(ready, r.Now()).MarkProgress(status.Progress(), o.GetGeneration(), r.Now()).Unstructured(), "observedGeneration": o.GetGeneration(), "kinds": kinds,
+		"conditions":         before.Mark(ready, r.Now()).MarkProgress(status.Progress(), o.GetGeneration(), r.Now()).Unstructured(),
+		"observedGeneration": o.GetGeneration(), "kinds": kinds,
 	}
 	var all []any
 	for _, t := range status.Types {

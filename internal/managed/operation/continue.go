@@ -58,7 +58,8 @@ func (s State) handleAnswer(a external.Op) Step {
 func (s State) awaitOutcome(err *external.OpError) Step {
 	return Step{
 		Do: Finish, Err: err, After: err.RetryAfter, Ready: s.readyDuringOperation(),
-		Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, fmt.Sprintf("%s the external resource: %s; the outcome is not known yet and is checked", gerund(s.Binding.Operation.Verb), err)),
+		Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
+			fmt.Sprintf("%s the external resource: %s; the outcome is not known yet and is checked", gerund(s.Binding.Operation.Verb), err)),
 	}
 }
 

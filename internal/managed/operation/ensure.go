@@ -122,7 +122,8 @@ func (s State) handlePresent() Step {
 	case b.Shared && s.Observed.AdoptionDenied != "":
 		return s.refuse(s.Observed.AdoptionDenied)
 	case s.isForeign():
-		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s", b.Ref, s.foreignMark(s.Observed.Mark)), s.recheckInterval())
+		return finish(resource.Conflict, fmt.Sprintf("the external resource %s now carries the mark of %s", b.Ref, s.foreignMark(s.Observed.Mark)),
+			s.recheckInterval())
 	case s.isReplaced():
 		return s.releaseReplaced()
 	case !b.Shared && s.Observed.Incarnation != "" && s.Observed.Incarnation != b.Incarnation:
@@ -198,7 +199,8 @@ func (s State) isConnectedForOtherName() bool {
 func (s State) setExternalName() Step {
 	step := Step{Do: SetExternalName, Ref: external.Ref(s.Binding.Ref)}
 	if was := s.Resource.ExternalName; was != "" {
-		step.Event = Event{"ExternalNameRestored", fmt.Sprintf("the annotation %s was %q and is set back to %q, the bound identity", resource.ExternalNameAnnotation, was, s.Binding.Ref)}
+		step.Event = Event{"ExternalNameRestored", fmt.Sprintf("the annotation %s was %q and is set back to %q, the bound identity",
+			resource.ExternalNameAnnotation, was, s.Binding.Ref)}
 	}
 	return step
 }

@@ -57,7 +57,8 @@ func (s State) finalize() Step {
 	case external.Absent:
 		return s.handleGone()
 	case external.Deleting:
-		return Step{Do: Finish, After: s.recheckInterval(), Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "deleting the external resource: "+s.Observed.State)}
+		return Step{Do: Finish, After: s.recheckInterval(), Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
+			"deleting the external resource: "+s.Observed.State)}
 	default:
 	}
 	return s.deleteExternal()
@@ -75,12 +76,14 @@ func (s State) deleteExternal() Step {
 	}
 	if s.isForeign() {
 		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
-		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref, s.describeMarkOwner(s.Observed.Mark))}
+		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s carries the mark of %s and is not deleted", b.Ref,
+			s.describeMarkOwner(s.Observed.Mark))}
 		return step
 	}
 	if s.isReplaced() {
 		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
-		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s was deleted, and another client has created one with its name, which is not deleted", b.Ref)}
+		step.Event = Event{"ExternalResourceLeft",
+			fmt.Sprintf("the external resource %s was deleted, and another client has created one with its name, which is not deleted", b.Ref)}
 		return step
 	}
 	if s.ReservationMissing && !s.IdentityReserved {
@@ -88,7 +91,8 @@ func (s State) deleteExternal() Step {
 			return Step{Do: ReserveIdentity, Ref: external.Ref(b.Ref)}
 		}
 		step := s.updateBinding(func(b *binding.BindingSpec) { b.Phase = binding.BindingReleased })
-		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s belongs to %s by now and is not deleted", b.Ref, s.describeOwner(s.IdentityReservedBy.Owner))}
+		step.Event = Event{"ExternalResourceLeft", fmt.Sprintf("the external resource %s belongs to %s by now and is not deleted", b.Ref,
+			s.describeOwner(s.IdentityReservedBy.Owner))}
 		return step
 	}
 	if s.OperationErr != nil {
@@ -108,7 +112,8 @@ func (s State) handleGone() Step {
 		})
 	}
 	if left := s.untilVisible(*b.AbsentSince); left > 0 {
-		return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "the external resource seems to be gone; waiting until the external API shows all recent changes")}
+		return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
+			"the external resource seems to be gone; waiting until the external API shows all recent changes")}
 	}
 	return s.updateBinding(func(b *binding.BindingSpec) {
 		until := metav1.NewMicroTime(s.Now.Add(s.Caps.Reuse))

@@ -59,7 +59,8 @@ func supersededMessage(by binding.BindingLeader) string {
 // resource that is gone by now. An assigned identity is reserved without leadership, since
 // the answer that names it is known only now.
 func (s State) isGuarded(step Step) bool {
-	opens := step.Do == UpdateBinding && step.Binding.Operation != nil && (s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
+	opens := step.Do == UpdateBinding && step.Binding.Operation != nil &&
+		(s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
 	return step.Do == Begin || step.Do == CreateBinding || opens
 }
 
@@ -113,7 +114,8 @@ func (s State) reservedBy(by *binding.BindingSpec) Step {
 		if by.Until == nil {
 			return finish(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s", key, owner), 0)
 		}
-		return finish(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s; its name cannot be reused before %s", key, owner, by.Until.UTC().Format(time.RFC3339)), 0)
+		return finish(resource.NameDeleting, fmt.Sprintf("%s was deleted for %s; its name cannot be reused before %s", key, owner,
+			by.Until.UTC().Format(time.RFC3339)), 0)
 	case binding.BindingDeleting, binding.BindingReleased:
 		return finish(resource.NameDeleting, fmt.Sprintf("%s is being deleted for %s; it is created again when the deletion has ended", key, owner), 0)
 	case binding.BindingOrphaned:

@@ -22,7 +22,8 @@ func (s State) releaseReplaced() Step {
 		b.Ref, b.StaleName, b.Incarnation, b.Phase, b.Explicit = "", b.Ref, "", binding.BindingReserved, false
 		b.AbsentSince, b.AbsentBefore, b.Doubted = nil, nil, nil
 	})
-	step.Event = Event{"ExternalResourceReplaced", fmt.Sprintf("the external resource %s was deleted, and another client has created one with its name", s.Binding.Ref)}
+	step.Event = Event{"ExternalResourceReplaced", fmt.Sprintf("the external resource %s was deleted, and another client has created one with its name",
+		s.Binding.Ref)}
 	return step
 }
 

@@ -294,9 +294,10 @@ func (s State) unresolved(reason string) Step {
 	if strings.HasPrefix(b.Unresolved.Message, reason) {
 		reason = b.Unresolved.Message // with what the external API has answered
 	}
-	return finish(resource.CreateUnresolved, fmt.Sprintf("since %s it is unknown whether the creation started at %s had an effect: %s. Look for the external resource. If there is one, run: %s; if there is none, run: %s",
-		b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), strings.TrimSuffix(reason, "."),
-		s.annotateCommand(resource.ExternalNameAnnotation, "ID"), s.annotateCommand(resource.RetryAnnotation, s.nextRetry())), 0)
+	return finish(resource.CreateUnresolved,
+		fmt.Sprintf("since %s it is unknown whether the creation started at %s had an effect: %s. Look for the external resource. If there is one, run: %s; if there is none, run: %s",
+			b.Unresolved.Since.UTC().Format(time.RFC3339), b.Operation.StartedAt.UTC().Format(time.RFC3339), strings.TrimSuffix(reason, "."),
+			s.annotateCommand(resource.ExternalNameAnnotation, "ID"), s.annotateCommand(resource.RetryAnnotation, s.nextRetry())), 0)
 }
 
 // annotateCommand is the command that sets an annotation of the managed resource.
@@ -380,7 +381,8 @@ func (s State) resolveDelete() Step {
 
 // awaitVisible waits until the external API shows all recent changes.
 func (s State) awaitVisible(left time.Duration) Step {
-	return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress, "waiting until the external API shows all recent changes")}
+	return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
+		"waiting until the external API shows all recent changes")}
 }
 
 // recheckInterval is how often to observe something that changes without an event.

@@ -107,7 +107,8 @@ func (r *Reviewer) Decide(ctx context.Context, address, token, verb, path string
 	// Tokens of strangers have a budget for each address, which does not delay those who were allowed
 	// before, and delays nobody with another address.
 	if (!known || before.Status != http.StatusOK) && !r.budget.Allow(address) {
-		return Decision{http.StatusTooManyRequests, fmt.Sprintf("too many requests with tokens that are not known: %d a second are reviewed for an address", maxReviews)}
+		return Decision{http.StatusTooManyRequests, fmt.Sprintf("too many requests with tokens that are not known: %d a second are reviewed for an address",
+			maxReviews)}
 	}
 	result, _, _ := r.flights.Do(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewLimit) // others may wait for it

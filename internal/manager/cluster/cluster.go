@@ -152,7 +152,8 @@ func New(o Options) (*Cluster, error) {
 	k.Profiler = telemetry.NewProfiler(time.Now(), func() []schema.GroupVersionKind { return k.Engine.Kinds() })
 	k.Gate.Installation, k.Gate.Installations = o.Lease.Name, o.Installations
 	k.Engine = queue.New(queue.Config{
-		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace, Context: k.reconcileContext,
+		Hub: k.Hub, Workers: o.Workers, Log: o.Log.WithName("reconcile"), Observe: k.observe, Tracer: o.Tracer, OnBehalfOf: k.claimNamespace,
+		Context: k.reconcileContext,
 	})
 	return k, nil
 }

@@ -232,7 +232,8 @@ type builder struct {
 func (b *builder) head(top observe.Node) instanceHead {
 	e := observe.Explain(top, b.now)
 	out := instanceHead{
-		Object: objectOf(top), Ready: top.Ready, Tone: toneOf(top, b.now), Reason: top.Reason, Cause: e.Cause, Advice: adviceOf(e.Advice), Created: top.Created, Deleted: top.Deleted,
+		Object: objectOf(top), Ready: top.Ready, Tone: toneOf(top, b.now), Reason: top.Reason, Cause: e.Cause, Advice: adviceOf(e.Advice),
+		Created: top.Created, Deleted: top.Deleted,
 		Resources: resourcesIn(top), Objects: top.Count(), Unready: unreadyIn(top), Omitted: b.omitted, Unreadable: b.state.Unreadable,
 	}
 	for _, l := range e.Chain {
@@ -246,7 +247,8 @@ func (b *builder) head(top observe.Node) instanceHead {
 		out.Others = append(out.Others, otherCause{o.Cause, adviceOf(o.Advice)})
 	}
 	if name, ok := observe.DefinitionOf(b.state.Root); ok {
-		out.Definition = &report.Object{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: name.Namespace, Name: name.Name}
+		out.Definition = &report.Object{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.ResourceGraphDefinitionKind, Namespace: name.Namespace,
+			Name: name.Name}
 		if name.Namespace != "" {
 			out.Definition.Kind = v1alpha1.ResourceGroupKind
 		}
@@ -468,7 +470,8 @@ func (b *builder) addRest(rest []observe.Node, id string) {
 	}
 	state := fmt.Sprintf("%d of %d ready", ready, len(rest))
 	title := fmt.Sprintf("%s: %d more", rest[0].Node, len(rest))
-	b.diagram.Nodes = append(b.diagram.Nodes, diagram.Node{ID: id, Title: observe.Truncate(title, maxLabel), Lines: []string{symbol(tone) + " " + state}, Shape: diagram.Stacked, Tone: tone})
+	b.diagram.Nodes = append(b.diagram.Nodes, diagram.Node{ID: id, Title: observe.Truncate(title, maxLabel), Lines: []string{symbol(tone) + " " + state},
+		Shape: diagram.Stacked, Tone: tone})
 	b.details[id] = nodeItem{Label: title + ", " + state, State: state}
 }
 

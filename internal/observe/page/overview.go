@@ -125,7 +125,8 @@ func (d definitionItem) rank() int {
 		return rankAction
 	case d.Counts != nil && d.Counts.Action > 0:
 		return rankAction
-	case d.Tone != diagram.Good && d.Tone != diagram.Neutral, d.Counts != nil && d.Counts.Unready > 0, d.Rollout != nil && d.Rollout.Phase != v1alpha1.RolloutComplete:
+	case d.Tone != diagram.Good && d.Tone != diagram.Neutral, d.Counts != nil && d.Counts.Unready > 0, d.Rollout != nil &&
+		d.Rollout.Phase != v1alpha1.RolloutComplete:
 		return rankUnready
 	}
 	return rankReady
@@ -211,7 +212,8 @@ func revisionItems(definition *unstructured.Unstructured, status v1alpha1.Defini
 		if len(items) == maxRevisions {
 			break
 		}
-		item := revisionItem{Number: r.Spec.Revision, Name: r.Name, Serving: r.Spec.Revision == status.ServingRevision, Rolling: r.Spec.Revision == rolling, Account: r.Spec.Account}
+		item := revisionItem{Number: r.Spec.Revision, Name: r.Name, Serving: r.Spec.Revision == status.ServingRevision, Rolling: r.Spec.Revision == rolling,
+			Account: r.Spec.Account}
 		if at := r.CreationTimestamp; !at.IsZero() {
 			created := at.UTC()
 			item.Created = &created

@@ -52,7 +52,8 @@ func Watches(watches []Watch, queues []Queue, problem string) Document {
 	watches, all := slices.Clone(watches), len(queues)
 	queues = slices.DeleteFunc(slices.Clone(queues), func(q Queue) bool { return q == Queue{Group: q.Group, Kind: q.Kind} })
 	slices.SortStableFunc(watches, func(a, b Watch) int {
-		return cmp.Or(boolRank(b.Unavailable)-boolRank(a.Unavailable), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Selection, b.Selection), cmp.Compare(a.As, b.As))
+		return cmp.Or(boolRank(b.Unavailable)-boolRank(a.Unavailable), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group),
+			cmp.Compare(a.Selection, b.Selection), cmp.Compare(a.As, b.As))
 	})
 	slices.SortStableFunc(queues, func(a, b Queue) int {
 		return cmp.Or(b.Retries-a.Retries, b.Depth+b.Active-a.Depth-a.Active, cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Group, b.Group))

@@ -70,7 +70,8 @@ const (
 // composed; if it is nil, the rollout starts. The returned status must be written before any
 // instance is composed by it: a wave that started and was forgotten would be reverted. RequeueAfter
 // is after how long to call it again without an event.
-func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members []Member, now time.Time) (status *v1alpha1.RolloutStatus, transitions []Transition, requeueAfter time.Duration) {
+func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members []Member, now time.Time) (status *v1alpha1.RolloutStatus,
+	transitions []Transition, requeueAfter time.Duration) {
 	if written == nil {
 		status = &v1alpha1.RolloutStatus{Revision: revision, Phase: v1alpha1.RolloutProgressing, StartedAt: statusTime(now)}
 		transitions = append(transitions, Transition{Reason: RolloutStarted, Message: fmt.Sprintf("revision %d is rolled out in %d waves", revision, len(w.steps))})
@@ -83,7 +84,8 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 	if w.startedWavesChanged(status) {
 		restartWaves(status)
 		status.Phase = v1alpha1.RolloutProgressing
-		transitions = append(transitions, Transition{Reason: RolloutChanged, Message: fmt.Sprintf("revision %d: the waves changed and start again; updated instances keep the revision", revision)})
+		transitions = append(transitions, Transition{Reason: RolloutChanged,
+			Message: fmt.Sprintf("revision %d: the waves changed and start again; updated instances keep the revision", revision)})
 	}
 	for {
 		unready := countMembers(status, members)
@@ -92,7 +94,8 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 			break
 		}
 		if status.Phase == v1alpha1.RolloutStopped {
-			transitions = append(transitions, Transition{Reason: RolloutResumed, Message: fmt.Sprintf("revision %d: its instances are ready; the rollout continues", revision)})
+			transitions = append(transitions, Transition{Reason: RolloutResumed,
+				Message: fmt.Sprintf("revision %d: its instances are ready; the rollout continues", revision)})
 		}
 		if status.WaveReadyAt == nil {
 			since := statusTime(now)
@@ -157,10 +160,12 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 		}
 		switch {
 		case m.Revision != status.Revision:
-			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: updating, Message: fmt.Sprintf("not reconciled at revision %d yet", status.Revision)})
+			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: updating,
+				Message: fmt.Sprintf("not reconciled at revision %d yet", status.Revision)})
 		case !m.Ready:
 			status.Updated++
-			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: diag.Truncate(m.Reason, maxReasonLength), Message: diag.Truncate(m.Message, maxMessageLength)})
+			unready = append(unready, v1alpha1.UnreadyInstance{Namespace: m.Namespace, Name: m.Name, Reason: diag.Truncate(m.Reason, maxReasonLength),
+				Message: diag.Truncate(m.Message, maxMessageLength)})
 		default:
 			status.Updated++
 			status.Ready++
@@ -229,7 +234,8 @@ func (w Waves) awaitWave(status *v1alpha1.RolloutStatus, unready []v1alpha1.Unre
 // wait. A paused rollout waits without limit: its phase says so.
 func (w Waves) pauseRemaining(status *v1alpha1.RolloutStatus, empty bool, now time.Time) time.Duration {
 	if w.rollout.Paused {
-		status.Phase, status.Message = v1alpha1.RolloutPaused, fmt.Sprintf("%s is ready; the next one waits while spec.rollout.paused is true", w.describe(status.Wave))
+		status.Phase, status.Message = v1alpha1.RolloutPaused, fmt.Sprintf("%s is ready; the next one waits while spec.rollout.paused is true",
+			w.describe(status.Wave))
 		if status.Wave == 0 {
 			status.Message = "the first wave waits while spec.rollout.paused is true"
 		}
@@ -245,7 +251,8 @@ func (w Waves) pauseRemaining(status *v1alpha1.RolloutStatus, empty bool, now ti
 	if !now.Before(until) {
 		return 0
 	}
-	status.Phase, status.Message = v1alpha1.RolloutPausing, fmt.Sprintf("%s is ready; the next one begins at %s", w.describe(status.Wave), until.UTC().Format(time.RFC3339))
+	status.Phase, status.Message = v1alpha1.RolloutPausing, fmt.Sprintf("%s is ready; the next one begins at %s", w.describe(status.Wave),
+		until.UTC().Format(time.RFC3339))
 	return until.Sub(now)
 }
 

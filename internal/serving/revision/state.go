@@ -129,7 +129,8 @@ func (s State) switchAll(t Target) Step {
 		next.Rollout = s.Rollout // the one that rolled it out
 	}
 	if s.Serving != 0 && s.Serving != t.Number {
-		transitions = append(transitions, Transition{Reason: Served, Message: fmt.Sprintf("instances are composed by revision %d (%s), no longer by %d", t.Number, t.Reason, s.Serving)})
+		transitions = append(transitions, Transition{Reason: Served, Message: fmt.Sprintf("instances are composed by revision %d (%s), no longer by %d",
+			t.Number, t.Reason, s.Serving)})
 	}
 	now := s
 	if s.Serving == 0 {
@@ -139,5 +140,6 @@ func (s State) switchAll(t Target) Step {
 }
 
 func endedTransition(n int64, t Target) Transition {
-	return Transition{Reason: RolloutEnded, Message: fmt.Sprintf("the rollout of revision %d ended before it was complete: revision %d is requested now", n, t.Number)}
+	return Transition{Reason: RolloutEnded, Message: fmt.Sprintf("the rollout of revision %d ended before it was complete: revision %d is requested now",
+		n, t.Number)}
 }

@@ -50,7 +50,8 @@ func Notes(ctx context.Context, client dynamic.Interface, engines []managedfield
 			}
 		}
 		if len(counts) > 0 {
-			out = append(out, "objects of "+strings.Join(counts, ", ")+" stay unchanged: Espalier does not serve these kinds. Providers keep running, but are no longer upgraded")
+			out = append(out, "objects of "+strings.Join(counts,
+				", ")+" stay unchanged: Espalier does not serve these kinds. Providers keep running, but are no longer upgraded")
 		}
 	}
 	return out

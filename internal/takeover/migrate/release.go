@@ -370,7 +370,8 @@ func (r *releaser) restore(ctx context.Context, o *unstructured.Unstructured) er
 }
 
 // releaseStatus removes Espalier's own fields from the status, and returns the object after that; nil if it is gone.
-func (r *releaser) releaseStatus(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured, options metav1.PatchOptions) (*unstructured.Unstructured, error) {
+func (r *releaser) releaseStatus(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured,
+	options metav1.PatchOptions) (*unstructured.Unstructured, error) {
 	for range attempts {
 		body, err := takeover.StatusPatch(o)
 		if err != nil {

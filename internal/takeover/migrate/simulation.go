@@ -57,7 +57,8 @@ func (s Simulation) findObserved(ctx context.Context) ([]takeover.Observed, erro
 
 // observed returns the objects that would be changed, those that are reconciled, and those
 // that instances are composed of, each once.
-func observed(served []*unstructured.Unstructured, changes []dryrun.Change, children func(schema.GroupKind) ([]unstructured.Unstructured, error)) ([]takeover.Observed, error) {
+func observed(served []*unstructured.Unstructured, changes []dryrun.Change,
+	children func(schema.GroupKind) ([]unstructured.Unstructured, error)) ([]takeover.Observed, error) {
 	known := map[object.Key]bool{}
 	var out []takeover.Observed
 	add := func(o takeover.Observed, key object.Key) {

@@ -62,10 +62,12 @@ type generator struct {
 // does.
 func Definition(r *rand.Rand, kind string) string {
 	g := &generator{
-		Rand:    r,
-		strings: []string{"schema.metadata.name", "'plain'", "schema.spec.text", "db.metadata.name", "string(db.data.password)", "string(db.data['user'])", "db.metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']"},
-		maps:    []string{"db.data.transformMap(k, v, string(v))", "{'a': 'b'}"},
-		lists:   []string{"['a', 'b']", "db.data.map(k, k)", "db.data.map(k, string(db.data[k]))", "others.map(o, o.metadata.name)", "others.map(o, string(o.data.password))", "schema.spec.list"},
+		Rand: r,
+		strings: []string{"schema.metadata.name", "'plain'", "schema.spec.text", "db.metadata.name", "string(db.data.password)", "string(db.data['user'])",
+			"db.metadata.annotations['kubectl.kubernetes.io/last-applied-configuration']"},
+		maps: []string{"db.data.transformMap(k, v, string(v))", "{'a': 'b'}"},
+		lists: []string{"['a', 'b']", "db.data.map(k, k)", "db.data.map(k, string(db.data[k]))", "others.map(o, o.metadata.name)",
+			"others.map(o, string(o.data.password))", "schema.spec.list"},
 	}
 	var b strings.Builder
 	node := func(format string, args ...any) { fmt.Fprintf(&b, "  - "+format+"\n", args...) }
@@ -94,7 +96,8 @@ func Definition(r *rand.Rand, kind string) string {
 		g.maps = append(g.maps, id+".data")
 	}
 	if r.IntN(2) == 0 {
-		node("{id: cells, forEach: [{item: %s}], template: {apiVersion: v1, kind: ConfigMap, metadata: {name: 'item-${item}'}, data: {a: %s}}}", g.quote(g.list(2)), g.quote(g.text(2)))
+		node("{id: cells, forEach: [{item: %s}], template: {apiVersion: v1, kind: ConfigMap, metadata: {name: 'item-${item}'}, data: {a: %s}}}",
+			g.quote(g.list(2)), g.quote(g.text(2)))
 		g.lists = append(g.lists, "cells.map(i, i.data.a)", "cells.map(i, i.metadata.name)")
 	}
 	var status strings.Builder
@@ -111,7 +114,8 @@ func Definition(r *rand.Rand, kind string) string {
 		fmt.Fprintf(&status, "s%d: %s, ", i, g.quote(value))
 	}
 	if r.IntN(3) == 0 {
-		fmt.Fprintf(&status, "conditions: [%s], ", g.quote(fmt.Sprintf("runtime.newCondition({type: 'Mine', status: %s ? 'True' : 'False', message: %s})", g.truth(2), g.text(3))))
+		fmt.Fprintf(&status, "conditions: [%s], ", g.quote(fmt.Sprintf("runtime.newCondition({type: 'Mine', status: %s ? 'True' : 'False', message: %s})",
+			g.truth(2), g.text(3))))
 	}
 	return fmt.Sprintf("schema: {kind: %s, apiVersion: v1alpha1, spec: {text: string | default=text, list: '[]string | default=[\"x\"]'}, status: {%s}}\nresources:\n%s",
 		kind, strings.TrimSuffix(status.String(), ", "), b.String())
@@ -145,7 +149,8 @@ func (g *generator) config(id string) string {
 	if g.IntN(5) == 0 {
 		more += ", waitFor: {db: {fields: [{path: data.password, pattern: '^[0-9]$'}]}}"
 	}
-	return fmt.Sprintf("{id: %s, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: %s, labels: %s, annotations: {n: %s}}, data: %s}%s}", id, name, labels, g.quote(g.text(2)), data, more)
+	return fmt.Sprintf("{id: %s, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: %s, labels: %s, annotations: {n: %s}}, data: %s}%s}", id,
+		name, labels, g.quote(g.text(2)), data, more)
 }
 
 // quote is an expression as a string of a YAML flow mapping.

@@ -54,7 +54,8 @@ func install(t *testing.T, config *rest.Config, file string, providers []managed
 	cluster := testkit.NewCluster(t, config)
 	var account rbacv1.Subject
 	for _, o := range testkit.Parse(t, string(text)) {
-		kinds := []string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+		kinds := []string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ValidatingAdmissionPolicy",
+			"ValidatingAdmissionPolicyBinding"}
 		if !slices.Contains(kinds, o.GetKind()) {
 			continue
 		}
@@ -82,7 +83,8 @@ func install(t *testing.T, config *rest.Config, file string, providers []managed
 			return nil, "", err
 		}
 	}
-	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name,
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, "", err
 	}
@@ -137,9 +139,10 @@ func (a *administrator) grant(ctx context.Context) {
 	for _, resource := range []string{"resourcegraphdefinitions", "resourcegroups"} {
 		a.each(ctx, v1alpha1.GroupVersion.WithResource(resource), a.graph)
 	}
-	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"}, func(o *unstructured.Unstructured) ([]rbac.Permission, bool) {
-		return a.composite(ctx, o)
-	})
+	a.each(ctx, schema.GroupVersionResource{Group: "apiextensions.crossplane.io", Version: "v1", Resource: "compositeresourcedefinitions"},
+		func(o *unstructured.Unstructured) ([]rbac.Permission, bool) {
+			return a.composite(ctx, o)
+		})
 	for _, resource := range []string{"usages", "clusterusages"} {
 		a.each(ctx, schema.GroupVersionResource{Group: "protection.crossplane.io", Version: "v1beta1", Resource: resource}, a.usage)
 	}
@@ -183,12 +186,14 @@ func awaitAllowed(t *testing.T, as *rest.Config, what authorizationv1.ResourceAt
 	what.Resource, what.Subresource, _ = strings.Cut(what.Resource, "/")
 	reviews := kubernetes.NewForConfigOrDie(as).AuthorizationV1().SelfSubjectAccessReviews()
 	testkit.Poll(t, fmt.Sprintf("the permission of the controllers to %s %s in the API group %q", what.Verb, what.Resource, what.Group), func() bool {
-		review, err := reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}, metav1.CreateOptions{})
+		review, err := reviews.Create(t.Context(),
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed
 	})
 }
 
-func (a *administrator) each(ctx context.Context, resource schema.GroupVersionResource, needs func(*unstructured.Unstructured) (permissions []rbac.Permission, complete bool)) {
+func (a *administrator) each(ctx context.Context, resource schema.GroupVersionResource,
+	needs func(*unstructured.Unstructured) (permissions []rbac.Permission, complete bool)) {
 	list, err := a.client.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return // it is not served yet

@@ -34,7 +34,8 @@ func (o Options) read(objects managed.Objects, m *unstructured.Unstructured) (se
 		return settings{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %s, which belongs to a namespace; a cluster-scoped managed resource needs a %s",
 			kind, v1alpha1.ClusterProviderConfigKind)
 	case kind != v1alpha1.ClusterProviderConfigKind:
-		return settings{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind, v1alpha1.ProviderConfigKind)
+		return settings{}, sharing{}, fmt.Errorf("spec.providerConfigRef.kind is %q; it must be %s or %s", kind, v1alpha1.ClusterProviderConfigKind,
+			v1alpha1.ProviderConfigKind)
 	}
 	config, err := objects.Get(v1alpha1.GroupVersion.WithKind(kind), from.namespace, name)
 	if err != nil {

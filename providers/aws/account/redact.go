@@ -116,8 +116,9 @@ func (r *redactor) error(err error) error {
 		clean = &awshttp.ResponseError{
 			RequestID: response.RequestID,
 			ResponseError: &smithyhttp.ResponseError{
-				Response: &smithyhttp.Response{Response: &http.Response{StatusCode: response.HTTPStatusCode(), Header: http.Header{"Retry-After": response.Response.Header["Retry-After"]}}},
-				Err:      clean,
+				Response: &smithyhttp.Response{Response: &http.Response{StatusCode: response.HTTPStatusCode(),
+					Header: http.Header{"Retry-After": response.Response.Header["Retry-After"]}}},
+				Err: clean,
 			},
 		}
 	}

@@ -122,19 +122,22 @@ func (c *client) call(ctx context.Context, i external.Intent, document string) (
 	role, ref := optional(c.account.RoleARN), string(i.Ref)
 	switch i.Verb {
 	case external.Create:
-		out, err := c.account.API.CreateResource(ctx, &cloudcontrol.CreateResourceInput{TypeName: &c.Type.Name, DesiredState: &document, ClientToken: &i.Token, RoleArn: role})
+		out, err := c.account.API.CreateResource(ctx, &cloudcontrol.CreateResourceInput{TypeName: &c.Type.Name, DesiredState: &document,
+			ClientToken: &i.Token, RoleArn: role})
 		if err != nil {
 			return nil, err
 		}
 		return out.ProgressEvent, nil
 	case external.Update:
-		out, err := c.account.API.UpdateResource(ctx, &cloudcontrol.UpdateResourceInput{TypeName: &c.Type.Name, Identifier: &ref, PatchDocument: &document, ClientToken: &i.Token, RoleArn: role})
+		out, err := c.account.API.UpdateResource(ctx, &cloudcontrol.UpdateResourceInput{TypeName: &c.Type.Name, Identifier: &ref, PatchDocument: &document,
+			ClientToken: &i.Token, RoleArn: role})
 		if err != nil {
 			return nil, err
 		}
 		return out.ProgressEvent, nil
 	default:
-		out, err := c.account.API.DeleteResource(ctx, &cloudcontrol.DeleteResourceInput{TypeName: &c.Type.Name, Identifier: &ref, ClientToken: &i.Token, RoleArn: role})
+		out, err := c.account.API.DeleteResource(ctx, &cloudcontrol.DeleteResourceInput{TypeName: &c.Type.Name, Identifier: &ref, ClientToken: &i.Token,
+			RoleArn: role})
 		if err != nil {
 			return nil, err
 		}

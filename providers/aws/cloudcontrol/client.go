@@ -48,7 +48,8 @@ type observed struct {
 }
 
 // Connect returns a client for one managed resource.
-func (k *Kind) Connect(ctx context.Context, account *Account, objects managed.Objects, m *unstructured.Unstructured) (managed.Client[*unstructured.Unstructured], error) {
+func (k *Kind) Connect(ctx context.Context, account *Account, objects managed.Objects,
+	m *unstructured.Unstructured) (managed.Client[*unstructured.Unstructured], error) {
 	c := &client{Kind: k, account: account, objects: objects, object: m}
 	c.forProvider, _, _ = unstructured.NestedMap(m.Object, "spec", "forProvider")
 	initProvider, _, _ := unstructured.NestedMap(m.Object, "spec", "initProvider")
@@ -261,7 +262,8 @@ func (c *client) immutableError() error {
 	if len(fixed.Differences) == 0 {
 		return errors.New("an update was requested although nothing differs; this is a bug of Espalier")
 	}
-	return fmt.Errorf("AWS sets this only at the creation of %s: %s. Set it back in spec.forProvider, or delete this object and create another one", c.Type.Name, fixed)
+	return fmt.Errorf("AWS sets this only at the creation of %s: %s. Set it back in spec.forProvider, or delete this object and create another one",
+		c.Type.Name, fixed)
 }
 
 // tagged returns properties with more tags.

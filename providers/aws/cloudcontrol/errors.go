@@ -233,13 +233,15 @@ var blockers = []string{"dependencyviolation", "has dependencies", "dependent ob
 // explained returns a message of AWS, with what helps.
 func (c *client) explained(verb external.Verb, code, message string) string {
 	text := strings.ToLower(code + " " + message)
-	if verb == external.Delete && (code == string(types.HandlerErrorCodeResourceConflict) || slices.ContainsFunc(blockers, func(b string) bool { return strings.Contains(text, b) })) {
+	if verb == external.Delete && (code == string(types.HandlerErrorCodeResourceConflict) ||
+		slices.ContainsFunc(blockers, func(b string) bool { return strings.Contains(text, b) })) {
 		message = "other resources still use it: " + message
 	}
 	if verb == external.Update && isNotUpdatable(code, message) {
 		message = needsReplacement(c.conditional) + message
 	}
-	handlers := map[external.Verb]resourcetype.Verb{external.Create: resourcetype.Create, external.Update: resourcetype.Update, external.Delete: resourcetype.Delete}
+	handlers := map[external.Verb]resourcetype.Verb{external.Create: resourcetype.Create, external.Update: resourcetype.Update,
+		external.Delete: resourcetype.Delete}
 	return c.redacted(message + c.permissions(strings.ToLower(string(verb)), handlers[verb], code, message))
 }
 

@@ -188,7 +188,8 @@ func (h *handled) Begin(ctx context.Context, _ *unstructured.Unstructured, i ext
 		return external.Op{Err: notReady}, nil
 	}
 	if i.Verb == external.Update && h.isBusy {
-		return external.Op{Err: &external.OpError{Class: external.Rejected, RetryAfter: busyDelay, Message: "it is being changed, and can be changed again when that has ended"}}, nil
+		return external.Op{Err: &external.OpError{Class: external.Rejected, RetryAfter: busyDelay,
+			Message: "it is being changed, and can be changed again when that has ended"}}, nil
 	}
 	if err := h.account.Limiter.Wait(ctx, writes); err != nil {
 		return external.Op{Err: notSent(err)}, nil

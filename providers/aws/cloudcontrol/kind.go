@@ -21,8 +21,10 @@ type API interface {
 	DeleteResource(context.Context, *cloudcontrol.DeleteResourceInput, ...func(*cloudcontrol.Options)) (*cloudcontrol.DeleteResourceOutput, error)
 	GetResource(context.Context, *cloudcontrol.GetResourceInput, ...func(*cloudcontrol.Options)) (*cloudcontrol.GetResourceOutput, error)
 	ListResources(context.Context, *cloudcontrol.ListResourcesInput, ...func(*cloudcontrol.Options)) (*cloudcontrol.ListResourcesOutput, error)
-	GetResourceRequestStatus(context.Context, *cloudcontrol.GetResourceRequestStatusInput, ...func(*cloudcontrol.Options)) (*cloudcontrol.GetResourceRequestStatusOutput, error)
-	ListResourceRequests(context.Context, *cloudcontrol.ListResourceRequestsInput, ...func(*cloudcontrol.Options)) (*cloudcontrol.ListResourceRequestsOutput, error)
+	GetResourceRequestStatus(context.Context, *cloudcontrol.GetResourceRequestStatusInput,
+		...func(*cloudcontrol.Options)) (*cloudcontrol.GetResourceRequestStatusOutput, error)
+	ListResourceRequests(context.Context, *cloudcontrol.ListResourceRequestsInput,
+		...func(*cloudcontrol.Options)) (*cloudcontrol.ListResourceRequestsOutput, error)
 }
 
 // Account is an AWS account and region with what all its clients share.

@@ -103,7 +103,8 @@ func NewReads(now func() time.Time) *Reads {
 // Get reads a resource, together with others. age is how old the result is: not older than limit, than maxAge and,
 // unless it is fresh, than three quarters of the interval of the resource's requests. With limit 0, the read begins
 // after the request.
-func (r *Reads) Get(ctx context.Context, typeName, identifier string, limit time.Duration, read readMany) (properties map[string]any, age time.Duration, found bool, err error) {
+func (r *Reads) Get(ctx context.Context, typeName, identifier string, limit time.Duration, read readMany) (properties map[string]any,
+	age time.Duration, found bool, err error) {
 	r.mu.Lock()
 	t, requested := r.of(typeName), r.now()
 	k := t.get(identifier)

@@ -49,7 +49,8 @@ func (c *Cloud) change(ctx context.Context, name string, r *call) (*types.Progre
 
 // CreateResource begins a creation.
 func (c *Cloud) CreateResource(ctx context.Context, in *cloudcontrol.CreateResourceInput, _ ...options) (*cloudcontrol.CreateResourceOutput, error) {
-	event, err := c.change(ctx, "CreateResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationCreate, typeName: *in.TypeName, body: *in.DesiredState})
+	event, err := c.change(ctx, "CreateResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationCreate, typeName: *in.TypeName,
+		body: *in.DesiredState})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,8 @@ func (c *Cloud) CreateResource(ctx context.Context, in *cloudcontrol.CreateResou
 
 // UpdateResource begins an update.
 func (c *Cloud) UpdateResource(ctx context.Context, in *cloudcontrol.UpdateResourceInput, _ ...options) (*cloudcontrol.UpdateResourceOutput, error) {
-	event, err := c.change(ctx, "UpdateResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationUpdate, typeName: *in.TypeName, id: *in.Identifier, body: *in.PatchDocument})
+	event, err := c.change(ctx, "UpdateResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationUpdate, typeName: *in.TypeName,
+		id: *in.Identifier, body: *in.PatchDocument})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,8 @@ func (c *Cloud) UpdateResource(ctx context.Context, in *cloudcontrol.UpdateResou
 
 // DeleteResource begins a deletion.
 func (c *Cloud) DeleteResource(ctx context.Context, in *cloudcontrol.DeleteResourceInput, _ ...options) (*cloudcontrol.DeleteResourceOutput, error) {
-	event, err := c.change(ctx, "DeleteResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationDelete, typeName: *in.TypeName, id: *in.Identifier})
+	event, err := c.change(ctx, "DeleteResource", &call{token: aws.ToString(in.ClientToken), operation: types.OperationDelete, typeName: *in.TypeName,
+		id: *in.Identifier})
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +148,8 @@ func matches(properties, given map[string]any) bool {
 }
 
 // GetResourceRequestStatus returns the progress of a request.
-func (c *Cloud) GetResourceRequestStatus(ctx context.Context, in *cloudcontrol.GetResourceRequestStatusInput, _ ...options) (*cloudcontrol.GetResourceRequestStatusOutput, error) {
+func (c *Cloud) GetResourceRequestStatus(ctx context.Context, in *cloudcontrol.GetResourceRequestStatusInput,
+	_ ...options) (*cloudcontrol.GetResourceRequestStatusOutput, error) {
 	end, err := c.begin(ctx, "GetResourceRequestStatus")
 	defer end()
 	if err != nil {
@@ -159,7 +163,8 @@ func (c *Cloud) GetResourceRequestStatus(ctx context.Context, in *cloudcontrol.G
 }
 
 // ListResourceRequests lists the requests, in one page.
-func (c *Cloud) ListResourceRequests(ctx context.Context, in *cloudcontrol.ListResourceRequestsInput, _ ...options) (*cloudcontrol.ListResourceRequestsOutput, error) {
+func (c *Cloud) ListResourceRequests(ctx context.Context, in *cloudcontrol.ListResourceRequestsInput,
+	_ ...options) (*cloudcontrol.ListResourceRequestsOutput, error) {
 	end, err := c.begin(ctx, "ListResourceRequests")
 	defer end()
 	if err != nil {
@@ -168,7 +173,8 @@ func (c *Cloud) ListResourceRequests(ctx context.Context, in *cloudcontrol.ListR
 	out := &cloudcontrol.ListResourceRequestsOutput{}
 	for _, token := range slices.Sorted(maps.Keys(c.requests)) {
 		event := c.event(c.requests[token])
-		if f := in.ResourceRequestStatusFilter; f == nil || slices.Contains(f.Operations, event.Operation) && slices.Contains(f.OperationStatuses, event.OperationStatus) {
+		if f := in.ResourceRequestStatusFilter; f == nil || slices.Contains(f.Operations, event.Operation) &&
+			slices.Contains(f.OperationStatuses, event.OperationStatus) {
 			out.ResourceRequestStatusSummaries = append(out.ResourceRequestStatusSummaries, *event)
 		}
 	}

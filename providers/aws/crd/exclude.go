@@ -65,7 +65,8 @@ func isSet(object, field string, isBoolean bool) string {
 
 // exclusionRule returns a rule that properties of an object exclude each other. It reports false if nothing is left to
 // exclude, and records the loss if expressions do not see a property.
-func (c *converter) exclusionRule(e resourcetype.Exclusion, object apiextensionsv1.JSONSchemaProps, path resourcetype.Path, isSet func(string, bool) string) (apiextensionsv1.ValidationRule, bool) {
+func (c *converter) exclusionRule(e resourcetype.Exclusion, object apiextensionsv1.JSONSchemaProps, path resourcetype.Path,
+	isSet func(string, bool) string) (apiextensionsv1.ValidationRule, bool) {
 	isVisibleHere := true
 	conditions := func(names []string) (out, words []string) {
 		for _, name := range names {

@@ -16,7 +16,8 @@ import (
 // docDBClusterPermissions are those for the calls, and for what DocumentDB does with the caller's permissions: it creates
 // its role in the account, uses KMS keys, and creates the secret of a managed password.
 var docDBClusterPermissions = []string{
-	"iam:CreateServiceLinkedRole", "kms:CreateGrant", "kms:DescribeKey", "rds:AddTagsToResource", "rds:CreateDBCluster", "rds:CreateDBClusterSnapshot", "rds:DeleteDBCluster", "rds:DescribeDBClusterSnapshots", "rds:DescribeDBClusters",
+	"iam:CreateServiceLinkedRole", "kms:CreateGrant", "kms:DescribeKey", "rds:AddTagsToResource", "rds:CreateDBCluster", "rds:CreateDBClusterSnapshot",
+	"rds:DeleteDBCluster", "rds:DescribeDBClusterSnapshots", "rds:DescribeDBClusters",
 	"rds:ListTagsForResource", "rds:ModifyDBCluster", "rds:RemoveTagsFromResource", "rds:RestoreDBClusterFromSnapshot",
 	"secretsmanager:CreateSecret", "secretsmanager:TagResource",
 }

@@ -51,7 +51,8 @@ func readEC2[T any](filter string, identifiers []string, page func(filters []typ
 			return out, nil
 		}
 	}
-	return nil, fmt.Errorf("the response to a request for %d resources has more than %d pages; check spec.endpoint of the provider configuration", len(identifiers), maxPages)
+	return nil, fmt.Errorf("the response to a request for %d resources has more than %d pages; check spec.endpoint of the provider configuration",
+		len(identifiers), maxPages)
 }
 
 // object collects the properties that have a value.

@@ -81,7 +81,8 @@ func nodegroupRefused(cluster, clusterVersion, present, wanted string) string {
 	case isKnown && areKnown && to < from:
 		return fmt.Sprintf("EKS cannot change the version of a node group from %s back to %s: set spec.forProvider.Version to %s or later", present, wanted, present)
 	case areKnown && isLimited && to > limit:
-		return fmt.Sprintf("a node group cannot have version %s while its cluster %s has %s: its version is changed when the cluster has it", wanted, cluster, clusterVersion)
+		return fmt.Sprintf("a node group cannot have version %s while its cluster %s has %s: its version is changed when the cluster has it", wanted,
+			cluster, clusterVersion)
 	}
 	return ""
 }

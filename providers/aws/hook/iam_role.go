@@ -8,7 +8,8 @@ import (
 )
 
 var rolePermissions = []string{
-	"iam:DeleteRolePolicy", "iam:DetachRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole", "iam:ListRolePolicies", "iam:RemoveRoleFromInstanceProfile",
+	"iam:DeleteRolePolicy", "iam:DetachRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole", "iam:ListRolePolicies",
+	"iam:RemoveRoleFromInstanceProfile",
 }
 
 // detachRole detaches a role from policies and instance profiles, also from those that others have attached, if

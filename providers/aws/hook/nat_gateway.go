@@ -10,7 +10,8 @@ import (
 
 // natGatewayUnread are the further addresses of a gateway: Cloud Control returns them as they were specified,
 // which EC2's answer does not show.
-var natGatewayUnread = []string{"AvailabilityZoneAddresses", "MaxDrainDurationSeconds", "SecondaryAllocationIds", "SecondaryPrivateIpAddressCount", "SecondaryPrivateIpAddresses"}
+var natGatewayUnread = []string{"AvailabilityZoneAddresses", "MaxDrainDurationSeconds", "SecondaryAllocationIds", "SecondaryPrivateIpAddressCount",
+	"SecondaryPrivateIpAddresses"}
 
 func readNATGateways(ctx context.Context, config aws.Config, identifiers []string) (map[string]Resource, error) {
 	client := newReader(config)

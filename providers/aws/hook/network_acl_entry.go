@@ -73,7 +73,8 @@ func splitEntry(identifier string) (acl string, number int32, egress bool, err e
 
 // entries returns the entries of an ACL; none if the ACL does not exist.
 func (networkACLEntries) entries(ctx context.Context, config aws.Config, acl string) ([]types.NetworkAclEntry, error) {
-	found, err := ec2.NewFromConfig(config).DescribeNetworkAcls(ctx, &ec2.DescribeNetworkAclsInput{Filters: []types.Filter{{Name: aws.String("network-acl-id"), Values: []string{acl}}}})
+	found, err := ec2.NewFromConfig(config).DescribeNetworkAcls(ctx,
+		&ec2.DescribeNetworkAclsInput{Filters: []types.Filter{{Name: aws.String("network-acl-id"), Values: []string{acl}}}})
 	if err != nil || len(found.NetworkAcls) == 0 {
 		return nil, err
 	}
@@ -102,8 +103,9 @@ func (n networkACLEntries) Create(ctx context.Context, config aws.Config, desire
 	}
 	identifier := n.Identifier(desired)
 	_, err = ec2.NewFromConfig(config).CreateNetworkAclEntry(ctx, &ec2.CreateNetworkAclEntryInput{
-		NetworkAclId: &e.NetworkAclId, RuleNumber: aws.Int32(int32(e.RuleNumber)), Egress: &e.Egress, Protocol: aws.String(e.protocol()), RuleAction: types.RuleAction(strings.ToLower(e.RuleAction)),
-		CidrBlock: e.CidrBlock, Ipv6CidrBlock: e.Ipv6CidrBlock, IcmpTypeCode: e.icmp(), PortRange: e.ports(),
+		NetworkAclId: &e.NetworkAclId, RuleNumber: aws.Int32(int32(e.RuleNumber)), Egress: &e.Egress, Protocol: aws.String(e.protocol()),
+		RuleAction: types.RuleAction(strings.ToLower(e.RuleAction)),
+		CidrBlock:  e.CidrBlock, Ipv6CidrBlock: e.Ipv6CidrBlock, IcmpTypeCode: e.icmp(), PortRange: e.ports(),
 	})
 	created := Created{Resource: Resource{Identifier: identifier, Properties: desired}}
 	if !hasCode(err, "NetworkAclEntryAlreadyExists") {
@@ -207,8 +209,9 @@ func (networkACLEntries) Update(ctx context.Context, config aws.Config, _ string
 		return err
 	}
 	_, err = ec2.NewFromConfig(config).ReplaceNetworkAclEntry(ctx, &ec2.ReplaceNetworkAclEntryInput{
-		NetworkAclId: &e.NetworkAclId, RuleNumber: aws.Int32(int32(e.RuleNumber)), Egress: &e.Egress, Protocol: aws.String(e.protocol()), RuleAction: types.RuleAction(strings.ToLower(e.RuleAction)),
-		CidrBlock: e.CidrBlock, Ipv6CidrBlock: e.Ipv6CidrBlock, IcmpTypeCode: e.icmp(), PortRange: e.ports(),
+		NetworkAclId: &e.NetworkAclId, RuleNumber: aws.Int32(int32(e.RuleNumber)), Egress: &e.Egress, Protocol: aws.String(e.protocol()),
+		RuleAction: types.RuleAction(strings.ToLower(e.RuleAction)),
+		CidrBlock:  e.CidrBlock, Ipv6CidrBlock: e.Ipv6CidrBlock, IcmpTypeCode: e.icmp(), PortRange: e.ports(),
 	})
 	return err
 }

@@ -57,7 +57,8 @@ func (s snapshot) step(t Target) (waiting string, err error) {
 	case s.of != t.Identifier:
 		return "", fmt.Errorf("the %s %s of the annotation %s is one of %s: choose another name", kind, name, AnnotationFinalSnapshot, s.of)
 	case s.taken != nil && s.taken.Before(t.Deleted.Add(-clockSkew)):
-		return "", fmt.Errorf("the %s %s of the annotation %s is of %s, before the deletion: choose another name", kind, name, AnnotationFinalSnapshot, s.taken.UTC().Format(time.RFC3339))
+		return "", fmt.Errorf("the %s %s of the annotation %s is of %s, before the deletion: choose another name", kind, name, AnnotationFinalSnapshot,
+			s.taken.UTC().Format(time.RFC3339))
 	case status == "available":
 		return "", nil
 	case status == "failed":

@@ -189,7 +189,8 @@ func (s *scenario) runChange(ctx context.Context, p policySet) {
 	case err != nil:
 		s.fail(SuiteIsValid, "Observe: %v", err)
 	case p.allowsUpdate() && o.UpToDate != external.Yes:
-		s.fail(ReachesDesiredState, "after a change of the object, Observe returns %s, and Synced is %s: %s", observationText(o, nil), s.last.Synced.Reason, s.last.Synced.Message)
+		s.fail(ReachesDesiredState, "after a change of the object, Observe returns %s, and Synced is %s: %s", observationText(o, nil), s.last.Synced.Reason,
+			s.last.Synced.Message)
 	case !p.allowsUpdate() && o.UpToDate == external.Yes:
 		s.fail(FollowsPolicies, "the external resource was updated")
 	}

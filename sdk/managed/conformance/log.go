@@ -45,7 +45,8 @@ func observationText(o external.Observation, err error) string {
 		words = append(words, o.State)
 	}
 	if o.Presence == external.Present {
-		words = append(words, map[external.Answer]string{external.Yes: "up to date", external.No: "not up to date", external.CannotTell: "unknown whether up to date"}[o.UpToDate])
+		words = append(words, map[external.Answer]string{external.Yes: "up to date", external.No: "not up to date",
+			external.CannotTell: "unknown whether up to date"}[o.UpToDate])
 	}
 	if o.Mark != nil {
 		words = append(words, "marked "+o.Mark.ID)
@@ -58,7 +59,8 @@ func opText(op external.Op, err error) string {
 	case err != nil:
 		return "error: " + err.Error()
 	case op.Err != nil:
-		return map[external.Class]string{external.Ambiguous: "Ambiguous: ", external.Rejected: "Rejected: ", external.Failed: "Failed: "}[op.Err.Class] + op.Err.Error()
+		return map[external.Class]string{external.Ambiguous: "Ambiguous: ", external.Rejected: "Rejected: ",
+			external.Failed: "Failed: "}[op.Err.Class] + op.Err.Error()
 	case op.Done:
 		return fmt.Sprintf("done %q", op.Ref)
 	}

@@ -204,7 +204,8 @@ func (m *methodChecks) checkUpdate(ctx context.Context, session *checkedSession)
 	m.waitUntilConsistent(ctx)
 	after, err := changed.Observe(ctx, m.ref)
 	if err != nil || after.UpToDate == external.No {
-		m.fail(BeginUsesRequest, "the request of an update was prepared for another state of the object; after the update, Observe returned %s: %s", observationText(after, err), after.Diff)
+		m.fail(BeginUsesRequest, "the request of an update was prepared for another state of the object; after the update, Observe returned %s: %s",
+			observationText(after, err), after.Diff)
 	}
 }
 

@@ -44,7 +44,8 @@ func (s *scenario) createExternal(ctx context.Context, mark external.Mark) (ref 
 		if err != nil {
 			return err
 		}
-		op, err := s.beginAndPoll(ctx, session, external.Intent{Verb: external.Create, Attempt: 1, Token: s.cluster.randomText("other"), Mark: mark, Key: key, Request: request})
+		op, err := s.beginAndPoll(ctx, session, external.Intent{Verb: external.Create, Attempt: 1, Token: s.cluster.randomText("other"), Mark: mark,
+			Key: key, Request: request})
 		switch {
 		case err != nil:
 			return err

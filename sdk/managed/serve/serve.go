@@ -89,16 +89,20 @@ func parse(name string, more func(*flag.FlagSet), args []string, out io.Writer) 
 	flags.StringVar(&s.context, "context", "", "the context of the kubeconfig; by default its current one")
 	flags.StringVar(&s.health, "health-probe-bind-address", "0", "address of /healthz and /readyz, such as :8081; 0 for none")
 	flags.StringVar(&s.metrics, "metrics-bind-address", "0", "address of /metrics, such as :8080; 0 for none")
-	flags.BoolVar(&s.metricsSecure, "metrics-secure", false, "serve /metrics over TLS, and only to clients whose token may get the path /metrics; needs permission to create tokenreviews and subjectaccessreviews")
-	flags.StringVar(&s.metricsCertPath, "metrics-cert-path", "", "directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
+	flags.BoolVar(&s.metricsSecure, "metrics-secure", false,
+		"serve /metrics over TLS, and only to clients whose token may get the path /metrics; needs permission to create tokenreviews and subjectaccessreviews")
+	flags.StringVar(&s.metricsCertPath, "metrics-cert-path", "",
+		"directory with the certificate for --metrics-secure, tls.crt and tls.key; by default a self-signed one")
 	flags.IntVar(&s.workers, "workers", 16, "concurrent reconciles of each kind")
 	flags.StringVar(&s.logFormat, "log-format", string(manager.LogText), "format of the log: text or json")
 	flags.IntVar(&s.verbosity, "v", 0, "verbosity of the log: 0 to 3")
 	flags.DurationVar(&s.poll, "poll", provider.DefaultPollInterval, "how often external resources are observed without an event")
 	flags.BoolVar(&s.elect, "leader-elect", true, "elect a leader, so that only one of several processes runs the controllers")
-	flags.StringVar(&s.namespace, "leader-election-namespace", "", "namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
+	flags.StringVar(&s.namespace, "leader-election-namespace", "",
+		"namespace of the lease, the same for all processes of a cluster; by default the pod's namespace")
 	flags.DurationVar(&s.lease, "leader-elect-lease-duration", 15*time.Second, "how long a process stays the leader after its last renewal of the lease")
-	flags.StringVar(&s.namespaces, shard.NamespacesFlag, "", "work only in these namespaces, separated by commas, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
+	flags.StringVar(&s.namespaces, shard.NamespacesFlag, "",
+		"work only in these namespaces, separated by commas, or with !NAMESPACE in all but these; cluster-scoped objects belong to the installation that leaves namespaces out")
 	flags.StringVar(&s.labels, shard.LabelsFlag, "", "work only on managed resources whose labels match")
 	flags.VisitAll(func(f *flag.Flag) { f.Usage = wrap(f.Usage) })
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -195,7 +199,8 @@ type controllers struct {
 func newControllers(p managed.Provider, s settings, log logr.Logger, env manager.Environment) (manager.Controllers, error) {
 	providers := []managed.Provider{p}
 	k, err := cluster.New(cluster.Options{
-		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)), Lease: env.Lease, Shard: s.shard, Installations: env.Installations,
+		Config: env.Config, Workers: s.workers, Log: log, Observe: env.Observe, ExtraCRDs: cluster.InstallAlways(provider.CRDs(providers)),
+		Lease: env.Lease, Shard: s.shard, Installations: env.Installations,
 		ClusterRolesOnly: true,
 		Remedy:           func(kind schema.GroupKind) string { return provider.Remedy(providers, kind) },
 		CRDDependents: func(crd *apiextensionsv1.CustomResourceDefinition) []object.Key {
@@ -205,7 +210,8 @@ func newControllers(p managed.Provider, s settings, log logr.Logger, env manager
 	if err != nil {
 		return nil, err
 	}
-	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: env.Events, Now: time.Now, LeaderUntil: env.LeaderUntil, Leader: env.Leader}}, nil
+	return controllers{k, provider.Options{Providers: providers, PollInterval: s.poll, Events: env.Events, Now: time.Now, LeaderUntil: env.LeaderUntil,
+		Leader: env.Leader}}, nil
 }
 
 // Run runs the controllers until the context ends.

@@ -165,7 +165,8 @@ func (s *Server) cookieName() string {
 }
 
 func (s *Server) setCookie(w http.ResponseWriter, id string) {
-	cookie := &http.Cookie{Name: s.cookieName(), Value: id, Path: s.options.Base, HttpOnly: true, Secure: s.options.LogIn != nil, SameSite: http.SameSiteStrictMode}
+	cookie := &http.Cookie{Name: s.cookieName(), Value: id, Path: s.options.Base, HttpOnly: true, Secure: s.options.LogIn != nil,
+		SameSite: http.SameSiteStrictMode}
 	if id == "" {
 		cookie.MaxAge = -1
 	}

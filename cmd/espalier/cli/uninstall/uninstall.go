@@ -458,7 +458,8 @@ func (c *Cluster) patch(ctx context.Context, resource schema.GroupVersionResourc
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw, metav1.PatchOptions{FieldManager: "espalier-uninstall", DryRun: c.dryRun})
+	_, err = c.client.Resource(resource).Namespace(namespace).Patch(ctx, name, types.MergePatchType, raw,
+		metav1.PatchOptions{FieldManager: "espalier-uninstall", DryRun: c.dryRun})
 	return err
 }
 
@@ -491,7 +492,8 @@ func (e *listError) Unwrap() error { return e.err }
 const pageSize = 500
 
 // each calls do with the objects of a kind, in the version that they are stored in if possible: others may need a conversion.
-func (c *Cluster) each(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition, do func(schema.GroupVersionResource, *unstructured.Unstructured) error) error {
+func (c *Cluster) each(ctx context.Context, kind *apiextensionsv1.CustomResourceDefinition,
+	do func(schema.GroupVersionResource, *unstructured.Unstructured) error) error {
 	resource, served := readable(kind)
 	if !served {
 		return &listError{crd: kind.Name, err: errors.New("no version is served")}

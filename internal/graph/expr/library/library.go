@@ -15,7 +15,8 @@ import (
 // functions.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
-	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(), argumentsLimited(), omitFunction(), simpleSchemaFunctions()} {
+	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(),
+		argumentsLimited(), omitFunction(), simpleSchemaFunctions()} {
 		all = append(all, group...)
 	}
 	return all

@@ -90,7 +90,8 @@ func rank(state resource.ActivationState) int {
 	return len(reasons) + 1
 }
 
-func (b *builder) ready(a Activation, kinds resource.ActivatedKinds, all []resource.ActivatedType) (status metav1.ConditionStatus, reason resource.ActivationReason, message string) {
+func (b *builder) ready(a Activation, kinds resource.ActivatedKinds, all []resource.ActivatedType) (status metav1.ConditionStatus,
+	reason resource.ActivationReason, message string) {
 	if a.Deleting {
 		return metav1.ConditionFalse, resource.Deleting, cmp.Or(deactivation(all), "its kinds are removed, or belong to another activation now")
 	}

@@ -149,7 +149,8 @@ func (w *Wanted) expand(a Activation, catalog Catalog, exists, demanded map[Key]
 	}
 	if len(named) > a.maxKinds() {
 		w.problem(a, resource.ActivatedType{State: resource.StateTooMany, Message: fmt.Sprintf(
-			"types matches %s, and maxKinds is %d: no further kind is installed. Use narrower patterns, or increase maxKinds", diag.Counted(len(named), "kind", "kinds"), a.maxKinds())})
+			"types matches %s, and maxKinds is %d: no further kind is installed. Use narrower patterns, or increase maxKinds",
+			diag.Counted(len(named), "kind", "kinds"), a.maxKinds())})
 	}
 	possible := w.match(a, a.Spec.OnDemand, catalog)
 	for _, key := range possible {
