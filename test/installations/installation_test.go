@@ -59,7 +59,7 @@ func (w *world) install(t *testing.T, namespaces []string, labels string) *insta
 	i := &installation{ready: make(chan struct{}), ended: make(chan error, 1)}
 	config := rest.CopyConfig(w.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{i, next} })
-	var log io.Writer = io.Discard
+	log := io.Discard
 	if testing.Verbose() {
 		log = os.Stderr
 	}
