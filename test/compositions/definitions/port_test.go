@@ -140,7 +140,7 @@ func (s *servedKind) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	case going && ours && o.GetAnnotations()[blockAnnotation] == "":
 		_, err = k.Client.RemoveFinalizers(ctx, o, []string{s.finalizer}, "test")
 	case !going && !ours:
-		_, err = k.Hub.Write(o, watch.Subscriber{Key: key}, func() (*unstructured.Unstructured, error) {
+		_, err = k.Hub.Write(watch.Subscriber{Key: key}, func() (*unstructured.Unstructured, error) {
 			return k.Client.SetFinalizers(ctx, o, append(slices.Clone(o.GetFinalizers()), s.finalizer), "test")
 		})
 	}
