@@ -60,7 +60,7 @@ func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name 
 	if err := setSpec(o, spec); err != nil {
 		return nil, nil, err
 	}
-	created, err = r.write(s, o, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, FieldManager) })
+	created, err = r.write(s, func() (*unstructured.Unstructured, error) { return r.Bindings.Create(ctx, o, FieldManager) })
 	if !kube.IsNameTaken(err) {
 		return created, nil, err
 	}
@@ -103,7 +103,7 @@ func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec 
 	if err := setSpec(next, spec); err != nil {
 		return err
 	}
-	stored, err := r.write(s, next, func() (*unstructured.Unstructured, error) { return r.Bindings.Replace(ctx, next, FieldManager) })
+	stored, err := r.write(s, func() (*unstructured.Unstructured, error) { return r.Bindings.Replace(ctx, next, FieldManager) })
 	if err != nil {
 		return err
 	}
@@ -127,6 +127,6 @@ func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) erro
 }
 
 // write makes one write. Its answer is in the caches when write returns.
-func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	return r.Cache.Write(watch.Subscriber{Key: s.key}, do)
 }
