@@ -12,7 +12,7 @@ LINT          := bin/tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
 export GOLANGCI_LINT_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/golangci-lint$(subst /,-,$(CURDIR))
 
 # The program, providers, tests and tools are modules of their own, so that users of the library, which is the root
-# module, do not depend on them (docs/design/0020-modules.md).
+# module, do not depend on them (docs/design/0015-modules-packages-and-the-embedded-server.md).
 MODULES := $(patsubst %/,%,$(sort $(dir $(wildcard go.mod */go.mod */*/go.mod))))
 
 # in-modules runs a command in each module, with its own go.mod and without the workspace.

@@ -1,6 +1,7 @@
 // Package admission has the ValidatingAdmissionPolicies that keep users from getting more
 // than their own permissions through definitions, and installs them. The API server evaluates
 // them itself: they need no webhook.
+// See docs/design/0010-accounts-and-permissions.md.
 package admission
 
 import (

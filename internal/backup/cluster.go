@@ -1,5 +1,6 @@
 // Package backup exports objects from an API server, and imports an export into one. Package
 // archive decides what is in an export, and in which order.
+// See docs/design/0009-export-and-import.md.
 package backup
 
 import (

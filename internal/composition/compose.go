@@ -1,4 +1,5 @@
 // Package composition starts the controllers of the composition dialect.
+// See docs/design/0013-composites-and-functions.md.
 package composition
 
 import (

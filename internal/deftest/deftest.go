@@ -1,6 +1,7 @@
 // Package deftest tests definitions with fixtures: a test applies objects in an empty cluster, gives objects
 // the states that other controllers would, step by step, and says what there must be after each step. The
 // steps are carried out elsewhere (package server), by the controllers themselves.
+// See docs/design/0016-the-controllers-without-effect.md.
 //
 // Pure: it decides from values alone.
 package deftest

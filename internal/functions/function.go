@@ -1,5 +1,6 @@
 // Package functions registers the built-in functions under the names that compositions
 // reference them by.
+// See docs/design/0013-composites-and-functions.md.
 package functions
 
 import (

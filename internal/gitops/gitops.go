@@ -1,5 +1,6 @@
 // Package gitops writes what tools of GitOps need to know the health of the kinds that Espalier serves: health checks of
 // Argo CD, in Lua, and of Flux, in CEL. Both read the conditions by which kstatus computes the same.
+// See docs/design/0003-waiting-readiness-and-statuses.md.
 //
 // Pure: it decides from values alone.
 package gitops

@@ -2,6 +2,7 @@
 // every expression typed against the schemas of the kinds that it reads, every
 // dependency known. The same definition and the same kinds give the same graph,
 // or the same diagnostics.
+// See docs/design/0004-compiling-definitions.md.
 //
 // Pure: it decides from values alone.
 package graph

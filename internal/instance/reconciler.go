@@ -1,5 +1,6 @@
 // Package instance reconciles instances, in all dialects alike: it records their inventories,
 // watches, applies and prunes their children, reports their status and tears them down.
+// See docs/design/0008-deletion.md.
 //
 // What an instance should consist of comes from its Composer, and the words of its conditions
 // from its Dialect. The decisions are made in package plan, from values; this package gathers

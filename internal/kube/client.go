@@ -1,6 +1,7 @@
 // Package kube is the only writer of children and instances. Each write names its precondition:
 // the UID that was read, or that the object does not exist. A Conflict costs a read, and a creation
 // or deletion is tried at most twice. The package makes no decisions of its own.
+// See docs/design/0001-every-write-has-a-precondition.md.
 package kube
 
 import (

@@ -2,6 +2,7 @@
 // operation decides what to do, one step at a time. This package carries the steps out: on
 // the external API through a provider's client, and on the API server, where a Binding
 // records each operation before its call is made.
+// See docs/design/0007-managed-resources.md.
 package managed
 
 import (

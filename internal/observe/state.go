@@ -1,6 +1,7 @@
 // Package observe turns objects into what `espalier tree` and `espalier blockers` show: the
 // tree of an instance, with what each node waits for. It reads nothing: objects and the time
 // come in; a tree, rows and texts go out.
+// See docs/design/0016-the-controllers-without-effect.md.
 //
 // Pure: it decides from values alone.
 package observe

@@ -2,6 +2,7 @@
 // what is created, changed, replaced, deleted, orphaned and refused, in which order, and what cannot be
 // said yet. It compares states of objects that a simulation of the controllers has found (package
 // simulation), and prints them as text, Markdown or JSON. Values of Secrets are hidden.
+// See docs/design/0016-the-controllers-without-effect.md.
 //
 // Pure: it decides from values alone.
 package preview

@@ -1,6 +1,7 @@
 // Package profile is the form of what the running controllers have measured: counters of each kind that they serve and of the
 // functions that it calls. All of them only grow while the program runs, so that the
 // difference of two readings is what happened in between.
+// See docs/design/0017-what-the-program-shows.md.
 //
 // Pure: it decides from values alone.
 package profile

@@ -1,5 +1,6 @@
 // Package protection keeps objects in use from being deleted: it reconciles Usages, and
 // lets other controllers look up which objects are in use.
+// See docs/design/0014-usages.md.
 package protection
 
 import (

@@ -2,6 +2,7 @@
 // publishes the CustomResourceDefinitions of its kinds, starts their controllers, and reports.
 // When the definition is deleted, it deletes its kinds one after the other and removes its
 // finalizers.
+// See docs/design/0012-revisions-rollouts-and-versions.md.
 //
 // A dialect (internal/graph/definition, internal/composition/definition) supplies how a
 // definition is compiled, the composer of its instances, and its status: a Session for each

@@ -1,6 +1,7 @@
 // Package simulation runs the controllers over a cluster that they must not change, to see what they
 // would do. Their requests go through a dryrun.Overlay, which has the API server check what they write
 // and keeps it from being stored.
+// See docs/design/0016-the-controllers-without-effect.md.
 package simulation
 
 import (

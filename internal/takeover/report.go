@@ -1,6 +1,7 @@
 // Package takeover computes the plan of a takeover: how the objects of another engine would
 // change. It also computes how objects change when they are given back to that engine. It
 // compares states of objects, and prints the plan as text or JSON.
+// See docs/design/0016-the-controllers-without-effect.md and 0020-beside-other-engines.md.
 //
 // Pure: it decides from values alone.
 package takeover

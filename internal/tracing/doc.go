@@ -1,5 +1,6 @@
 // Package tracing makes OpenTelemetry spans of what the controllers do, and joins them into one trace from the change of
 // an object to the last status that follows from it.
+// See docs/design/0017-what-the-program-shows.md.
 //
 // A watch event is a span. The reconciles that it wakes are its children, their requests, nodes and calls of functions are
 // children of those, and the event of an object that a reconcile has written is a child of the request that wrote it. So a

@@ -1,6 +1,7 @@
 // Package webhook serves the admission webhook that protects objects in use from deletion,
 // and the conversion webhook of served kinds. It writes the webhook configuration, and issues
 // its own TLS certificates.
+// See docs/design/0012-revisions-rollouts-and-versions.md and 0014-usages.md.
 package webhook
 
 import (

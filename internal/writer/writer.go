@@ -1,6 +1,7 @@
 // Package writer writes to the object of a reconcile: its finalizers, its status and other
 // fields. It is the one place that decides what the API server's answer means for the
 // reconcile.
+// See docs/design/0001-every-write-has-a-precondition.md.
 //
 // A write that names a revision or an incarnation of the object can be answered with 409
 // for three reasons:

@@ -1,6 +1,7 @@
 // Package postgresql is the provider of PostgreSQL servers: roles, databases, schemas,
 // extensions and grants. Each call is one transaction, sent as one text. Pure functions
 // compute its statements from the observed state.
+// See docs/design/0018-providers.md.
 package postgresql
 
 import (

@@ -3,6 +3,7 @@
 // an external resource, prepare a request and make it. The runtime does the rest: it
 // stores every intent before the call is made, resolves the outcome of calls whose
 // answer was lost, reserves names, and reports all that in the usual conditions.
+// See docs/design/0007-managed-resources.md.
 package managed
 
 import (

@@ -70,7 +70,7 @@ const method = `
 - The event of a child is a change of an annotation that its instance does not manage. The benchmark changes one child
   after the other, while all instances are at rest. The time ends when the reconcile of the instance begins.
 - A tenant is a namespace. One tenant changes its only instance again and again, first alone and then while the other changes
-  all of its instances at once. [Fairness between tenants](../docs/design/0052-fairness.md) explains what is shared.
+  all of its instances at once. [Queues and fairness](../docs/design/0006-queues-and-fairness.md) explains what is shared.
 - Memory is the difference of the heap in use after garbage collection, with many instances and without any, each in
   newly started controllers, divided by the number of children in their cache. The instances themselves, their indices
   and their leases are part of it.

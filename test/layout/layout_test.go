@@ -1,5 +1,6 @@
 // Package layout tests the layout of the code: the layer of each package, what a layer may import,
 // what pure packages may not use, and what the modules of the repository require.
+// See docs/design/0015-modules-packages-and-the-embedded-server.md.
 package layout
 
 import (

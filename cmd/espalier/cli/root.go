@@ -1,4 +1,5 @@
 // Package cli holds the verbs of the espalier program.
+// See docs/design/0015-modules-packages-and-the-embedded-server.md.
 package cli
 
 import (

@@ -1,4 +1,5 @@
 // Package plane runs a Kubernetes control plane in this process.
+// See docs/design/0015-modules-packages-and-the-embedded-server.md.
 package plane
 
 import (

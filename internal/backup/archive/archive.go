@@ -1,6 +1,7 @@
 // Package archive defines the content of an export: which objects are in it, in which order,
 // which fields are removed, and which are restored by an import. Package backup does the
 // reading and writing.
+// See docs/design/0009-export-and-import.md.
 //
 // Pure: it decides from values alone.
 package archive

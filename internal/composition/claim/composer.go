@@ -1,5 +1,6 @@
 // Package claim composes claims: the children of a claim are its composite and, if the
 // claim requests it, a Secret with a copy of the composite's connection details.
+// See docs/design/0013-composites-and-functions.md.
 package claim
 
 import (

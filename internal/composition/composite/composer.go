@@ -2,6 +2,7 @@
 // revision, runs the revision's pipeline once on the observed state and converts the
 // desired state to nodes of the instance engine. It also computes the composite's
 // conditions and references.
+// See docs/design/0013-composites-and-functions.md.
 package composite
 
 import (

@@ -1,6 +1,7 @@
 // Package pipeline runs the functions of a composition's pipeline: it calls them, enforces
 // limits, fetches what they require and returns the desired state as a value. It doesn't
 // act on that value.
+// See docs/design/0013-composites-and-functions.md.
 //
 // A Runner calls one function once. Remote calls functions by gRPC, Processes runs
 // functions as child processes and is the Endpoints of a Remote, and Functions runs

@@ -1,5 +1,6 @@
 // Package trace says which steps of a composition's pipeline set a field, from a recorded run of the pipeline. The functions themselves
 // say which part of their input writes a field: they run on the recorded request again, by the code that composes.
+// See docs/design/0016-the-controllers-without-effect.md.
 //
 // Pure: it decides from values alone.
 package trace

@@ -1,5 +1,6 @@
 // Package conversion converts objects between the versions of a kind, by expressions where
 // fields have moved. The same schemas, rules and object give the same result.
+// See docs/design/0012-revisions-rollouts-and-versions.md.
 //
 // One version is the hub, in which objects are stored; every other version is a spoke with
 // rules for its conversion to the hub and back. Values without a field in the other version

@@ -2,6 +2,7 @@
 // CustomResourceDefinition, and starts the controller of its instances. When the definition is deleted,
 // it waits until the instances are gone, then stops the controller, deletes the
 // CustomResourceDefinition if that is allowed, and removes the finalizer.
+// See docs/design/0004-compiling-definitions.md and 0012-revisions-rollouts-and-versions.md.
 package definition
 
 import (

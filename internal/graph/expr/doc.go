@@ -1,5 +1,6 @@
 // Package expr compiles and evaluates the expressions of the graph dialect: CEL
 // between ${ and } inside the strings of a document.
+// See docs/design/0004-compiling-definitions.md.
 //
 // An Env holds what expressions may name. Env.Compile checks one expression and
 // Env.Template a whole document, against the schemas of what is read and of what

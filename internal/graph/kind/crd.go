@@ -1,5 +1,6 @@
 // Package kind builds the CustomResourceDefinition of a graph's kind, and decides
 // whether it may replace an existing one.
+// See docs/design/0012-revisions-rollouts-and-versions.md.
 //
 // Pure: it decides from values alone.
 package kind

@@ -1,4 +1,5 @@
 // Package health computes from an object's own status whether it is ready.
+// See docs/design/0003-waiting-readiness-and-statuses.md.
 //
 // Pure: it decides from values alone.
 package health

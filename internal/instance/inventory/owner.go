@@ -2,6 +2,7 @@
 // which names the kinds and namespaces of its children, and on each child as labels, which name
 // the instance and the node. With both, an instance can be deleted with its children without its
 // definition. Both are signed with a key of the installation: see Owner.Owns.
+// See docs/design/0011-which-objects-are-children.md.
 //
 // Pure: it decides from values alone.
 package inventory

@@ -1,5 +1,6 @@
 // Package managedfields transfers the ownership of fields from the field managers of former
 // engines to those of this program, and back.
+// See docs/design/0013-composites-and-functions.md.
 //
 // Server-side apply removes a field that an applier no longer applies only if no other manager
 // owns it. A former engine doesn't write any more but still owns its fields: a field that both

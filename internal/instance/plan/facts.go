@@ -2,6 +2,7 @@
 // (Desired) and what has been observed (Facts), Compute returns an action with its reason for
 // each node. Teardown does the same for an instance that is being deleted, and Prune for
 // objects that are no longer desired.
+// See docs/design/0002-drift-by-field-ownership.md, 0003-waiting-readiness-and-statuses.md and 0008-deletion.md.
 //
 // Pure: it decides from values alone.
 package plan

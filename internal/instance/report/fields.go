@@ -1,6 +1,7 @@
 // Package report defines the part of an instance's status that the engine writes: its fields,
 // their meaning and their schema, for those who write and those who read them. The same status
 // holds the author's own fields.
+// See docs/design/0003-waiting-readiness-and-statuses.md.
 //
 // Pure: it decides from values alone.
 package report

@@ -1,5 +1,6 @@
 // Package usage reads Usages and ClusterUsages and decides which objects they protect, with the
 // message to report.
+// See docs/design/0014-usages.md.
 //
 // Pure: it decides from values alone.
 package usage

@@ -1,5 +1,6 @@
 // Package dryrun lets a program run against a cluster that it must not change, and reports
 // what it would have changed.
+// See docs/design/0016-the-controllers-without-effect.md.
 //
 // An Overlay wraps the transport of a connection. Reads pass. Each write is sent to the API
 // server as a dry run, so that validation, defaulting and admission are the server's own;

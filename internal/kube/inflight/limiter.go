@@ -1,6 +1,7 @@
 // Package inflight bounds how many requests of reconciles are in flight at the API server, and shares these seats fairly
 // between flows: the reconciles of one kind in one namespace. API Priority and Fairness, whose words it uses, sees one user
 // only, the controllers, unless it is configured for their namespaces.
+// See docs/design/0006-queues-and-fairness.md.
 package inflight
 
 import (

@@ -1,6 +1,7 @@
 // Package listwatch bounds the requests of a reflector. A reflector waits for each of them as long as it takes, and
 // repeats a watch-list that ends before its end at once and for ever. So an API server, or a proxy before it, that does
 // not complete a request would keep a kind from being read, without an error.
+// See docs/design/0005-one-hub-of-watches.md.
 package listwatch
 
 import (

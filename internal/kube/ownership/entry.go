@@ -1,5 +1,6 @@
 // Package ownership reads which manager owns which fields of an object from
 // metadata.managedFields, as server-side apply writes them.
+// See docs/design/0002-drift-by-field-ownership.md.
 //
 // The fields of a manager are a fieldpath.Set of structured-merge-diff, the library with
 // which the API server writes managed fields. Union, difference and intersection are those

@@ -1,5 +1,6 @@
 // Package queue runs a controller for each served kind: it watches the kind, and enqueues the keys of objects that have
 // changed. Each kind has a queue of its own, like client-go's, but with priorities and with turns between namespaces.
+// See docs/design/0006-queues-and-fairness.md.
 //
 // Read engine.go and controller.go first, then queue.go.
 package queue

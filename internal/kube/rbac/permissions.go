@@ -1,5 +1,6 @@
 // Package rbac computes with permissions of role-based access control (RBAC): what is
 // needed, what rules grant, and what is missing.
+// See docs/design/0010-accounts-and-permissions.md.
 //
 // Pure: it decides from values alone.
 package rbac

@@ -1,5 +1,6 @@
 // Package recorded answers requests for a cluster from a record of its objects, without the cluster. It
 // reads only: discovery, objects and lists. A watch shows no events, and writes are refused.
+// See docs/design/0016-the-controllers-without-effect.md.
 package recorded
 
 import (

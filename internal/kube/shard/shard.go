@@ -1,4 +1,5 @@
 // Package shard decides which objects an installation of the controllers works on, where several share a cluster.
+// See docs/design/0019-one-process-or-several-installations.md.
 //
 // Pure: it uses no client, context, file, clock or randomness.
 package shard

@@ -1,5 +1,6 @@
 // Package watch shares watches of Kubernetes kinds between many subscribers, the instances
 // that compose children, and wakes each subscriber for the objects that concern it.
+// See docs/design/0005-one-hub-of-watches.md.
 //
 // A Hub runs one actor for each selection of a kind that has a subscriber. An actor has its
 // own reflector: it alone lists, watches, backs off and starts over, and a failure of its

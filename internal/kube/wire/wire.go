@@ -1,6 +1,7 @@
 // Package wire reads the API server's JSON. Clients of client-go scan each object several times before
 // they decode it, which took a fifth of the controllers' CPU time. This package decodes each object
 // once, in one pass.
+// See docs/design/0019-one-process-or-several-installations.md.
 package wire
 
 import (

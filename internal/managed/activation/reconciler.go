@@ -1,6 +1,7 @@
 // Package activation installs and serves the kinds of a provider's catalog that are activated, and
 // removes those that are not activated any more once no object of them exists. Package plan decides
 // what to do.
+// See docs/design/0018-providers.md.
 //
 // All activations of a provider are reconciled together, under one key: several may activate the
 // same kind. Nothing is polled: changes of activations, of CustomResourceDefinitions and, as far as

@@ -2,6 +2,7 @@
 // external API go to the provider's client, and writes that have to survive a crash go to a
 // Store. The controller has a Store on an API server. The conformance kit has one in memory,
 // so that it tests a client with the code that serves it.
+// See docs/design/0007-managed-resources.md.
 package execute
 
 import (

@@ -4,6 +4,7 @@
 // Next again, until the step is Finish. The package does no I/O and keeps no state:
 // what has to survive a crash is in the Binding, and after a crash in any step,
 // Next continues from what is stored.
+// See docs/design/0007-managed-resources.md.
 //
 // The contract: a call that changes something is stored in the Binding before it is
 // made; at most one operation is open; an open operation is closed only on proof of

@@ -1,6 +1,7 @@
 // Package access lets a client read an HTTP endpoint only if the cluster's RBAC allows it: the API
 // server reviews the token of a request (TokenReview) and whether its user may get the path
 // (SubjectAccessReview), as for the metrics of controller-runtime.
+// See docs/design/0017-what-the-program-shows.md.
 //
 // A request comes in with its token; it is served, or refused with the reason. Reviewer decides
 // and caches, Filter is the HTTP handler around the endpoint.

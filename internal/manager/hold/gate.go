@@ -1,5 +1,6 @@
 // Package hold suspends controllers while there is a Hold: for example during an import, when
 // half of the objects exist.
+// See docs/design/0009-export-and-import.md.
 package hold
 
 import (

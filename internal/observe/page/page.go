@@ -2,6 +2,7 @@
 // first, one instance as a graph, and the watches of the running program. Objects and the time come in; documents go out, and
 // what of a document has changed since the last one. It builds on package observe, as the commands do, so that the page and the
 // commands never disagree.
+// See docs/design/0017-what-the-program-shows.md.
 //
 // Begin with Document; Overview, List, Instance and Definition make them, and Sender compares them.
 //

@@ -1,5 +1,6 @@
 // Package top computes what the served kinds cost, from what the running controllers have measured: the most expensive kinds
 // first, with the slowest functions.
+// See docs/design/0017-what-the-program-shows.md.
 //
 // Pure: it decides from values alone.
 package top

@@ -1,6 +1,7 @@
 // Package ending decides how one of a definition's kinds is removed once the definition is deleted:
 // its instances are deleted or orphaned, then its controller stops, then its
 // CustomResourceDefinition is deleted, and only then the definition's finalizer is removed.
+// See docs/design/0008-deletion.md.
 //
 // Pure: it decides from values alone.
 package ending

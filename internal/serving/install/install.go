@@ -1,6 +1,7 @@
 // Package install decides what is written to install a CustomResourceDefinition, and which
 // annotations it has: the digest of what was applied, the accepted definition, and the
 // conversion rules.
+// See docs/design/0020-beside-other-engines.md.
 //
 // Pure: it decides from values alone.
 package install

@@ -1,6 +1,7 @@
 // Package offline is an empty cluster in memory, for simulations without an API server. It has the kinds of
 // Kubernetes, those of CustomResourceDefinitions that are created in it, and no controllers and webhooks:
 // objects of Kubernetes' own kinds get no defaults.
+// See docs/design/0016-the-controllers-without-effect.md.
 package offline
 
 import (

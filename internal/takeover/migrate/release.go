@@ -1,6 +1,7 @@
 // Package migrate runs takeovers on a cluster: it simulates the controllers for a plan, and
 // gives objects back to the engine that they were taken over from. Package takeover decides what
 // to write and how to report it.
+// See docs/design/0016-the-controllers-without-effect.md and 0020-beside-other-engines.md.
 package migrate
 
 import (

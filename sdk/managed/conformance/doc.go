@@ -3,6 +3,7 @@
 // created, changed and deleted under every valid set of management policies, and the process
 // crashes after every step. For a call that changes something there are three crashes: before
 // the call is sent, after it has returned, and before the call arrives, which it does later.
+// See docs/design/0007-managed-resources.md.
 //
 //	func TestConformance(t *testing.T) {
 //		clock := conformance.NewClock()
