@@ -26,7 +26,7 @@ func (i intervals) finish(t *testing.T) {
 // operations runs the commands of docs/operations.md.
 func operations(t *testing.T, s *shell) {
 	p := page(t, "docs/operations.md")
-	s.run(t, p, "espalier top", done, "Since the program began,", columns, "WebApp.kro.run", "Slowest expressions", "Slowest functions:")
+	s.run(t, p, "espalier top", done, "Since the program began,", columns, "WebApp.kro.run", "Slowest functions:")
 	s.run(t, p, "espalier top -o json | jq '.kinds[] | select(.waiting > 100)'", done, `"kinds": [`)
 	for _, line := range []string{"espalier top webapp --watch", "espalier top --watch --sort requests"} {
 		of := p
