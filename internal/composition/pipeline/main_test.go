@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/espalier-dev/espalier/internal/composition/pipeline"
 	"github.com/espalier-dev/espalier/sdk/function"
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, os.Environ())
 		os.Exit(3)
 	case "deaf":
-		select {}
+		<-time.After(time.Hour) // without any event, the runtime would end it
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		_ = function.Run(context.Background(), pid, os.Args[1:], os.Stderr)
@@ -85,5 +86,5 @@ func starter() {
 		panic(err)
 	}
 	fmt.Println(strings.TrimPrefix(endpoint.Target, "passthrough:///"))
-	select {}
+	<-time.After(time.Hour)
 }
