@@ -177,7 +177,17 @@ func TestWithoutPermissionToListLeasesAnInstallationRuns(t *testing.T) {
 		if err := i.awaitDisjoint(t.Context()); err != nil {
 			t.Error(err)
 		}
+		if running, err := i.running(t.Context()); err == nil {
+			t.Errorf("of the installations beside one with a shard, %v run: it cannot know", running)
+		}
+		all := s.installation(t)
+		if running, err := all.running(t.Context()); err != nil || len(running) != 1 || running[0] != all.own.Name {
+			t.Errorf("of all objects: %v run, %v", running, err)
+		}
 		s.listErr = errors.New("the API server is gone")
+		if running, err := all.running(t.Context()); err == nil {
+			t.Errorf("without an answer, %v run", running)
+		}
 		if err := i.awaitDisjoint(t.Context()); err == nil || !strings.Contains(err.Error(), "gone") {
 			t.Errorf("without an answer: %v", err)
 		}
