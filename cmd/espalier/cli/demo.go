@@ -102,7 +102,7 @@ func (d *demo) run(ctx context.Context) error {
 	limited, stop := context.WithTimeoutCause(ctx, demoLimit, fmt.Errorf("the demo is not done within %s", demoLimit))
 	defer stop()
 	for i, step := range steps {
-		d.say("\n%s %s", faint.Render(fmt.Sprintf("[%d/%d]", i+1, len(steps))), bold.Render(step.title))
+		d.printLine("\n%s %s", faint.Render(fmt.Sprintf("[%d/%d]", i+1, len(steps))), bold.Render(step.title))
 		at := time.Now()
 		outcome, err := step.run(limited)
 		switch {
@@ -111,14 +111,14 @@ func (d *demo) run(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w", step.title, err)
 		}
-		d.say("%s %s %s", ready.Render("done:"), outcome, faint.Render(fmt.Sprintf("(%.1f s)", time.Since(at).Seconds())))
+		d.printLine("%s %s %s", ready.Render("done:"), outcome, faint.Render(fmt.Sprintf("(%.1f s)", time.Since(at).Seconds())))
 	}
 	fmt.Fprintf(prose(out), "\nDone in %.1f s; nothing is left behind. %s\n", time.Since(begun).Seconds(), d.cloud.next())
 	return nil
 }
 
-// say prints a line, in colours on a terminal.
-func (d *demo) say(format string, args ...any) {
+// printLine prints a line, in colours on a terminal.
+func (d *demo) printLine(format string, args ...any) {
 	to := &colorprofile.Writer{Forward: d.cmd.OutOrStdout(), Profile: colorprofile.NoTTY}
 	if screen, ok := terminal(d.cmd.OutOrStdout()); ok {
 		to = colorprofile.NewWriter(screen, colourEnvironment())

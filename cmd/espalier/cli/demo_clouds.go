@@ -52,14 +52,14 @@ func (s *sandboxDemo) scale(ctx context.Context, d *demo) (string, error) {
 	}
 	begun := time.Now()
 	var took time.Duration
-	d.say("$ kubectl get %s %s --watch -o custom-columns=NODES:.status.nodes", demoKind, demoName)
+	d.printLine("$ kubectl get %s %s --watch -o custom-columns=NODES:.status.nodes", demoKind, demoName)
 	err := d.watch(ctx, io.Discard, demoKind, demoName, func(w observe.ClusterState) bool {
 		if w.Root == nil {
 			return false
 		}
 		took = time.Since(begun)
 		nodes, _, _ := unstructured.NestedInt64(w.Root.Object, "status", "nodes")
-		d.say("%d", nodes)
+		d.printLine("%d", nodes)
 		return nodes == scaledTo
 	})
 	return fmt.Sprintf("in the top's status after %d ms", took.Milliseconds()), err
@@ -159,7 +159,7 @@ func (a *awsDemo) scale(ctx context.Context, d *demo) (string, error) {
 	}
 	const kind, id = "AWS::EKS::Nodegroup", demoName + "/" + demoName
 	patch := fmt.Sprintf(`[{"op":"replace","path":"/ScalingConfig/DesiredSize","value":%d}]`, scaledTo)
-	d.say("$ aws cloudcontrol update-resource --type-name %s --identifier %s \\\n    --patch-document '%s'", kind, id, patch)
+	d.printLine("$ aws cloudcontrol update-resource --type-name %s --identifier %s \\\n    --patch-document '%s'", kind, id, patch)
 	change, err := json.Marshal(map[string]string{"TypeName": kind, "Identifier": id, "PatchDocument": patch})
 	if err != nil {
 		return "", err
@@ -186,7 +186,7 @@ func (a *awsDemo) awaitNodes(ctx context.Context, d *demo, wanted int) error {
 		case err != nil:
 			return err
 		case nodes == wanted:
-			d.say("in EKS: desiredSize=%d", nodes)
+			d.printLine("in EKS: desiredSize=%d", nodes)
 			return nil
 		case !pause(ctx, 20*time.Millisecond):
 			return context.Cause(ctx)

@@ -50,7 +50,7 @@ func (d *demo) up(ctx context.Context) (string, error) {
 	d.objects, d.flags.output, d.flags.cluster.kubeconfig = objects, tableOutput, filepath.Join(dir, "kubeconfig")
 	up := f.command()
 	flags = append(flags, "--data-dir="+dir, "--write-kubeconfig="+d.flags.cluster.kubeconfig, "--introspection-socket=0")
-	d.say("$ espalier up %s", strings.Join(flags[:len(flags)-3], " "))
+	d.printLine("$ espalier up %s", strings.Join(flags[:len(flags)-3], " "))
 	up.SetArgs(flags)
 	output, written := io.Pipe()
 	up.SetOut(written)
@@ -98,8 +98,7 @@ func (d *demo) define(ctx context.Context) (string, error) {
 	}
 	for _, o := range definitions {
 		if err := d.watch(ctx, io.Discard, "rgd", o.GetName(), func(w observe.ClusterState) bool {
-			return w.Root != nil &&
-				health.Instance(w.Root).Ready
+			return w.Root != nil && health.Instance(w.Root).Ready
 		}); err != nil {
 			return "", err
 		}
@@ -112,7 +111,7 @@ func (d *demo) create(ctx context.Context) (string, error) {
 	if _, err := d.manifests(ctx, "4-*.yaml"); err != nil {
 		return "", err
 	}
-	d.say("$ espalier tree %s %s --watch", demoKind, demoName)
+	d.printLine("$ espalier tree %s %s --watch", demoKind, demoName)
 	err := d.watch(ctx, d.cmd.OutOrStdout(), demoKind, demoName, func(w observe.ClusterState) bool {
 		rows := rowsOf(w, time.Now())
 		d.count = len(rows)
@@ -128,7 +127,7 @@ func (d *demo) create(ctx context.Context) (string, error) {
 
 // delete deletes the top, and shows that until nothing is left.
 func (d *demo) delete(ctx context.Context) (string, error) {
-	d.say("$ espalier delete %s %s --watch", demoKind, demoName)
+	d.printLine("$ espalier delete %s %s --watch", demoKind, demoName)
 	begun := time.Now()
 	flags := deleteFlags{instanceFlags: d.flags, watch: true, cascade: "background"}
 	cmd := *d.cmd
@@ -217,7 +216,7 @@ func (d *demo) manifests(ctx context.Context, pattern string) ([]*unstructured.U
 	if err != nil {
 		return nil, err
 	}
-	d.say("$ kubectl apply -f examples/%s/%s", d.cloud.folder(), pattern)
+	d.printLine("$ kubectl apply -f examples/%s/%s", d.cloud.folder(), pattern)
 	return objects, d.apply(ctx, objects...)
 }
 

@@ -32,8 +32,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 		}
 	}
 	w := &serving.Wanted{CRD: wanted, RecordsTakeover: true, Owner: func(c *apiextensionsv1.CustomResourceDefinition) string {
-		return otherOwner(c,
-			v.owner, v.isGone)
+		return otherOwner(c, v.owner, v.isGone)
 	}}
 	w.Review = func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 		return v.r.mayPublish(ctx, v, w, current)
