@@ -31,7 +31,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructur
 }
 
 // deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from
-// the cache then, and its event does not trigger another reconcile. Gone says whether any is.
+// the cache then. Gone says whether any is.
 func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) removeFunc {
 	return func(ctx context.Context, o *unstructured.Unstructured) error {
 		var caches writer.Caches = r.Children

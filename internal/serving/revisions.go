@@ -80,7 +80,7 @@ func (s RevisionStore) Create(ctx context.Context, of object.Key, revision *unst
 	return s.Write(of, revision, func() (*unstructured.Unstructured, error) { return s.Cluster.Create(ctx, revision, s.Manager) })
 }
 
-// Write makes a write to a revision of an object. Its own event does not enqueue the object.
+// Write makes a write to a revision of an object. The revision names the object of an error.
 func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured,
 	do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	answer, err := s.Hub.Write(watch.Subscriber{Key: of}, do)

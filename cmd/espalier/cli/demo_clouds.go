@@ -70,7 +70,7 @@ type awsDemo struct{ program, endpoint string }
 
 const (
 	testCloudProgram = "aws-testcloud"
-	// demoRequests is how long the test cloud takes for a request, so that the tree can be watched.
+	// demoRequests is how long the test cloud takes for a request: long enough to watch the tree.
 	demoRequests = 800 * time.Millisecond
 )
 

@@ -30,7 +30,7 @@ type upFlags struct {
 	embedded embedded.Options
 	sandbox  bool
 	webhook  bool
-	// cloud is that of --sandbox, once the controllers run.
+	// cloud is the test cloud of --sandbox; nil until the controllers run.
 	cloud *cloud.Cloud
 }
 

@@ -44,7 +44,7 @@ type kindQueue struct {
 }
 
 // limits bound the concurrent reconciles of a kind, without those that wait for an external system, which have limits of
-// their own: they take memory and connections. No namespace has all, so that reconciles that hang delay those of the same
+// their own: they take memory and connections. No namespace gets all of them: reconciles that hang delay those of the same
 // namespace only.
 type limits struct{ running, runningOf, calls, callsOf int }
 
@@ -176,8 +176,8 @@ func (w work) Done() {
 	k.dispatch()
 }
 
-// Calling says that the reconcile waits for an external system until the returned function is called: within limits it
-// does not count as running, so that a system that hangs occupies no others.
+// Calling says that the reconcile waits for an external system until the returned function is called: within limits, it
+// does not count as running, and a system that hangs occupies no workers.
 func (w work) Calling() (end func()) {
 	k := w.queue
 	k.mu.Lock()
