@@ -201,7 +201,8 @@ func waitingForKind(message string) *plan.Unreadable {
 // nodes need is starting. The watch triggers another reconcile when it has synced.
 func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
 	limit := firstListDelay
-	if ready, ok := condition.Read(s.instance).Get(v1alpha1.InstanceReady); ok && ready.ObservedGeneration == s.instance.GetGeneration() {
+	ready, hasStatus := condition.Read(s.instance).Get(v1alpha1.InstanceReady)
+	if isOlder := ready.ObservedGeneration > 0 && ready.ObservedGeneration < s.instance.GetGeneration(); hasStatus && !isOlder {
 		limit = reportedDelay
 	}
 	left := s.facts.InitialReadTimeout(now, limit)
@@ -213,7 +214,7 @@ func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
 }
 
 // How long a reconcile waits for first lists before it reports that it waits. A list usually
-// takes milliseconds, and each report is a write. An instance whose status is of its current
+// takes milliseconds, and each report is a write. An instance whose status is of no older
 // generation waits longer: after a restart many thousands of objects are listed first, and its
 // status is still valid.
 const (

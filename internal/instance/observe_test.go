@@ -82,6 +82,27 @@ func TestAFirstListIsWaitedForBeforeAnythingIsReported(t *testing.T) {
 		}
 		f.wantCalls()
 	})
+	t.Run("So does one that was restored, whose generation counts from 1 again", func(t *testing.T) {
+		f := newReconciled(t, configMap("a"))
+		f.memories = memories{}
+		f.syncing("ConfigMap")
+		for _, observed := range []int64{9, 0} {
+			f.change(shop, func(o *unstructured.Unstructured) { setObservedGeneration(o, observed) })
+			if out := f.reconcile(); out.RequeueAfter != reportedDelay {
+				t.Errorf("of generation %d: it waits for %s", observed, out.RequeueAfter)
+			}
+		}
+		f.wantCalls()
+	})
+}
+
+// setObservedGeneration sets the generation of all conditions.
+func setObservedGeneration(o *unstructured.Unstructured, generation int64) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		c.(map[string]any)["observedGeneration"] = generation
+	}
+	_ = unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions")
 }
 
 func TestAfterARestartRecordedKindsAreWatchedBeforeAReconcileSucceeds(t *testing.T) {

@@ -26,7 +26,6 @@ type testCase struct {
 // folders are those with definitions and instances in all files.
 var folders = []string{
 	"../../examples/eks-with-vpc", "../../examples/store", "../../examples/tested", "../../examples/widgets",
-	"../../cmd/espalier/cli/testdata/convert/app", "../../cmd/espalier/cli/testdata/convert/lost", "../../cmd/espalier/cli/testdata/convert/metadata",
 	"../../cmd/espalier/cli/testdata/documented/files/platform",
 }
 

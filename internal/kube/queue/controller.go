@@ -9,7 +9,6 @@ import (
 
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 	"github.com/espalier-dev/espalier/internal/object"
-	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
 // stopGrace is how long Stop waits for reconciles in flight before it cancels them. Nearly
@@ -91,7 +90,7 @@ func (c *Controller) enqueue(key object.Key, cause watch.Cause) {
 	if onBehalfOf := c.engine.OnBehalfOf; namespace == "" && onBehalfOf != nil {
 		namespace = onBehalfOf(c.Kind, key)
 	}
-	c.queue.AddFor(namespace, key, cause.Priority, tracing.CausedBy(cause.Trace))
+	c.queue.AddFor(namespace, key, cause)
 }
 
 // State is the state of the kind's watch.

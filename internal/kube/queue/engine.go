@@ -146,12 +146,23 @@ func (e *Engine) all() []*kindQueue {
 	return slices.Collect(maps.Keys(e.queues))
 }
 
+// Wrote says that the reconcile of an object has made a write: its event is no reason for another reconcile.
+func (e *Engine) Wrote(s watch.Subscriber, w watch.Write) {
+	if c := e.controllerOf(s); c != nil {
+		c.queue.Wrote(s.Key, w)
+	}
+}
+
 // Enqueue wakes an object's controller. An object of a kind without a controller is ignored.
 func (e *Engine) Enqueue(s watch.Subscriber, cause watch.Cause) {
-	e.mu.Lock()
-	c := e.running[s.GroupKind()]
-	e.mu.Unlock()
-	if c != nil {
+	if c := e.controllerOf(s); c != nil {
 		c.enqueue(s.Key, cause)
 	}
+}
+
+// controllerOf returns the controller of an object's kind; nil if there is none.
+func (e *Engine) controllerOf(s watch.Subscriber) *Controller {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running[s.GroupKind()]
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -77,8 +78,10 @@ type item struct {
 	// reconcile.
 	requested, active bool
 	request           request
-	failures          int
-	delayed           *delayedRequest
+	// wrote has the writes of the reconcile in flight.
+	wrote    map[watch.Write]struct{}
+	failures int
+	delayed  *delayedRequest
 }
 
 // request is how urgently a key was requested, since when, and by which events, if they are traced.
@@ -86,6 +89,8 @@ type request struct {
 	priority watch.Priority
 	since    time.Time
 	causes   *tracing.Causes
+	// writes are those that a request during a reconcile of the key is made for, unless it must be met whoever made them.
+	writes []watch.Write
 }
 
 // merge joins two requests for one key: the more urgent priority and the earlier time count, and the causes of both.
@@ -94,6 +99,11 @@ func (a request) merge(other request) request {
 		a.since = other.since
 	}
 	a.priority, a.causes = max(a.priority, other.priority), a.causes.And(other.causes)
+	if len(a.writes) == 0 || len(other.writes) == 0 {
+		a.writes = nil
+	} else {
+		a.writes = append(a.writes, other.writes...)
+	}
 	return a
 }
 
@@ -166,7 +176,7 @@ func (w work) Done() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running.add(w.namespace, -1)
-	it.active = false
+	it.active, it.wrote, it.request.writes = false, nil, nil
 	if it.requested {
 		k.push(it)
 	} else {
@@ -220,18 +230,44 @@ func (k *kindQueue) markDrained() {
 }
 
 // AddFor requests a reconcile of the key, which is queued with those of a namespace. A key that waits already stays where
-// it is.
-func (k *kindQueue) AddFor(namespace string, key object.Key, p watch.Priority, causes *tracing.Causes) {
+// it is. A change that the reconcile of the key itself has written requests none.
+func (k *kindQueue) AddFor(namespace string, key object.Key, cause watch.Cause) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return
 	}
 	it := k.item(key)
+	if _, isOwn := it.wrote[cause.Write]; isOwn {
+		return
+	}
 	if !it.requested {
 		it.namespace = namespace
 	}
-	k.request(it, request{p, time.Now(), causes})
+	r := request{priority: cause.Priority, since: time.Now(), causes: tracing.CausedBy(cause.Trace)}
+	if it.active && cause.Write != (watch.Write{}) {
+		r.writes = []watch.Write{cause.Write}
+	}
+	k.request(it, r)
+}
+
+// Wrote says that the reconcile of the key in flight has made a write. Its event, which comes before the answer or after it,
+// is no reason for another reconcile.
+func (k *kindQueue) Wrote(key object.Key, w watch.Write) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	it, ok := k.items[key]
+	if !ok || !it.active {
+		return
+	}
+	if it.wrote == nil {
+		it.wrote = map[watch.Write]struct{}{}
+	}
+	it.wrote[w] = struct{}{}
+	if writes := it.request.writes; it.requested && len(writes) > 0 {
+		it.request.writes = slices.DeleteFunc(writes, func(other watch.Write) bool { return other == w })
+		it.requested = len(it.request.writes) > 0
+	}
 }
 
 // item returns the item of a key, and creates it if there is none.

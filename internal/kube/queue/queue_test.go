@@ -150,11 +150,72 @@ func TestWaitIsMeasuredFromTheFirstAdd(t *testing.T) {
 					}
 				})
 				next, _ := l.get()
-				want := request{priority: watch.Normal, since: began}
-				if next.request != want {
-					t.Errorf("want %v, got %v", want, next.request)
+				if got := next.request; got.priority != watch.Normal || !got.since.Equal(began) {
+					t.Errorf("want one of normal priority since %v, got %v", began, got)
 				}
 			})
+		})
+	}
+}
+
+// TestAReconcileIsNotRepeatedForItsOwnWrites has events and answers of writes arrive during a reconcile, in an order.
+func TestAReconcileIsNotRepeatedForItsOwnWrites(t *testing.T) {
+	own, another := watch.Write{UID: "a", Revision: 5}, watch.Write{UID: "a", Revision: 4}
+	cases := map[string]struct {
+		reason  string
+		arrive  func(event, answer func(watch.Write))
+		repeats bool
+	}{
+		"The event comes first": {
+			reason: "the answer says whose write it shows",
+			arrive: func(event, answer func(watch.Write)) { event(own); answer(own) },
+		},
+		"The answer comes first": {
+			reason: "a cache may route the event late",
+			arrive: func(event, answer func(watch.Write)) { answer(own); event(own); event(own) },
+		},
+		"A deletion": {
+			reason: "its answer has no revision",
+			arrive: func(event, answer func(watch.Write)) {
+				event(watch.Write{UID: "b", Revision: watch.Gone})
+				answer(watch.Write{UID: "b", Revision: watch.Gone})
+			},
+		},
+		"Another client writes before": {
+			reason: "the reconcile may not have seen it", repeats: true,
+			arrive: func(event, answer func(watch.Write)) { event(another); event(own); answer(own) },
+		},
+		"Another client writes after the answer": {
+			reason: "the reconcile may not have seen it", repeats: true,
+			arrive: func(event, answer func(watch.Write)) { event(own); answer(own); event(another) },
+		},
+		"A list shows the write": {
+			reason: "it doesn't show what others wrote before", repeats: true,
+			arrive: func(event, answer func(watch.Write)) { event(own); event(watch.Write{}); answer(own) },
+		},
+		"There is no answer": {
+			reason: "whoever wrote it, the reconcile may not know", repeats: true,
+			arrive: func(event, _ func(watch.Write)) { event(own) },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			l := newKindQueue(nil, 1)
+			event := func(w watch.Write) { l.AddFor("prod", key("a"), watch.Cause{Priority: watch.Normal, Write: w}) }
+			l.Add(key("a"), watch.Normal)
+			next, _ := l.get()
+			tc.arrive(event, func(w watch.Write) { l.Wrote(key("a"), w) })
+			next.Done()
+			if repeats := len(l.drain()) > 0; repeats != tc.repeats {
+				t.Errorf("%s: it is repeated: %t", tc.reason, repeats)
+			}
+			l.Wrote(key("a"), own) // by nobody: no reconcile is in flight
+			if event(own); len(l.drain()) == 0 {
+				t.Error("a later event requests no reconcile")
+			}
+			if len(l.items) > 0 {
+				t.Errorf("left: %v", l.items)
+			}
 		})
 	}
 }

@@ -101,7 +101,7 @@ func (k *kindQueue) delay(it *item, delay time.Duration, requested delayedReques
 		defer k.mu.Unlock()
 		if it.delayed == d && !k.closed {
 			it.delayed = nil
-			k.request(it, request{d.priority, time.Now(), d.causes})
+			k.request(it, request{priority: d.priority, since: time.Now(), causes: d.causes})
 		}
 	})
 }

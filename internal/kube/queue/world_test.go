@@ -32,7 +32,9 @@ func widgetKey(n int) object.Key {
 }
 
 // Add requests a reconcile of a key of no traced event, which is queued with those of its own namespace.
-func (k *kindQueue) Add(key object.Key, p watch.Priority) { k.AddFor(key.Namespace, key, p, nil) }
+func (k *kindQueue) Add(key object.Key, p watch.Priority) {
+	k.AddFor(key.Namespace, key, watch.Cause{Priority: p})
+}
 
 // world is an API server with widgets, which never change, and no parts.
 type world struct {
@@ -162,6 +164,7 @@ func engineOver(w *world, c Config) *Engine {
 	c.Hub = watch.New(watch.Config{
 		Client: w, ManagedLabel: "part-of", Resolve: w.resolve,
 		Enqueue: func(s watch.Subscriber, cause watch.Cause) { e.Enqueue(s, cause) },
+		Wrote:   func(s watch.Subscriber, w watch.Write) { e.Wrote(s, w) },
 	})
 	e = New(c)
 	return e

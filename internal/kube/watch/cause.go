@@ -44,9 +44,20 @@ type Cause struct {
 	Priority   Priority
 	Old, New   Metadata  // before and after; zero where the object does not exist
 	ObservedAt time.Time // when the hub saw the change
+	// Write is the write that the change shows; zero if it may show several, as a list does.
+	Write Write
 	// Trace is the span of the change; nil if it is not traced.
 	Trace *tracing.Event
 }
+
+// Write identifies a write by the state of the object after it.
+type Write struct {
+	UID      string
+	Revision uint64 // Gone, if the object is gone
+}
+
+// Gone is the revision of an object that is gone.
+const Gone = forever
 
 // Metadata is the part of an object's metadata that distinguishes its incarnations and
 // generations.
@@ -70,6 +81,8 @@ func metadataFrom(o *unstructured.Unstructured) Metadata {
 type transition struct {
 	old, new *unstructured.Unstructured
 	replay   bool // the object existed before the watch began
+	// at is the revision of the event that shows the change; 0 if it is not an event.
+	at uint64
 }
 
 func (t transition) cause(now time.Time) Cause {
@@ -81,6 +94,9 @@ func (t transition) cause(now time.Time) Cause {
 		c.Change = Deleted
 	default:
 		c.Change = Updated
+	}
+	if t.at != 0 {
+		c.Write = Write{uidOf(t.object()), t.at}
 	}
 	c.Priority = t.priority(c.Old, c.New)
 	return c

@@ -27,8 +27,8 @@
 // successor.
 //
 // Reads never go back. Answers to writes (Record) can be read at once, are never replaced
-// by an older revision that the watch delivers later. Their events wake nobody; one that comes before
-// its answer wakes the writer too, which then finds nothing to do.
+// by an older revision that the watch delivers later. Their events wake nobody; of one that comes before
+// its answer Config.Wrote says whose write it was.
 //
 // A kind that is gone is reported as gone, and its objects as deleted. A kind that only
 // cannot be read is never taken for gone, and each read returns the state that it belongs

@@ -27,6 +27,9 @@ type Config struct {
 	// lock during the call.
 	Enqueue func(Subscriber, Cause)
 
+	// Wrote says that a subscriber has made a write, whose event may come before the answer or after it. It may be nil.
+	Wrote func(Subscriber, Write)
+
 	// ManagedLabel is the label that Managed selects by. The value of OwnerLabel groups the
 	// children of one owner; it defaults to ManagedLabel.
 	ManagedLabel string

@@ -19,12 +19,13 @@ func (h *Hub) Write(writer Subscriber, do func() (*unstructured.Unstructured, er
 }
 
 // Record stores the answer to a write, so that reads see it before the watch delivers it,
-// and wakes all subscribers concerned except the writer. The watch's echo wakes no
-// subscriber: the store already has its revision. An echo that comes before the answer wakes the writer
-// too, which finds nothing to do. An answer older than what the hub has changes nothing. The object
+// and wakes all subscribers concerned except the writer. The watch's event wakes no
+// subscriber then: the store already has its revision. If the event comes before the answer, it wakes all, and
+// Config.Wrote says that the writer need not have been woken. An answer older than what the hub has changes nothing. The object
 // is copied.
 func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 	at := identityOf(o)
+	h.wrote(writer, Write{uidOf(o), revisionOf(o)})
 	if h.env.Tracer != nil {
 		h.env.Tracer.RecordWrite(object.KeyOf(o), uidOf(o), tracedRevision(revisionOf(o)), writer.Key)
 	}
@@ -38,8 +39,15 @@ func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 // are still in flight do not bring it back.
 func (h *Hub) RecordGone(gvk schema.GroupVersionKind, namespace, name, uid string, writer Subscriber) {
 	h.env.Tracer.RecordWrite(object.Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: namespace, Name: name}, uid, "", writer.Key)
+	h.wrote(writer, Write{uid, Gone})
 	for _, a := range h.actorsHolding(gvk, One(namespace, name)) {
 		a.emit(a.store.recordDeletion(objectName{namespace, name}, uid, time.Now()), writer)
+	}
+}
+
+func (h *Hub) wrote(writer Subscriber, w Write) {
+	if h.env.Wrote != nil {
+		h.env.Wrote(writer, w)
 	}
 }
 

@@ -138,7 +138,7 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 		return s.observeOlder(name, e, revision)
 	}
 	s.set(name, entry{object: o, revision: revision, deletion: e.deletionOf(o).delivered(o, seenFromStart)})
-	return []transition{{old: e.object, new: o}}
+	return []transition{{old: e.object, new: o, at: revision}}
 }
 
 // observeOlder handles a revision that the store already has or is past. The one that it has is the echo of our write,
@@ -154,7 +154,7 @@ func (s *store) observeOlder(name objectName, e entry, revision uint64) []transi
 		s.entries[name] = e
 		return nil
 	}
-	return []transition{{old: e.object, new: e.object}}
+	return []transition{{old: e.object, new: e.object, at: revision}}
 }
 
 // observeDeletion handles an event of the watch that an object was deleted, or left the
@@ -183,7 +183,7 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 		s.deletedDespiteFinalizers[name] = o
 	}
 	s.unset(name)
-	return []transition{{old: e.object}}
+	return []transition{{old: e.object, at: Gone}}
 }
 
 // recordWrite stores the answer to one of our writes. selected says whether the object is

@@ -201,6 +201,7 @@ func (k *Cluster) watchConfig(client dynamic.Interface) watch.Config {
 		Client:            client,
 		Resolve:           k.resolve,
 		Enqueue:           func(s watch.Subscriber, cause watch.Cause) { k.Engine.Enqueue(s, cause) },
+		Wrote:             func(s watch.Subscriber, w watch.Write) { k.Engine.Wrote(s, w) },
 		ManagedLabel:      v1alpha1.ApplySetPartOfLabel,
 		FieldManager:      v1alpha1.ChildManager,
 		IsFormerEntry:     managedfields.IsFormer,
