@@ -26,21 +26,14 @@ var ErrNothingHeld = errors.New("this import is not in progress, since it has no
 // External resources are not touched: the controllers are held, and finalizers are removed
 // before each deletion. Namespaces stay.
 func (i *Import) Abort(ctx context.Context) error {
-	i.uids = map[object.Key]types.UID{}
-	live, err := i.get(ctx, holdKind, "", archive.HoldName(i.File.Header.ID))
-	if isUnserved(err) || err == nil && live == nil {
+	hold, err := i.takeHold(ctx)
+	if err != nil {
+		return err
+	}
+	if hold == nil {
 		return ErrNothingHeld
 	}
-	if err != nil {
-		return err
-	}
-	begun, err := i.acquireHold(ctx)
-	if err != nil {
-		return err
-	}
-	if !begun.IsZero() {
-		i.Progress("aborting the import that began at %s", begun.Format(time.RFC3339))
-	}
+	i.Progress("aborting the import that began at %s", hold.GetCreationTimestamp().UTC().Format(time.RFC3339))
 	// Until its next check of the Hold, a process that was importing still creates objects.
 	if err := wait(ctx, 2*checkEvery); err != nil {
 		return err

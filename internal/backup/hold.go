@@ -13,36 +13,47 @@ import (
 	"github.com/espalier-dev/espalier/internal/backup/archive"
 )
 
-// ErrTakenOver is returned when another process has taken over the import's Hold.
-var ErrTakenOver = errors.New("another process has continued or finished this import; this one stops")
+// ErrTakenOver is returned when another process aborts the import, or has aborted it.
+var ErrTakenOver = errors.New("another process has aborted this import; this one stops")
 
-// acquireHold creates the import's Hold, or takes over the one that exists. Then it returns when
-// the import began; else the zero time.
-func (i *Import) acquireHold(ctx context.Context) (begun time.Time, err error) {
+// createHold creates the import's Hold.
+func (i *Import) createHold(ctx context.Context) error {
 	holds, err := i.objects(holdKind, "")
 	if err != nil {
-		return time.Time{}, err
+		return err
 	}
-	name := archive.HoldName(i.File.Header.ID)
+	live, err := holds.Create(ctx, i.newHold(archive.HoldName(i.File.Header.ID)), metav1.CreateOptions{FieldManager: Manager})
+	if err != nil {
+		return fmt.Errorf("create the Hold: %w", err)
+	}
+	i.hold, i.checked = live, time.Now()
+	return nil
+}
+
+// takeHold makes this process the holder of the import's Hold; nil if there is none.
+func (i *Import) takeHold(ctx context.Context) (*unstructured.Unstructured, error) {
 	for {
-		begun = time.Time{}
-		live, err := holds.Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			live, err = holds.Create(ctx, i.newHold(name), metav1.CreateOptions{FieldManager: Manager})
-		case err == nil:
-			begun = live.GetCreationTimestamp().UTC()
-			_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
-			live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
+		live, err := i.get(ctx, holdKind, "", archive.HoldName(i.File.Header.ID))
+		if isUnserved(err) || err == nil && live == nil {
+			return nil, nil
 		}
+		if err != nil {
+			return nil, err
+		}
+		holds, err := i.objects(holdKind, "")
+		if err != nil {
+			return nil, err
+		}
+		_ = unstructured.SetNestedField(live.Object, i.Holder, "spec", "holder") // it has a spec
+		live, err = holds.Update(ctx, live, metav1.UpdateOptions{FieldManager: Manager})
 		switch {
-		case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			continue // another process was faster, or the controllers have written the Hold's status
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			continue // the controllers have written its status, or the import has ended
 		case err != nil:
-			return time.Time{}, fmt.Errorf("create or update the Hold: %w", err)
+			return nil, fmt.Errorf("update the Hold: %w", err)
 		}
 		i.hold, i.checked = live, time.Now()
-		return begun, nil
+		return live, nil
 	}
 }
 
@@ -56,7 +67,7 @@ func (i *Import) newHold(name string) *unstructured.Unstructured {
 	return h
 }
 
-// checkEvery bounds how long a process continues after another has taken over its import.
+// checkEvery bounds how long a process continues after another has begun to abort its import.
 const checkEvery = time.Second
 
 // checkHold checks, about once a second, that this process still has the Hold.

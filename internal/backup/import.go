@@ -16,15 +16,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Import imports one export into an API server. It can be repeated, and continues where it
-// was interrupted.
+// Import imports one export into an API server that has none of its objects. One that failed is aborted, and repeated.
 type Import struct {
 	*Cluster
 	File archive.File
 	// AllowedAccounts are the accounts that revisions may have, although their definitions in
 	// File do not name them, as archive.Account.String writes them.
 	AllowedAccounts []string
-	// Holder identifies this process, so that the former of two stops.
+	// Holder identifies this process; an import stops when another process aborts it.
 	Holder string
 	// Patience is how long to wait until the kinds of definitions are served.
 	Patience time.Duration
@@ -35,24 +34,18 @@ type Import struct {
 
 	hold    *unstructured.Unstructured
 	checked time.Time
-	// uids are the UIDs of existing objects.
+	// uids contains the UIDs of the objects that this import has created.
 	uids map[object.Key]types.UID
-	// sets are the exported instances by the id of their ApplySet, and keys those of this
+	// sets contains the exported instances by the id of their ApplySet, and keys are those of this
 	// installation: see sign.
 	sets map[string]object.Key
 	keys inventory.Keys
-	// own are the objects among them that this import has created.
-	own map[object.Key]bool
-	// inArchive are the archive's managed resources.
+	// inArchive contains the archive's managed resources.
 	inArchive map[object.Key]bool
 }
 
 // ProblemsError lists all problems that prevent an import. Nothing was written.
-type ProblemsError struct {
-	Problems []string
-	// Held reports whether the Hold of an earlier run of the import exists.
-	Held bool
-}
+type ProblemsError struct{ Problems []string }
 
 func (p *ProblemsError) Error() string {
 	var text strings.Builder
@@ -60,61 +53,35 @@ func (p *ProblemsError) Error() string {
 	for _, problem := range p.Problems {
 		text.WriteString("\n  " + printable(problem))
 	}
-	if p.Held {
-		text.WriteString("\n" + heldAdvice)
-	}
 	return text.String()
 }
 
 // heldAdvice says what to do about an import that has not ended.
-const heldAdvice = "the Hold still pauses the controllers: run the import again to continue, or with --abort to delete what it has created"
-
-// heldError is an error that says itself what to do about the Hold.
-type heldError struct{ error }
+const heldAdvice = "the Hold still suspends the controllers: run the import with --abort, which deletes what it has created, and then again"
 
 // stillHeld adds to the error of a run that its Hold stays.
 func stillHeld(err error) error {
-	var says heldError
-	var problems *ProblemsError
 	var kinds *KindsError
-	if err == nil || errors.Is(err, ErrTakenOver) || errors.As(err, &says) || errors.As(err, &problems) || errors.As(err, &kinds) {
+	if err == nil || errors.Is(err, ErrTakenOver) || errors.As(err, &kinds) {
 		return err
 	}
 	return fmt.Errorf("%w\n%s", err, heldAdvice)
 }
 
 // ErrChanged is returned if an object has appeared since the plan was made.
-var ErrChanged = errors.New("an object of the export was created by somebody else meanwhile; run the import again, which reports what is in the way")
+var ErrChanged = errors.New("another client has created it meanwhile")
 
 // Run imports the export: it creates a Hold, carries out the steps of the plan, and deletes the
-// Hold at the end. If the process dies in between, the Hold stays, and the next Run continues.
+// Hold at the end. If it fails in between, the Hold stays until Abort.
 func (i *Import) Run(ctx context.Context) error {
-	s, err := i.plan(ctx)
+	steps, err := i.Plan(ctx)
 	if err != nil {
 		return err
 	}
-	if s.isComplete() {
-		i.Progress("all objects exist already")
-		i.report(s.steps())
-		return nil
-	}
-	begun, err := i.acquireHold(ctx)
-	if err != nil {
+	if err := i.createHold(ctx); err != nil {
 		return err
 	}
-	if !begun.IsZero() {
-		i.Progress("continuing the import that began at %s", begun.Format(time.RFC3339))
-	}
-	if s, err = i.planAgain(ctx); err != nil {
-		if begun.IsZero() { // nothing has been done yet
-			if problems := new(ProblemsError); errors.As(err, &problems) {
-				problems.Held = false // its own Hold, which is released
-			}
-			return errors.Join(err, i.release(ctx))
-		}
-		return stillHeld(err)
-	}
-	return stillHeld(i.carryOutAll(ctx, s.steps()))
+	return stillHeld(i.carryOutAll(ctx, steps))
 }
 
 // carryOutAll carries out all steps, and deletes the Hold.
@@ -129,7 +96,9 @@ func (i *Import) carryOutAll(ctx context.Context, steps []Step) error {
 		if err != nil {
 			return err
 		}
-		i.report([]Step{step})
+		if i.Done != nil {
+			i.Done(step)
+		}
 		if step.Verb != Delete && (n+1 == len(steps) || steps[n+1].section != step.section) {
 			i.Progress("imported %s: %d", step.section, len(i.File.Sections[step.section]))
 		}
@@ -141,17 +110,7 @@ func (i *Import) carryOutAll(ctx context.Context, steps []Step) error {
 	return nil
 }
 
-func (i *Import) report(steps []Step) {
-	if i.Done == nil {
-		return
-	}
-	for _, step := range steps {
-		i.Done(step)
-	}
-}
-
-// carryOut carries out a step, and returns what was done: an object that somebody else has
-// created since the plan was made is kept.
+// carryOut carries out a step, and returns what was done: a namespace that exists by now is kept.
 func (i *Import) carryOut(ctx context.Context, step Step) (Step, error) {
 	if err := i.checkHold(ctx); err != nil {
 		return step, err
@@ -161,9 +120,7 @@ func (i *Import) carryOut(ctx context.Context, step Step) (Step, error) {
 	case Keep:
 	case Delete:
 		err = i.deleteAgain(ctx, step.object)
-	case Renumber:
-		err = i.renumber(ctx, step.object)
-	case Create, Finish:
+	case Create:
 		var kept bool
 		if kept, err = i.restore(ctx, step.section, step.object); kept {
 			step.Verb = Keep
@@ -196,59 +153,35 @@ func (i *Import) checkServedKinds(ctx context.Context) error {
 		return err
 	}
 	if refused := i.File.Refusals(target); len(refused) > 0 {
-		return heldError{errors.New(printable("the Hold still pauses the controllers; end the import with --abort. " + strings.Join(refused, "; ")))}
+		return errors.New(printable(strings.Join(refused, "; ")))
 	}
 	return nil
 }
 
-// Plan returns what Run would do, or a ProblemsError.
+// Plan returns what Run would do, or a ProblemsError. It tells Progress whose permissions the plan gives.
 func (i *Import) Plan(ctx context.Context) ([]Step, error) {
-	s, err := i.plan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.steps(), nil
-}
-
-// planAgain plans once more while this process has the Hold: another import of the same export may have
-// got further since the first plan, or have ended.
-func (i *Import) planAgain(ctx context.Context) (*survey, error) {
-	progress := i.Progress
-	defer func() { i.Progress = progress }()
-	i.Progress = func(string, ...any) {} // it has been said
-	return i.plan(ctx)
-}
-
-// plan surveys the cluster, and says what the plan gives to whom.
-func (i *Import) plan(ctx context.Context) (*survey, error) {
-	i.uids, i.own = map[object.Key]types.UID{}, map[object.Key]bool{}
+	i.uids = map[object.Key]types.UID{}
 	s, err := i.survey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(s.problems) > 0 {
-		return nil, &ProblemsError{Problems: s.problems, Held: s.hold != nil}
+		return nil, &ProblemsError{s.problems}
 	}
 	for _, a := range s.accounts {
 		i.Progress("with the permissions of %s", a.Describe())
 	}
-	counts := map[Verb]int{}
-	for _, step := range s.steps() {
+	steps, counts := s.steps(), map[Verb]int{}
+	for _, step := range steps {
 		counts[step.Verb]++
 	}
-	var further strings.Builder
-	for _, c := range []struct {
-		verb Verb
-		what string
-	}{{Finish, "to finish"}, {Renumber, "to renumber"}, {Delete, "to delete again"}} {
-		if counts[c.verb] > 0 {
-			fmt.Fprintf(&further, ", %d %s", counts[c.verb], c.what)
-		}
+	text := diag.Counted(counts[Create], "object", "objects") + " to create"
+	if n := counts[Delete]; n > 0 {
+		text += fmt.Sprintf(", %d of them to delete again", n)
 	}
-	i.Progress("%s to create%s, %s already with the same content", diag.Counted(counts[Create], "object", "objects"), further.String(),
-		diag.Counted(counts[Keep], "exists", "exist"))
+	i.Progress("%s", text)
 	if s.unchecked > 0 {
 		i.Progress("the API server has not checked %s yet: the namespace or the kind does not exist", diag.Counted(s.unchecked, "object", "objects"))
 	}
-	return s, nil
+	return steps, nil
 }

@@ -22,14 +22,9 @@ type Verb string
 const (
 	// Create creates the object.
 	Create Verb = "create"
-	// Keep leaves an existing object alone: it has the content of the archive.
+	// Keep leaves a namespace alone that exists.
 	Keep Verb = "keep"
-	// Finish restores what is missing of an object that an earlier run of this import has created.
-	Finish Verb = "finish"
-	// Renumber raises the number of the newest existing revision of a composition, which stays
-	// the newest.
-	Renumber Verb = "renumber"
-	// Delete deletes an object that this import has created, since it was being deleted when it
+	// Delete deletes an object that this import has created, because it was being deleted when it
 	// was exported.
 	Delete Verb = "delete"
 )
@@ -77,7 +72,7 @@ func (s *survey) steps() []Step {
 				continue
 			}
 			out = append(out, step)
-			if _, deleting := archive.Deleting(step.object); deleting && (step.Verb == Create || step.Verb == Finish) {
+			if _, deleting := archive.Deleting(step.object); deleting && step.Verb == Create {
 				step.Verb, step.Detail = Delete, ""
 				deletions = append(deletions, step)
 			}

@@ -21,24 +21,22 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// restore creates an object if it does not exist, and restores its status and field owners. It
-// keeps an object that somebody else has created since the plan was made with the same content.
+// restore creates an object, and restores its status and field owners. It keeps a namespace that
+// another client has created since the plan was made.
 func (i *Import) restore(ctx context.Context, section archive.Section, o *unstructured.Unstructured) (kept bool, err error) {
-	key := object.KeyOf(o)
 	wanted := i.rewrite(section, o)
 	i.sign(wanted)
-	live, err := i.ensure(ctx, wanted)
+	live, err := i.create(ctx, wanted)
 	if err != nil {
 		return false, err
 	}
-	// Somebody else may have replaced the object since the survey.
-	i.uids[key], i.own[key] = live.GetUID(), archive.CreatedBy(live, i.hold)
-	if !i.own[key] {
-		if section == archive.Bindings || section != archive.Namespaces && len(archive.Differences(o, live)) > 0 {
+	if !archive.CreatedBy(live, i.hold) {
+		if section != archive.Namespaces {
 			return false, ErrChanged
 		}
 		return true, nil
 	}
+	i.uids[object.KeyOf(o)] = live.GetUID()
 	if archive.HasStatus(o) {
 		if live, err = i.restoreStatus(ctx, o, live); err != nil {
 			return false, err
@@ -60,21 +58,17 @@ func (i *Import) rewrite(section archive.Section, o *unstructured.Unstructured) 
 	return wanted
 }
 
-// ensure creates an object unless it exists.
-func (i *Import) ensure(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// create creates an object, and returns it, or the one that exists: a request whose answer was lost may have created it.
+func (i *Import) create(ctx context.Context, wanted *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	r, err := i.objects(wanted.GroupVersionKind(), wanted.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
-	live, err := r.Get(ctx, wanted.GetName(), metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		return live, err
-	}
 	for deadline := time.Now().Add(servingTimeout); ; {
-		live, err = r.Create(ctx, wanted, metav1.CreateOptions{FieldManager: Manager})
+		live, err := r.Create(ctx, wanted, metav1.CreateOptions{FieldManager: Manager})
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			return r.Get(ctx, wanted.GetName(), metav1.GetOptions{}) // another call was faster
+			return r.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 		case err != nil && isNotServingYet(err) && time.Now().Before(deadline):
 			if err := wait(ctx, 100*time.Millisecond); err != nil {
 				return nil, err
@@ -135,16 +129,13 @@ func (i *Import) restoreOwners(ctx context.Context, exported, live *unstructured
 // was exported. Its finalizers keep it until the controllers continue.
 func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) error {
 	policy, _ := archive.Deleting(o)
-	uid, own := i.uids[object.KeyOf(o)], i.own[object.KeyOf(o)]
-	if !own {
+	uid, created := i.uids[object.KeyOf(o)]
+	if !created {
 		return nil
 	}
 	r, err := i.objects(o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
 		return err
-	}
-	if live, err := r.Get(ctx, o.GetName(), metav1.GetOptions{}); err == nil && live.GetDeletionTimestamp() != nil {
-		return nil // an earlier run has deleted it; a usage imported since would deny another request
 	}
 	err = r.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &policy})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -157,11 +148,11 @@ func (i *Import) deleteAgain(ctx context.Context, o *unstructured.Unstructured) 
 type KindsError struct{ Waits []string }
 
 func (k *KindsError) Error() string {
-	text := "the Hold still pauses the controllers. These kinds are not served yet; run the import again when they are:"
+	text := "these kinds are not served in time:"
 	for _, w := range k.Waits {
 		text += "\n  " + w
 	}
-	return text
+	return text + "\n" + heldAdvice
 }
 
 // awaitKinds waits until the kinds of objects are served. Their definitions are imported, but

@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,24 +14,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// surveySignatures reads the signing key if objects of the plan will be signed, and refuses children
-// of an instance that the import keeps: signed, they would be read, changed and deleted as its own.
+// surveySignatures reads the signing key if objects of the archive will be signed.
 func (i *Import) surveySignatures(ctx context.Context, s *survey) error {
-	verbs := map[object.Key]Verb{}
-	for _, step := range s.findings {
-		verbs[step.Key] = step.Verb
-	}
-	needsKey := false
-	for _, step := range s.findings {
-		if step.Verb != Create && step.Verb != Finish {
-			continue
-		}
-		parent, isChild := i.parentOf(step.object)
-		if isChild && step.Verb == Create && verbs[parent] != Create && verbs[parent] != Finish {
-			s.problem("%s is a child of %s, which exists, and this import has not created that: an import adds nothing to an existing instance", step.Key, parent)
-		}
-		needsKey = needsKey || isChild || inventory.IsInstance(step.object)
-	}
+	needsKey := slices.ContainsFunc(s.findings, func(step Step) bool {
+		_, isChild := i.parentOf(step.object)
+		return isChild || inventory.IsInstance(step.object)
+	})
 	if !needsKey {
 		return nil
 	}

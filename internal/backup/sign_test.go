@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 	"github.com/espalier-dev/espalier/internal/backup/archive"
@@ -94,12 +93,6 @@ func TestWhatAnImportCannotSignIsAProblem(t *testing.T) {
 				c.Before = failing("get Secret keys/", apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "x", errors.New("RBAC")))
 			}, "you may not read the signing key, Secret keys/espalier-signing-key, which signs what the import creates; this needs the verb get on it",
 		},
-		"the parent exists": {
-			"it would get a child of the archive's content", func(c *fakekube.Cluster) {
-				withSigningKey(c)
-				c.Add(fakekube.Parse("{apiVersion: kro.run/v1alpha1, kind: App, metadata: {name: web, namespace: prod}, spec: {size: small}}"))
-			}, "App dev/test is a child of App prod/web, which exists, and this import has not created that: an import adds nothing to an existing instance",
-		},
 	}
 	file := exported(t, nested)
 	for name, tc := range cases {
@@ -116,20 +109,5 @@ func TestWhatAnImportCannotSignIsAProblem(t *testing.T) {
 		case tc.want != "" && len(without(c.Writes(), "dry-run ")) > 0:
 			t.Errorf("%s: %s: the import wrote objects", name, tc.reason)
 		}
-	}
-}
-
-// TestAReplacedObjectIsNotTheImports has an object that the survey has found to be the import's, and
-// that somebody else has replaced since.
-func TestAReplacedObjectIsNotTheImports(t *testing.T) {
-	file, c := exported(t), target()
-	app := find(file, object.Key{Group: "kro.run", Kind: "App", Namespace: "dev", Name: "test"})
-	c.Add(app.DeepCopy())
-	i, _ := newImport(c, file)
-	i.hold = &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "import-e1", "uid": "hold-1"}}}
-	i.uids, i.own = map[object.Key]types.UID{}, map[object.Key]bool{object.KeyOf(app): true}
-	kept, err := i.restore(context.Background(), archive.Instances, app)
-	if err != nil || !kept || i.own[object.KeyOf(app)] {
-		t.Errorf("kept: %t, own: %t, %v", kept, i.own[object.KeyOf(app)], err)
 	}
 }

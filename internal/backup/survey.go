@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -27,26 +26,14 @@ import (
 type survey struct {
 	findings []Step
 	problems []string
-	// hold is the Hold that an earlier run of this import has left; nil if there is none.
-	hold     *unstructured.Unstructured
 	accounts []archive.Account
 	// target are the kinds that the cluster serves; namespaces are those that exist.
 	target     map[schema.GroupKind]archive.TargetKind
 	namespaces map[string]bool
 	// reserved are the cluster's Bindings, by what they reserve.
 	reserved map[string][]*unstructured.Unstructured
-	// revisions are the existing revisions, by composition or definition; nil before they are read.
-	revisions map[object.Key][]*unstructured.Unstructured
-	// numbers are those of the archive's revisions; revised are its compositions and definitions.
-	numbers map[object.Key]int64
-	revised map[object.Key]schema.GroupVersionKind
 	// unchecked counts the creations that the API server could not check.
 	unchecked int
-}
-
-// isComplete reports whether there is nothing to do.
-func (s *survey) isComplete() bool {
-	return s.hold == nil && !slices.ContainsFunc(s.findings, func(step Step) bool { return step.Verb != Keep })
 }
 
 func (s *survey) add(verb Verb, section archive.Section, o *unstructured.Unstructured) {
@@ -71,8 +58,8 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 	if err := i.surveyAccounts(ctx, s); err != nil {
 		return nil, err
 	}
-	if err := i.surveyHolds(ctx, s); err != nil {
-		return nil, err
+	if interrupted, err := i.surveyHolds(ctx, s); err != nil || interrupted {
+		return s, err
 	}
 	if err := i.surveyReserved(ctx, s); err != nil {
 		return nil, err
@@ -83,6 +70,9 @@ func (i *Import) survey(ctx context.Context) (*survey, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := i.surveyRevisions(ctx, s); err != nil {
+		return nil, err
 	}
 	if err := i.surveySignatures(ctx, s); err != nil {
 		return nil, err
@@ -140,24 +130,25 @@ func (i *Import) surveyReserved(ctx context.Context, s *survey) error {
 	return err
 }
 
-// surveyHolds looks for imports that are in progress or were interrupted.
-func (i *Import) surveyHolds(ctx context.Context, s *survey) error {
-	err := i.each(ctx, holdKind, func() {}, func(h *unstructured.Unstructured) error {
+// surveyHolds looks for imports that are in progress, or were interrupted: this one, or another.
+func (i *Import) surveyHolds(ctx context.Context, s *survey) (interrupted bool, err error) {
+	err = i.each(ctx, holdKind, func() {}, func(h *unstructured.Unstructured) error {
 		of, _, _ := unstructured.NestedString(h.Object, "spec", "import")
 		switch of {
 		case i.File.Header.ID:
-			s.hold = h
+			interrupted = true
+			s.problem("this import is in progress or was interrupted, see Hold %s: delete what it has created with --abort, and run it again", h.GetName())
 		case "":
-			i.Progress("Hold %s exists, too: the controllers stay paused until it is deleted", h.GetName())
+			i.Progress("Hold %s exists, too: the controllers stay suspended until it is deleted", h.GetName())
 		default:
-			s.problem("another import is in progress or was interrupted, see Hold %s: finish it first by running it again, or abort it with --abort", h.GetName())
+			s.problem("another import is in progress or was interrupted, see Hold %s: abort it with --abort", h.GetName())
 		}
 		return nil
 	})
 	if isUnserved(err) {
-		return nil // surveyKinds reports it
+		return interrupted, nil // surveyKinds reports it
 	}
-	return err
+	return interrupted, err
 }
 
 // surveyKinds looks for kinds that are not served and that no definition of the export defines.
@@ -313,8 +304,8 @@ func (i *Import) awaitServed(ctx context.Context, gvk schema.GroupVersionKind, i
 	}
 }
 
-// surveyOne decides what to do about an object: to create it, to finish what an earlier run has
-// created, or to keep an object with the same content. Other objects are problems.
+// surveyOne decides what to do about an object: to create it, or to keep a namespace that exists. Another object that
+// exists is a problem.
 func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Section, o *unstructured.Unstructured) error {
 	if section == archive.Bindings {
 		return i.surveyBinding(ctx, s, o)
@@ -323,87 +314,77 @@ func (i *Import) surveyOne(ctx context.Context, s *survey, section archive.Secti
 	if err != nil && !isUnserved(err) {
 		return err
 	}
-	key := object.KeyOf(o)
-	if live == nil {
-		s.add(Create, section, o)
-		if section == archive.Revisions {
-			return i.surveyNewRevision(ctx, s, o)
-		}
-		return nil
-	}
-	i.uids[key] = live.GetUID()
-	if section == archive.Namespaces {
-		s.namespaces[o.GetName()] = live.GetDeletionTimestamp() == nil
-	}
-	_, deleting := archive.Deleting(o)
 	switch {
-	case archive.CreatedBy(live, s.hold):
-		i.own[key] = true
-		s.add(Finish, section, o)
-	case live.GetDeletionTimestamp() != nil && !deleting:
-		s.problem("%s is being deleted: wait until it is gone", key)
-	case live.GetDeletionTimestamp() == nil && deleting:
-		s.problem("%s exists, and was being deleted when it was exported; an import deletes nothing that it has not created", key)
+	case live == nil:
+		s.add(Create, section, o)
+	case live.GetDeletionTimestamp() != nil:
+		s.problem("%s is being deleted: wait until it is gone", object.KeyOf(o))
 	case section == archive.Namespaces:
+		s.namespaces[o.GetName()] = true
 		s.add(Keep, section, o)
 	default:
-		if fields := archive.Differences(o, live); len(fields) > 0 {
-			s.problem("%s exists and differs in %s; an import overwrites nothing", key, strings.Join(fields, ", "))
-			return nil
-		}
-		return i.surveyNumber(ctx, s, section, o, live)
+		s.problem("%s exists; an import overwrites nothing", object.KeyOf(o))
 	}
 	return nil
 }
 
-// surveyBinding checks whether the name and the external resource of a Binding are free, or belong
-// to the same managed resource. A managed resource that this import has not created gets no
-// Binding: it would be bound to another external resource.
+// surveyBinding checks whether the name and the external resource of a Binding are free.
 func (i *Import) surveyBinding(ctx context.Context, s *survey, b *unstructured.Unstructured) error {
+	s.add(Create, archive.Bindings, b)
 	owner, uid := archive.Owner(b)
-	_, exists := i.uids[owner]
-	inFile := i.inFile(owner)
-	switch {
-	case inFile && exists:
-		uid = i.uids[owner]
-	case inFile && archive.IsNamedByUID(b):
-		s.add(Create, archive.Bindings, b)
-		return i.surveyReservations(s, b, "", "")
-	case !inFile: // its managed resource is gone: it only reserves the key
-		if problem, err := i.surveyOwner(ctx, owner, uid); err != nil || problem != "" {
-			s.problems = append(s.problems, problemsOf(b, problem)...)
+	if !i.inFile(owner) { // its managed resource is gone: it only reserves the key
+		exists, err := i.ownerExists(ctx, owner, uid)
+		if err != nil {
 			return err
 		}
+		if exists {
+			s.problem("%s: %s is not in the export and exists: an import binds no existing managed resource", object.KeyOf(b), owner)
+		}
 	}
-	wanted := archive.ForOwner(b, uid)
-	live, err := i.get(ctx, bindingKind, "", wanted.GetName())
+	live, err := i.get(ctx, bindingKind, "", b.GetName())
 	if err != nil && !isUnserved(err) {
 		return err
 	}
-	switch {
-	case live != nil && archive.CreatedBy(live, s.hold):
-		s.add(Finish, archive.Bindings, b)
-	case live != nil:
-		s.add(Keep, archive.Bindings, b)
-		s.problems = append(s.problems, problemsOf(b, bindingConflict(live, wanted, uid))...)
-	case inFile && exists && !i.own[owner]:
-		s.problem("%s: %s exists without it, and this import has not created that: an import binds no existing managed resource", object.KeyOf(b), owner)
-	default:
-		s.add(Create, archive.Bindings, b)
+	if live != nil {
+		by, _ := archive.Owner(live)
+		s.problem("%s exists, of %s in phase %s; an import overwrites nothing", object.KeyOf(b), by, archive.Phase(live))
 	}
-	return i.surveyReservations(s, b, wanted.GetName(), uid)
+	for _, what := range archive.Reserves(b) {
+		for _, live := range s.reserved[what] {
+			if by, _ := archive.Owner(live); live.GetName() != b.GetName() && archive.Phase(live) != espalier.BindingReleased {
+				s.problem("%s: %s is reserved by %s", object.KeyOf(b), what, by)
+			}
+		}
+	}
+	return nil
 }
 
-func problemsOf(b *unstructured.Unstructured, why string) []string {
-	if why == "" {
+// surveyRevisions looks for revisions of the archive's compositions and definitions that are left from former ones:
+// instances would follow them.
+func (i *Import) surveyRevisions(ctx context.Context, s *survey) error {
+	if len(i.File.Sections[archive.Revisions]) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: %s", object.KeyOf(b), why)}
+	revised, inArchive := map[object.Key]bool{}, map[object.Key]bool{}
+	for _, r := range i.File.Sections[archive.Revisions] {
+		revised[archive.RevisedBy(r)], inArchive[object.KeyOf(r)] = true, true
+	}
+	for _, gvk := range []schema.GroupVersionKind{revisionKind, graphRevisionKind} {
+		found, err := i.allIfServed(ctx, gvk)
+		if err != nil {
+			return err
+		}
+		for _, live := range found {
+			if of := archive.RevisedBy(live); revised[of] && !inArchive[object.KeyOf(live)] {
+				s.problem("%s of %s exists; delete it first, because instances would follow it", object.KeyOf(live), of)
+			}
+		}
+	}
+	return nil
 }
 
-// surveyOwner checks that the managed resource of a Binding, which the archive does not contain,
-// does not exist.
-func (i *Import) surveyOwner(ctx context.Context, owner object.Key, uid types.UID) (problem string, err error) {
+// ownerExists reports whether the managed resource of a Binding, which the archive does not contain, exists.
+func (i *Import) ownerExists(ctx context.Context, owner object.Key, uid types.UID) (bool, error) {
 	kinds := map[schema.GroupKind]schema.GroupVersionKind{}
 	for _, b := range i.File.Sections[archive.Bindings] {
 		gvk := archive.OwnerKind(b)
@@ -411,27 +392,9 @@ func (i *Import) surveyOwner(ctx context.Context, owner object.Key, uid types.UI
 	}
 	live, err := i.get(ctx, kinds[owner.GroupKind()], owner.Namespace, owner.Name)
 	if err != nil && !isUnserved(err) {
-		return "", err
+		return false, err
 	}
-	if live != nil && live.GetUID() == uid {
-		return fmt.Sprintf("%s is not in the export and exists: an import binds no existing managed resource", owner), nil
-	}
-	return "", nil
-}
-
-// surveyReservations looks for Bindings of other names that reserve the same external resource for another
-// managed resource.
-func (i *Import) surveyReservations(s *survey, b *unstructured.Unstructured, name string, uid types.UID) error {
-	owner, _ := archive.Owner(b)
-	for _, what := range archive.Reserves(b) {
-		for _, live := range s.reserved[what] {
-			by, byUID := archive.Owner(live)
-			if live.GetName() != name && (by != owner || byUID != uid) && archive.Phase(live) != espalier.BindingReleased {
-				s.problem("%s: %s is reserved by %s", object.KeyOf(b), what, by)
-			}
-		}
-	}
-	return nil
+	return live != nil && live.GetUID() == uid, nil
 }
 
 func (i *Import) inFile(key object.Key) bool { return i.managed()[key] }
@@ -445,19 +408,4 @@ func (i *Import) managed() map[object.Key]bool {
 		}
 	}
 	return i.inArchive
-}
-
-// bindingConflict returns why an existing Binding conflicts with the wanted one; empty if it does not.
-func bindingConflict(live, wanted *unstructured.Unstructured, uid types.UID) string {
-	liveOwner, liveUID := archive.Owner(live)
-	owner, _ := archive.Owner(wanted)
-	switch {
-	case liveOwner != owner:
-		return fmt.Sprintf("the key of the external resource of %s is reserved by %s", owner, liveOwner)
-	case liveUID != uid:
-		return fmt.Sprintf("the key of the external resource of %s is reserved by an earlier object of the same name, in phase %s: wait until its deletion ends", owner, archive.Phase(live))
-	case !archive.SameExternal(live, wanted):
-		return fmt.Sprintf("%s is bound to another external resource", owner)
-	}
-	return ""
 }

@@ -192,8 +192,8 @@ func TestAControlPlaneMovesToAnotherCluster(t *testing.T) {
 			t.Errorf("the fields of %s are owned by %v, and were by %v", o.GetKind(), got, want)
 		}
 	}
-	t.Log("imported again, there is nothing to do")
-	if code, _, errs := to.runCLI(t, "import", file); code != 0 || !strings.Contains(errs, "all objects exist already") {
+	t.Log("imported again, it overwrites nothing")
+	if code, _, errs := to.runCLI(t, "import", file); code != 3 || !strings.Contains(errs, "exists; an import overwrites nothing") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	t.Log("a restart changes nothing")

@@ -96,14 +96,17 @@ func gitops(t *testing.T, s *shell) {
 func backups(t *testing.T, s *shell) {
 	p := page(t, "docs/backup.md")
 	s.run(t, p, "espalier export --output control-plane.yaml", done, "wrote export")
+	s.run(t, p, "espalier import control-plane.yaml", blocked, "nothing was written; problems:", "ResourceGraphDefinition webapp exists; an import overwrites nothing")
+	s.do(t, "espalier export --definitions shop --output control-plane.yaml")
 	s.do(t, "kubectl delete shop corner --cascade=background && kubectl wait --for=delete configmap/corner-shop --timeout=60s")
-	s.run(t, p, "espalier import --dry-run control-plane.yaml", done, "keep ResourceGraphDefinition webapp", "create Shop default/corner", "1 object to create")
+	s.do(t, "kubectl delete rgd shop && kubectl wait --for=delete gr/shop-r00001 --timeout=60s")
+	s.run(t, p, "espalier import --dry-run control-plane.yaml", done, "create ResourceGraphDefinition shop", "create Shop default/corner")
 	s.run(t, p, "espalier import control-plane.yaml", done, "create Shop default/corner")
 	s.do(t, "kubectl wait --for=create configmap/corner-shop --timeout=60s")
 	s.run(t, p, "kubectl get holds", done, "No resources found")
 	s.run(t, p, "espalier import --abort control-plane.yaml", failed, "this import is not in progress")
 	s.run(t, s.help(t, "export"), "espalier export -n prod | gzip > prod.yaml.gz", done)
-	s.run(t, s.help(t, "import"), "gunzip -c prod.yaml.gz | espalier import -", done, "keep WebApp prod/shop", "all objects exist already")
+	s.run(t, s.help(t, "import"), "gunzip -c prod.yaml.gz | espalier import -", blocked, "WebApp prod/shop exists")
 }
 
 // opening runs the commands of docs/ui.md.

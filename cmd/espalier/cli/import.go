@@ -30,21 +30,19 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Restore an export, with the controllers suspended until it is complete",
-		Long: "Restores an export. A Hold suspends the controllers, which should run, so that none\n" +
-			"acts on half of it; they continue when it is complete. If the import is interrupted,\n" +
-			"they stay suspended: run it again to continue, or delete what it has created with\n" +
-			"--abort, which touches no external resource.\n\n" +
-			"It prints one line for each object: whether it is created, or kept since it exists with\n" +
-			"the same content. --dry-run prints the same lines, and has the API server check the\n" +
-			"creations. No existing object is overwritten or deleted. If any is in the way, or FILE\n" +
-			"contains what no export does, all of that is reported and nothing is written. FILE may\n" +
-			"be - for the standard input.\n\n" +
+		Long: "Restores an export in a cluster that has none of its objects, except for namespaces. A\n" +
+			"Hold suspends the controllers, which should run, so that none acts on half of it; they\n" +
+			"continue when it is complete. If the import fails, they stay suspended: --abort deletes\n" +
+			"what it has created, and touches no external resource. Then run it again.\n\n" +
+			"It prints one line for each object. --dry-run prints the same lines, and has the API\n" +
+			"server check the creations. If an object exists, or FILE contains what no export does,\n" +
+			"all of that is reported and nothing is written. FILE may be - for the standard input.\n\n" +
 			"Exit codes:\n" +
 			"  0  everything is restored\n" +
-			"  1  it failed; run it again\n" +
+			"  1  it failed: run it with --abort, and again\n" +
 			"  2  the arguments are invalid\n" +
-			"  3  existing objects are in the way, or FILE is not acceptable; nothing was written\n" +
-			"  4  kinds were not served in time; the controllers stay suspended; run it again",
+			"  3  objects exist, or FILE is not acceptable; nothing was written\n" +
+			"  4  kinds were not served in time: run it with --abort, and again",
 		Example: "  espalier import --dry-run control-plane.yaml\n" +
 			"  espalier import control-plane.yaml\n" +
 			"  gunzip -c prod.yaml.gz | espalier import -",
@@ -57,8 +55,8 @@ func newImport() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return restore(cmd, flags, args[0]) },
 	}
 	flags.where.add(cmd)
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created and kept, and what is in the way; write nothing")
-	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what an unfinished import of FILE has created")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "print what would be created, and what is in the way; write nothing")
+	cmd.Flags().BoolVar(&flags.abort, "abort", false, "delete what a failed import of FILE has created")
 	cmd.Flags().StringSliceVar(&flags.accounts, "allow-account", nil,
 		"accounts that revisions in FILE may have although their definitions there name others, as NAMESPACE/NAME, or \"controllers\" for the controllers' own permissions")
 	cmd.Flags().Int64Var(&flags.maxBytes, "max-bytes", archive.MaxBytes, "how large FILE may be, uncompressed; all of it is read into memory")

@@ -109,29 +109,6 @@ func TestWithDependencies(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
-	const wanted = "apiVersion: v1\nkind: X\nmetadata: {name: a, labels: {kro.run/instance-id: old, team: a}}\nspec: {a: 1, deep: {b: [1, 2]}, empty: {}}\n"
-	cases := map[string]struct {
-		live string
-		want []string
-	}{
-		"the same object":              {wanted, nil},
-		"a status":                     {wanted + "status: {x: 1}\n", nil},
-		"labels of other clients":      {strings.Replace(wanted, "team: a", "team: a, other: b", 1), nil},
-		"UIDs that controllers update": {strings.Replace(wanted, "old", "new", 1), nil},
-		"an empty object":              {strings.Replace(wanted, ", empty: {}", "", 1), nil},
-		"a missing label":              {strings.Replace(wanted, ", team: a", "", 1), []string{"metadata.labels[team]"}},
-		"another value":                {strings.Replace(wanted, "[1, 2]", "[2, 1]", 1), []string{"spec.deep.b"}},
-		"an additional field":          {strings.Replace(wanted, "a: 1", "a: 1, z: true", 1), []string{"spec.z"}},
-		"a missing field":              {strings.Replace(wanted, "a: 1, ", "", 1), []string{"spec.a"}},
-	}
-	for name, tc := range cases {
-		if diff := cmp.Diff(tc.want, Differences(parse(t, wanted), parse(t, tc.live))); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
-	}
-}
-
 const bucketAndBinding = `---
 apiVersion: sandbox.espalier.dev/v1alpha1
 kind: Bucket

@@ -3,7 +3,6 @@ package archive
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,21 +59,6 @@ func IsOwnerDeleted(b *unstructured.Unstructured) bool {
 
 // uidPrefix is the prefix of Bindings' names that derive from their managed resource's UID.
 const uidPrefix = "u-"
-
-// IsNamedByUID reports whether a Binding's name derives from its managed resource's UID.
-func IsNamedByUID(b *unstructured.Unstructured) bool {
-	return strings.HasPrefix(b.GetName(), uidPrefix)
-}
-
-// SameExternal reports whether an existing Binding has the same owner as an imported one and, if both
-// have an identity, the same identity.
-func SameExternal(live, wanted *unstructured.Unstructured) bool {
-	a, _ := Owner(live)
-	b, _ := Owner(wanted)
-	ref, _, _ := unstructured.NestedString(live.Object, "spec", "ref")
-	wantedRef, _, _ := unstructured.NestedString(wanted.Object, "spec", "ref")
-	return a == b && (ref == wantedRef || ref == "" || wantedRef == "")
-}
 
 // HasOperation reports whether a Binding has an operation in flight.
 func HasOperation(b *unstructured.Unstructured) bool {

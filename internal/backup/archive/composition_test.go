@@ -118,19 +118,6 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 	return out
 }
 
-func TestRevisionsMayDifferInTheirNumber(t *testing.T) {
-	const text = "apiVersion: apiextensions.crossplane.io/v1\nkind: CompositionRevision\nmetadata: {name: a}\nspec: {revision: 2, mode: Pipeline}\n"
-	live := parse(t, text)
-	_ = unstructured.SetNestedField(live.Object, int64(1), "spec", "revision")
-	if got := Differences(parse(t, text), live); len(got) > 0 {
-		t.Errorf("the differences are %v", got)
-	}
-	_ = unstructured.SetNestedField(live.Object, "Resources", "spec", "mode")
-	if got := Differences(parse(t, text), live); !slices.Equal(got, []string{"spec.mode"}) {
-		t.Errorf("the differences are %v", got)
-	}
-}
-
 func TestSelectedInstancesIncludeTheirDescendants(t *testing.T) {
 	key := func(kind, namespace string) object.Key {
 		return object.Key{Group: "example.com", Kind: kind, Namespace: namespace, Name: "a"}
