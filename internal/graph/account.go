@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// CheckServiceAccount returns what is wrong with the service account that a definition names; nothing if it can exist. The namespace is that of
-// the definition, and empty for a cluster-scoped one.
+// CheckServiceAccount returns what is wrong with the service account that a definition names; nothing if it can
+// exist. The namespace is the definition's, empty for a cluster-scoped one.
 func CheckServiceAccount(named v1alpha1.ServiceAccount, namespace string) string {
 	switch {
 	case named.Name == "":

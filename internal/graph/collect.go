@@ -83,7 +83,7 @@ func (c *composition) setCollectionVariable(n *Node, node *plan.Node, existing [
 	c.vars[n.ID] = list
 }
 
-// observedItems are the existing objects of the collection, in the order of their items.
+// observedItems returns the existing objects in the order of their items.
 func (c *composition) observedItems(n *Node) []*unstructured.Unstructured {
 	out := slices.DeleteFunc(slices.Clone(c.facts.Owned[n.ID]), func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind() != n.Kind
@@ -103,10 +103,9 @@ func itemIndex(o *unstructured.Unstructured) int {
 
 // item is one combination of the values of a collection's iterators.
 type item struct {
-	// values are the values of the iterators, in their order.
+	// values are in the order of the iterators.
 	values []any
-	// namespace and name are those of the item's object. An empty name is not known yet:
-	// waits says why the name, or whether the item is included, is not known.
+	// An empty name is not known yet: waits says why the name, or whether the item is included, is unknown.
 	namespace, name string
 	waits           []plan.Wait
 }
@@ -217,8 +216,8 @@ func (c *composition) evaluateList(n *Node, out *plan.Node, d dimension, vars ma
 	return nil, []plan.Wait{{Node: n.ID, Reason: plan.EvaluationFailed, On: "the list of " + d.iterator, Detail: d.list.Source() + " gives no list"}}
 }
 
-// isIncluded says whether includeWhen includes the item. An item with a
-// condition that cannot be evaluated yet is included and waits; one with a condition that needs a skipped node is not included.
+// isIncluded reports whether includeWhen includes the item. An item with a condition that cannot be evaluated yet is
+// included and waits; one with a condition that needs a skipped node is not included.
 func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
 	for _, p := range n.forEach.includeWhen {
 		var skipped plan.Node
@@ -248,7 +247,6 @@ func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) bo
 	return true
 }
 
-// findDuplicates reports items with the same namespace and name: they would be one object.
 func (c *composition) findDuplicates(n *Node, found []item) plan.Problem {
 	first := map[[2]string]int{}
 	var texts []string
@@ -276,10 +274,8 @@ func (c *composition) findDuplicates(n *Node, found []item) plan.Problem {
 	return plan.Problem{Reason: plan.DuplicateItems, Message: strings.Join(texts, "; ")}
 }
 
-// maxShownDuplicates bounds the items that a message names.
 const maxShownDuplicates = 5
 
-// composeItem returns an item as a node of its own.
 func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory.Item, vars map[string]any) plan.Node {
 	out := node
 	out.Collection, out.Item = n.ID, &at
@@ -314,7 +310,6 @@ func (c *composition) composeItem(n *Node, node plan.Node, it item, at inventory
 	return out
 }
 
-// rootOf is the name that a path begins with.
 func rootOf(path string) string {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i]

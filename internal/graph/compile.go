@@ -52,38 +52,33 @@ var compilerPasses = []compilerPass{
 	{"data of Secrets in outputs", checkSecretOutputs},
 }
 
-// compilation is the state between passes.
 type compilation struct {
-	spec  *v1alpha1.DefinitionSpec
-	kinds Kinds
-	// secretOutputsRule is what happens to outputs with data of Secrets.
+	spec              *v1alpha1.DefinitionSpec
+	kinds             Kinds
 	secretOutputsRule SecretOutputs
 	problems          diag.List
 
-	graph *Graph
-	// instanceSpec is the schema of an instance's spec.
+	graph        *Graph
 	instanceSpec *apiextensionsv1.JSONSchemaProps
 	// drafts has one for each entry of spec.resources, in its order.
 	drafts []*draft
 	env    *expr.Env
 }
 
-// draft is a node that is being compiled.
+// A draft is a node in compilation.
 type draft struct {
 	*Node
 	source *v1alpha1.Resource
 	at     object.Path
 	// document is the template, or the external reference as a document.
 	document map[string]any
-	// value is the value of a variable as the author wrote it, with expressions.
-	value any
-	kind  object.KindInfo
+	value    any
+	kind     object.KindInfo
 	// typed is the schema of the kind's objects, shared by all nodes of the kind; nil if
 	// the kind has no schema.
 	typed *spec.Schema
-	// env is the environment of the node's expressions, which includes its iterators.
-	env *expr.Env
-	// dimensionEnvs are the environments of the lists of forEach.
+	// env includes the iterators of the node.
+	env           *expr.Env
 	dimensionEnvs []*expr.Env
 	// broken says that the draft has a problem that makes later passes meaningless for it.
 	broken bool

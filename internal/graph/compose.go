@@ -17,9 +17,9 @@ func (g *Graph) Compose(facts plan.Facts) plan.Desired {
 	return desired
 }
 
-// ComposeWithin computes the desired objects of an instance, as far as the facts let its
-// expressions resolve, and within their limits. It is pure; more facts resolve more expressions.
-// Once ended returns an error, such as that of a context, it returns this error.
+// ComposeWithin computes the desired objects of an instance, as far as the facts let its expressions resolve, and
+// within their limits. It is pure; more facts resolve more expressions. Once ended returns an error, such as a
+// context's, it returns this error.
 func (g *Graph) ComposeWithin(ended func() error, facts plan.Facts) (plan.Desired, error) {
 	return g.compose(ended, nil, facts)
 }
@@ -74,13 +74,12 @@ type composition struct {
 	// owned indexes the existing objects of nodes that have several; see ownedObject.
 	owned map[string]map[types.NamespacedName]*unstructured.Unstructured
 	// budget bounds all evaluations together, and objects counts the nodes with an object.
-	budget  *expr.Budget
-	objects int
-	// tooManyObjects is the problem of a collection that exceeds the limit.
+	budget         *expr.Budget
+	objects        int
 	tooManyObjects plan.Problem
-	// propagated are the labels and annotations that children get from the instance, by field of the metadata.
+	// propagated are the labels and annotations of the instance for its children, by field of the metadata.
 	propagated map[string]map[string]any
-	// variableBudget is how many bytes the remaining variables may have together.
+	// variableBudget is how many bytes the remaining variables may take together.
 	variableBudget int
 	desired        plan.Desired
 }
@@ -97,8 +96,8 @@ func instanceView(instance *unstructured.Unstructured) map[string]any {
 	return view
 }
 
-// composeNode computes one node: node is what other nodes depend on, parts are what is
-// applied, which for a collection is one node for each item.
+// composeNode computes one node: other nodes depend on node; parts is what is applied, one part for each item of a
+// collection.
 func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 	node = plan.Node{
 		ID: n.ID, Kind: n.Kind, External: n.External, AdoptUnowned: n.adoptUnowned, RefuseConflicts: n.refuseConflicts, Drift: n.drift,
@@ -121,8 +120,8 @@ func (c *composition) composeNode(n *Node) (node plan.Node, parts []plan.Node) {
 	return node, []plan.Node{node}
 }
 
-// composeSingle computes a node with one object. It finds the observed object by the node's
-// id first, so that other nodes can read it even while the template cannot be rendered.
+// composeSingle computes a node with one object. It finds the observed object by the node's id first, so other nodes
+// can read it even while the template cannot be rendered.
 func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	if !n.External {
 		out.Observed = c.facts.SoleObject(n.ID, n.Kind)
@@ -146,7 +145,6 @@ func (c *composition) composeSingle(n *Node, out *plan.Node) {
 	}
 }
 
-// waitsBeforeRender lists what the node waits for before its template is rendered.
 func (c *composition) waitsBeforeRender(n *Node) []plan.Wait {
 	return distinctWaits(append(c.waitsForFields(n), c.waitsForDependencies(n, n.refs)...))
 }
@@ -192,8 +190,8 @@ func (c *composition) render(n *Node, vars map[string]any, out *plan.Node) {
 	}
 }
 
-// ownedObject is the node's object of a name; nil if there is none. A collection asks for each of its
-// items, so that its objects are indexed.
+// ownedObject returns nil if the node has no object of the name. A collection calls it for each of its items, so its
+// objects are indexed.
 func (c *composition) ownedObject(n *Node, namespace, name string) *unstructured.Unstructured {
 	if len(c.facts.Owned[n.ID]) < 2 {
 		return c.facts.Object(n.ID, n.Kind, namespace, name)
@@ -225,7 +223,6 @@ func (c *composition) lookUpReference(n *Node, ref *unstructured.Unstructured, o
 	out.Waits = []plan.Wait{wait}
 }
 
-// describeReference names the object of a reference, unless its name may come from a Secret.
 func (n *Node) describeReference(ref *unstructured.Unstructured) string {
 	if n.readsSecret {
 		return n.Kind.Kind + " " + redacted

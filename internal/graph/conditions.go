@@ -15,11 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// builtinConditions are the dialect's own conditions, which the author's conditions may read.
+// builtinConditions are the dialect's own conditions. The author's conditions may read them.
 var builtinConditions = []string{v1alpha1.InstanceReady, v1alpha1.InstanceManaged, v1alpha1.InstanceGraphResolved, v1alpha1.InstanceResourcesReady}
 
-// compileConditions compiles the author's conditions, which replace the dialect's
-// own.
+// compileConditions compiles the author's conditions. They replace the dialect's own.
 func (c *compilation) compileConditions(value any, at object.Path) {
 	list, ok := value.([]any)
 	if !ok {
@@ -47,7 +46,6 @@ func (c *compilation) compileConditions(value any, at object.Path) {
 	c.graph.conditions = conditions
 }
 
-// evaluateConditions evaluates the author's conditions, which may read the dialect's own.
 func (c *composition) evaluateConditions(own condition.Set) plan.AuthorConditions {
 	out := plan.AuthorConditions{Types: c.graph.conditions.Types()}
 	vars := maps.Clone(c.vars)

@@ -16,12 +16,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// CheckInstanceOverrides lists the problems of what a definition lets its instances override.
+// CheckInstanceOverrides lists the problems of what a definition allows its instances to override.
 func CheckInstanceOverrides(spec *v1alpha1.DefinitionSpec) diag.List {
 	return inventory.CheckOverrides(spec.InstanceOverrides, "spec.instanceOverrides")
 }
 
-// planDeletion checks the author's settings for the deletion of instances.
 func planDeletion(c *compilation) {
 	c.problems.Add(CheckInstanceOverrides(c.spec)...)
 	c.graph.DeletionDefaults.OnDelete = map[string]v1alpha1.DeletionPolicy{}

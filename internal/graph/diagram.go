@@ -14,8 +14,8 @@ const (
 	statusInDiagram   = "schema.status"
 )
 
-// Diagram draws the nodes, with an edge from each to those that read it. A node that reads no other one has an edge from the
-// instance. Dashed edges are those of deleteAfter alone.
+// Diagram draws the nodes, with an edge from each to those that read it. A node that reads no other one has an edge
+// from the instance. Dashed edges come from deleteAfter alone.
 func (g *Graph) Diagram() diagram.Diagram {
 	out := diagram.Diagram{
 		Title: g.Kind.Kind + "." + g.Kind.Group + "/" + g.Kind.Version,
@@ -84,5 +84,4 @@ func (n *Node) draw() diagram.Node {
 	return out
 }
 
-// oneLine returns the text of an expression without line breaks.
 func oneLine(p *expr.Program) string { return strings.Join(strings.Fields(p.Source()), " ") }

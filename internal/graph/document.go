@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// parseSpec parses the SimpleSchema of the instance's spec.
 func parseSpec(c *compilation) {
 	s := c.spec.Schema
 	fields, ok := c.decode(s.Spec, "spec.schema.spec")
@@ -36,7 +35,7 @@ func parseSpec(c *compilation) {
 	}
 }
 
-// decode decodes a field that holds any JSON object. An absent field is an empty object.
+// decode decodes a field with any JSON object. An absent field is an empty object.
 func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[string]any, bool) {
 	if isEmpty(raw) {
 		return map[string]any{}, true
@@ -61,7 +60,6 @@ func (c *compilation) checkDepth(v any, at object.Path) bool {
 	return true
 }
 
-// isDeeper says whether a value has lists and objects nested in more levels than a limit.
 func isDeeper(v any, limit int) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -81,7 +79,6 @@ func isEmpty(raw runtime.RawExtension) bool {
 	return len(text) == 0 || string(text) == "null"
 }
 
-// decodeNodes decodes the template, reference or value of each node, and its kind.
 func decodeNodes(c *compilation) {
 	for _, d := range c.drafts {
 		if d.broken {
@@ -140,7 +137,6 @@ func (c *compilation) decodeTemplate(d *draft) {
 	}
 }
 
-// staticKind reads the node's kind.
 func (c *compilation) staticKind(d *draft, at object.Path) schema.GroupVersionKind {
 	apiVersion, kind := c.staticString(d, at, "apiVersion"), c.staticString(d, at, "kind")
 	if d.broken {
@@ -195,7 +191,6 @@ func referenceDocument(ref *v1alpha1.ExternalRef) map[string]any {
 	return map[string]any{"apiVersion": ref.APIVersion, "kind": ref.Kind, "metadata": metadata}
 }
 
-// documentPath is the path of the node's document in the definition.
 func (d *draft) documentPath() object.Path {
 	switch {
 	case d.External:
@@ -248,7 +243,7 @@ func (c *compilation) checkScope(d *draft, metadata map[string]any, at object.Pa
 // reservedKey is a label or an annotation that the engine writes.
 type reservedKey struct{ field, name string }
 
-// reservedKeys lists, sorted, the reserved labels and annotations of an object's metadata.
+// reservedKeys is sorted.
 func reservedKeys(metadata map[string]any) []reservedKey {
 	var out []reservedKey
 	for _, field := range []string{"labels", "annotations"} {

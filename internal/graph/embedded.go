@@ -44,8 +44,7 @@ func withPlaceholderKind(spec *v1alpha1.DefinitionSpec) *v1alpha1.DefinitionSpec
 	return &out
 }
 
-// instanceSchema is the schema of what the expressions of an embedded graph may read of
-// the instance.
+// instanceSchema is the schema of the part of the instance that the expressions of an embedded graph may read.
 func (g *Embedded) instanceSchema() *spec.Schema {
 	if g.Instance == nil {
 		return nil
@@ -60,9 +59,9 @@ func (g *Embedded) instanceSchema() *spec.Schema {
 	}}
 }
 
-// matchesRenderedName says whether an observed object has the name and the namespace that
-// the template renders, as far as it renders them. The host identifies an object by its
-// node only, so the object is another one after the template changed the name.
+// matchesRenderedName reports whether an observed object has the name and the namespace that the template renders, as
+// far as it renders them. The host identifies an object by its node only, so the object is another one after the
+// template changed the name.
 func matchesRenderedName(rendered, observed *unstructured.Unstructured) bool {
 	other := func(wanted, is string) bool { return wanted != "" && wanted != is }
 	return observed != nil && !other(rendered.GetName(), observed.GetName()) && !other(rendered.GetNamespace(), observed.GetNamespace())

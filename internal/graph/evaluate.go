@@ -22,7 +22,6 @@ func (n *Node) alwaysNeeds(id string) bool {
 	})
 }
 
-// skipWith skips a node because it needs a skipped one.
 func (c *composition) skipWith(out *plan.Node, id string) {
 	dep := c.nodes[id]
 	out.Waits, out.Observed, out.SkipCause = nil, nil, dep.SkipCause
@@ -32,7 +31,6 @@ func (c *composition) skipWith(out *plan.Node, id string) {
 	}
 }
 
-// evaluation evaluates expressions with the given variables.
 type evaluation func(vars map[string]any) (any, error)
 
 // evaluate evaluates expressions of a node, which read the given paths. It skips the node if they need a skipped one, whatever the nodes

@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// instanceVariable is the name under which expressions read the instance.
 const instanceVariable = "schema"
 
 // instanceHints are said about fields that expressions cannot read of the instance.
@@ -43,7 +42,6 @@ func declareNames(c *compilation) {
 	c.env, c.graph.scope = env, env.Scope
 }
 
-// declarable says whether the node's id can be declared as a variable.
 func (c *compilation) declarable(d *draft) bool {
 	return nodeName.MatchString(d.ID) && d.ID != instanceVariable && !d.isDuplicate(c.drafts)
 }
@@ -92,7 +90,6 @@ func (c *compilation) instanceSchema() *spec.Schema {
 	return specschema.WithObjectMeta(root)
 }
 
-// compileNodes compiles and types everything that nodes compute.
 func compileNodes(c *compilation) {
 	if c.env == nil {
 		return
@@ -185,10 +182,8 @@ func (c *compilation) compileReadyWhen(d *draft) {
 	}
 }
 
-// eachVariable is the name by which a collection's readyWhen reads an item.
 const eachVariable = "each"
 
-// readyWhenVariable is the name by which a node's readyWhen reads its object.
 func (n *Node) readyWhenVariable() string {
 	if n.Collection {
 		return eachVariable
@@ -196,7 +191,6 @@ func (n *Node) readyWhenVariable() string {
 	return n.ID
 }
 
-// compileWaitFor checks the fields that a node waits for.
 func (c *compilation) compileWaitFor(d *draft) {
 	for _, id := range slices.Sorted(maps.Keys(d.source.WaitFor)) {
 		wait := d.source.WaitFor[id]

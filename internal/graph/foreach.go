@@ -20,25 +20,20 @@ const (
 	MaxItems = 1000
 )
 
-// forEach expands a collection into its items.
 type forEach struct {
 	// dimensions are the iterators; the last varies fastest.
 	dimensions []dimension
-	// identity renders the name and the namespace of an item.
-	identity *expr.Template
+	identity   *expr.Template
 	// includeWhen are the conditions that read an iterator: they decide about single items.
 	includeWhen []*expr.Program
 }
 
-// dimension is an iterator and the list that it ranges over.
 type dimension struct {
-	iterator string
-	list     *expr.Program
-	// dependent says that the list reads an earlier iterator.
+	iterator  string
+	list      *expr.Program
 	dependent bool
 }
 
-// isIterator says whether the node has an iterator of the name.
 func (n *Node) isIterator(name string) bool {
 	return n.forEach != nil && slices.ContainsFunc(n.forEach.dimensions, func(d dimension) bool { return d.iterator == name })
 }
@@ -99,7 +94,7 @@ func (c *compilation) compileDimension(d *draft, name, source string, at object.
 		d.refs = append(d.refs, list.Refs()...)
 		declaration.Type = list.ItemType()
 	}
-	// Without a list the iterator is untyped, so that its readers report no further problem.
+	// Without a list the iterator is untyped, so its readers report no further problem.
 	env, err := d.env.With(declaration)
 	if err != nil {
 		c.problems.Addf(at, "%v", err)
@@ -141,8 +136,8 @@ func (c *compilation) compileIdentity(d *draft) {
 	}
 }
 
-// splitIncludeWhen separates the conditions of single items, which read an iterator, from
-// those of the whole collection.
+// splitIncludeWhen separates the conditions of single items, which read an iterator, from the conditions of the whole
+// collection.
 func (c *compilation) splitIncludeWhen(d *draft) {
 	if d.forEach == nil {
 		return

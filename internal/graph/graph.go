@@ -61,7 +61,7 @@ type Graph struct {
 
 	scope  *expr.Scope
 	status *expr.Template
-	// conditions are the author's conditions; nil if there are none.
+	// conditions is nil if the author has none.
 	conditions *expr.Conditions
 	readiness  v1alpha1.Readiness
 	embedded   *Embedded // nil for the graph of a definition
@@ -76,8 +76,8 @@ type Node struct {
 	// the node exist.
 	Layer int
 	Kind  schema.GroupVersionKind
-	// KindKnown says whether a server served the kind at compile time. Namespaced and
-	// Nested are meaningful only if it is true.
+	// KindKnown reports whether a server served the kind at compile time. Namespaced and Nested are meaningful only
+	// if it is true.
 	KindKnown  bool
 	Namespaced bool
 	// Nested says that the kind is served by a definition: its objects are
@@ -100,13 +100,12 @@ type Node struct {
 	// empty for Delete.
 	OnDelete v1alpha1.DeletionPolicy
 
-	// nameRule is the rule for the names of the kind's objects.
 	nameRule object.NameRule
 	// deletionDependencies are the nodes with objects that must outlive this node's object.
 	deletionDependencies []string
 	template             *expr.Template
 	includeWhen          []*expr.Program
-	// forEach expands a collection of children into items; nil for any other node.
+	// forEach is nil except for a collection of children.
 	forEach   *forEach
 	readyWhen []*expr.Program
 	waitFor   []waitFor
@@ -118,11 +117,10 @@ type Node struct {
 	adoptUnowned, refuseConflicts bool
 	// drift says what happens to fields that another manager changes.
 	drift plan.Drift
-	// recreate says whether the object is recreated when the API server rejects its update.
+	// recreate reports whether the object is recreated when the API server rejects its update.
 	recreate plan.Recreation
 	// anyNamespace says that the object may be in another namespace than the instance.
-	anyNamespace bool
-	// namespaceUnset says that the node's reference names no namespace.
+	anyNamespace   bool
 	namespaceUnset bool
 	// mayHoldSecret says that the object may contain the data of a Secret.
 	mayHoldSecret bool
@@ -190,11 +188,10 @@ func (g *Graph) conditionalNodes() map[string]bool {
 	return out
 }
 
-// hasOwnObjects says whether the node's objects are children of the instance.
 func (n *Node) hasOwnObjects() bool { return !n.External && !n.Variable }
 
-// SchemaUnknown says whether the kind was missing when the graph was compiled, so that
-// its nodes cannot be rendered before the graph is compiled again.
+// SchemaUnknown reports whether the kind was missing when the graph was compiled, so its nodes cannot be rendered
+// before the graph is compiled again.
 func (g *Graph) SchemaUnknown(gvk schema.GroupVersionKind) bool {
 	return slices.Contains(g.Missing, gvk)
 }

@@ -68,8 +68,8 @@ func (c *compilation) checkLiteralLabels(metadata map[string]any, at object.Path
 	}
 }
 
-// checkServerFields refuses what the API server assigns and takes from nobody: it refuses every object with one, or every update.
-// It ignores the others that it assigns, such as the creationTimestamp: null that kubectl create prints.
+// checkServerFields refuses fields that only the API server sets: it refuses every object with one, or every update.
+// It ignores the other fields that it assigns, such as the creationTimestamp: null that kubectl create prints.
 func (c *compilation) checkServerFields(metadata map[string]any, at object.Path) {
 	for _, field := range []string{"deletionGracePeriodSeconds", "deletionTimestamp", "managedFields", "resourceVersion", "uid"} {
 		if value := metadata[field]; value != nil && value != "" {
@@ -116,5 +116,5 @@ func (n *Node) invalidNamePrefix(name string) string {
 	return fmt.Sprintf("%q is invalid: ", diag.Truncate(strings.ToValidUTF8(name, "�"), maxShownName))
 }
 
-// maxShownName bounds how much of an invalid name a message repeats, in bytes.
+// maxShownName is in bytes.
 const maxShownName = 100

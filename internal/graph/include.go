@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// evaluateIncludeWhen skips the node if a condition is false, or if a dependency is skipped without which the node has no value.
-// The node waits for a condition that cannot be evaluated yet, unless another is false.
+// evaluateIncludeWhen skips the node if a condition is false, or if a skipped dependency leaves the node without a
+// value. The node waits for a condition that cannot be evaluated yet, unless another is false.
 func (c *composition) evaluateIncludeWhen(n *Node, out *plan.Node) {
 	for _, id := range n.Dependencies {
 		if c.nodes[id].SkipMessage != "" && n.alwaysNeeds(id) {
@@ -95,5 +95,5 @@ func (c *composition) describeInput(r expr.Ref) string {
 	return "is " + diag.Truncate(string(raw), maxShownInput)
 }
 
-// IsConditional says whether conditions of the definition can leave the node out.
+// IsConditional reports whether conditions of the definition can leave the node out.
 func (n *Node) IsConditional() bool { return len(n.includeWhen) > 0 }

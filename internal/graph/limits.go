@@ -22,7 +22,6 @@ func (c *composition) countItems(n *Node, items int) plan.Problem {
 	return plan.Problem{}
 }
 
-// exceededLimits lists the limits that the composition has exceeded, and describes them.
 func (c *composition) exceededLimits() (limits []plan.Limit, problem plan.Problem) {
 	var texts []string
 	for _, e := range c.budget.Exceeded() {
@@ -35,8 +34,8 @@ func (c *composition) exceededLimits() (limits []plan.Limit, problem plan.Proble
 	return limits, plan.Problem{Reason: plan.LimitExceeded, Message: strings.Join(texts, "; ") + "; the instance is not changed"}
 }
 
-// unchanged leaves the instance as it is. Whoever writes its fields could otherwise choose which of
-// its objects are created: a workload without the policy that comes after it, for example.
+// unchanged leaves the instance as it is. A user who can write its fields could otherwise choose which of its objects
+// are created: a workload without the policy that comes after it, for example.
 func (c *composition) unchanged(limits []plan.Limit, problem plan.Problem) plan.Desired {
 	status, _, _ := unstructured.NestedMap(c.facts.Instance.Object, "status")
 	return plan.Desired{
@@ -45,8 +44,8 @@ func (c *composition) unchanged(limits []plan.Limit, problem plan.Problem) plan.
 	}
 }
 
-// exceededRetryInterval is when an instance that exceeds a limit is composed again without an event:
-// earlier rounds of a reconcile may have created objects, with which the next costs less.
+// exceededRetryInterval is when an instance that exceeds a limit is composed again without an event: earlier rounds
+// of a reconcile may have created objects that make the next one cheaper.
 const exceededRetryInterval = time.Minute
 
 // limitOf is the limit of an instance that a budget of expressions enforces.

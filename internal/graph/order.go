@@ -10,7 +10,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/dag"
 )
 
-// connectDependencies finds the dependencies of each node and sorts the nodes by them.
 func connectDependencies(c *compilation) {
 	byID := map[string]*draft{}
 	for _, d := range c.drafts {
@@ -48,8 +47,8 @@ func connectDependencies(c *compilation) {
 	}
 }
 
-// layerOf is the layer of a node, from those of its dependencies. A variable adds no layer:
-// it is computed as soon as its dependencies exist.
+// layerOf computes the layer of a node from the layers of its dependencies. A variable adds no layer: it is computed
+// as soon as its dependencies exist.
 func layerOf(d *draft, byID map[string]*draft) int {
 	layer := 0
 	for _, id := range d.Dependencies {

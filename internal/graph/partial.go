@@ -27,8 +27,8 @@ func CompilePartially(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Partial {
 	return &Partial{c: c}
 }
 
-// WithoutStatus returns what the kind of the instances follows from, for its schema only; nil if that has problems, here or when the definition
-// was read. Any field of the status is accepted, since the types of its fields follow from the nodes.
+// WithoutStatus returns what the kind of the instances follows from, for its schema only; nil if that has problems, here or
+// when the definition was read. Any field of the status is accepted, because the types of its fields follow from the nodes.
 func (p *Partial) WithoutStatus(read diag.List) *Graph {
 	if p.c.spec.Schema == nil {
 		return nil
@@ -72,7 +72,6 @@ func (p *Partial) EnvAt(path object.Path) *expr.Env {
 	return p.c.envOfField(p.c.drafts[index], steps[3:])
 }
 
-// envOfField is the environment of a field of a node.
 func (c *compilation) envOfField(d *draft, field []any) *expr.Env {
 	env := c.env
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/rbac"
 )
 
-// The verbs that a reconcile of an instance uses on the instance, on its children and on
-// external objects. Children are found by their labels: in all namespaces, or, for a definition
-// in a namespace, in those in which an instance may have some.
+// The verbs that a reconcile of an instance uses on the instance, on its children and on external objects. Children
+// are found by their labels: in all namespaces, or, for a definition in a namespace, in the namespaces where an
+// instance may have some.
 var (
 	instanceVerbs  = []string{"get", "list", "patch"}
 	childVerbs     = []string{"create", "delete", "get", "list", "patch", "watch"}
@@ -36,13 +36,13 @@ type Permissions struct {
 	UnresolvedKinds []schema.GroupVersionKind
 }
 
-// Scope says where the permissions of a definition's account are needed: that of a definition in
-// a namespace needs them in single namespaces.
+// Scope says where the permissions of a definition's account are needed: the account of a definition in a namespace
+// needs them in single namespaces.
 type Scope struct {
 	// Namespace is the definition's own; empty for a cluster-scoped definition, whose account needs
 	// its permissions in all namespaces.
 	Namespace string
-	// Instances are further namespaces that have instances of a definition in a namespace.
+	// Instances are further namespaces that contain instances of a definition in a namespace.
 	Instances []string
 }
 
@@ -100,7 +100,6 @@ func RequiredPermissions(spec *v1alpha1.DefinitionSpec, scope Scope, served func
 	return n.Permissions
 }
 
-// needs collects the permissions of a definition.
 type needs struct {
 	Permissions
 	scope  Scope
@@ -143,8 +142,8 @@ func (n *needs) namespacesOf(d *draft) []string {
 	}
 }
 
-// watchedNamespaces are the namespaces in which an instance may have children: each kind is
-// watched in each, since the inventory of an instance has no namespaces for each kind.
+// watchedNamespaces are the namespaces in which an instance may have children: each kind is watched in each, because
+// the inventory of an instance has no namespaces for each kind.
 func (n *needs) watchedNamespaces(all []*draft) []string {
 	watched := n.scope.instances()
 	for _, d := range all {
@@ -156,14 +155,14 @@ func (n *needs) watchedNamespaces(all []*draft) []string {
 	return slices.Compact(watched)
 }
 
-// namespace is the namespace that a template or a reference names; empty if it names none.
+// namespace returns an empty string if the document names none.
 func (d *draft) namespace() string {
 	metadata, _ := d.document["metadata"].(map[string]any)
 	name, _ := metadata["namespace"].(string)
 	return strings.TrimSpace(name)
 }
 
-// isInstanceNamespace says whether a namespace is computed from nothing but that of the instance.
+// isInstanceNamespace reports whether a namespace is computed only from the instance's namespace.
 func isInstanceNamespace(name string) bool {
 	expression, begins := strings.CutPrefix(name, "${")
 	expression, ends := strings.CutSuffix(expression, "}")

@@ -15,7 +15,7 @@ import (
 // field.
 const MaxDriftPaths = 64
 
-// checkPolicies checks the author's policies for objects that others created or change.
+// checkPolicies checks the author's policies for objects that other clients created or change.
 func checkPolicies(c *compilation) {
 	switch c.spec.OwnerReferences {
 	case "", v1alpha1.OwnerReferencesInstance:
@@ -65,7 +65,7 @@ func (c *compilation) checkRecreation(d *draft) {
 	}
 }
 
-// checkPolicy checks one policy of a node and returns it; empty if it is unset or invalid.
+// checkPolicy returns an empty policy if it is unset or invalid.
 func checkPolicy[P ~string](c *compilation, d *draft, field string, policy P, external string, known ...P) P {
 	at := d.at.Field(field)
 	switch {
@@ -127,7 +127,6 @@ func (c *compilation) checkDriftPaths(d *draft) {
 	}
 }
 
-// driftPathProblem says why a drift policy cannot apply to a field.
 func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagnostic {
 	for _, fixed := range []object.Path{"apiVersion", "kind", "metadata.name", "metadata.namespace"} {
 		if pattern.Covers(fixed) && text != "metadata" {
@@ -153,15 +152,15 @@ func driftPathProblem(d *draft, pattern object.Pattern, text string) diag.Diagno
 	return problem
 }
 
-// hasExpression says whether a value of a template contains an expression, so that it is
-// not known before the template is rendered.
+// hasExpression reports whether a value of a template contains an expression, so it is not known before the template
+// is rendered.
 func hasExpression(value any) bool {
 	text, ok := value.(string)
 	return ok && strings.Contains(text, "${")
 }
 
-// Policies lists the node's policies for objects that others created or change, other than
-// the defaults, as the definition writes them.
+// Policies lists the node's policies for objects that other clients created or change, other than the defaults, as
+// the definition writes them.
 func (n *Node) Policies() []string {
 	var out []string
 	if n.adoptUnowned {

@@ -17,7 +17,6 @@ const allKeys = "*"
 
 const propagatePath object.Path = "spec.propagate"
 
-// checkPropagation checks the keys of the labels and annotations that children get from their instance.
 func checkPropagation(c *compilation) {
 	if c.spec.Propagate == nil {
 		return

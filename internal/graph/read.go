@@ -18,9 +18,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Read decodes a definition's spec. A value that does not fit its field is a problem with
-// the field's path. The returned spec lacks such values, so that Compile can find all
-// other problems.
+// Read decodes a definition's spec. A value that does not fit its field is a problem with the field's path. The
+// returned spec lacks such values, so Compile can find all other problems.
 func Read(spec map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	out := &v1alpha1.DefinitionSpec{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(spec, out) == nil {
@@ -101,8 +100,8 @@ func (r *reader) readMap(v any, t reflect.Type, at object.Path) (any, bool) {
 	return out, true
 }
 
-// readList reads a list. It fails if an item cannot be decoded: without that item the
-// others would have other indices.
+// readList reads a list. It fails if an item cannot be decoded: without it the following items would have other
+// indices.
 func (r *reader) readList(v any, t reflect.Type, at object.Path) (any, bool) {
 	list, ok := v.([]any)
 	if !ok {
@@ -116,7 +115,7 @@ func (r *reader) readList(v any, t reflect.Type, at object.Path) (any, bool) {
 	return out, complete
 }
 
-// canDecode says whether a value can be decoded into a type, and adds a problem if not.
+// canDecode reports whether a value can be decoded into a type, and adds a problem if not.
 func (r *reader) canDecode(v any, t reflect.Type, at object.Path) bool {
 	if t == reflect.TypeFor[metav1.Duration]() {
 		text, isText := v.(string)
@@ -133,13 +132,12 @@ func (r *reader) canDecode(v any, t reflect.Type, at object.Path) bool {
 	return err == nil || r.addProblem(v, expectedType(t), at)
 }
 
-// addProblem adds a problem and returns false.
+// addProblem always returns false.
 func (r *reader) addProblem(v any, expected string, at object.Path) bool {
 	r.problems.Add(diag.Diagnostic{Path: at, Problem: formatValue(v) + " is not allowed here", Expected: expected})
 	return false
 }
 
-// expectedType describes the values of a field.
 func expectedType(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[v1alpha1.WaitField]():
@@ -159,7 +157,7 @@ func expectedType(t reflect.Type) string {
 	}
 }
 
-// maxFormattedValue bounds what a message repeats of a value, in bytes.
+// maxFormattedValue is in bytes.
 const maxFormattedValue = 40
 
 func formatValue(v any) string {

@@ -14,10 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// readiness says whether the object of a node or of an item is ready; messages name it by
-// id. The author's readyWhen decides if it is set. An instance of a definition is ready
-// when its Ready condition is true for its current generation. For all other objects the
-// definition's rule decides; by default they are ready when they exist.
+// readiness reports whether the object of a node or of an item is ready; messages name it by id. The author's
+// readyWhen decides if it is set. An instance of a definition is ready when its Ready condition is true for its
+// current generation. For all other objects the definition's rule decides; by default they are ready when they exist.
 func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured) (bool, plan.Problem) {
 	unready := func(format string, args ...any) (bool, plan.Problem) {
 		message := id + " is not ready: " + fmt.Sprintf(format, args...)
@@ -61,8 +60,8 @@ func (c *composition) readiness(n *Node, id string, o *unstructured.Unstructured
 	return true, plan.Problem{}
 }
 
-// mayQuoteItsSpec says whether the status of an object may quote its spec. The messages about
-// built-in kinds do not: they are derived from numbers and reasons.
+// mayQuoteItsSpec reports whether the status of an object may quote its spec. The messages about built-in kinds do
+// not: they are derived from numbers and reasons.
 func (n *Node) mayQuoteItsSpec() bool { return strings.Contains(n.Kind.Group, ".") }
 
 // reportedProblem is the problem that the status of a node's object reports; empty if it
@@ -90,10 +89,10 @@ func (c *composition) addWaitDetails(waits []plan.Wait) {
 	}
 }
 
-// maxReportedProblem bounds how much of an object's problem a message repeats, in bytes.
+// maxReportedProblem is in bytes.
 const maxReportedProblem = 300
 
-// conditionProblem says why a condition is not true; empty if it is.
+// conditionProblem returns an empty string if the condition is true.
 func conditionProblem(b *expr.Budget, p *expr.Program, vars map[string]any, hide bool) string {
 	value, err := p.EvalWithin(b, vars)
 	var pending *expr.Pending
@@ -141,8 +140,8 @@ func (c *composition) waitsForDependencies(n *Node, refs []expr.Ref) []plan.Wait
 	return waits
 }
 
-// waitsForFieldsOnly says whether waitFor names the fields that n needs of a nested
-// instance: then n waits for these fields and not for the readiness of the instance.
+// waitsForFieldsOnly reports whether waitFor names the fields that n needs of a nested instance: then n waits for
+// these fields and not for the readiness of the instance.
 func (c *composition) waitsForFieldsOnly(n *Node, dep *plan.Node) bool {
 	source := c.graph.node(dep.ID)
 	if dep.Observed == nil || !source.Nested || len(source.readyWhen) > 0 {
@@ -156,7 +155,6 @@ func (c *composition) waitsForFieldsOnly(n *Node, dep *plan.Node) bool {
 	return false
 }
 
-// waitsForFields lists the fields of waitFor that are not set or do not match.
 func (c *composition) waitsForFields(n *Node) []plan.Wait {
 	var waits []plan.Wait
 	for _, f := range n.waitFor {

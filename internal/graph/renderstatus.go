@@ -41,7 +41,6 @@ func (c *composition) renderStatus() map[string]any {
 	return fields
 }
 
-// unresolvedMessage says why a status field has no value.
 func (c *composition) unresolvedMessage(m expr.Missing) string {
 	if c.graph.mayReadSecret(c.graph.status.Refs()) {
 		return redactedText(m.Err)
@@ -65,8 +64,8 @@ func (c *composition) unobservable() map[string]bool {
 	return out
 }
 
-// isUnobservable says whether the node's object may exist though it was not observed: its
-// kind cannot be read, or its name is not known.
+// isUnobservable reports whether the node's object may exist though it was not observed: its kind cannot be read, or
+// its name is not known.
 func (c *composition) isUnobservable(n *Node) bool {
 	node := c.nodes[n.ID]
 	if _, unreadable := c.facts.UnreadableOwned[n.Kind]; unreadable && !n.External {

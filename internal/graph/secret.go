@@ -9,15 +9,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 )
 
-// Messages are stored in status, events and logs, where people read them who may not read
-// Secrets. So messages never contain values that come from a Secret, nor the texts of
-// errors that may quote such values.
+// Messages are stored in status, events and logs, where users who are not allowed to read Secrets read them. So
+// messages never contain values that come from a Secret, nor the texts of errors that may quote such values.
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
-// mayReadSecret says whether a value at one of the paths may come from a Secret: from a
-// Secret itself other than its metadata, or from an object with a template that reads one.
-// Nodes must be added to the graph in topological order before it is called.
+// mayReadSecret reports whether a value at one of the paths may come from a Secret: from a Secret itself other than
+// its metadata, or from an object with a template that reads one. Nodes must be added to the graph in topological
+// order before it is called.
 func (g *Graph) mayReadSecret(refs []expr.Ref) bool {
 	for _, r := range refs {
 		if source := g.node(r.Root); source != nil && source.mayHoldSecret && !isSecretMetadata(source, r) {
@@ -27,8 +26,8 @@ func (g *Graph) mayReadSecret(refs []expr.Ref) bool {
 	return false
 }
 
-// isSecretMetadata says whether a path leads to the metadata of a Secret, which is not
-// secret, except for annotations: kubectl stores the applied object in one.
+// isSecretMetadata reports whether a path leads to the metadata of a Secret, which is not secret, except for
+// annotations: kubectl stores the applied object in one.
 func isSecretMetadata(source *Node, r expr.Ref) bool {
 	path := r.Path
 	if source.Collection && len(path) > 0 {
@@ -40,8 +39,8 @@ func isSecretMetadata(source *Node, r expr.Ref) bool {
 	return path[1].Name != "" && path[1].Name != "annotations"
 }
 
-// itemNamesMayBeSecret says whether the names of a collection's items may come from a
-// Secret: all iterators are part of the names.
+// itemNamesMayBeSecret reports whether the names of a collection's items may come from a Secret: all iterators are
+// part of the names.
 func (g *Graph) itemNamesMayBeSecret(n *Node) bool {
 	if !n.readsSecret {
 		return false
@@ -72,5 +71,4 @@ func redactedText(err error) string {
 	return "an expression has no value for these inputs " + redacted
 }
 
-// redacted replaces a value in a message.
 const redacted = "(not shown: it may contain Secret data)"

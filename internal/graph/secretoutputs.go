@@ -36,7 +36,6 @@ func ParseSecretOutputs(name string) (SecretOutputs, error) {
 // MaxAllowedSecretOutputs bounds the fields that a definition allows data of Secrets in.
 const MaxAllowedSecretOutputs = 64
 
-// secretOutput is an expression that puts data of a Secret into an output.
 type secretOutput struct {
 	// path is the output as authors allow it, such as status.password or
 	// resources.web.metadata.labels.
@@ -93,8 +92,7 @@ func (c *compilation) allowedSecretOutputs() (allowed []object.Pattern, used []b
 	return allowed, used
 }
 
-// unusedAllowance is the problem of an entry that allows nothing. It would allow a later leak
-// that nobody has thought about.
+// unusedAllowance is the problem of an entry that allows nothing. It would allow a later leak that nobody considered.
 func unusedAllowance(text string, i int, outputs []secretOutput) diag.Diagnostic {
 	paths := make([]string, len(outputs))
 	for j, o := range outputs {
@@ -106,7 +104,6 @@ func unusedAllowance(text string, i int, outputs []secretOutput) diag.Diagnostic
 	}
 }
 
-// secretOutputs lists the expressions that put data of Secrets into outputs.
 func (c *compilation) secretOutputs() []secretOutput {
 	reads := func(d *draft) bool { return d.Kind.GroupKind() == secretKind }
 	if !slices.ContainsFunc(c.drafts, reads) {
@@ -184,8 +181,8 @@ func (f *secretFlow) whether(conditions []*expr.Program) (out *expr.Secrecy) {
 	return out
 }
 
-// isItemName says whether an expression is in the name of a collection's items. The names say
-// which items there are.
+// isItemName reports whether an expression is in the name of a collection's items. The names say which items there
+// are.
 func isItemName(n *Node, e expr.Expression) bool {
 	return n.forEach != nil && len(e.At) == 2 && e.At[0] == "metadata" && e.At[1] == "name"
 }
@@ -203,9 +200,8 @@ func secretObject(id string, rendered *expr.Secrecy) *expr.Secrecy {
 	}).Join(rendered)
 }
 
-// metadataOutputs are the fields of metadata that may not contain data of Secrets, and how
-// messages call them. They are outputs also in templates inside an object, such as that of the
-// Pods of a Deployment.
+// metadataOutputs are the fields of metadata that must not contain data of Secrets, and what messages call them. They
+// are outputs also in templates inside an object, such as the Pod template of a Deployment.
 var metadataOutputs = map[string]string{"name": "a name", "generateName": "a name", "namespace": "the name of a namespace", "labels": "labels",
 	"selector": "a selector"}
 
@@ -269,7 +265,6 @@ func allowancePath(base object.Path, at []any) object.Path {
 	return base
 }
 
-// status adds the outputs of the author's status and conditions.
 func (f *secretFlow) status(g *Graph) {
 	if g.status != nil {
 		for _, e := range g.status.Expressions() {

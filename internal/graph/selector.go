@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// decodeSelector decodes the label selector of a reference. Its values may be expressions.
+// Values of the selector may be expressions.
 func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 	var selector any
 	if err := utiljson.Unmarshal(d.source.ExternalRef.Metadata.Selector.Raw, &selector); err != nil {
@@ -35,7 +35,6 @@ func (c *compilation) decodeSelector(d *draft, at object.Path) bool {
 	return true
 }
 
-// selectorReferenceSchema is the schema of a reference with a selector.
 var selectorReferenceSchema = func() *spec.Schema {
 	fields := func(props map[string]spec.Schema) spec.Schema {
 		return spec.Schema{SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}, Properties: props}}
@@ -157,7 +156,7 @@ func parseSelector(value any) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(&selector)
 }
 
-// setSelection sets the variable of the reference to the found objects, sorted by name.
+// setSelection sorts the found objects by name.
 func (c *composition) setSelection(n *Node, out *plan.Node, found []*unstructured.Unstructured) {
 	sorted := slices.Clone(found)
 	slices.SortFunc(sorted, func(a, b *unstructured.Unstructured) int { return object.KeyOf(a).Compare(object.KeyOf(b)) })

@@ -9,16 +9,16 @@ import (
 
 // Source is where the value of a field comes from in a definition.
 type Source struct {
-	// Path is the field of the definition: that of the expression, or else of the literal value.
+	// Path is the field of the definition with the expression, or else with the literal value.
 	Path object.Path
 	// Expressions are those in the value, or the one around it that gives more than the value. Without any, the value is a
 	// literal.
 	Expressions []expr.Expression
 }
 
-// SourceOf returns the source of a field of a node's object; false if the definition does not set it. Steps of the path are names of
-// fields and indexes of items. Where items have names, the API server may keep them in another order, so that they are found in
-// the template by these.
+// SourceOf returns the source of a field of a node's object; false if the definition does not set it. Steps of the
+// path are names of fields and indexes of items. Where items have names, the API server may keep them in another
+// order, so they are found in the template by these.
 func (g *Graph) SourceOf(id string, live map[string]any, path []any) (Source, bool) {
 	n := g.node(id)
 	if n == nil || n.template == nil {

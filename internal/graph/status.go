@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// compileStatus compiles the author's status fields and infers their schema.
 func compileStatus(c *compilation) {
 	const at = "spec.schema.status"
 	fields, ok := c.decode(c.spec.Schema.Status, at)

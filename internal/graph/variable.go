@@ -17,10 +17,9 @@ import (
 // several times could have any size.
 const MaxVariables = 1 << 20
 
-// noObjectProblem is the problem of a setting that applies only to nodes with objects.
 const noObjectProblem = "does not apply to a variable, which has no object"
 
-// decodeVariable decodes the value of a variable, which may contain expressions.
+// The value of a variable may contain expressions.
 func (c *compilation) decodeVariable(d *draft) {
 	d.Variable = true
 	if err := utiljson.Unmarshal(d.source.Value.Raw, &d.value); err != nil {
@@ -40,8 +39,8 @@ func (c *compilation) decodeVariable(d *draft) {
 	}
 }
 
-// declareVariables compiles the variables in dependency order and declares them as names
-// that expressions may read. The type of a variable is that of its rendered value.
+// declareVariables compiles the variables in dependency order and declares them as names that expressions may read.
+// The type of a variable is the type of its rendered value.
 func declareVariables(c *compilation) {
 	if c.env == nil {
 		return
@@ -70,7 +69,7 @@ func declareVariables(c *compilation) {
 	}
 }
 
-// nextVariables lists, sorted, the variables that read no other remaining variable.
+// nextVariables lists, sorted, the variables that read no other one in left.
 func (c *compilation) nextVariables(left map[string][]string) []*draft {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(left)) {
@@ -104,8 +103,8 @@ func (c *compilation) compileVariable(d *draft) {
 	d.refs = append(d.refs, template.Refs()...)
 }
 
-// declareVariableDrafts declares variables. An invalid variable is declared untyped, so
-// that its readers report no further problem.
+// declareVariableDrafts declares variables. An invalid variable is declared untyped, so its readers report no further
+// problem.
 func (c *compilation) declareVariableDrafts(variables []*draft) {
 	if len(variables) == 0 {
 		return

@@ -23,7 +23,7 @@ const (
 	// are stored in an annotation of the CustomResourceDefinition, where the conversion
 	// webhook reads them.
 	MaxConversions = 64 << 10
-	// maxWarningLength is the longest warning that the API server sends, in bytes.
+	// maxWarningLength is the API server's own limit, in bytes.
 	maxWarningLength = 256
 )
 
@@ -36,13 +36,12 @@ type Version struct {
 	Spec    *apiextensionsv1.JSONSchemaProps
 	// Columns are the author's printer columns; nil for those of the schema.
 	Columns []apiextensionsv1.CustomResourceColumnDefinition
-	// Rules convert objects to the graph's own version and back. Identical says that both
-	// versions have the same fields, so that nothing needs conversion.
+	// Rules convert objects to the graph's own version and back. Identical says that both versions have the same
+	// fields, so nothing needs conversion.
 	Rules     conversion.Rules
 	Identical bool
 }
 
-// compileVersions parses the further versions of the kind and compiles their conversions.
 func compileVersions(c *compilation) {
 	s := c.spec.Schema
 	if c.graph.embedded != nil || len(s.Versions) == 0 {
@@ -148,7 +147,6 @@ func (c *compilation) versionSpec(v *v1alpha1.Version, at object.Path) (s *apiex
 	return parsed, true, len(problems) == 0
 }
 
-// rulesOf decodes the conversion rules of a version.
 func (c *compilation) rulesOf(source *v1alpha1.Conversion, at object.Path) (rules conversion.Rules, ok bool) {
 	if source == nil {
 		return rules, true

@@ -8,7 +8,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// waitsForError turns the error of an evaluation into waits of the node.
 func (g *Graph) waitsForError(n *Node, err error) []plan.Wait {
 	var pending *expr.Pending
 	if errors.As(err, &pending) {
@@ -67,7 +66,7 @@ func readsThrough(refs []expr.Ref, missing expr.Ref) []expr.Ref {
 	return out
 }
 
-// hasPrefix says whether a path may begin with the given steps.
+// hasPrefix reports whether a path may begin with the given steps.
 func hasPrefix(path, steps []expr.Step) bool {
 	for i, s := range steps {
 		if !path[i].Each && (path[i].Name != s.Name || path[i].Index != s.Index) {
@@ -77,7 +76,7 @@ func hasPrefix(path, steps []expr.Step) bool {
 	return true
 }
 
-// fieldWait is the wait for a path; for that of a node as a whole it is the wait for the node.
+// fieldWait is the wait for a path; for the path of a whole node it is the wait for the node.
 func (g *Graph) fieldWait(n *Node, r expr.Ref) plan.Wait {
 	if len(r.Path) == 0 && g.node(r.Root) != nil {
 		return plan.Wait{Node: n.ID, Reason: plan.WaitingForReadiness, On: r.Root}

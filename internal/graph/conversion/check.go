@@ -23,7 +23,6 @@ func (w *transform) checkResult() diag.List {
 	return out
 }
 
-// missingRequired reports required fields of an object that nothing sets.
 func (w *transform) missingRequired(from, to *props, assigned fieldSet, at, where object.Path, out *diag.List) {
 	for _, name := range slices.Sorted(maps.Keys(to.Properties)) {
 		is, was := field(to, name), field(from, name)
@@ -58,7 +57,6 @@ func (w *transform) missingRequired(from, to *props, assigned fieldSet, at, wher
 	}
 }
 
-// missingRequiredBelow checks the fields inside a copied value.
 func (w *transform) missingRequiredBelow(from, to *props, assigned fieldSet, at, where object.Path, out *diag.List) {
 	switch kindOf(to) {
 	case structure:
@@ -79,10 +77,10 @@ func setter(where object.Path, inObject string) string {
 	return inObject
 }
 
-// eachOf is what paths have for the items of a list and the values of a map.
+// eachOf matches the items of a list and the values of a map in a path.
 var eachOf = regexp.MustCompile(`\[\*?\]`)
 
-// optionalPath returns the expression that reads a field which may be absent, as may the objects that it is in.
+// optionalPath returns the expression that reads a field that may be absent, as may the objects around it.
 func optionalPath(where object.Path, name string) string {
 	return selfVariable + "." + strings.ReplaceAll(string(where.Field(name)), ".", ".?")
 }

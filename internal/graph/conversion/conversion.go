@@ -6,7 +6,7 @@ import "maps"
 // the object's version. The version that has the fields follows the prefix.
 const KeptAnnotationPrefix = "espalier.dev/kept-"
 
-// conversion is an object that is being converted. It does not change the source.
+// A conversion does not change its source.
 type conversion struct {
 	source      map[string]any
 	from, to    string
@@ -30,7 +30,6 @@ func newConversion(o map[string]any, from, to string) *conversion {
 	return c
 }
 
-// variables are what expressions read.
 func (c *conversion) variables() map[string]any {
 	self := map[string]any{"apiVersion": c.source["apiVersion"], "kind": c.source["kind"], "spec": c.spec}
 	if metadata, ok := c.source["metadata"]; ok {
@@ -39,15 +38,13 @@ func (c *conversion) variables() map[string]any {
 	return map[string]any{selfVariable: self}
 }
 
-// popAnnotation removes an annotation and returns its value.
 func (c *conversion) popAnnotation(name string) string {
 	text, _ := c.annotations[name].(string)
 	delete(c.annotations, name)
 	return text
 }
 
-// result is the converted object: everything but apiVersion, spec and annotations is that
-// of the source.
+// result returns the converted object: all but apiVersion, spec and annotations comes from the source.
 func (c *conversion) result(apiVersion string) map[string]any {
 	out := maps.Clone(c.source)
 	out["apiVersion"] = apiVersion

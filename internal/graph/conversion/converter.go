@@ -1,10 +1,9 @@
-// Package conversion converts objects between the versions of a kind, by expressions where
-// fields have moved. The same schemas, rules and object give the same result.
-// See docs/design/0012-revisions-rollouts-and-versions.md.
+// Package conversion converts objects between the versions of a kind, by expressions where fields have moved. The
+// same schemas, rules and object give the same result. See docs/design/0012-revisions-rollouts-and-versions.md.
 //
-// One version is the hub, in which objects are stored; every other version is a spoke with
-// rules for its conversion to the hub and back. Values without a field in the other version
-// are kept in an annotation, so that a round trip does not change an object.
+// Objects are stored in one version, the hub; every other version is a spoke with rules for its conversion to the hub
+// and back. Values without a field in the other version are kept in an annotation, so a round trip does not change an
+// object.
 //
 // Pure: it decides from values alone.
 package conversion
@@ -33,11 +32,11 @@ type Version struct {
 // Rules are an author's conversion rules of a spoke: templates with expressions that read
 // the object of the other version as self.
 type Rules struct {
-	// To is the template of the hub's spec, From that of the spoke's spec.
+	// To is the template of the hub's spec, From the template of the spoke's spec.
 	To   map[string]any `json:"to,omitempty"`
 	From map[string]any `json:"from,omitempty"`
-	// Keep are the paths of fields that are kept though they may be secret, Drop those of
-	// fields that are not kept.
+	// Keep lists the paths of fields that are kept though they may be secret, Drop the paths of fields that are not
+	// kept.
 	Keep []string `json:"keep,omitempty"`
 	Drop []string `json:"drop,omitempty"`
 }
@@ -77,7 +76,7 @@ func Compile(hub, spoke Version, rules Rules, at Places) (*Pair, diag.List) {
 	return &Pair{hubTransform: to, spokeTransform: from, keeper: keeper, identity: same}, nil
 }
 
-// IsIdentity says that both versions have the same fields, so that nothing needs conversion.
+// IsIdentity reports whether both versions have the same fields: then nothing needs conversion.
 func (p *Pair) IsIdentity() bool { return p.identity }
 
 // Converter converts objects of a kind between all its versions. It is immutable and
@@ -123,8 +122,8 @@ func (e *Error) Error() string {
 	return text + diag.Truncate(e.Reason, maxReason)
 }
 
-// longestExpr bounds how much of an expression an error repeats, and longestReason of what
-// may quote a value.
+// longestExpr bounds how much of an expression an error repeats, and longestReason how much of a text that may quote
+// a value.
 const (
 	maxShownExpr = 120
 	maxReason    = 1 << 10
@@ -159,9 +158,9 @@ func (c *Converter) Convert(o map[string]any, version string) (map[string]any, e
 	return o, err
 }
 
-// WithRules returns a converter that converts nothing to the hub that breaks one of its rules. The API
-// server evaluates the rules of the version that a client writes only. A client of a spoke could have any value
-// in a field that only the hub has, by the annotation of kept values.
+// WithRules returns a converter that converts nothing to the hub that breaks one of its rules. The API server
+// evaluates only the rules of the version that a client writes. A client of a spoke could put any value in a field
+// that only the hub has, by the annotation of kept values.
 func (c *Converter) WithRules(broken RuleCheck) *Converter {
 	out := *c
 	out.broken = broken
@@ -171,7 +170,7 @@ func (c *Converter) WithRules(broken RuleCheck) *Converter {
 // Kind is the kind of the objects that the converter converts.
 func (c *Converter) Kind() schema.GroupKind { return c.kind }
 
-// HasVersion says whether the kind has the version.
+// HasVersion reports whether the kind has the version.
 func (c *Converter) HasVersion(version string) bool {
 	_, spoke := c.pairs[version]
 	return spoke || version == c.hub
@@ -209,8 +208,8 @@ func describeObject(o map[string]any) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// IsFailure says whether an answer of the API server has an Error of its conversion webhook. It repeats the text of the webhook, with
-// statuses and reasons that other failures have as well. A webhook that does not answer is no failure of a conversion.
+// IsFailure reports whether an answer of the API server has an Error of its conversion webhook. It repeats the text of the
+// webhook, with statuses and reasons of other failures. A webhook that does not answer is no failure of a conversion.
 func IsFailure(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "conversion webhook for ") && strings.Contains(err.Error(), " cannot be converted from ")
 }

@@ -54,7 +54,6 @@ func copyCommon(v any, from, to *props, assigned fieldSet) (any, bool) {
 	return plain.Copy(v), true
 }
 
-// haveSameFields says whether two schemas have the same fields with the same types.
 func haveSameFields(a, b *props) bool {
 	if a == nil || b == nil {
 		return (a == nil || len(a.Properties) == 0) && (b == nil || len(b.Properties) == 0)
@@ -76,9 +75,8 @@ func haveSameFields(a, b *props) bool {
 	return true
 }
 
-// isAssignable says whether values of one schema can be copied to the other: scalars, the
-// items of lists and the values of maps must have the same type. The fields of objects are
-// compared one by one elsewhere.
+// isAssignable reports whether values of one schema can be copied to the other: scalars, the items of lists and the
+// values of maps must have the same type. The fields of objects are compared one by one elsewhere.
 func isAssignable(from, to *props) bool {
 	if from == nil || to == nil || kindOf(from) != kindOf(to) {
 		return false

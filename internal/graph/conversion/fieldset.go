@@ -20,7 +20,6 @@ func assignedFields(doc map[string]any, s *props) fieldSet {
 	return out
 }
 
-// hasWhole says whether a field is assigned as a whole.
 func (m fieldSet) hasWhole(name string) bool {
 	below, ok := m[name]
 	return ok && below == nil

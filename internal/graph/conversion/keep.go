@@ -97,7 +97,6 @@ func (k keepRules) keepable(names []string, value any) (any, bool) {
 	return value, true
 }
 
-// dropsBelow says whether a field below the path is dropped.
 func (k keepRules) dropsBelow(names []string) bool {
 	return slices.ContainsFunc(k.drop, func(path []string) bool {
 		return len(path) > len(names) && slices.Equal(names, path[:len(names)])
@@ -180,7 +179,7 @@ func secretReason(name string, s *props) string {
 	return ""
 }
 
-// reads says whether an expression of the transform reads a field or an object around it.
+// reads reports whether an expression of the transform reads a field or an object around it.
 func (w *transform) reads(names []string) bool {
 	if w.template == nil {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// MaxKept bounds the values that are kept of an object for one version, in bytes: all
-// annotations of an object together may have 256 KiB.
+// MaxKept bounds the values that are kept of an object for one version, in bytes: all annotations of an object
+// together may take 256 KiB.
 const MaxKept = 48 << 10
 
 // keptValue is a value without a field in the other version. It is restored if conversion
@@ -26,7 +26,7 @@ type keptValue struct {
 	At []any `json:"at"`
 	// Value is the kept value; nil if the field was unset though conversion sets it.
 	Value any `json:"was,omitempty"`
-	// Digest is that of the value that conversion gave at the path; empty if it gave none.
+	// Digest is the digest of the value that conversion gave at the path; empty if it gave none.
 	Digest string `json:"over,omitempty"`
 }
 
@@ -48,7 +48,6 @@ func (k keepRules) keptAnnotation(was, given map[string]any, s *props) (string, 
 	return string(raw), nil
 }
 
-// compare lists the values of a that differ from b.
 func (k keepRules) compare(a, b any, s *props, at []any, out *[]keptValue) {
 	if was, ok := a.(map[string]any); ok {
 		if is, ok := b.(map[string]any); ok {
@@ -122,11 +121,10 @@ func (k keepRules) restore(spec map[string]any, text string) {
 	}
 }
 
-// itemIndex has the items of lists, by the path of the list and the name of the item, so
-// that long lists are searched once.
+// itemIndex contains the items of lists, by the path of the list and the name of the item, so long lists are searched
+// once.
 type itemIndex map[string]map[string][]int
 
-// itemsByName returns the indices of the items of a list, by name.
 func (x itemIndex) itemsByName(trail string, items []any, name func(any) (string, bool)) map[string][]int {
 	if found, ok := x[trail]; ok {
 		return found
@@ -211,7 +209,6 @@ func (x itemIndex) locateItem(items []any, step any, one keptValue, trail string
 	return func() { items[i] = one.Value }
 }
 
-// sameLengthLists says whether both values are lists of the same length.
 func sameLengthLists(a, b any) (was, is []any, ok bool) {
 	was, isList := a.([]any)
 	is, isListToo := b.([]any)
@@ -237,7 +234,6 @@ func selectFields(item any, names []string) (map[string]any, bool) {
 	return out, ok
 }
 
-// sameKeys says whether the items of two lists have the same keys in the same order.
 func sameKeys(a, b []any, s *props) bool {
 	for i := range a {
 		x, ok := keysOf(a[i], s)

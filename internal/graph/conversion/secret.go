@@ -11,11 +11,10 @@ import (
 // Ref or the like refers to a secret and does not match.
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key)s?$`)
 
-// mayBeSecret says whether a field of the name may have a secret value.
 func mayBeSecret(name string) bool { return secretName.MatchString(name) }
 
-// isNumberOrBool says whether a value is a number or a boolean, which is never a secret:
-// maxTokens matches secretName.
+// isNumberOrBool reports whether a value is a number or a boolean, which is never a secret: maxTokens matches
+// secretName.
 func isNumberOrBool(value any) bool {
 	switch value.(type) {
 	case int64, float64, bool:
@@ -24,7 +23,6 @@ func isNumberOrBool(value any) bool {
 	return false
 }
 
-// mayBeSecretPath says whether any field of a path may have a secret value.
 func mayBeSecretPath(at object.Path) bool {
 	for _, name := range strings.FieldsFunc(string(at), func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }) {
 		if mayBeSecret(name) {

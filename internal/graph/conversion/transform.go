@@ -19,13 +19,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// selfVariable is the name by which expressions read the object.
 const selfVariable = "self"
 
-// specPath is the path of the converted fields in an object.
 const specPath object.Path = "spec"
 
-// transform converts the spec of one version to that of another.
+// transform converts the spec of one version to the spec of another.
 type transform struct {
 	source, target Version
 	assigned       fieldSet
@@ -73,7 +71,6 @@ func openAPI(s *props) *spec.Schema {
 	return crd.OpenAPI(s)
 }
 
-// failure is the error of a field without a valid value.
 type failure struct {
 	field  object.Path
 	expr   string
@@ -150,7 +147,7 @@ func (w *transform) failureOf(m expr.Missing) *failure {
 	return f
 }
 
-// expressionAt is the text of the first expression of a field.
+// expressionAt returns the first expression of a field.
 func (w *transform) expressionAt(at object.Path) string {
 	for _, x := range w.template.Expressions() {
 		if x.Path == at {
@@ -160,7 +157,6 @@ func (w *transform) expressionAt(at object.Path) string {
 	return ""
 }
 
-// mayReadSecret says whether the expressions of a field read fields that may be secret.
 func (w *transform) mayReadSecret(at object.Path) bool {
 	for _, x := range w.template.Expressions() {
 		if x.Path != at {

@@ -35,13 +35,10 @@ type Lifetime interface {
 	Release()
 }
 
-// recorded is how a revision names the account.
 func (a Account) recorded() string { return cmp.Or(a.User, rev.ControllersAccount) }
 
-// accountRules say which accounts a definition can have.
 type accountRules struct {
-	owner object.Definition
-	// required says that a cluster-scoped definition must name a service account.
+	owner    object.Definition
 	required bool
 }
 
@@ -115,8 +112,8 @@ func (v *session) accountRules() accountRules {
 	return accountRules{owner: v.owner, required: v.r.RequireServiceAccount}
 }
 
-// resolveAccount sets the account that the definition names. While what it names is invalid
-// there is none, and revisions are reconciled as the accounts that they record.
+// resolveAccount sets the account that the definition names. There is none while the name is invalid; revisions are
+// then reconciled as the accounts that they record.
 func (r *Dialect) resolveAccount(v *session) {
 	named, problem := v.accountRules().specified(v.Unstructured)
 	if problem == "" {
@@ -129,10 +126,10 @@ func (r *Dialect) resolveAccount(v *session) {
 	v.result.problems.Addf("spec.serviceAccount", "%s", problem)
 }
 
-// accountFor returns the account that reconciles the instances of a revision: the one that the
-// revision records. For a revision of an earlier release, and for a definition without
-// revisions (number 0), it is the one that the definition names; for what its kind was last
-// published for, it is the one that was named then. problem says why there is none.
+// accountFor returns the account that reconciles the instances of a revision: the one that the revision records. For
+// a revision of an earlier release, and for a definition without revisions (number 0), it is the one that the
+// definition names; for the spec that its kind was last published for, the one that was named then. problem says why
+// there is none.
 func (r *Dialect) accountFor(v *session, number int64) (account Account, problem string) {
 	if number == 0 && v.servesPublished {
 		return r.recordedAccount(v, v.memory.compiled.publishedAccount)
@@ -202,9 +199,9 @@ func (r *Dialect) fallbackAccount(v *session) Account {
 
 var serviceAccountKind = schema.GroupVersionKind{Version: "v1", Kind: "ServiceAccount"}
 
-// missingAccounts says, by user, which of the accounts have no ServiceAccount, and watches them.
-// While one is not read, pending is the state of its watch. One that the controllers may not read counts as
-// existing: the permissions of its name apply anyway.
+// missingAccounts says, by user, which of the accounts have no ServiceAccount, and watches them. While one is not
+// read, pending is the state of its watch. One that the controllers are not allowed to read counts as existing: the
+// permissions of its name apply anyway.
 func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[string]string, pending *watch.State) {
 	missing = map[string]string{}
 	for user, account := range distinctAccounts(accounts) {
@@ -226,7 +223,6 @@ func (v *session) missingAccounts(accounts map[int64]*Account) (missing map[stri
 	return missing, pending
 }
 
-// missingAccountMessage says how to create a service account.
 func missingAccountMessage(key object.Key, named v1alpha1.ServiceAccount) string {
 	return fmt.Sprintf("service account %s does not exist in namespace %s; create it with 'kubectl create serviceaccount %s --namespace %s', and grant its permissions with 'espalier rbac %s | kubectl apply -f -'",
 		named.Name, named.Namespace, named.Name, named.Namespace, commandArguments(key))

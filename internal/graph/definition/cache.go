@@ -12,19 +12,18 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// revisionCache caches the decoded revisions and the hash of the definition, so that a
-// reconcile without changes is cheap: each deleted instance reconciles its definition.
+// revisionCache caches the decoded revisions and the hash of the definition, so a reconcile without changes is cheap:
+// each deleted instance reconciles its definition.
 type revisionCache struct {
 	read map[types.UID]*cachedRevision
 	// absent is the number of the revision that was issued last, if it no longer exists.
 	absent int64
-	// uid and generation are those of the definition that own is the hash of.
+	// own is the hash of the definition with this uid and generation.
 	uid        types.UID
 	generation int64
 	own        string
 }
 
-// cachedRevision is what is remembered of a revision.
 type cachedRevision struct {
 	hash string // of its content, which never changes; "" if not computed yet
 	// released says that its finalizer is removed; it stays cached until its deletion is
@@ -32,7 +31,6 @@ type cachedRevision struct {
 	released bool
 }
 
-// decode decodes a revision.
 func (s *revisionCache) decode(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	one, err := decodeRevision(o)
 	if err != nil {
@@ -55,20 +53,17 @@ func decodeRevision(o *unstructured.Unstructured) (*rev.GraphRevision, error) {
 	return one, nil
 }
 
-// markReleased records that the finalizer of a revision is removed.
 func (s *revisionCache) markReleased(uid types.UID) {
 	if known := s.read[uid]; known != nil {
 		known.released = true
 	}
 }
 
-// isReleased says whether the finalizer of a decoded revision is removed.
 func (s *revisionCache) isReleased(one *rev.GraphRevision) bool {
 	known := s.read[one.UID]
 	return known != nil && known.released
 }
 
-// retain removes all other revisions from the cache.
 func (s *revisionCache) retain(revisions []*rev.GraphRevision) {
 	if len(s.read) == len(revisions) {
 		return
@@ -82,7 +77,6 @@ func (s *revisionCache) retain(revisions []*rev.GraphRevision) {
 	s.read = kept
 }
 
-// hashOf is the hash of a revision's content.
 func (s *revisionCache) hashOf(one *rev.GraphRevision) string {
 	known := s.read[one.UID]
 	if known == nil {
@@ -94,7 +88,6 @@ func (s *revisionCache) hashOf(one *rev.GraphRevision) string {
 	return known.hash
 }
 
-// hash is the hash of the definition's content.
 func (s *revisionCache) hash(definition *unstructured.Unstructured, spec *v1alpha1.DefinitionSpec) string {
 	if s.own == "" || s.uid != definition.GetUID() || s.generation != definition.GetGeneration() {
 		s.uid, s.generation, s.own = definition.GetUID(), definition.GetGeneration(), revision.Hash(spec)

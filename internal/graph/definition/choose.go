@@ -24,10 +24,10 @@ type candidate struct {
 	*compilation
 }
 
-// isUnrecorded says whether the candidate is the definition itself.
+// isUnrecorded reports whether the candidate is the definition itself.
 func (c candidate) isUnrecorded() bool { return c.number == 0 }
 
-// mayServe says whether there is a candidate whose kind is published: it serves, or is rolled out.
+// mayServe reports whether there is a candidate whose kind is published: it serves, or is rolled out.
 func (v *session) mayServe() bool { return v.choice.candidate.compilation != nil && v.readiness.Ready }
 
 // obstacle says why the requested revision cannot serve; the previous one continues.
@@ -48,7 +48,7 @@ func (r *Dialect) chooseRevision(ctx context.Context, v *session) {
 	}
 }
 
-// setCandidate sets the candidate that the target requests, or the obstacle to it. Problems are those of the waves.
+// setCandidate sets the candidate that the target requests, or the obstacle to it. The problems are about the waves.
 func (r *Dialect) setCandidate(v *session, problems diag.List) {
 	t := &v.choice.target
 	switch {
@@ -102,7 +102,6 @@ func (r *Dialect) canServe(ctx context.Context, v *session) bool {
 	return false
 }
 
-// compilationOf returns the compilation of a revision.
 func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation {
 	c, known := v.memory.compiled.revisions[one.Spec.Revision]
 	if !known {
@@ -113,7 +112,6 @@ func (r *Dialect) compilationOf(v *session, one *rev.GraphRevision) *compilation
 	return c
 }
 
-// compileCandidate compiles a candidate.
 func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate) error {
 	if c.spec == nil {
 		return nil
@@ -192,21 +190,20 @@ func (r *Dialect) publishesSecrets(v *session, number int64, g *graph.Graph) (pr
 	return fmt.Sprintf("revision %d cannot serve: %s", number, messageOf(g.SecretOutputs.Err()))
 }
 
-// composes says whether a revision composes instances now.
 func (r *Dialect) composes(v *session, number int64) bool {
 	return slices.Contains(v.rollout.step.Now.Revisions(), number) || v.memory.composers != nil && v.memory.composers.graphs[number] != nil
 }
 
-// recordLookupError records a failed lookup of a kind, so that the reconcile is repeated.
+// recordLookupError records a failed lookup of a kind, so the reconcile is repeated.
 func (r *Dialect) recordLookupError(v *session, err error) {
 	if v.lookupErr == nil {
 		v.lookupErr = err
 	}
 }
 
-// revisionsInUse are the numbers of the revisions in use: those that compose instances or
-// will, those that instances or the definition request, and the definition's current one.
-// known is false while the requests of instances are unknown.
+// revisionsInUse returns the numbers of the revisions that compose instances or will, that instances or the
+// definition request, and of the definition's current one. known is false while the requests of instances are
+// unknown.
 func (r *Dialect) revisionsInUse(v *session) (used map[int64]bool, known bool) {
 	used = map[int64]bool{v.choice.target.Number: true, v.status.ServingRevision: true}
 	if newest := revision.Newest(v.history.revisions); newest != nil {
@@ -236,7 +233,6 @@ func anyDeleted(all []*rev.GraphRevision) bool {
 	return false
 }
 
-// servingMessage says which revision composes instances, and why.
 func servingMessage(v *session) string {
 	serving := v.rollout.step.Next.Serving
 	text := fmt.Sprintf("revision %d compiled and active", serving)
@@ -249,7 +245,6 @@ func servingMessage(v *session) string {
 	return text
 }
 
-// rolloutMessage describes the progress of a rollout.
 func rolloutMessage(s *v1alpha1.RolloutStatus) string {
 	return strings.TrimSpace(fmt.Sprintf("rolling out revision %d: %s", s.Revision, s.Message))
 }

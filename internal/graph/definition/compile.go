@@ -15,15 +15,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// compiled is the result of compiling a definition's spec.
 type compiled struct {
 	graph    *graph.Graph
 	problems diag.List
 }
 
-// compilation caches the result of compiling a spec, which it has during a reconcile. input identifies the spec and its
-// kinds, and kinds are those that it looked up. good is the last graph that compiled, which
-// continues to serve if a change of a kind breaks the definition.
+// compilation caches the result of compiling a spec, which is set during a reconcile. input identifies the spec and
+// its kinds, and kinds are those that it looked up. good is the last graph that compiled, which continues to serve if
+// a change of a kind breaks the definition.
 type compilation struct {
 	spec  *v1alpha1.DefinitionSpec
 	last  compiled
@@ -32,8 +31,7 @@ type compilation struct {
 	kinds []schema.GroupVersionKind
 }
 
-// compile compiles the definition, or the revision with its content. It sets lookupErr if a
-// kind cannot be looked up.
+// compile sets lookupErr if a kind cannot be looked up.
 func (r *Dialect) compile(ctx context.Context, v *session) {
 	if len(v.result.problems) > 0 {
 		r.compileReadable(ctx, v)
@@ -109,7 +107,6 @@ func (r *Dialect) lastGood(ctx context.Context, c *compilation) *graph.Graph {
 	return c.good
 }
 
-// lookUpKinds looks up kinds.
 func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersionKind) (graph.Kinds, error) {
 	out := graph.Kinds{}
 	for _, gvk := range uses {
@@ -124,7 +121,6 @@ func lookUpKinds(ctx context.Context, all *kube.Kinds, uses []schema.GroupVersio
 	return out, nil
 }
 
-// inputOf identifies the input of a compilation: the spec and the kinds.
 func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kinds graph.Kinds) string {
 	input := []any{spec}
 	for _, gvk := range uses {
@@ -134,8 +130,8 @@ func inputOf(spec *v1alpha1.DefinitionSpec, uses []schema.GroupVersionKind, kind
 	return object.Digest(input)
 }
 
-// lookupError is the error of a kind that cannot be looked up. Its message is stable for
-// the same cause, so that it can be part of a status.
+// lookupError is the error of a kind that cannot be looked up. Its message is stable for the same cause, so it can be
+// part of a status.
 type lookupError struct {
 	kind schema.GroupVersionKind
 	err  error

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// composerOf returns the Composer of a graph. The overrides are those of the definition, whatever
-// revision the graph is of.
+// composerOf returns the Composer of a graph. The overrides belong to the definition, whatever the revision of the
+// graph.
 func composerOf(g *graph.Graph, overrides inventory.Overrides) instance.Composer {
 	return graphComposer{g, overrides}
 }

@@ -30,8 +30,7 @@ type composers struct {
 	// user, why instances are left as they are.
 	accounts    map[int64]*Account
 	unavailable map[string]string
-	// overrides says which annotations of instances apply.
-	overrides inventory.Overrides
+	overrides   inventory.Overrides
 	// refused says, by revision, why it cannot compose the instances that request it.
 	refused map[int64]string
 	// digest is equal for composers with equal results.
@@ -74,8 +73,7 @@ func (c *composers) RevisionOf(o *unstructured.Unstructured) string {
 	return strconv.FormatInt(c.number(o), 10)
 }
 
-// Choose is the composer of an instance; one that changes nothing if its revision has another
-// account.
+// Choose returns the composer of an instance; one that changes nothing if its revision has another account.
 func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
 	if c.accountOf(o).User != c.user {
 		return instance.Frozen{Composer: c.Composer, Problem: plan.Problem{Reason: plan.WaitingForRevision,
@@ -84,7 +82,6 @@ func (c composersOf) Choose(o *unstructured.Unstructured) instance.Composer {
 	return c.composers.Choose(o)
 }
 
-// number is the revision that composes an instance, if there is a graph of it.
 func (c *composers) number(o *unstructured.Unstructured) int64 {
 	n := c.state.For(o.GetNamespace(), o.GetName(), o.GetLabels())
 	if pin, asks := revision.AllowedPinOf(o, c.overrides); asks {
@@ -96,10 +93,9 @@ func (c *composers) number(o *unstructured.Unstructured) int64 {
 	return n
 }
 
-// accountOf is the account that reconciles an instance.
 func (c *composers) accountOf(o *unstructured.Unstructured) Account { return *c.accounts[c.number(o)] }
 
-// Choose is the composer of an instance.
+// Choose returns the composer of an instance.
 func (c *composers) Choose(o *unstructured.Unstructured) instance.Composer {
 	composer, unknown := c.find(o)
 	if unknown != 0 {
@@ -133,7 +129,6 @@ func (c *composers) find(o *unstructured.Unstructured) (composer instance.Compos
 	return frozen(plan.WaitingForRevision, fmt.Sprintf("the requested revision %d is being compiled", pin.Number)), pin.Number
 }
 
-// unavailableMessage says why instances are left as they are.
 func (c *composers) unavailableMessage() string {
 	var all []string
 	for _, user := range slices.Sorted(maps.Keys(c.unavailable)) {
@@ -142,7 +137,7 @@ func (c *composers) unavailableMessage() string {
 	return strings.Join(all, "; ")
 }
 
-// composesAs says whether other composers compose an instance as these do, with the same account.
+// composesAs reports whether other composers compose an instance as these do, with the same account.
 func (c *composers) composesAs(o *unstructured.Unstructured, other *composers) bool {
 	before, _ := c.find(o)
 	after, _ := other.find(o)
@@ -156,7 +151,6 @@ func (c *composers) of(number int64) instance.Composer {
 	return c.Composer
 }
 
-// revisionOf returns the revision of a composer; 0 if it has none.
 func (c *composers) revisionOf(by instance.Composer) int64 {
 	composer, _ := by.(graphComposer)
 	for n, g := range c.graphs {
@@ -180,7 +174,6 @@ func (c *composers) ChildKinds() []schema.GroupVersionKind {
 	return out
 }
 
-// childKindsOf lists the kinds that the revisions of an account write.
 func (c *composers) childKindsOf(user string) (out []schema.GroupVersionKind) {
 	for _, n := range slices.Sorted(maps.Keys(c.graphs)) {
 		if c.accounts[n].User != user {
@@ -202,7 +195,7 @@ type pins struct {
 	numbers map[int64]bool
 }
 
-// add records that an instance requests a revision, and says whether that is new.
+// add records that an instance requests a revision, and reports whether that is new.
 func (p *pins) add(number int64) (fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,14 +207,12 @@ func (p *pins) add(number int64) (fresh bool) {
 	return fresh
 }
 
-// any says whether any revision is requested.
 func (p *pins) any() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.numbers) > 0
 }
 
-// retain removes the revisions that are no longer requested.
 func (p *pins) retain(requested map[int64]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

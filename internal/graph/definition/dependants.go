@@ -20,13 +20,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// definitionKinds are the kinds of definitions.
 var definitionKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind),
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind),
 }
 
-// maxNamedDependants limits the definitions that a message names.
 const maxNamedDependants = 10
 
 // dependants names the definitions that compose the kind and compile with the current
@@ -97,8 +95,8 @@ func (r *Dialect) wouldBreak(ctx context.Context, v *session, definition *unstru
 	return strings.Join(strings.Fields(messageOf(problems.Sorted().Err())), " "), nil
 }
 
-// servingSpec is the spec that composes a definition's instances: that of the serving
-// revision if it is in memory, or else the definition's own; nil if it cannot be decoded.
+// servingSpec is the spec that composes a definition's instances: the spec of the serving revision if it is in
+// memory, or else the definition's own; nil if it cannot be decoded.
 func (r *Dialect) servingSpec(definition *unstructured.Unstructured) *v1alpha1.DefinitionSpec {
 	owner := object.Definition{Name: definition.GetName(), Namespace: definition.GetNamespace(), UID: definition.GetUID()}
 	if serving := statusOf(definition).ServingRevision; serving != 0 {

@@ -10,11 +10,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-// conversionRetryInterval is the delay before failed conversions of instances are retried.
 const conversionRetryInterval = 30 * time.Second
 
-// migrate rewrites instances that may be stored in a former version, and then updates
-// status.storedVersions, so that the version can be removed.
+// migrate rewrites instances that may be stored in a former version, and then updates status.storedVersions, so the
+// version can be removed.
 func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
 	if out.Err == nil && v.readiness.Reason == serving.Reason(kind.ConversionFails) {
 		return reconcile.RequeueAfter(conversionRetryInterval) // a repaired instance does not enqueue the definition

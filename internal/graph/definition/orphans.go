@@ -17,9 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Orphans reconciles revisions without a definition. They stay for a later definition of
-// the same name, and their status says whether they compile. When such a revision is
-// deleted, Orphans removes its finalizer.
+// Orphans reconciles revisions without a definition. They stay for a later definition of the same name, and their
+// status reports whether they compile. When such a revision is deleted, Orphans removes its finalizer.
 type Orphans struct {
 	Cluster *kube.Client
 	Kinds   *kube.Kinds
@@ -57,7 +56,7 @@ func (r *Orphans) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	return reconcile.Done()
 }
 
-// isOpen says whether a revision without a definition needs an action.
+// isOpen reports whether a revision without a definition needs an action.
 func (r *Orphans) isOpen(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil {
 		return slices.Contains(o.GetFinalizers(), v1alpha1.Finalizer)
@@ -69,7 +68,6 @@ func (r *Orphans) release(ctx context.Context, o *unstructured.Unstructured) err
 	return removeFinalizer(ctx, r.Cluster, o)
 }
 
-// verify records in the status whether the revision's graph compiles.
 func (r *Orphans) verify(ctx context.Context, o *unstructured.Unstructured) error {
 	var one rev.GraphRevision
 	var c compiled

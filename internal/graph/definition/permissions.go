@@ -24,9 +24,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// permissions are the permissions that reconciling a definition's instances needs: those of
-// the impersonated accounts, by user, and those of the controllers themselves. Without
-// accounts all are the controllers'. No list of an account is empty.
+// permissions lists what reconciling a definition's instances needs: for the impersonated accounts, by user, and for
+// the controllers themselves. Without accounts all is the controllers'. No list of an account is empty.
 type permissions struct {
 	accounts    map[string][]rbac.Permission
 	controllers []rbac.Permission
@@ -34,7 +33,7 @@ type permissions struct {
 
 func (p permissions) isEmpty() bool { return len(p.accounts)+len(p.controllers) == 0 }
 
-// users are the users whose permissions they are, without the controllers.
+// users lists the users of the accounts, sorted, without the controllers.
 func (p permissions) users() []string { return slices.Sorted(maps.Keys(p.accounts)) }
 
 // remembered is how long the result of an access review is reused: definitions that compile
@@ -112,14 +111,12 @@ func (p permissions) without(o permissions) permissions {
 	return out
 }
 
-// without returns the needs that are not among others.
 func without(needs, others []rbac.Permission) []rbac.Permission {
 	return slices.DeleteFunc(slices.Clone(needs), func(n rbac.Permission) bool { return slices.Contains(others, n) })
 }
 
-// needs are the permissions that reconciling instances needs, with the accounts by user: for the
-// definition, for the chosen revision and for the serving ones, since the instances of an invalid
-// definition continue.
+// needs are the permissions that reconciling instances needs, with the accounts by user: for the definition, for the
+// chosen revision and for the serving ones, because the instances of an invalid definition continue.
 func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accounts map[string]Account) {
 	all, accounts = permissions{accounts: map[string][]rbac.Permission{}}, map[string]Account{}
 	add := func(spec *v1alpha1.DefinitionSpec, account Account) {
@@ -164,7 +161,7 @@ func (r *Dialect) needs(ctx context.Context, v *session) (all permissions, accou
 func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions, accounts map[string]Account) {
 	e, now := v.memory, r.Now()
 	grants := r.namespacedRolesState(v, accounts)
-	epochs := []any{r.Cluster.PermissionsEpoch()} // read before the review, so that a later change triggers another one
+	epochs := []any{r.Cluster.PermissionsEpoch()} // read before the review, so a later change triggers another one
 	for _, user := range needs.users() {
 		epochs = append(epochs, user, accounts[user].Cluster.PermissionsEpoch())
 	}
@@ -232,8 +229,8 @@ func (r *Dialect) namespacedRolesState(v *session, accounts map[string]Account) 
 	return strings.Join(states, ",")
 }
 
-// findMissing returns the needs that are not granted. If the controllers may not impersonate
-// an account, its permissions are unknown, and impersonation is the missing permission.
+// findMissing returns the needs that are not granted. If the controllers are not allowed to impersonate an account,
+// its permissions are unknown, and impersonation is the missing permission.
 func (r *Dialect) findMissing(ctx context.Context, needs permissions, accounts map[string]Account, since time.Time) (lacks permissions, err error) {
 	if lacks.controllers, err = r.Cluster.MissingPermissions(ctx, needs.controllers, since); err != nil {
 		return permissions{}, err
@@ -280,7 +277,6 @@ func (l *reviewBackoff) next(still bool, now time.Time) time.Duration {
 	return delay
 }
 
-// inNamespaces are the kinds that grant permissions in a namespace.
 var inNamespaces = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
@@ -329,7 +325,6 @@ func (p permissions) message(controllers string, key object.Key) string {
 	return "missing permissions; grant them with the roles and bindings that '" + command + "' prints. " + strings.Join(texts, ". ")
 }
 
-// commandArguments are the arguments of a command that name a definition.
 func commandArguments(key object.Key) string {
 	if key.Namespace != "" {
 		return key.Name + " --namespace " + key.Namespace

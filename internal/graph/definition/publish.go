@@ -41,7 +41,7 @@ func (v *session) Wanted(ctx context.Context) ([]*serving.Wanted, error) {
 	return []*serving.Wanted{w}, nil
 }
 
-// mayPublish says whether the CustomResourceDefinition may replace the current one without breaking its users.
+// mayPublish reports whether the CustomResourceDefinition may replace the current one without breaking its users.
 func (r *Dialect) mayPublish(ctx context.Context, v *session, w *serving.Wanted, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error) {
 	wanted := w.CRD
 	if current == nil {
@@ -108,7 +108,7 @@ func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensi
 	return "", nil
 }
 
-// inWaves says whether the chosen revision is rolled out to the instances in waves.
+// inWaves reports whether the chosen revision is rolled out to the instances in waves.
 func (v *session) inWaves() bool {
 	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number &&
 		v.choice.target.Reason != revision.RolledBack
@@ -123,8 +123,8 @@ func (r *Dialect) unpublished(ctx context.Context, v *session) {
 	}
 }
 
-// otherOwner names the other owner of a CustomResourceDefinition, as the end of a sentence; empty if it is the definition's
-// own. IsGone says whether a definition does not exist any more.
+// otherOwner names the other owner of a CustomResourceDefinition, as the end of a sentence; empty if it is the
+// definition's own. isGone reports whether a definition does not exist any more.
 func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Definition, isGone func(object.Key) bool) string {
 	if crd.BelongsTo(c, owner) {
 		return ""
@@ -142,7 +142,7 @@ func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Defini
 	return "exists already and is not from a definition"
 }
 
-// isGone says whether another definition does not exist any more. A change of that enqueues this definition.
+// isGone reports whether another definition does not exist any more. Its changes enqueue this definition.
 func (v *session) isGone(other object.Key) bool {
 	if len(other.Name) >= content.LabelValueMaxLength {
 		return false // the label may have a part of the name only

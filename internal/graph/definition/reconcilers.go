@@ -15,16 +15,15 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// reconcilers reconcile the instances of a kind, each as the account of the revision that
-// composes it: a rollout, or an instance that requests a revision, can need two accounts at a
-// time. It is safe for concurrent use, but for set.
+// reconcilers reconcile the instances of a kind, each as the account of the revision that composes it: a rollout, or
+// an instance that requests a revision, can need two accounts at a time. It is safe for concurrent use, except for
+// set.
 type reconcilers struct {
 	kind      schema.GroupVersionKind
 	instances interface {
 		GetCached(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, bool)
 		DeletedDespiteFinalizers(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
 	}
-	// create returns a reconciler that uses an account.
 	create func(Account) *instance.Reconciler
 	// ended is called with an account that no reconcile uses any more.
 	ended func(Account)
@@ -35,7 +34,6 @@ type reconcilers struct {
 	fallback  string     // the user for instances that no composer composes
 }
 
-// accountReconciler reconciles instances as one account.
 type accountReconciler struct {
 	*instance.Reconciler
 	account  Account
@@ -65,7 +63,7 @@ func (a *reconcilers) Disown(key object.Key) {
 	}
 }
 
-// choose returns the reconciler of an instance, and the others. The reconciler is in flight.
+// choose returns the reconciler of an instance, and the other ones. The chosen one is in flight.
 func (a *reconcilers) choose(key object.Key) (chosen *accountReconciler, others []*accountReconciler) {
 	o, exists := a.instances.GetCached(a.kind, key.Namespace, key.Name)
 	if !exists {
@@ -118,7 +116,7 @@ func (a *reconcilers) replace(next *composers, fallback string, accounts map[str
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.composers == next && a.fallback == fallback && len(a.byUser) == len(accounts) {
-		return false, nil // the users are those of the composers and the fallback
+		return false, nil // the composers and the fallback name the users
 	}
 	for user, account := range accounts {
 		if a.byUser[user] == nil {
@@ -149,7 +147,6 @@ func (a *reconcilers) stop() {
 	clear(a.byUser)
 }
 
-// newReconcilers returns the reconcilers of the instances of a kind.
 func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reconcilers {
 	m, key, owner := v.memory, v.Key, v.owner
 	return &reconcilers{
@@ -183,7 +180,6 @@ func (r *Dialect) newReconcilers(v *session, kind schema.GroupVersionKind) *reco
 	}
 }
 
-// distinctAccounts returns accounts by user.
 func distinctAccounts(byRevision map[int64]*Account) map[string]Account {
 	out := map[string]Account{}
 	for account := range maps.Values(byRevision) {

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Registry has the state of all definitions of graphs. It is safe for concurrent use.
+// Registry holds the state of all definitions of graphs. It is safe for concurrent use.
 type Registry struct {
 	*serving.Registry[*memory]
 }
@@ -44,10 +44,9 @@ type memory struct {
 
 	compiled compilations
 	cache    revisionCache
-	// pins are the revisions that instances request.
-	pins    pins
-	review  reviewMemory
-	rollout rolloutMemory
+	pins     pins
+	review   reviewMemory
+	rollout  rolloutMemory
 	// migration rewrites instances that may be stored in a former storage version; nil for
 	// none.
 	migration *serving.Migration
@@ -55,9 +54,8 @@ type memory struct {
 	mistyped int
 }
 
-// compilations are the compilations of a definition and of its revisions.
 type compilations struct {
-	// own is that of the definition if no revision has its content, and revisions are those of the needed revisions.
+	// own belongs to the definition if no revision has its content, and revisions to the needed revisions.
 	own       *compilation
 	revisions map[int64]*compilation
 	// published is the one that the kind was last published for, if no revision of it is kept, and publishedAccount
@@ -66,12 +64,11 @@ type compilations struct {
 	publishedAccount string
 }
 
-// reviewMemory is the state of the permission reviews.
 type reviewMemory struct {
 	// users are the impersonated users, and reported the missing permissions that were reported last.
 	users    []string
 	reported permissions
-	// needs is the digest of the last reviewed permissions, and missing those that are not granted.
+	// needs is the digest of the last reviewed permissions, and missing the permissions that are not granted.
 	needs   string
 	missing permissions
 	backoff reviewBackoff
@@ -79,13 +76,12 @@ type reviewMemory struct {
 	// the time of the next review after a change of them.
 	grants    string
 	confirmAt time.Time
-	// message is that of the last event about missing permissions.
+	// message is the text of the last event about missing permissions.
 	message string
 }
 
-// rolloutMemory is the state of a rollout between reconciles.
 type rolloutMemory struct {
-	// waits says that the rollout waits for instances, so that each changed instance enqueues the definition.
+	// waits says that the rollout waits for instances, so each changed instance enqueues the definition.
 	waits atomic.Bool
 	// reportedAt is when the status last reported the number of updated instances, and countedAt when the members
 	// were last counted.
@@ -93,7 +89,6 @@ type rolloutMemory struct {
 	members               int
 }
 
-// setUses records the kinds that the definition's compilations looked up.
 func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	var uses []schema.GroupKind
 	for _, c := range append(slices.Collect(maps.Values(e.Memory.compiled.revisions)), e.Memory.compiled.own, &e.Memory.compiled.published) {
@@ -106,8 +101,6 @@ func (g *Registry) setUses(e *serving.Entry[*memory]) {
 	g.SetUses(e, uses)
 }
 
-// setPermissions records the impersonated users that reconcile the definition's instances, and
-// the missing permissions.
 func (g *Registry) setPermissions(m *memory, users []string, missing permissions) {
 	g.Update(func() { m.review.users, m.review.reported = users, missing })
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// report writes the definition's status if it changes. If a kind could not be looked up, the reconcile is
-// retried, and the previous conditions stay, so that they do not flap, unless no revision serves yet.
+// report writes the definition's status if it changes. If a kind could not be looked up, the reconcile is retried,
+// and the previous conditions stay, so they do not flap, unless no revision serves yet.
 func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.Result {
 	if v.lookupErr != nil && v.memory.composers != nil {
 		return reconcile.Fail(err)
@@ -59,7 +59,7 @@ func (r *Dialect) report(ctx context.Context, v *session, err error) reconcile.R
 	return out
 }
 
-// resourceInformation lists the nodes of a graph that read others.
+// resourceInformation lists the nodes of a graph that read other nodes.
 func resourceInformation(g *graph.Graph) (out []v1alpha1.ResourceInformation) {
 	for _, n := range g.NodesInOrder() {
 		if len(n.Dependencies) == 0 {
@@ -111,7 +111,7 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	case v.memory.composers == nil && v.unreadAccount != nil:
 		if was, hadCondition := before.Get(v1alpha1.DefinitionControllerReady); !hadCondition || was.ObservedGeneration != generation {
 			mark(v1alpha1.DefinitionControllerReady, condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionControllerReady))
-		} // otherwise it stays, so that a restart does not change it
+		} // otherwise it stays, so a restart does not change it
 	case v.memory.composers == nil:
 		mark(v1alpha1.DefinitionControllerReady, condition.False, "NoGraph", "no accepted graph: the controller only deletes the children of deleted instances")
 	case len(v.memory.composers.unavailable) > 0:
@@ -132,12 +132,11 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 	return set.Mark(ready, now).MarkProgress(condition.ProgressOf(ready, !passingReasons[ready.Reason]), generation, now)
 }
 
-// passingReasons are those of a False condition that end without an action of a user.
+// passingReasons are the reasons of False conditions that end without an action of a user.
 var passingReasons = map[string]bool{
 	kindNotReady: true, revisionsUnreadable: true, string(watch.WaitingForKind): true, string(watch.Degraded): true,
 }
 
-// rejectedMessage lists all problems of the graph.
 func rejectedMessage(v *session) string {
 	if len(v.result.problems) == 0 {
 		return "" // unknown

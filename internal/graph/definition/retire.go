@@ -16,8 +16,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// Endings has the one kind of a definition. A deleted definition waits until its instances are gone, or orphans them if
-// its annotation allows that. Until then their controller runs, so that they can be deleted.
+// Endings returns the one kind of a definition. A deleted definition waits until its instances are gone, or orphans
+// them if its annotation allows that. Until then their controller runs, so they can be deleted.
 func (v *session) Endings(ctx context.Context) []*serving.Ending {
 	orphan := v.GetAnnotations()[v1alpha1.AllowOrphansAnnotation] == "true"
 	e := &serving.Ending{
@@ -51,7 +51,6 @@ func (r *Dialect) unestablishedCRD(v *session) *apiextensionsv1.CustomResourceDe
 	return nil
 }
 
-// serveRemaining keeps serving the instances that a deleted definition waits for.
 func (r *Dialect) serveRemaining(ctx context.Context, v *session, e *serving.Ending) {
 	if v.memory.running.Is(e.Kind, v.owner) && v.memory.composers != nil {
 		return

@@ -49,7 +49,7 @@ const secretOutputs = "SecretOutputs"
 // has. The definition is served without a revision.
 type unrecorded struct {
 	reason, message string
-	// intended says that this is not an error.
+	// intended: this is not an error.
 	intended bool
 }
 
@@ -89,8 +89,8 @@ func (r *Dialect) loadRevisions(ctx context.Context, v *session) reconcile.Resul
 }
 
 // confirmIssued ends the reconcile if the revision that was issued last exists and the cache has not observed it: the
-// watch of revisions can be behind that of definitions, of which one may be restored with its revisions. A revision
-// with another number would be issued for the same content.
+// watch of revisions can be behind the watch of definitions, and a definition may be restored with its revisions. A
+// revision with another number would be issued for the same content.
 func (r *Dialect) confirmIssued(ctx context.Context, v *session, read []*rev.GraphRevision) reconcile.Result {
 	last := v.status.LastIssuedRevision
 	if last == 0 || last == v.memory.cache.absent || slices.ContainsFunc(read, func(one *rev.GraphRevision) bool { return one.Spec.Revision >= last }) {
@@ -110,7 +110,6 @@ func (r *Dialect) confirmIssued(ctx context.Context, v *session, read []*rev.Gra
 	return reconcile.Conflict()
 }
 
-// revisions writes the revisions of definitions.
 func (r *Dialect) revisions() serving.RevisionStore {
 	return serving.RevisionStore{
 		Kind: RevisionKind, Label: v1alpha1.DefinitionNameLabel, Manager: v1alpha1.InstanceManager, Cluster: r.Cluster, Hub: r.Hub,
@@ -191,9 +190,9 @@ func (r *Dialect) createRevision(ctx context.Context, v *session) reconcile.Resu
 // counts as the reason.
 const maxMistyped = 10
 
-// withoutUnstored removes the account from a revision if the schema of revisions does not have it: then the account that the
-// definition names reconciles the revision, as with those of earlier releases. Without any other field the revision would be
-// another definition's, or of other content, and is not kept.
+// withoutUnstored removes the account from a revision if the schema of revisions does not have it: then the account
+// that the definition names reconciles the revision, as it does revisions of earlier releases. Without any other
+// field the revision would be another definition's, or of other content, and is not kept.
 func withoutUnstored(o *unstructured.Unstructured, c *apiextensionsv1.CustomResourceDefinition, number int64) unrecorded {
 	schema, err := admission.New(c, RevisionKind.Version)
 	if err != nil {
@@ -212,7 +211,6 @@ func withoutUnstored(o *unstructured.Unstructured, c *apiextensionsv1.CustomReso
 			number, c.Name, strings.Join(lacks, ", "), replaceCRD)}
 }
 
-// resolveNameConflict handles an existing object with the name of a new revision.
 func (r *Dialect) resolveNameConflict(v *session, o *unstructured.Unstructured) reconcile.Result {
 	one, name := &rev.GraphRevision{}, o.GetName()
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, one)
@@ -265,7 +263,7 @@ func (r *Dialect) pruneRevisions(ctx context.Context, v *session) error {
 }
 
 // deleteRevision deletes an unused revision, and removes the finalizer: the deletion has nothing to wait for. A revision
-// that has changed stays: the garbage collector may have orphaned it, since the definition's deletion asked for that.
+// that has changed stays: the garbage collector may have orphaned it, because the definition's deletion asked for that.
 func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 	if o.GetDeletionTimestamp() == nil {
 		if err := r.Cluster.DeleteIfUnchanged(ctx, o); err != nil {
@@ -275,7 +273,6 @@ func (r *Dialect) deleteRevision(ctx context.Context, v *session, o *unstructure
 	return r.releaseRevision(ctx, v, o)
 }
 
-// releaseRevision removes the finalizer of a revision that is being deleted.
 func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructured.Unstructured) error {
 	if number, _, _ := unstructured.NestedInt64(o.Object, "spec", "revision"); number != 0 {
 		delete(v.memory.compiled.revisions, number)
@@ -287,7 +284,6 @@ func (r *Dialect) releaseRevision(ctx context.Context, v *session, o *unstructur
 	return nil
 }
 
-// removeFinalizer removes our finalizer.
 func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstructured) error {
 	_, err := c.RemoveFinalizers(ctx, o, []string{v1alpha1.Finalizer}, v1alpha1.InstanceManager)
 	if err != nil && !kube.IsStale(err) {
@@ -296,10 +292,9 @@ func removeFinalizer(ctx context.Context, c *kube.Client, o *unstructured.Unstru
 	return nil
 }
 
-// releaseRevisions releases all revisions when their definition is deleted. The garbage
-// collector does not delete those of a namespaced definition. They stay if instances stay,
-// so that the next definition of the name finds them. Revisions that the definition no
-// longer controls stay too, since its deletion asked to orphan them.
+// releaseRevisions releases all revisions when their definition is deleted. The garbage collector does not delete
+// revisions of a namespaced definition. They stay if instances stay, so the next definition of the name finds them.
+// Revisions that the definition no longer controls stay too, because its deletion asked to orphan them.
 func (r *Dialect) releaseRevisions(ctx context.Context, v *session, orphan bool) reconcile.Result {
 	lease := r.Hub.Begin(watch.Subscriber{Key: v.Key})
 	all, state := r.revisions().List(lease, v.Key)

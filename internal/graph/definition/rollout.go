@@ -22,7 +22,7 @@ const (
 	kindNotReady = v1alpha1.ReasonKindNotReady
 )
 
-// resolvedCondition says whether the requested revision composes the instances.
+// resolvedCondition reports whether the requested revision composes the instances.
 func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, message string) {
 	rollout := v.rollout.step.Next.Rollout
 	switch {
@@ -51,7 +51,6 @@ func resolvedCondition(v *session) (status metav1.ConditionStatus, reason, messa
 	return condition.Unknown, awaiting, awaitingMessage(v1alpha1.DefinitionRevisionsResolved)
 }
 
-// servingNote says which revision serves instead of the requested one.
 func servingNote(v *session) string {
 	if n := v.rollout.step.Next.Serving; n != 0 {
 		return fmt.Sprintf("; revision %d continues to serve", n)
@@ -120,7 +119,7 @@ func (r *Dialect) followStatus(ctx context.Context, v *session) {
 	}
 }
 
-// composesOtherwise says whether two states compose some instance by different revisions.
+// composesOtherwise reports whether two states compose some instance by different revisions.
 func composesOtherwise(a, b revision.State) bool {
 	digest := func(s revision.State) string {
 		if s.Rolling() == 0 {

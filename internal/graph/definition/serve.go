@@ -80,10 +80,9 @@ func (r *Dialect) addStepGraphs(ctx context.Context, v *session, current *apiext
 	}
 }
 
-// ownedCRD finds the kind that the definition serves, by the owner of the
-// CustomResourceDefinition, in the storage version, which is that of the graph that it was
-// published for. The spec may be invalid or ask for another version: existing instances
-// must be reconciled anyway.
+// ownedCRD finds the kind that the definition serves, by the owner of the CustomResourceDefinition, in the storage
+// version, the version of the graph that it was published for. The spec may be invalid or ask for another version:
+// existing instances must be reconciled anyway.
 func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensionsv1.CustomResourceDefinition, kind schema.GroupVersionKind, ok bool) {
 	all := r.Kinds.CRDsOwnedBy(v.owner)
 	i := slices.IndexFunc(all, func(c *apiextensionsv1.CustomResourceDefinition) bool { return v.source.kind == crd.GroupKind(c) })
@@ -104,7 +103,6 @@ func (r *Dialect) ownedCRD(ctx context.Context, v *session) (current *apiextensi
 	return current, kind, err == nil && availability != kube.Gone
 }
 
-// stepRollout takes one step of the rollout of the requested revision.
 func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	if !kube.MayWrite(ctx) {
 		return nil // another installation takes the steps, and records them in the status
@@ -151,9 +149,9 @@ func (r *Dialect) stepRollout(ctx context.Context, v *session) error {
 	return nil
 }
 
-// readSelected reads the instances that selectors match from the API server, into the cache, and reports whether there are
-// any. The watch of instances can be behind that of definitions: a wave whose instances were labelled just before the
-// definition changed would count as empty, and the next one begin at once.
+// readSelected reads the instances that selectors match from the API server, into the cache, and reports whether
+// there are any. The watch of instances can be behind the watch of definitions: a wave whose instances were labelled
+// just before the definition changed would count as empty, and the next one begin at once.
 func (r *Dialect) readSelected(ctx context.Context, v *session, selectors []labels.Selector) (found bool, err error) {
 	for _, selector := range selectors {
 		live, err := r.Cluster.List(ctx, v.memory.running.Kind, selector.String())
@@ -168,8 +166,8 @@ func (r *Dialect) readSelected(ctx context.Context, v *session, selectors []labe
 	return found, nil
 }
 
-// rolloutResumeDelay is how long a rollout waits, after a restart, for all instances to be reconciled.
-// Until then it keeps its state, so that a ready wave does not become unready.
+// rolloutResumeDelay is how long a rollout waits, after a restart, for all instances to be reconciled. Until then it
+// keeps its state, so a ready wave does not become unready.
 const rolloutResumeDelay = time.Minute
 
 // countInterval is the minimum time between two counts of so many instances. Each changed
@@ -322,8 +320,8 @@ func (r *Dialect) pinnedRevisions(v *session) (requested map[int64]bool, known b
 	return requested, true
 }
 
-// readPins reads the pinnedRevisions from the API server: the watch of instances can be behind that of definitions, and
-// a revision that is deleted is lost.
+// readPins reads the pinnedRevisions from the API server: the watch of instances can be behind the watch of
+// definitions, and a revision that is deleted is lost.
 func (r *Dialect) readPins(ctx context.Context, v *session) (requested map[int64]bool, err error) {
 	requested = map[int64]bool{}
 	if v.memory.running.Controller == nil || !v.overrides().AllowsRevision() {
@@ -362,9 +360,9 @@ func (r *Dialect) members(v *session) []revision.Member {
 	return out
 }
 
-// warmWatches keeps a watch open on the kinds that instances will write, so that the first
-// instance need not wait for one: the first watch of a new kind takes the API server about a
-// second. It also enqueues the definition when such a kind is installed.
+// warmWatches keeps a watch open on the kinds that instances will write, so the first instance need not wait for one:
+// the first watch of a new kind takes the API server about a second. It also enqueues the definition when such a kind
+// is installed.
 func (r *Dialect) warmWatches(ctx context.Context, v *session) {
 	for user, account := range distinctAccounts(v.memory.composers.accounts) {
 		lease := v.lease
@@ -393,7 +391,6 @@ func (r *Dialect) warmTarget(ctx context.Context, v *session, gvk schema.GroupVe
 	return watch.ChildrenIn(gvk, v.Key.Namespace, id)
 }
 
-// ensureController ensures that a controller runs for the kind, for the UID of its definition.
 func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 	m, key := v.memory, v.Key
 	if m.running.Is(kind, v.owner) {

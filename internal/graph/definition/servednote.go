@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/revision"
 )
 
-// readServedNote decodes the annotation that records how revisions were used. It restores
-// only these fields of the status: users who may write annotations may not write status.
+// readServedNote decodes the annotation that records how revisions were used. It restores only these fields of the
+// status: users who may write annotations might not be allowed to write status.
 func readServedNote(annotations map[string]string) (out v1alpha1.DefinitionStatus) {
 	var recorded v1alpha1.DefinitionStatus
 	if json.Unmarshal([]byte(annotations[v1alpha1.ServedAnnotation]), &recorded) != nil {
@@ -48,8 +48,8 @@ func (v *session) resume() {
 	}
 }
 
-// orphanRevision removes the owner reference of a revision, so that the garbage collector
-// keeps it, and adds a note for the next definition.
+// orphanRevision removes the owner reference of a revision, so the garbage collector keeps it, and adds a note for
+// the next definition.
 func (r *Dialect) orphanRevision(ctx context.Context, v *session, o *unstructured.Unstructured, note string) error {
 	change := map[string]any{}
 	owners := slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == v.owner.UID })

@@ -32,7 +32,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Config is what the controllers of ResourceGraphDefinitions and ResourceGroups need, which share a Registry.
+// Config is what the controllers of ResourceGraphDefinitions and ResourceGroups need; both share a Registry.
 type Config struct {
 	serving.Config
 	Registry *Registry
@@ -61,7 +61,7 @@ type Config struct {
 	Layers *telemetry.StatusPropagation
 	// Decided receives what is decided for instances; optional.
 	Decided instance.Decided
-	// Conversions has the conversion webhook for versions of kinds; nil if there is none.
+	// Conversions provides the conversion webhook for versions of kinds; nil if there is none.
 	Conversions Conversions
 	// Shard selects the instances of this installation.
 	Shard shard.Selector
@@ -92,16 +92,14 @@ type session struct {
 	// unreadAccount is the state of the watch of a service account that is not read yet; nil if all are.
 	unreadAccount *watch.State
 
-	// restored says that the status is from an annotation: the definition was created again.
+	// restored: the status is from an annotation, because the definition was created again.
 	restored bool
 	// servesPublished says that number 0 is what the kind was last published for, and not the definition as it is.
 	servesPublished bool
 
-	// source is the spec of the definition.
 	source source
-	// lease has the watches that the reconcile asks for.
-	lease *watch.Lease
-	// history are the definition's revisions.
+	// lease holds the watches that the reconcile requests.
+	lease   *watch.Lease
 	history history
 	// result is what the definition compiles to; lookupErr says why that is not known, because a kind could not be
 	// looked up.
@@ -110,46 +108,39 @@ type session struct {
 	// kindAbsent says that the definition uses a built-in kind that this release of the API server does not have. No
 	// event says when an upgrade adds it.
 	kindAbsent bool
-	// choice is which revision is to serve.
-	choice choice
-	// readiness says whether the kind is served with the schema of the choice.
+	choice     choice
+	// readiness reports whether the kind is served with the schema of the choice.
 	readiness *serving.Readiness
-	// review is the result of the permission review.
-	review review
-	// rollout is the step that the instances take.
-	rollout rollout
+	review    review
+	rollout   rollout
 }
 
-// source is the spec of a definition, as far as it can be decoded.
 type source struct {
 	spec *v1alpha1.DefinitionSpec
 	// unreadable says that parts of the spec cannot be decoded; then spec is empty, and readable is the spec without
 	// these parts.
 	unreadable bool
 	readable   *v1alpha1.DefinitionSpec
-	// kind is the kind that it defines; empty if that cannot be read.
+	// kind is empty if it cannot be read.
 	kind schema.GroupKind
 }
 
-// overrides says which annotations of instances apply. They are those of the definition and not of a
-// revision: a rollback, or an instance that selects a revision, changes nothing about them.
+// overrides says which annotations of instances apply. They belong to the definition and not to a revision: a
+// rollback, or an instance that selects a revision, changes nothing about them.
 func (v *session) overrides() inventory.Overrides {
 	return inventory.OverridesOf(v.source.readable.InstanceOverrides)
 }
 
-// history are the revisions of a definition.
 type history struct {
 	// revisions are in their order.
-	revisions []*rev.GraphRevision
-	// unrecorded says why the current definition has no revision.
+	revisions  []*rev.GraphRevision
 	unrecorded unrecorded
 	// current is the number of the revision with the current content of the definition; 0 if there is none.
 	current int64
 }
 
-// choice is which revision is to serve.
 type choice struct {
-	// target is the revision that the definition requests, and waves are those of its rollout.
+	// target is the revision that the definition requests, and waves are the waves of its rollout.
 	target revision.Target
 	waves  revision.Waves
 	// candidate is the compiled target; it has no compilation if the target cannot serve, as obstacle says.
@@ -157,9 +148,7 @@ type choice struct {
 	obstacle  obstacle
 }
 
-// review is the result of a permission review.
 type review struct {
-	// users are the impersonated users whose permissions were reviewed.
 	users []string
 	// err says why the granted permissions are unknown.
 	err error
@@ -167,12 +156,11 @@ type review struct {
 	requeueAfter time.Duration
 }
 
-// rollout is the step that the instances take.
 type rollout struct {
 	step revision.Step
-	// proceeding says that the step leads toward the target.
+	// proceeding: the step leads toward the target.
 	proceeding bool
-	// served is the CustomResourceDefinition of the kind, and graphs are those of the revisions of the step.
+	// served is the CustomResourceDefinition of the kind, and graphs are the graphs of the revisions of the step.
 	served *apiextensionsv1.CustomResourceDefinition
 	graphs map[int64]*graph.Graph
 }
@@ -276,8 +264,7 @@ func (r *Dialect) registerKinds(v *session) {
 	r.Registry.SetDefines(v.registered, kinds)
 }
 
-// schemaOf reads the kind of a definition from its undecoded spec, of which the rest may be
-// invalid.
+// schemaOf reads the kind of a definition from its undecoded spec; the rest of the spec may be invalid.
 func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	text := func(field string) string {
 		value, _, _ := unstructured.NestedString(raw.Object, "spec", "schema", field)
@@ -286,7 +273,6 @@ func schemaOf(raw *unstructured.Unstructured) *v1alpha1.Schema {
 	return &v1alpha1.Schema{Kind: text("kind"), Group: text("group"), Plural: text("plural")}
 }
 
-// specOf decodes a definition's spec as far as possible.
 func specOf(raw *unstructured.Unstructured) (*v1alpha1.DefinitionSpec, diag.List) {
 	spec, _ := raw.Object["spec"].(map[string]any)
 	return graph.Read(spec)

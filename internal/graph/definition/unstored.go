@@ -19,10 +19,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// replaceCRD says how a CustomResourceDefinition comes to have all fields.
+// replaceCRD says how a CustomResourceDefinition gets all fields.
 const replaceCRD = "Restart the controllers, which replace it; 'espalier run --check' says what they would do"
 
-// maxNamedFields bounds the fields that a message names, of each CustomResourceDefinition.
+// maxNamedFields is for each CustomResourceDefinition of a message.
 const maxNamedFields = 10
 
 // unstoredFields knows which fields of this program the installed CustomResourceDefinitions lack. It is safe for
@@ -39,7 +39,6 @@ type unstoredIn struct {
 	fields     []string
 }
 
-// of returns the fields of a kind that are not stored.
 func (u *unstoredFields) of(kinds *kube.Kinds, kind schema.GroupKind) []string {
 	c, exists := kinds.CRD(kind)
 	if !exists {

@@ -41,13 +41,13 @@ func (r *Dialect) verifyRevision(ctx context.Context, v *session, o *unstructure
 	return err
 }
 
-// isVerified says whether the status of a revision says whether its graph compiles.
+// isVerified reports whether the status of a revision reports whether its graph compiles.
 func isVerified(o *unstructured.Unstructured) bool {
 	_, isRecorded := condition.Read(o).Get(rev.GraphVerified)
 	return isRecorded
 }
 
-// verifiedStatus is the new status of a compiled revision; nil if it does not change.
+// verifiedStatus returns nil if the status does not change.
 func verifiedStatus(o *unstructured.Unstructured, c compiled, now time.Time) (map[string]any, error) {
 	status := rev.GraphRevisionStatus{}
 	verified := v1alpha1.Condition{Type: rev.GraphVerified, Status: condition.True, Reason: "Verified", Message: "graph revision compiled and verified",

@@ -15,9 +15,9 @@ const (
 	kindAwaitsConversion = "AwaitingConversion"
 )
 
-// Conversions has the endpoint of the conversion webhook.
+// Conversions provides the endpoint of the conversion webhook.
 type Conversions interface {
-	// Endpoint is nil while it is not known; planned says whether it will be.
+	// Endpoint is nil while it is not known; planned reports whether it will be.
 	Endpoint() (at *install.Endpoint, planned bool)
 }
 

@@ -132,7 +132,7 @@ func (r *shapes) mismatch(t *cel.Type, to *shape, visited map[comparison]bool) (
 	return problem, expected
 }
 
-// scalarFits says whether a scalar fits a scalar field, unchanged or in its JSON form.
+// scalarFits reports whether a scalar fits a scalar field, unchanged or in its JSON form.
 func scalarFits(t *cel.Type, to kind) bool {
 	written := t.Kind() == cel.TimestampKind || t.Kind() == cel.DurationKind || stringTypes[t.TypeName()]
 	isText := t.Kind() == cel.StringKind
@@ -164,8 +164,7 @@ var stringTypes = map[string]bool{
 	"kubernetes.Quantity": true, "kubernetes.Semver": true, "kubernetes.URL": true, "net.IP": true, "net.CIDR": true,
 }
 
-// objectMismatch compares two objects: one may lack fields of the other, but not
-// have others.
+// objectMismatch compares two objects: from may lack fields of to, but must not have other fields.
 func (r *shapes) objectMismatch(from, to *shape, visited map[comparison]bool) (problem, expected string) {
 	current := comparison{from.object.name, to}
 	if from == to || visited[current] {
@@ -218,7 +217,6 @@ func withComparison(visited map[comparison]bool, current comparison) map[compari
 	return out
 }
 
-// unwrapped returns the type inside an optional type.
 func unwrapped(t *cel.Type) (*cel.Type, bool) {
 	if t.Kind() != cel.OpaqueKind || t.TypeName() != "optional_type" {
 		return nil, false

@@ -114,7 +114,6 @@ func (p *Program) recorded() *recordedProgram {
 	return out
 }
 
-// recordedCondition is the condition of a branch.
 type recordedCondition struct {
 	interpreter.InterpretableV2
 	branch *Branch

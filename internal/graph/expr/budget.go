@@ -17,9 +17,9 @@ type Budget struct {
 	branches        *Branches // nil for none
 }
 
-// NewBudget returns a budget of CEL's cost units, of which some are spent already, and of
-// approximate bytes of values. Once ended returns an error, such as that of a context, every
-// evaluation returns it; one that has begun ends by its own limits.
+// NewBudget returns a budget of CEL's cost units, of which some are spent already, and of approximate bytes of
+// values. Once ended returns an error, such as a context's, every evaluation returns it; one that has begun ends by
+// its own limits.
 func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 	return &Budget{ended: ended, maxCost: cost, cost: spent, maxBytes: bytes}
 }
@@ -27,7 +27,6 @@ func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 // Record has branches record the evaluations.
 func (b *Budget) Record(branches *Branches) { b.branches = branches }
 
-// record records an evaluation.
 func (b *Budget) record(p *Program, vars activation) {
 	if b != nil {
 		b.branches.record(p, vars)
@@ -56,11 +55,9 @@ func (e *BudgetExceeded) Error() string {
 	return pathPrefix(e.At) + fmt.Sprintf("the expressions of one reconcile exceed a CEL cost of %d together", e.Max)
 }
 
-// untrackedCost is what an evaluation costs whose cost CEL does not track, since the length of
-// the expression bounds it.
+// untrackedCost is the cost of an evaluation that CEL does not track because the length of the expression bounds it.
 const untrackedCost = 10
 
-// check returns an error if nothing may be evaluated any more.
 func (b *Budget) check(p *Program) error {
 	if b == nil {
 		return nil

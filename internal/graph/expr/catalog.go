@@ -46,7 +46,6 @@ func Functions() ([]Function, error) {
 // receivers are the prefixes of macros that are not called on a value.
 var receivers = map[string]string{"bind": "cel.", "newCondition": "runtime."}
 
-// declaredFunctions are the functions of an environment, by name.
 func declaredFunctions(env *cel.Env) map[string]Function {
 	out := map[string]Function{}
 	for name, f := range env.Functions() {
@@ -93,7 +92,6 @@ func operator(name string) (written string, is bool) {
 	return "", false
 }
 
-// overload is one signature as its name and its types.
 type overload struct {
 	call   string
 	member bool
@@ -118,8 +116,8 @@ func (o overload) String() string {
 	return call + "(" + strings.Join(args, ", ") + ") → " + o.types[last]
 }
 
-// generalized returns the overload with T in place of its first type, or of the item type
-// of that, in its arguments and, if result is true, in its result.
+// generalized returns the overload with T in place of its first type, or of that type's item type, in its arguments
+// and, if result is true, in its result.
 func (o overload) generalized(result bool) (text, of string) {
 	of = strings.TrimSuffix(strings.TrimPrefix(o.types[0], "list("), ")")
 	general := overload{call: o.call, member: o.member, types: slices.Clone(o.types)}
@@ -171,7 +169,7 @@ func mergeSignatures(all []overload) []string {
 	return slices.Compact(out)
 }
 
-// isIdentity says that the overload converts a value to its own type.
+// isIdentity reports whether the overload converts a value to its own type.
 func (o overload) isIdentity() bool {
 	return !o.member && len(o.types) == 2 && o.types[0] == o.types[1] && o.types[0] == o.call
 }

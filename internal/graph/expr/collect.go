@@ -7,13 +7,11 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// collector walks an expression and collects the paths that the expression reads.
 type collector struct {
 	isDeclared func(name string) bool
 	refs       []Ref
 	// onSelect, if set, is called for each field selection from a path, with the path.
-	onSelect func(id int64, from Ref, field string)
-	// conditional says that the visited part is evaluated only in some cases.
+	onSelect    func(id int64, from Ref, field string)
 	conditional bool
 	// wholes are the declared names that are read as a whole, and has() of paths, by their parts of the expression.
 	wholes map[int64]wholeRead
@@ -97,7 +95,6 @@ func (c *collector) addWhole(e ast.Expr, r Ref) bool {
 	return isTest
 }
 
-// visitConditional visits a part that is evaluated only in some cases.
 func (c *collector) visitConditional(e ast.Expr, s *scope, guards []Ref) {
 	outer := c.conditional
 	c.conditional = true
@@ -210,7 +207,6 @@ func (c *collector) visitComprehension(e ast.ComprehensionExpr, s *scope, guards
 	c.visit(e.Result(), s.bind(e.AccuVar(), bound), guards)
 }
 
-// itemPreservingFunctions return items of the list that they are called on.
 var itemPreservingFunctions = map[string]bool{"slice": true, "sort": true, "reverse": true, "distinct": true, "first": true, "last": true}
 
 // listPath returns the path of the list that the items of an expression's result come from.
@@ -331,8 +327,8 @@ func (c *collector) indexPath(e ast.Expr, s *scope, guards []Ref) (Ref, bool) {
 	return from.child(step), true
 }
 
-// endsOptional says whether the path's last step is optional. Further steps then are
-// optional too: they select from an optional value.
+// endsOptional reports whether the path's last step is optional. Further steps then are optional too: they select
+// from an optional value.
 func endsOptional(r Ref) bool {
 	return len(r.Path) > 0 && r.Path[len(r.Path)-1].Optional
 }

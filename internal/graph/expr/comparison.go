@@ -26,7 +26,7 @@ func boundComparison(i interpreter.InterpretableV2) (interpreter.InterpretableV2
 	return i, nil
 }
 
-// bounded is ==, != or in, with the results that CEL's own have.
+// bounded is ==, != or in, with the results of CEL's own.
 type bounded struct {
 	interpreter.InterpretableCall
 	left, right interpreter.InterpretableV2

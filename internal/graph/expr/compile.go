@@ -69,7 +69,6 @@ func (e *Env) newProgram(checked *cel.Ast, source string, at object.Path) (*comp
 	return &compiled{Program: p, tree: tree}, nil
 }
 
-// callsFunction says whether an expression calls a function.
 func callsFunction(e ast.Expr, function string) bool {
 	found := false
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
@@ -78,7 +77,7 @@ func callsFunction(e ast.Expr, function string) bool {
 	return found
 }
 
-// isPlainPath says whether a path can be followed without CEL.
+// isPlainPath reports whether a path can be followed without CEL.
 func isPlainPath(r Ref) bool {
 	for _, s := range r.Path {
 		if s.Each || s.Optional {
@@ -88,15 +87,14 @@ func isPlainPath(r Ref) bool {
 	return true
 }
 
-// constantCostCalls have a cost that does not depend on the size of their arguments.
 var constantCostCalls = map[string]bool{
 	operators.Conditional: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true,
 	operators.Index: true, operators.OptIndex: true, operators.OptSelect: true,
 	"orValue": true, "hasValue": true, "value": true, "or": true,
 }
 
-// hasBoundedCost says whether an expression's cost is bounded by its length, so that it
-// need not be tracked: tracking doubles the evaluation time of such an expression.
+// hasBoundedCost reports whether an expression's cost is bounded by its length, so it need not be tracked: tracking
+// doubles the evaluation time of such an expression.
 func hasBoundedCost(e ast.Expr) bool {
 	bounded := true
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

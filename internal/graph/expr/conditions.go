@@ -37,8 +37,8 @@ func (c *Conditions) Programs() []*Program { return c.entries }
 // Refs returns the paths that the expressions read, sorted.
 func (c *Conditions) Refs() []Ref { return c.refs }
 
-// Eval evaluates the expressions in order, within a budget or, if that is nil, without one.
-// missing has the error of each expression without a value, as Program.EvalWithin returns it.
+// Eval evaluates the expressions in order, within a budget or, if that is nil, without one. missing contains the
+// error of each expression without a value, as Program.EvalWithin returns it.
 func (c *Conditions) Eval(b *Budget, vars map[string]any) (found []Condition, missing []error) {
 	for _, p := range c.entries {
 		value, err := p.EvalWithin(b, vars)
@@ -73,7 +73,6 @@ var (
 	}}}
 )
 
-// conditionShapeOf is the shape of a condition.
 func conditionShapeOf(s *shapes) *shape { return s.of(conditionSchema, "condition") }
 
 // withConditions returns an environment that declares runtime.newCondition and
@@ -92,7 +91,6 @@ func (e *Env) withConditions() (*Env, *shape, error) {
 	return &Env{Scope: &scope, cel: extended, empty: e.empty}, condition, nil
 }
 
-// conditionOptions declare the macro and the functions of conditions of a shape.
 func conditionOptions(condition *shape) []cel.EnvOption {
 	text := cel.StringType
 	return []cel.EnvOption{
@@ -104,8 +102,8 @@ func conditionOptions(condition *shape) []cel.EnvOption {
 	}
 }
 
-// expandNewCondition turns the fields of a condition into arguments, so that each is type
-// checked separately. Their names need no quotes.
+// expandNewCondition turns the fields of a condition into arguments, so each is type checked separately. Their names
+// need no quotes.
 func expandNewCondition(eh cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	if target.Kind() != ast.IdentKind || target.AsIdent() != "runtime" {
 		return nil, nil
@@ -160,7 +158,7 @@ func makeCondition(conditionShape *shape, args []ref.Val) ref.Val {
 	return wrap(m, conditionShape, objectPart{}, nil)
 }
 
-// conditionProblem validates a condition's type and status, as far as they are known.
+// conditionProblem checks the type and the status only as far as they are known.
 func conditionProblem(kind, status any) string {
 	text, known := status.(string)
 	switch {
@@ -172,7 +170,7 @@ func conditionProblem(kind, status any) string {
 	return ""
 }
 
-// findCondition looks up a condition of an object. A missing condition has empty fields.
+// A missing condition has empty fields.
 func findCondition(conditionShape *shape, o, kind ref.Val) ref.Val {
 	wanted, ok := kind.(types.String)
 	if !ok {
@@ -265,7 +263,6 @@ func (c *conditionsCompiler) compile(source string, condition *cel.Type, at obje
 	}))
 }
 
-// checkCall checks the literals of a condition or of a lookup.
 func (c *conditionsCompiler) checkCall(p *compiled, checkCall ast.CallExpr) {
 	problem := func(x ast.Expr, text string) diag.Diagnostic {
 		return diag.Diagnostic{Path: p.at, Expr: p.source, Offset: startOffset(p.tree, p.source, x), Problem: text}

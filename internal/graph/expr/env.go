@@ -67,7 +67,7 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(append(options, cel.Macros(cel.GlobalMacro(operators.Has, 1, expandHas)))...)
 })
 
-// expandHas is CEL's macro has, with errors that say what it takes.
+// expandHas is CEL's macro has, with errors that name its arguments.
 func expandHas(eh cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	switch args[0].Kind() {
 	case ast.SelectKind:
@@ -143,7 +143,6 @@ func (e *Env) shapeOf(d Declaration) *shape {
 	return s
 }
 
-// ofCELType returns the shape of a CEL type of this environment.
 func (r *shapes) ofCELType(t *cel.Type) *shape {
 	s := &shape{cel: t}
 	switch t.Kind() {

@@ -39,7 +39,6 @@ func (e *Env) typeDiagnostics(issues *cel.Issues, tree *ast.AST, source string, 
 	return out
 }
 
-// isConditionFunction says whether an expression calls a function of status.conditions.
 func isConditionFunction(x ast.Expr) bool {
 	if x.Kind() != ast.CallKind || !x.AsCall().IsMemberFunction() {
 		return false
@@ -48,8 +47,8 @@ func isConditionFunction(x ast.Expr) bool {
 	return target.Kind() == ast.IdentKind && target.AsIdent() == "runtime" && (name == newConditionMacro || name == "condition")
 }
 
-// isConsequence says whether an error only follows from another: the author misspelled a
-// macro, so that a name which the macro would declare is unknown.
+// isConsequence reports whether an error only follows from another: the author misspelled a macro, so a name which
+// the macro would declare is unknown.
 func (e *Env) isConsequence(x ast.Expr, exprs map[int64]ast.Expr) bool {
 	for _, other := range exprs {
 		if isConditionFunction(other) && other.ID() != x.ID() && containsExpr(other, x.ID()) {
@@ -95,7 +94,6 @@ func (e *Env) selections(tree *ast.AST) map[int64]selection {
 	return out
 }
 
-// describeNameError describes unknown names, fields and functions.
 func (e *Env) describeNameError(d *diag.Diagnostic, x ast.Expr, selections map[int64]selection) {
 	switch x.Kind() {
 	case ast.IdentKind:
@@ -187,7 +185,6 @@ func (e *Env) nearestFunction(name string) string {
 	return nearest
 }
 
-// startOffset returns the byte offset of a part of a checked expression.
 func startOffset(tree *ast.AST, source string, x ast.Expr) int {
 	x = leftmost(x)
 	start := tree.SourceInfo().GetStartLocation(x.ID())

@@ -14,7 +14,6 @@ type flow struct {
 	declared func(name string) *Secrecy
 }
 
-// locals are the variables of comprehensions and of cel.bind.
 type locals struct {
 	outer   *locals
 	name    string
@@ -94,7 +93,6 @@ func (f *flow) ofParts(e ast.Expr, l *locals) *Secrecy {
 	}
 }
 
-// entries is the secrecy of a map that the expression writes.
 func (f *flow) entries(m ast.MapExpr, l *locals) *Secrecy {
 	below := map[string]*Secrecy{}
 	var each, byKey *Secrecy
@@ -167,7 +165,6 @@ func (f *flow) call(c ast.CallExpr, l *locals) *Secrecy {
 	return out
 }
 
-// index is the secrecy of a part with a name or an index.
 func (f *flow) index(of, by ast.Expr, l *locals) *Secrecy {
 	from, key := f.of(of, l), f.of(by, l)
 	part := from.Item()
@@ -180,7 +177,6 @@ func (f *flow) index(of, by ast.Expr, l *locals) *Secrecy {
 	return part
 }
 
-// isNothing says whether an expression is null or optional.none().
 func isNothing(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -192,8 +188,8 @@ func isNothing(e ast.Expr) bool {
 	}
 }
 
-// presence is the secrecy of whether a value exists: where it is a part of another value, that
-// of the other's keys, and else that of the value.
+// presence is the secrecy of whether a value exists: for a part of another value, the secrecy of the other's keys, or
+// else the secrecy of the value.
 func (f *flow) presence(e ast.Expr, l *locals) *Secrecy {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -222,7 +218,6 @@ func (f *flow) membership(value, in ast.Expr, l *locals) *Secrecy {
 	return found.Join(f.of(value, l).Derived())
 }
 
-// isMap says whether a value is known to be a map.
 func (f *flow) isMap(e ast.Expr, s *Secrecy) bool {
 	switch f.tree.GetType(e.ID()).Kind() {
 	case cel.MapKind, cel.StructKind:

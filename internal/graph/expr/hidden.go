@@ -22,7 +22,6 @@ const (
 	metadataEntries // labels or annotations
 )
 
-// partOf is the part of the value of a declared name.
 func partOf(d Declaration) objectPart {
 	switch {
 	case d.Hidden == nil:
@@ -34,7 +33,6 @@ func partOf(d Declaration) objectPart {
 	}
 }
 
-// field is the part at a field of an object, or at a key of a map.
 func (p objectPart) field(name string) objectPart {
 	switch {
 	case p.level == wholeObject && name == "metadata":
@@ -45,7 +43,6 @@ func (p objectPart) field(name string) objectPart {
 	return objectPart{}
 }
 
-// item is the part at an item of a list.
 func (p objectPart) item() objectPart {
 	if p.level == objectList {
 		return objectPart{wholeObject, p.hidden}
@@ -53,7 +50,6 @@ func (p objectPart) item() objectPart {
 	return objectPart{}
 }
 
-// at is the part at a step of a path.
 func (p objectPart) at(s Step) objectPart {
 	if s.Name == "" {
 		return p.item()
@@ -91,7 +87,6 @@ func (p objectPart) shownFields(m map[string]any) map[string]any {
 	return out
 }
 
-// shown returns a value without its hidden entries.
 func (p objectPart) shown(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -22,7 +22,6 @@ func (t *Template) Schema() *extv1.JSONSchemaProps {
 // thousand.
 const maxInferredFields = 20_000
 
-// inference counts the fields that may still be inferred.
 type inference struct {
 	*shapes
 	remainingFields int
@@ -116,8 +115,8 @@ func mapOf(value extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	}
 }
 
-// schemaOf returns the schema of a type. inside has the type names of the enclosing
-// objects, at which recursion ends.
+// schemaOf returns the schema of a type. inside contains the type names of the enclosing objects: recursion ends
+// there.
 func (r *inference) schemaOf(t *cel.Type, inside map[string]bool) extv1.JSONSchemaProps {
 	if inner, ok := unwrapped(t); ok {
 		t = inner

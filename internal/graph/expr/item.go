@@ -6,7 +6,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// indexed is a value from which an expression selects items. CEL compares an index with the size of a list itself, so that
+// indexed is a value from which an expression selects items. CEL compares an index with the size of a list itself, so
 // the list cannot record the item that it lacks.
 type indexed struct {
 	interpreter.InterpretableAttribute
@@ -27,7 +27,6 @@ func (a indexed) AddQualifier(q interpreter.Qualifier) (interpreter.Attribute, e
 	return a, err
 }
 
-// itemSelection selects an item by its index, or a value by a computed key.
 type itemSelection struct {
 	interpreter.Qualifier
 	source *Ref // nil for none
@@ -49,7 +48,7 @@ func (q itemSelection) Qualify(vars interpreter.Activation, from any) (any, erro
 	return out, err
 }
 
-// trailOf is the trail of the list, or, if it is a computed list, that of the name that its items come from.
+// trailOf is the trail of the list, or, for a computed list, the trail of the name that its items come from.
 func (q itemSelection) trailOf(vars interpreter.Activation, list traits.Lister) *trail {
 	var from any = list
 	if _, isWrapped := list.(*sequence); !isWrapped && q.source != nil {

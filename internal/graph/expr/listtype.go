@@ -9,7 +9,6 @@ import (
 // Lists with x-kubernetes-list-type set or map behave as such in expressions: == ignores
 // their order, and + replaces an item with the same identity.
 
-// identity says what identifies the items of a list.
 type identity struct {
 	set  bool
 	keys []string // of a list that is a map
@@ -30,7 +29,6 @@ func (v *sequence) identity() identity {
 
 func (i identity) ordered() bool { return !i.set && len(i.keys) == 0 }
 
-// same says whether two items have the same identity.
 func (i identity) same(a, b ref.Val) bool {
 	if i.set {
 		return types.Equal(a, b) == types.True
@@ -54,7 +52,7 @@ func (i identity) same(a, b ref.Val) bool {
 	return true
 }
 
-// index returns the index of the item with the same identity as another, or -1.
+// index returns -1 if no item has the identity.
 func (i identity) index(items []ref.Val, of ref.Val) int {
 	for n, item := range items {
 		if i.same(item, of) {

@@ -78,7 +78,7 @@ func literalName(v any) string {
 	}
 }
 
-// literalText returns a literal for a message, or "the value" if it is too long.
+// literalText returns "the value" for a literal that is too long for a message.
 func literalText(v any) string {
 	switch v.(type) {
 	case map[string]any:

@@ -53,7 +53,7 @@ func (p *Program) uncheckedShape(s *shape) *shape {
 	return s
 }
 
-// checkValue compares a computed value with the shape of its field; nil if it fits.
+// checkValue returns nil if the value fits.
 func checkValue(v any, s *shape, at object.Path) *Mismatch {
 	if v == plain.Absent {
 		return nil
@@ -86,7 +86,7 @@ func (w *valueProblem) withStep(step any) *valueProblem {
 	return w
 }
 
-// validate returns the first problem of a value; nil if it fits.
+// validate returns the first problem; nil if the value fits.
 func validate(v any, s *shape) *valueProblem {
 	k := s.kindOf()
 	if v == nil || k == ofAnything {
@@ -154,8 +154,7 @@ const (
 	base64Text = `base64, as bytes("text") gives it; in a Secret, put plain text into stringData`
 )
 
-// isBase64 says whether a text is the base64 by which JSON encodes bytes. Line breaks are
-// ignored.
+// isBase64 reports whether a text is the base64 by which JSON encodes bytes. Line breaks are ignored.
 func isBase64(text string) bool {
 	_, err := base64.StdEncoding.DecodeString(text)
 	return err == nil

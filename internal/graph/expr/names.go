@@ -28,7 +28,6 @@ func (e *Env) ReferencedNames(doc any, include func(name string) bool) []string 
 	return slices.Sorted(maps.Keys(found))
 }
 
-// forEachExpression calls found for each expression in a document.
 func forEachExpression(doc any, found func(source string)) {
 	switch v := doc.(type) {
 	case map[string]any:

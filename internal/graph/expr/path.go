@@ -21,8 +21,8 @@ func (s *Scope) Value(r Ref, vars map[string]any) (any, bool) {
 	return value, missing == nil
 }
 
-// Present says whether vars have a value at the path; a step through all items stands for the
-// first item. Null counts as a value.
+// Present reports whether vars have a value at the path; a step through all items stands for the first item. Null
+// counts as a value.
 func (s *Scope) Present(r Ref, vars map[string]any) bool {
 	_, missing := s.followPath(r, vars)
 	return missing == nil

@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/library"
 )
 
-// programOf returns the program of a checked expression, whose evaluation is limited to a cost; with a limit of 0, it is not.
+// programOf returns the program of a checked expression, with its evaluation limited to a cost; a limit of 0 is none.
 func programOf(planner *cel.Env, checked *ast.AST, limit uint64, decorate interpreter.InterpretableDecoratorV2) (cel.Program, error) {
 	return planner.PlanProgram(checked, append(costOptions(limit), cel.EvalOptions(cel.OptOptimize),
 		cel.CustomDecoratorV2(decorate), cel.CustomDecoratorV2(boundComparison), cel.CustomDecoratorV2(library.BoundRegexps))...)
@@ -26,8 +26,8 @@ func costOptions(limit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostLimit(limit), cel.CostTracking(&costEstimator{})}
 }
 
-// costEstimator is that of Kubernetes, which visits all values of some arguments, however many there are, and takes the
-// length of a pattern for the size of the regular expression.
+// costEstimator wraps the estimator of Kubernetes, which visits all values of some arguments, however many there are,
+// and takes the length of a pattern for the size of the regular expression.
 type costEstimator struct{ k8slibrary.CostEstimator }
 
 // CallCost implements interpreter.ActualCostEstimator.

@@ -22,8 +22,7 @@ type Program struct {
 	// isPath says that the whole expression is a path, the only one of refs. It is then followed
 	// without CEL, which is faster and returns the value as its object has it: a
 	// duration of 1h stays 1h.
-	isPath bool
-	// program is nil if the expression is a path.
+	isPath  bool
 	program cel.Program
 }
 
@@ -49,7 +48,7 @@ func (p *Program) ItemType() *cel.Type {
 	return t.Parameters()[0]
 }
 
-// Omits says whether the expression calls omit().
+// Omits reports whether the expression calls omit().
 func (p *Program) Omits() bool { return p.omits }
 
 // Refs returns the paths that the expression reads, sorted.
@@ -108,7 +107,6 @@ func (p *Program) run(b *Budget, vars activation) (ref.Val, error) {
 	return out, err
 }
 
-// evalError returns the reason of a failed evaluation.
 func (p *Program) evalError(b *Budget, err error, vars map[string]any) error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {

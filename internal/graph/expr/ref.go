@@ -72,19 +72,19 @@ func (s Step) appendTo(path object.Path) object.Path {
 	}
 }
 
-// child returns r with a further step. It shares no memory with r.
+// child shares no memory with r.
 func (r Ref) child(s Step) Ref {
 	path := make([]Step, len(r.Path), len(r.Path)+1)
 	copy(path, r.Path)
 	return Ref{Root: r.Root, Path: append(path, s), Optional: r.Optional || s.Optional, Conditional: r.Conditional}
 }
 
-// mayMatch says whether a step of an expression may lead to the same value as actual.
+// mayMatch reports whether a step of an expression may lead to the same value as actual.
 func (s Step) mayMatch(actual Step) bool {
 	return s.Each || s.Name == actual.Name && s.Index == actual.Index
 }
 
-// mayHavePrefix says whether r may begin with the given path.
+// mayHavePrefix reports whether r may begin with the given path.
 func (r Ref) mayHavePrefix(path Ref) bool {
 	if r.Root != path.Root || len(r.Path) < len(path.Path) {
 		return false

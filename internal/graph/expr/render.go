@@ -110,7 +110,6 @@ func (r *renderer) leaf(value any, err error, s *shape, at object.Path) any {
 	return value
 }
 
-// evaluate returns the text with the values of its expressions.
 func (p *textPiece) evaluate(b *Budget, vars map[string]any) (any, error) {
 	var text strings.Builder
 	var missing []Missing
@@ -151,7 +150,6 @@ func notTextError(value any) error {
 
 func (r *renderer) err() error { return joinMissing(r.missing) }
 
-// joinMissing joins the reasons of several fields into one error.
 func joinMissing(missing []Missing) error {
 	if len(missing) == 0 {
 		return nil

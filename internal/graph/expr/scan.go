@@ -7,7 +7,7 @@ type scan struct {
 	source string
 	// openers are the opening brackets by their closing ones, and literals the beginnings of string literals by the byte after them.
 	openers, literals map[int]int
-	// open are the brackets that are not closed, the outermost first.
+	// open lists the outermost bracket first.
 	open []openBracket
 	// isInLiteral says that the expression ends inside a string literal or a comment.
 	isInLiteral bool
@@ -19,7 +19,6 @@ type openBracket struct {
 	args []int
 }
 
-// scanExpression scans an expression up to a byte.
 func scanExpression(source string) scan {
 	s := scan{source: source, openers: map[int]int{}, literals: map[int]int{}}
 	for i := 0; i < len(source); {
@@ -55,7 +54,7 @@ func scanExpression(source string) scan {
 	return s
 }
 
-// isTerminated says whether a string literal that ends with the text has its closing quote.
+// isTerminated reports whether a string literal that ends with the text has its closing quote.
 func isTerminated(literal string) bool {
 	quote := literal[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(literal, triple) {
@@ -64,7 +63,6 @@ func isTerminated(literal string) bool {
 	return len(literal) >= 2 && strings.HasSuffix(literal, quote) && !strings.HasSuffix(literal, `\`+quote)
 }
 
-// wordStart is the beginning of the name that ends before a byte.
 func wordStart(source string, end int) int {
 	for end > 0 && isWord(source[end-1]) {
 		end--

@@ -14,16 +14,14 @@ import (
 type Scope struct {
 	// planner makes programs of checked expressions. Programs keep it, so it declares functions and no
 	// names, and all environments with the same functions share it.
-	planner *cel.Env
-	// conditional says that the functions of conditions are declared.
+	planner     *cel.Env
 	conditional bool
 	limits      Limits
 	shapes      *shapes
-	// vars are the shapes of the declared names.
-	vars map[string]*shape
+	vars        map[string]*shape
 	// parts are the parts of the declared names whose values have hidden entries.
 	parts map[string]objectPart
-	// missingFieldHints are those of the declarations, by declared name and field.
+	// missingFieldHints are by declared name and field.
 	missingFieldHints map[string]map[string]string
 }
 
@@ -41,7 +39,7 @@ func (s *Scope) emptyChecker(library *cel.Env) (*cel.Env, error) {
 	return empty, nil
 }
 
-// variables declare the names of the scope, but for those that are declared already.
+// variables declares the names of the scope, except the already declared ones.
 func (s *Scope) variables(declared func(name string) bool) []cel.EnvOption {
 	var options []cel.EnvOption
 	for name, shape := range s.vars {
@@ -77,7 +75,6 @@ func (s *Scope) declares(name string) bool {
 	return ok
 }
 
-// shapeAt returns the shape of the value at a path, and whether the path can exist.
 func (s *Scope) shapeAt(r Ref) (*shape, bool) {
 	at, ok := s.vars[r.Root]
 	for _, step := range r.Path {

@@ -15,13 +15,12 @@ type Secrecy struct {
 	whole bool
 	// keys says that the value may have keys that come from there.
 	keys bool
-	// fields are the parts by name, each those of all items or entries. keyed says that these
-	// are entries of a map.
+	// fields are the parts by name, and each is the part of all items or entries. keyed says that these are entries
+	// of a map.
 	fields map[string]*Secrecy
 	each   *Secrecy
 	keyed  bool
-	// parts counts the parts.
-	parts int
+	parts  int
 }
 
 // maxSecretParts bounds the parts that are told apart: values composed of other values can have
@@ -74,10 +73,10 @@ func firstSource(a, b string) string {
 	return a
 }
 
-// Keys says whether a value that comes from a Secret as a whole may have keys that do.
+// Keys reports whether a value that comes from a Secret as a whole may have keys that do.
 func (s *Secrecy) Keys() bool { return s.keys }
 
-// withKeys is the secrecy of a value of which the keys are secret too, if it is whole.
+// withKeys is the secrecy of a value whose keys are secret too, if it is whole.
 func (s *Secrecy) withKeys() *Secrecy {
 	if s == nil || !s.whole || s.keys {
 		return s
@@ -144,7 +143,7 @@ func (s *Secrecy) Shape() *Secrecy {
 	return s
 }
 
-// Join is the secrecy of a value that has, or is one of, two values with these.
+// Join is the secrecy of a value that contains, or is one of, two values with these.
 func (s *Secrecy) Join(other *Secrecy) *Secrecy {
 	switch {
 	case other == nil || s == other:
@@ -168,7 +167,7 @@ func (s *Secrecy) Join(other *Secrecy) *Secrecy {
 	return newSecrecy(Secrecy{fields: fields, each: s.each.Join(other.each), keyed: s.keyed && other.keyed})
 }
 
-// covers says whether another secrecy has no parts that s lacks.
+// covers reports whether another secrecy has no parts that s lacks.
 func (s *Secrecy) covers(other *Secrecy) bool {
 	switch {
 	case other == nil:
@@ -186,7 +185,6 @@ func (s *Secrecy) covers(other *Secrecy) bool {
 	return s.each.covers(other.each)
 }
 
-// along is the secrecy of the value at a path.
 func (s *Secrecy) along(path []Step) *Secrecy {
 	for _, step := range path {
 		if step.Name == "" || step.Each {
@@ -198,9 +196,8 @@ func (s *Secrecy) along(path []Step) *Secrecy {
 	return s
 }
 
-// Secrecy is the secrecy of the result, given that of the declared names. It holds for all
-// values of these: a result that only depends on a value, such as that of a comparison, comes
-// from it too.
+// Secrecy is the secrecy of the result, given the secrecy of the declared names. It holds for all values of these: a
+// result that only depends on a value, such as a comparison's, comes from it too.
 func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 	reads := func(r Ref) bool { return of(r.Root).along(r.Path) != nil }
 	first := slices.IndexFunc(p.refs, reads)
@@ -223,7 +220,7 @@ func (p *Program) Secrecy(of func(name string) *Secrecy) *Secrecy {
 	return f.of(f.tree.Expr(), nil)
 }
 
-// Secrecy is the secrecy of the rendered template, given that of its expressions.
+// Secrecy is the secrecy of the rendered template, given the secrecy of its expressions.
 func (t *Template) Secrecy(of func(*Program) *Secrecy) *Secrecy { return secrecyOf(t.root, of) }
 
 func secrecyOf(p piece, of func(*Program) *Secrecy) *Secrecy {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// kind is the kind of value that a schema describes to an expression.
 type kind uint8
 
 const (
@@ -30,9 +29,8 @@ const (
 	ofQuantity
 )
 
-// shape is a schema as CEL sees it. The shapes of fields are created on first use, so that
-// a large schema costs only what is read of it and a recursive schema ends. A nil shape
-// allows anything.
+// shape is a schema as CEL sees it. The shapes of fields are created on first use, so a large schema costs only what
+// is read of it and a recursive schema ends. A nil shape allows anything.
 type shape struct {
 	kind   kind
 	traits *schemaTraits // nil for none, and for an object
@@ -41,7 +39,7 @@ type shape struct {
 	object *objectShape
 }
 
-// objectShape is the part of the shape of an object that others do not have.
+// objectShape is the part of a shape that only objects have.
 type objectShape struct {
 	name     string // the path at which it was first found
 	open     bool   // the object may have undeclared fields
@@ -59,7 +57,7 @@ type fieldShape struct {
 
 // objectTraits are what the schema of an object says, as far as expressions need it.
 type objectTraits struct {
-	// properties are the declared fields, but for those that objectShape.fields has from the beginning.
+	// properties are the declared fields, except those in objectShape.fields from the beginning.
 	properties  map[string]spec.Schema
 	required    []string
 	description string
@@ -87,7 +85,7 @@ func traitsOf(s *spec.Schema) *schemaTraits {
 	return &schemaTraits{format: s.Format, description: s.Description, enum: s.Enum, extensions: s.Extensions}
 }
 
-// schemaTraits returns the traits of a shape, which may be nil.
+// The shape may be nil.
 func (s *shape) schemaTraits() schemaTraits {
 	if s == nil || s.traits == nil {
 		return schemaTraits{}
@@ -131,7 +129,6 @@ func (s *shape) field(name string) (*shape, bool) {
 	return nil, s.object.open
 }
 
-// known returns the shape of a field that has been read.
 func (o *objectShape) known(name string) (*shape, bool) {
 	fields := o.fields.Load()
 	if fields == nil {
@@ -159,7 +156,7 @@ func (o *objectShape) property(name string) (spec.Schema, bool) {
 	return spec.Schema{}, false
 }
 
-// fieldNames returns the declared fields, sorted.
+// fieldNames is sorted.
 func (s *shape) fieldNames() []string {
 	if s.kindOf() != ofObject {
 		return nil
@@ -176,7 +173,6 @@ func (s *shape) fieldNames() []string {
 	return names
 }
 
-// item returns the shape of a list's items.
 func (s *shape) item() (*shape, bool) {
 	switch s.kindOf() {
 	case ofAnything:
@@ -222,8 +218,8 @@ func kindOfSchema(s *spec.Schema) kind {
 	return scalarUnion(s)
 }
 
-// hasNoFields says whether a schema forbids all fields. One that only names none may allow
-// them: published schemas describe free-form objects so.
+// hasNoFields reports whether a schema forbids all fields. One that only names none may allow them: published schemas
+// describe free-form objects so.
 func hasNoFields(s *spec.Schema) bool {
 	return s.AdditionalProperties != nil && !s.AdditionalProperties.Allows && s.AdditionalProperties.Schema == nil
 }
@@ -251,8 +247,7 @@ func stringKind(format string) kind {
 	return ofString
 }
 
-// scalarUnion recognizes unions such as string or number, by which published schemas
-// describe quantities.
+// scalarUnion recognizes unions such as string or number: published schemas describe quantities by them.
 func scalarUnion(s *spec.Schema) kind {
 	var hasText, hasInt, hasNumber bool
 	for _, alternatives := range [][]spec.Schema{s.OneOf, s.AnyOf} {

@@ -47,7 +47,6 @@ func (r *shapes) of(s *spec.Schema, name string) *shape {
 	return made
 }
 
-// fieldOf creates the shape of a field and stores it in its parent.
 func (r *shapes) fieldOf(parent *objectShape, name string, s *spec.Schema) *shape {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,8 +135,8 @@ func (r *shapes) byTypeName(name string) *shape {
 	return r.byName[name]
 }
 
-// unwrapAllOf unwraps an allOf with one schema, by which published schemas add a
-// description or a default to a shared definition.
+// unwrapAllOf unwraps an allOf with one schema: published schemas add a description or a default to a shared
+// definition by one.
 func unwrapAllOf(s *spec.Schema) *spec.Schema {
 	for len(s.Type) == 0 && len(s.Properties) == 0 && len(s.AllOf) == 1 && s.Ref.GetURL() == nil {
 		s = &s.AllOf[0]
@@ -158,7 +157,7 @@ var scalarTypes = map[kind]*cel.Type{
 	ofIntOrString: cel.DynType, ofQuantity: cel.DynType,
 }
 
-// scalarShapes are the shapes of scalar values whose schemas say nothing else. They are shared, since most fields are such values.
+// scalarShapes are the shapes of scalars whose schemas say nothing else: most fields, so they are shared.
 var scalarShapes = func() map[kind]*shape {
 	out := map[kind]*shape{}
 	for kind, typ := range scalarTypes {

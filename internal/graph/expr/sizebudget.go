@@ -41,7 +41,7 @@ type sizeBudget struct {
 	err       error
 }
 
-// spend subtracts the size of a field's value and says whether it fits.
+// spend reports whether the value fits.
 func (b *sizeBudget) spend(at object.Path, value any) bool {
 	if b == nil {
 		return true
@@ -52,7 +52,7 @@ func (b *sizeBudget) spend(at object.Path, value any) bool {
 	return b.err == nil
 }
 
-// isExhausted says that the limit is exceeded, so that rendering can stop.
+// isExhausted reports whether the limit is exceeded: then rendering can stop.
 func (b *sizeBudget) isExhausted() bool { return b != nil && b.err != nil }
 
 // RequireValue returns a diagnostic if the template is a single expression that may be

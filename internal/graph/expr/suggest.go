@@ -25,11 +25,11 @@ const (
 type Suggestion struct {
 	Name string
 	Kind SuggestionKind
-	// Type is that of a variable or a field.
+	// Type is the type of a variable or a field.
 	Type string
 	// Doc is the description of a field, or of a function.
 	Doc string
-	// Signatures are those of a function or a macro.
+	// Signatures lists the signatures of a function or a macro.
 	Signatures []string
 }
 
@@ -63,7 +63,7 @@ func (e *Env) Suggest(source string, offset int) (suggestions []Suggestion, from
 	return scope.suggestQualified(operand + "."), from
 }
 
-// typeOf returns the type of an expression; nil if it is not valid.
+// typeOf returns nil for an invalid expression.
 func (e *Env) typeOf(source string) *cel.Type {
 	tree := e.check(source)
 	if tree == nil {
@@ -87,7 +87,6 @@ func (e *Env) check(source string) *ast.AST {
 	return checked.NativeRep()
 }
 
-// maxSuggestedFrames bounds the nested macros whose variables are declared.
 const maxSuggestedFrames = 10
 
 // within returns the environment at the end of a scanned expression: with the variables of the macros around it.
@@ -121,7 +120,7 @@ func (s *scan) arguments(f openBracket) []string {
 	return out
 }
 
-// oneVariableMacros have the name of an item as their first argument. Those with two variables have that of an index or a key first.
+// oneVariableMacros begin with the name of an item. Macros with two variables begin with the name of an index or a key.
 var (
 	oneVariableMacros  = []string{"all", "exists", "existsOne", "exists_one", "map", "filter", "sortBy"}
 	twoVariablesMacros = []string{"all", "exists", "existsOne", "exists_one", "transformList", "transformMap", "transformMapEntry"}
@@ -181,10 +180,8 @@ func (e *Env) suggestNames() []Suggestion {
 	return append(out, e.functions(nil, "")...)
 }
 
-// suggestQualified are the functions whose names begin with a qualifier.
 func (e *Env) suggestQualified(qualifier string) []Suggestion { return e.functions(nil, qualifier) }
 
-// suggestMembers are the fields of a type, and the functions that are called on its values.
 func (e *Env) suggestMembers(t *cel.Type) []Suggestion {
 	var out []Suggestion
 	of := t
@@ -242,7 +239,7 @@ func (e *Env) functions(receiver *cel.Type, qualifier string) []Suggestion {
 	return slices.CompactFunc(out, func(a, b Suggestion) bool { return a.Name == b.Name && a.Kind == b.Kind })
 }
 
-// macroArguments are those that authors give to a macro.
+// macroArguments are the arguments that authors give to a macro.
 var macroArguments = map[string]string{
 	"has": "field", "all": "item, condition", "exists": "item, condition", "existsOne": "item, condition", "exists_one": "item, condition",
 	"filter": "item, condition", "map": "item, value", "sortBy": "item, key", "transformList": "index, item, value", "transformMap": "key, item, value",
@@ -265,7 +262,6 @@ func (e *Env) macros(receiver *cel.Type, qualifier string) []Suggestion {
 	return out
 }
 
-// canBeRanged says whether a macro can be called on a value of a type.
 func canBeRanged(macro string, t *cel.Type) bool {
 	_, optional := unwrapped(t)
 	if strings.HasPrefix(macro, "opt") {
@@ -281,7 +277,6 @@ func canBeRanged(macro string, t *cel.Type) bool {
 	}
 }
 
-// accepts says whether a parameter takes values of a type.
 func accepts(parameter, t *cel.Type) bool {
 	switch {
 	case parameter.Kind() == cel.TypeParamKind, parameter.Kind() == cel.DynKind, t.Kind() == cel.DynKind:
@@ -308,7 +303,6 @@ type Description struct {
 	Ref Ref
 }
 
-// maxDescribedFields bounds the fields of an object that its type lists.
 const maxDescribedFields = 30
 
 // Describe returns what the name at a byte of an expression means. Only what is before its end need be complete.
@@ -384,5 +378,5 @@ func (e *Env) describeType(d *Description, tree *ast.AST, operand string, isSele
 
 var objectTypes = regexp.MustCompile(`object\([^()]*\)`)
 
-// typeLabel names a type; that of an object is only called so.
+// typeLabel names a type; an object's is only called object.
 func typeLabel(t *cel.Type) string { return objectTypes.ReplaceAllString(typeText(t), "object") }

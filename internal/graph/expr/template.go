@@ -48,7 +48,6 @@ type field struct {
 	value piece
 }
 
-// valuePiece is an expression that is the whole value of a field.
 type valuePiece struct {
 	*Program
 	// shape is compared with each value of the expression; nil if the type proves that all
@@ -59,7 +58,7 @@ type valuePiece struct {
 // textPiece is a string with expressions, of which there is at least one.
 type textPiece struct {
 	parts []part
-	// shape is that of the field if it is compared with each value; otherwise nil.
+	// shape is the shape of the field if it is compared with each value; otherwise nil.
 	shape *shape
 }
 
@@ -69,13 +68,11 @@ type part struct {
 	prog *Program
 }
 
-// path is the field of the text.
 func (p *textPiece) path() object.Path {
 	i := slices.IndexFunc(p.parts, func(part part) bool { return part.prog != nil })
 	return p.parts[i].prog.at
 }
 
-// isLiteral says whether a piece has no expressions.
 func isLiteral(p piece) bool {
 	switch p.(type) {
 	case objectPiece, listPiece, *valuePiece, *textPiece:
@@ -110,7 +107,6 @@ func (t *Template) Refs() []Ref {
 // Expressions returns the template's expressions in the order of its fields.
 func (t *Template) Expressions() []Expression { return expressionsOf(t.root, nil, nil) }
 
-// expressionsOf adds the expressions of the piece at a path inside the template.
 func expressionsOf(p piece, at []any, to []Expression) []Expression {
 	switch p := p.(type) {
 	case objectPiece:
@@ -203,7 +199,6 @@ func pieceAt(p piece, path []any) (_ piece, rest []any) {
 	return p, nil
 }
 
-// plainAt returns the value at a path of a document.
 func plainAt(v any, path []any) (any, bool) {
 	for _, step := range path {
 		var has bool
@@ -274,7 +269,6 @@ func (c *templateCompiler) object(doc map[string]any, s *shape, at object.Path) 
 	return out
 }
 
-// undeclaredField is the diagnostic of a field that the schema lacks.
 func undeclaredField(name string, s *shape, at object.Path) diag.Diagnostic {
 	d := diag.Diagnostic{Path: at.Field(name), Problem: fmt.Sprintf("there is no field %q here", name)}
 	for _, field := range s.fieldNames() {
@@ -360,7 +354,6 @@ func (c *templateCompiler) interpolation(doc string, segments []Segment, s *shap
 	return out
 }
 
-// checkInterpolation checks that the expression can be a part of a string.
 func (p *Program) checkInterpolation() diag.List {
 	switch p.typ.Kind() {
 	case cel.StringKind, cel.DynKind, cel.AnyKind:

@@ -102,7 +102,7 @@ func literalEnd(s string, i int) int {
 	return len(s)
 }
 
-// isRaw says whether the quote at i opens a raw literal: r"…", br'…', Rb"…".
+// isRaw reports whether the quote at i opens a raw literal: r"…", br'…', Rb"…".
 func isRaw(s string, i int) bool {
 	prefix := i
 	for prefix > 0 && i-prefix < 2 && strings.IndexByte("rRbB", s[prefix-1]) >= 0 {
@@ -127,7 +127,7 @@ func commentEnd(s string, i int) int {
 	return i + 2
 }
 
-// EndsBefore says whether an expression, of which the text is the beginning without its opening delimiter, ends in the text.
+// EndsBefore reports whether an expression ends in the text, which is its beginning without its opening delimiter.
 func EndsBefore(text string) bool {
 	_, problem := expressionEnd(text, 0)
 	return problem == ""

@@ -89,8 +89,8 @@ func mergeItems(missing, reads []Ref) []Ref {
 	return mergeRefs(out)
 }
 
-// isOptionalRead says whether the expression handles the missing path: every read through
-// it is optional at its last step.
+// isOptionalRead reports whether the expression handles the missing path: every read through it is optional at its
+// last step.
 func isOptionalRead(miss Ref, reads []Ref) bool {
 	optional := false
 	for _, r := range reads {
@@ -105,7 +105,6 @@ func isOptionalRead(miss Ref, reads []Ref) bool {
 	return optional
 }
 
-// isReadInside says whether the expression reads below a null.
 func isReadInside(null Ref, reads []Ref) bool {
 	return slices.ContainsFunc(reads, func(r Ref) bool {
 		return len(r.Path) > len(null.Path) && r.mayHavePrefix(null) && !r.Path[len(null.Path)].Optional

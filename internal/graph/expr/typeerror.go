@@ -21,7 +21,6 @@ var (
 	mismatchText = regexp.MustCompile(`^expected type '(.+)' but found '(.+)'$`)
 )
 
-// rewriteTypeError rewrites the text of a CEL type error.
 func (e *Env) rewriteTypeError(d *diag.Diagnostic) {
 	if m := overloadText.FindStringSubmatch(d.Problem); m != nil {
 		var given []*cel.Type
@@ -43,7 +42,6 @@ func (e *Env) rewriteTypeError(d *diag.Diagnostic) {
 // operandCount is the number of operands of the operators with an explanation of their own.
 var operandCount = map[string]int{operators.Conditional: 3, operators.Index: 2, operators.OptIndex: 2, operators.LogicalNot: 1}
 
-// describeCallError describes the wrong arguments of a function or an operator.
 func (e *Env) describeCallError(d *diag.Diagnostic, name string, member bool, given []*cel.Type) {
 	if len(given) < operandCount[name] {
 		return // the text was parsed wrongly
@@ -97,7 +95,6 @@ func isBytes(t *cel.Type) bool {
 	return t.Kind() == cel.BytesKind
 }
 
-// describePair describes two types.
 func describePair(a, b *cel.Type) string { return describe(a) + " and " + describe(b) }
 
 func describeIndexError(d *diag.Diagnostic, given []*cel.Type) {
@@ -147,7 +144,6 @@ func operandHint(operator string, given []*cel.Type) string {
 	return "two values of the same ordered type" + advice
 }
 
-// maxShownSignatures bounds the signatures of a function in a message.
 const maxShownSignatures = 4
 
 // signatureText lists the signatures of a function: first those of the form, function or

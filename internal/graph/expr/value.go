@@ -47,7 +47,6 @@ func (r *shapes) ofPiece(p piece, name string) *shape {
 	}
 }
 
-// ofLiteral returns the shape of a value without expressions.
 func (r *shapes) ofLiteral(v any, name string) *shape {
 	switch v := v.(type) {
 	case string:
@@ -79,7 +78,6 @@ func listShape(elem *shape) *shape {
 	return &shape{kind: ofList, elem: elem, cel: cel.ListType(elem.celType())}
 }
 
-// commonShape returns the shape of all items; nil unless they have the same signature.
 func commonShape(all []*shape) *shape {
 	for _, s := range all {
 		if s.signature() != all[0].signature() {
@@ -124,7 +122,7 @@ func (r *shapes) ofFields(below map[string]*shape, name string) *shape {
 	return made
 }
 
-// isName says whether a key may follow a dot.
+// isName reports whether a key may follow a dot.
 func isName(key string) bool {
 	for i := range len(key) {
 		if !isWord(key[i]) || i == 0 && '0' <= key[i] && key[i] <= '9' {

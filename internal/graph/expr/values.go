@@ -105,7 +105,6 @@ type mapping struct {
 	trail *trail
 }
 
-// shown is the wrapped JSON without its hidden entries.
 func (v *mapping) shown() map[string]any { return v.part.shownFields(v.m) }
 
 // JSON returns the wrapped JSON without its hidden entries.
@@ -163,7 +162,7 @@ func (v *mapping) Get(key ref.Val) ref.Val {
 	}
 }
 
-// Contains says whether the key exists.
+// Contains reports whether the key exists.
 func (v *mapping) Contains(key ref.Val) ref.Val {
 	value, ok := untracked(v).Find(key)
 	if !ok && value != nil {
@@ -175,7 +174,7 @@ func (v *mapping) Contains(key ref.Val) ref.Val {
 // Size counts the keys that are shown.
 func (v *mapping) Size() ref.Val { return types.Int(len(v.shown())) }
 
-// Iterator iterates over the sorted keys that are shown, so that lists made from maps are always the same.
+// Iterator iterates over the sorted keys that are shown, so lists made from maps are always the same.
 func (v *mapping) Iterator() iterator {
 	return &keys{sorted: sortedKeys(v.shown())}
 }
@@ -194,7 +193,6 @@ func (v *mapping) ConvertToNative(t reflect.Type) (any, error) {
 	return types.DefaultTypeAdapter.NativeToValue(v.shown()).ConvertToNative(t)
 }
 
-// sequence is a JSON array.
 type sequence struct {
 	items []any
 	shape *shape
@@ -202,7 +200,6 @@ type sequence struct {
 	trail *trail
 }
 
-// shown is the wrapped JSON without its hidden entries.
 func (v *sequence) shown() []any { return v.part.shownItems(v.items) }
 
 // JSON returns the wrapped JSON without its hidden entries.
@@ -234,7 +231,7 @@ func (v *sequence) at(i int) ref.Val {
 	return wrap(v.items[i], below, v.part.item(), v.trail.child(Step{Index: i}))
 }
 
-// Contains says whether an item equals the value.
+// Contains reports whether an item equals the value.
 func (v *sequence) Contains(value ref.Val) ref.Val {
 	for i := range v.items {
 		if types.Equal(v.at(i), value) == types.True {

@@ -10,10 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// RecordAccepted stores the definition in an annotation of the CustomResourceDefinition
-// that serves it. It does not store a definition that is too large, nor one with Secret
-// data, since readers of CustomResourceDefinitions may not be allowed to read Secrets; such
-// a definition must compile after a restart.
+// RecordAccepted stores the definition in an annotation of the CustomResourceDefinition that serves it. It does not
+// store a definition that is too large, nor one with Secret data, because readers of CustomResourceDefinitions might
+// not be allowed to read Secrets; such a definition must compile after a restart.
 func RecordAccepted(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.DefinitionSpec) error {
 	if HasSecretLiterals(spec) {
 		return nil
@@ -21,8 +20,8 @@ func RecordAccepted(c *apiextensionsv1.CustomResourceDefinition, spec *v1alpha1.
 	return install.SetAccepted(c, spec)
 }
 
-// isSecretWithLiterals says whether a template is a Secret with literal data. A value that
-// is a single expression without a string literal is computed and not literal data.
+// isSecretWithLiterals reports whether a template is a Secret with literal data. A value that is a single expression
+// without a string literal is computed and not literal data.
 func isSecretWithLiterals(r *v1alpha1.Resource) bool {
 	var template struct {
 		APIVersion string `json:"apiVersion"`

@@ -38,17 +38,17 @@ func Breaking(current, next *apiextensionsv1.CustomResourceDefinition) []schema.
 	return out
 }
 
-// MissingFields lists what instances of another state of the kind have that the current
-// CustomResourceDefinition does not allow: if the list is empty, it can serve instances of
-// both states. It compares only the storage version, in which instances are composed.
+// MissingFields lists what instances of another state of the kind have that the current CustomResourceDefinition does
+// not allow: if the list is empty, it can serve instances of both states. It compares only the storage version:
+// instances are composed in it.
 func MissingFields(current, other *apiextensionsv1.CustomResourceDefinition) []schema.Change {
 	stored := *other
 	stored.Spec.Versions = slices.DeleteFunc(slices.Clone(other.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Storage })
 	return Breaking(&stored, current)
 }
 
-// WithVersionsOf returns wanted with the versions of current and their conversion rules, so
-// that replacing current removes no field and no version.
+// WithVersionsOf returns wanted with the versions of current and their conversion rules, so replacing current removes
+// no field and no version.
 func WithVersionsOf(wanted, current *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
 	out, kept := wanted.DeepCopy(), current.DeepCopy()
 	out.Spec.Versions = kept.Spec.Versions
@@ -92,8 +92,8 @@ func breakingSchemaChanges(current, next apiextensionsv1.CustomResourceDefinitio
 	return out
 }
 
-// withTypesOf returns old with its untyped fields replaced by those of next, so that they
-// do not differ. The result shares parts with both and must not be changed.
+// withTypesOf returns old with its untyped fields replaced by those of next, so they do not differ. The result shares
+// parts with both and must not be changed.
 func withTypesOf(old, next apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	if isUntyped(old) {
 		return next

@@ -29,14 +29,14 @@ const (
 	ConversionFails Reason = "ConversionFails"
 )
 
-// Replacement has the inputs of the decision whether a CustomResourceDefinition replaces the current one. A check that
-// needs requests is an action that the decision asks for; its result is an input of the next decision.
+// Replacement contains the inputs of the decision whether a CustomResourceDefinition replaces the current one. A
+// check that needs requests is an action that the decision asks for; its result is an input of the next decision.
 type Replacement struct {
 	Current, Wanted *apiextensionsv1.CustomResourceDefinition
 	// AllowBreaking says that the author accepts breaking changes. InWaves says that the change is rolled out to the
 	// instances in waves.
 	AllowBreaking, InWaves bool
-	// NotRewritten says which instances cannot be rewritten in the storage version; empty if that is not known of any.
+	// NotRewritten says which instances cannot be rewritten in the storage version; empty if none is known.
 	NotRewritten string
 
 	// Dependants names the definitions that compose the kind and would no longer compile.
@@ -123,8 +123,8 @@ func keepCurrent(reason Reason, format string, args ...any) ReplaceDecision {
 	return ReplaceDecision{Action: Keep, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// changesConversion says whether existing instances would be converted differently. A single instance that cannot be
-// converted makes every list request fail.
+// changesConversion reports whether existing instances would be converted differently. A single instance that cannot
+// be converted makes every list request fail.
 func (r Replacement) changesConversion() bool {
 	same := install.ConversionDigest(r.Wanted) == install.ConversionDigest(r.Current) && crd.StorageVersion(r.Wanted) == crd.StorageVersion(r.Current)
 	return !same && !r.AllowBreaking && Converts(r.Wanted) && crd.IsEstablished(r.Current)
@@ -139,11 +139,10 @@ func Describe(changes []schema.Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// maxShownInstances bounds how many instances a message names.
 const maxShownInstances = 3
 
-// ConvertedVersions are the versions from which a new conversion of instances has to succeed: the storage version, and those in
-// which instances may still be stored until they are rewritten. One that is not served is left out: instances cannot be read in it.
+// ConvertedVersions lists the versions from which a new conversion must succeed: the storage version, and those that
+// instances may still be stored in. One that is not served is left out: instances cannot be read in it.
 func ConvertedVersions(current *apiextensionsv1.CustomResourceDefinition) []string {
 	out := []string{crd.StorageVersion(current)}
 	for _, name := range crd.OutdatedStoredVersions(current) {
@@ -154,7 +153,7 @@ func ConvertedVersions(current *apiextensionsv1.CustomResourceDefinition) []stri
 	return out
 }
 
-// DescribeUnreadable says that a new conversion cannot be tried, since the current one fails, and what to do about it.
+// DescribeUnreadable says that a new conversion cannot be tried, because the current one fails, and what to do about it.
 func DescribeUnreadable(err error) string {
 	return fmt.Sprintf("the instances cannot be read, since the conversion that is served fails, so that another one cannot be tried: %v. "+
 		"Annotate the definition with %s: \"true\" to replace the conversion without trying it", err, v1alpha1.AllowBreakingAnnotation)

@@ -8,9 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// HasSecretLiterals says whether a definition contains Secret data as literals: in the
-// template of a Secret, or in a variable that such a template reads directly or through
-// other variables.
+// HasSecretLiterals reports whether a definition contains Secret data as literals: in the template of a Secret, or in
+// a variable that such a template reads directly or through other variables.
 func HasSecretLiterals(spec *v1alpha1.DefinitionSpec) bool {
 	if slices.ContainsFunc(spec.Resources, isSecretWithLiterals) {
 		return true
@@ -48,8 +47,8 @@ func isSecret(template []byte) bool {
 	return json.Unmarshal(template, &kind) == nil && kind.APIVersion == "v1" && kind.Kind == "Secret"
 }
 
-// mentions says whether a text contains a name as a word. The word need not be a reference:
-// not storing a definition is always safe.
+// mentions reports whether a text contains a name as a word. The word need not be a reference: not storing a
+// definition is always safe.
 func mentions(text []byte, id string) bool {
 	word, err := regexp.Compile(`\b` + regexp.QuoteMeta(id) + `\b`)
 	return err != nil || word.Match(text)

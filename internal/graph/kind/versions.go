@@ -52,7 +52,7 @@ func addVersions(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 	c.Annotations[install.ConversionsAnnotation] = strings.TrimSpace(text.String())
 }
 
-// Converts says whether the versions of a kind that For built need conversion.
+// Converts reports whether the versions of a kind that For built need conversion.
 func Converts(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return c.Annotations[install.ConversionsAnnotation] != ""
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// conflictingMarkers reports markers that are valid alone and conflict with each other. It
-// reports only conflicts in which a marker of this field takes part: those of a type are
-// reported at the type.
+// conflictingMarkers reports markers that are valid alone and conflict with each other. It reports only conflicts
+// that involve a marker of this field: a type's own are reported at the type.
 func (d *draft) conflictingMarkers() []diag.Diagnostic {
 	s := d.schema
 	var faults []diag.Diagnostic
@@ -132,8 +131,8 @@ func listType(s *extv1.JSONSchemaProps) string {
 	return *s.XListType
 }
 
-// hasUntrackedImmutable says whether s has an immutable field where the API server cannot
-// find the old value: inside a list without keys for its items.
+// hasUntrackedImmutable reports whether s has an immutable field where the API server cannot find the old value:
+// inside a list without keys for its items.
 func hasUntrackedImmutable(s *extv1.JSONSchemaProps, inside bool) bool {
 	if inside && slices.ContainsFunc(s.XValidations, func(r extv1.ValidationRule) bool { return r.Rule == isImmutable }) {
 		return true

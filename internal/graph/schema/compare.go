@@ -42,7 +42,6 @@ func Compare(old, new *extv1.JSONSchemaProps, at object.Path) []Change {
 	return c
 }
 
-// changes collects differences in the order in which they are found.
 type changes []Change
 
 func (c *changes) breaking(at object.Path, format string, args ...any) {
@@ -53,7 +52,6 @@ func (c *changes) harmless(at object.Path, format string, args ...any) {
 	*c = append(*c, Change{Path: at, Description: fmt.Sprintf(format, args...)})
 }
 
-// add adds a change that is breaking or not.
 func (c *changes) add(breaking bool, at object.Path, format string, args ...any) {
 	*c = append(*c, Change{Path: at, Breaking: breaking, Description: fmt.Sprintf(format, args...)})
 }
@@ -178,7 +176,7 @@ func (c *changes) compareMapping(old, new *extv1.JSONSchemaProps, at object.Path
 	}
 }
 
-// mapValues says whether s is a map, and returns the schema of its values; nil for anything.
+// mapValues reports whether s is a map, and returns the schema of its values; nil for anything.
 func mapValues(s *extv1.JSONSchemaProps) (values *extv1.JSONSchemaProps, isMap bool) {
 	a := s.AdditionalProperties
 	if a == nil || !a.Allows && a.Schema == nil {

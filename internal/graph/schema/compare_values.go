@@ -82,8 +82,6 @@ func canonicalAll(values []extv1.JSON) []string {
 	return out
 }
 
-// compareText compares a textual constraint. Only its removal is not breaking: it does not
-// decide whether one pattern accepts all that another accepts.
 func (c *changes) compareText(name, old, new string, at object.Path) {
 	switch {
 	case old == new:

@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// setDefault parses the default of a field as a value of the field's type.
 func setDefault(d *draft, m marker) *diag.Diagnostic {
 	d.schema.Default = nil
 	if d.schema.Type == "string" {
@@ -94,9 +93,8 @@ func (d *draft) inheritedDefaultProblem() *diag.Diagnostic {
 	return nil
 }
 
-// unescape returns the text of a string's default. The dialect puts the text between the
-// quotes of a JSON string, so that \n is a new line; text that is not valid there is used
-// unchanged.
+// unescape returns the text of a string's default. The dialect puts the text between the quotes of a JSON string, so
+// \n is a new line; text that is not valid there is used unchanged.
 func unescape(value string) string {
 	var text string
 	if err := json.Unmarshal([]byte(`"`+value+`"`), &text); err != nil {
@@ -132,7 +130,6 @@ func decode(text string) (any, error) {
 	return v, nil
 }
 
-// compact removes the white space from valid JSON.
 func compact(text string) []byte {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(text)); err != nil {

@@ -18,9 +18,8 @@ var fieldName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 
 // fields is the schema of an object with the given fields.
 //
-// An object gets an empty default, or with rules inside a complete one, if fields inside it have defaults, so that these apply
-// when the whole object is left out. It gets none if a field is required: the empty object
-// would be invalid.
+// An object gets an empty default, or with rules inside a complete one, if fields inside it have defaults, so these
+// apply when the whole object is left out. It gets none if a field is required: the empty object would be invalid.
 func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.JSONSchemaProps {
 	if !p.checkSize(len(spec), depth, at) {
 		return anything()
@@ -44,7 +43,7 @@ func (p *parser) fields(spec map[string]any, at object.Path, depth int) *extv1.J
 	return s
 }
 
-// field is the schema of one field and whether it must be set.
+// field also reports whether the field must be set.
 func (p *parser) field(spec any, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
 	const expected = `a type such as "string | required=true", or the fields of an object`
 	switch v := spec.(type) {
@@ -66,8 +65,8 @@ func (p *parser) field(spec any, at object.Path, depth int) (*extv1.JSONSchemaPr
 	return anything(), false
 }
 
-// checkSize counts the fields of an object and says whether the schema is still within its
-// limits. It reports the first excess.
+// checkSize counts the fields of an object and reports whether the schema is still within its limits. It reports the
+// first excess.
 func (p *parser) checkSize(fields, depth int, at object.Path) bool {
 	if depth > maxDepth {
 		p.problems.Addf(at, "the schema is nested too deeply; at most %d levels are allowed", maxDepth)
@@ -93,9 +92,8 @@ func (p *parser) checkName(name string, at object.Path, valid *regexp.Regexp, wh
 	}
 }
 
-// openAPI says whether fields are an OpenAPI schema, and what says the same in SimpleSchema.
-// Fields may be named "type" or "items" too, so it recognizes an OpenAPI schema by values
-// that are not valid in SimpleSchema.
+// openAPI reports whether fields are an OpenAPI schema, and what says the same in SimpleSchema. Fields may be named
+// "type" or "items" too, so it recognizes an OpenAPI schema by values that are not valid in SimpleSchema.
 func openAPI(fields map[string]any) (hint string, ok bool) {
 	hints := map[string]string{
 		"string": `"string"`, "integer": `"integer"`, "number": `"float"`, "boolean": `"boolean"`,

@@ -14,13 +14,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// markerRule defines a marker.
 type markerRule struct {
 	// types are the OpenAPI types that the marker applies to; none means any.
 	types []string
 	// lenient says that the marker is accepted on other types, where it has no effect: the dialect accepts it.
-	lenient bool
-	// repeatable says that the marker may be given more than once.
+	lenient    bool
 	repeatable bool
 	apply      func(*draft, marker) *diag.Diagnostic
 }
@@ -61,12 +59,12 @@ type draft struct {
 	typ      typeExpr
 	// given has the first marker of each name of this field.
 	given map[string]marker
-	// ignored are the markers that have no effect.
+	// ignored are the markers without an effect.
 	ignored diag.List
 }
 
-// applyMarkers applies markers in the order in which they are written. The default comes
-// last, since it must satisfy all the others.
+// applyMarkers applies markers in the order in which they are written. The default comes last, because it must
+// satisfy all the others.
 func (d *draft) applyMarkers(markers []marker) diag.List {
 	var faults diag.List
 	for _, m := range markers {
@@ -196,7 +194,6 @@ func setDescription(d *draft, m marker) *diag.Diagnostic {
 // it only if an old value exists: an unset field can still be set.
 const isImmutable = "self == oldSelf"
 
-// immutableMessage is the message of the rule of the marker immutable.
 const immutableMessage = "field is immutable"
 
 func setImmutable(d *draft, yes bool) {
@@ -206,8 +203,8 @@ func setImmutable(d *draft, yes bool) {
 	}
 }
 
-// addValidation adds a CEL rule without compiling it: the types are not known here. It has no message, so that the
-// API server quotes the rule, unless the marker message follows.
+// addValidation adds a CEL rule without compiling it: the types are not known here. It has no message, so the API
+// server quotes the rule, unless the marker message follows.
 func addValidation(d *draft, m marker) *diag.Diagnostic {
 	if strings.TrimSpace(m.value) == "" {
 		return invalidValue(m, "a CEL expression")

@@ -7,13 +7,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// WithObjectMeta returns the schema of a resource in which apiVersion and kind are strings
-// and metadata has all fields of ObjectMeta. CustomResourceDefinitions only say that
-// metadata is an object, though the API server validates it as ObjectMeta.
+// WithObjectMeta returns the schema of a resource in which apiVersion and kind are strings and metadata has all
+// fields of ObjectMeta. CustomResourceDefinitions only say that metadata is an object, though the API server
+// validates it as ObjectMeta.
 //
-// Times have the format date-time, as in the API server's own schemas, so that
-// expressions see them as timestamps. The result shares the other fields with s, which is
-// not changed, and metadata with all other results: its fields must not be changed.
+// Times have the format date-time, as in the API server's own schemas, so expressions see them as timestamps. The
+// result shares the other fields with s, which is not changed, and metadata with all other results: its fields must
+// not be changed.
 func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	out := spec.Schema{}
 	if s != nil {
@@ -30,7 +30,7 @@ func WithObjectMeta(s *spec.Schema) *spec.Schema {
 	return &out
 }
 
-// sharedObjectMeta returns one schema each time: every definition keeps those of its resources.
+// sharedObjectMeta returns one schema each time: every definition keeps the schemas of its resources.
 var sharedObjectMeta = sync.OnceValue(objectMeta)
 
 func objectMeta() spec.Schema {
@@ -92,7 +92,6 @@ func objectSchema(fields map[string]spec.Schema) spec.Schema {
 	return s
 }
 
-// stringMapSchema is the schema of a map of strings to strings.
 func stringMapSchema() spec.Schema {
 	s, values := scalarSchema("object", ""), stringSchema()
 	s.AdditionalProperties = &spec.SchemaOrBool{Allows: true, Schema: &values}

@@ -17,9 +17,9 @@ const (
 	maxDepth = 32
 	// maxFields bounds the fields of a schema after types are expanded.
 	maxFields = 4096
-	// maxFieldBytes bounds the bytes of the definition of one field.
+	// maxFieldBytes bounds the definition of one field.
 	maxFieldBytes = 16 << 10
-	// maxName bounds the bytes of the name of a field or of a type.
+	// maxName bounds the name of a field or of a type, in bytes.
 	maxName = 253
 )
 
@@ -55,7 +55,6 @@ func Parse(spec map[string]any, at object.Path, o Options) (*extv1.JSONSchemaPro
 	return s, p.problems.Sorted()
 }
 
-// parser parses the fields and types of one document.
 type parser struct {
 	types     map[string]any
 	typesPath object.Path
@@ -63,13 +62,11 @@ type parser struct {
 	// resolving are the types being expanded, outermost first.
 	resolving []string
 	cycles    map[string]bool
-	// count is how many fields the current schema has so far.
-	count    int
-	problems diag.List
-	ignored  diag.List
+	count     int
+	problems  diag.List
+	ignored   diag.List
 }
 
-// report adds problems of the text of the field at path.
 func (p *parser) report(path object.Path, text string, problems ...diag.Diagnostic) {
 	for _, d := range problems {
 		d.Path, d.Expr = path, text
@@ -77,7 +74,7 @@ func (p *parser) report(path object.Path, text string, problems ...diag.Diagnost
 	}
 }
 
-// anything replaces an invalid part, so that one mistake is reported once.
+// anything replaces an invalid part, so one mistake is reported once.
 func anything() *extv1.JSONSchemaProps {
 	yes := true
 	return &extv1.JSONSchemaProps{XPreserveUnknownFields: &yes}

@@ -6,9 +6,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// PermitsField says whether a value at a path of an object may have a field of the name, at any
-// depth. A step of the path is a name, or "*" for any item. Without a schema every field is
-// permitted.
+// PermitsField reports whether a value at a path of an object may have a field of the name, at any depth. A step of
+// the path is a name, or "*" for any item. Without a schema every field is permitted.
 func PermitsField(s *spec.Schema, path []string, name string) bool {
 	switch {
 	case s == nil || isFreeForm(s):
@@ -51,8 +50,8 @@ func alternatives(s *spec.Schema) []spec.Schema {
 	return slices.Concat(s.AllOf, s.AnyOf, s.OneOf)
 }
 
-// isFreeForm says whether a schema permits fields that it does not name. Published schemas describe
-// free-form objects as objects without properties.
+// isFreeForm reports whether a schema permits fields that it does not name. Published schemas describe free-form
+// objects as objects without properties.
 func isFreeForm(s *spec.Schema) bool {
 	_, preserves := s.Extensions["x-kubernetes-preserve-unknown-fields"]
 	_, embedded := s.Extensions["x-kubernetes-embedded-resource"]

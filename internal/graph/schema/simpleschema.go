@@ -76,8 +76,7 @@ func scanMarkers(text string, from int) (markers []marker, faults diag.List) {
 
 // scanMarker reads the marker that begins at from, and returns its end.
 //
-// A value ends at white space outside of quotes and brackets, so that defaults
-// can be JSON and rules can be sentences.
+// A value ends at white space outside of quotes and brackets, so defaults can be JSON and rules can be sentences.
 func scanMarker(text string, from int) (marker, int, *diag.Diagnostic) {
 	m := marker{at: from}
 	m.name = wordAt(text, from)
@@ -143,7 +142,6 @@ func example(name string) string {
 	return "value"
 }
 
-// valueEnd is the end of the value that begins at from.
 func valueEnd(text string, from int) (int, *diag.Diagnostic) {
 	var open []int
 	quoted := -1
@@ -180,8 +178,8 @@ func valueEnd(text string, from int) (int, *diag.Diagnostic) {
 	return len(text), nil
 }
 
-// unquote removes the quotes of a quoted value. Inside, a backslash escapes a quote and
-// itself; before any other character it stays, so that patterns need no escaping.
+// unquote removes the quotes of a quoted value. Inside, a backslash escapes a quote and itself; before any other
+// character it stays, so patterns need no escaping.
 func unquote(value string) string {
 	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
 		return value

@@ -7,7 +7,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// kind is how a type is written.
 type kind int
 
 const (
@@ -17,7 +16,7 @@ const (
 	mapping                 // map[string]T
 )
 
-// typeExpr is a parsed type, before any name is resolved.
+// typeExpr is a type before any name is resolved.
 type typeExpr struct {
 	kind kind
 	name string    // of a named type

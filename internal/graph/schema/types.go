@@ -14,7 +14,6 @@ import (
 
 var typeName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// builtin are the OpenAPI types of the built-in types.
 var builtin = map[string]string{
 	"string": "string", "integer": "integer", "boolean": "boolean",
 	"float": "number", "number": "number", "object": "object",
@@ -28,13 +27,10 @@ var typeAliases = map[string]string{
 	"map": "map[string]string", "list": "[]string", "array": "[]string",
 }
 
-// maxShownCycle bounds the names of a cycle in a message.
 const maxShownCycle = 12
 
-// custom is an expanded custom type.
 type custom struct {
-	schema *extv1.JSONSchemaProps
-	// required says that a field of this type must be set.
+	schema   *extv1.JSONSchemaProps
 	required bool
 	fields   int
 	height   int
@@ -78,8 +74,8 @@ func (p *parser) resolve(name string) (custom, bool) {
 	return c, true
 }
 
-// reportCycle reports a cycle of types. It begins with the smallest name, so that the
-// message does not depend on where the cycle was entered.
+// reportCycle reports a cycle of types. It begins with the smallest name, so the message does not depend on where the
+// cycle was entered.
 func (p *parser) reportCycle(names []string) {
 	first := slices.Index(names, slices.Min(names))
 	path := slices.Concat(names[first:], names[:first+1])
@@ -95,7 +91,7 @@ func (p *parser) reportCycle(names []string) {
 	p.problems.Addf(p.typesPath.Field(path[0]), "types form a cycle: %s", text)
 }
 
-// schemaOf returns the schema of a type, and whether fields of that type are required.
+// schemaOf also reports whether fields of the type are required.
 func (p *parser) schemaOf(t typeExpr, text string, at object.Path, depth int) (*extv1.JSONSchemaProps, bool) {
 	if !p.checkSize(0, depth, at) {
 		return anything(), false
@@ -163,7 +159,7 @@ func height(s *extv1.JSONSchemaProps) int {
 	return h
 }
 
-// children are the schemas of the fields, items and values of s, in no order.
+// children are in no order.
 func children(s *extv1.JSONSchemaProps) []*extv1.JSONSchemaProps {
 	var out []*extv1.JSONSchemaProps
 	for _, field := range s.Properties {

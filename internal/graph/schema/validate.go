@@ -42,7 +42,6 @@ func validate(s *extv1.JSONSchemaProps, v any, at object.Path) string {
 	return prefixPath(at, why)
 }
 
-// prefixPath adds the path inside the value to a problem.
 func prefixPath(at object.Path, why string) string {
 	if why == "" || at == "" {
 		return why

@@ -20,9 +20,8 @@ import (
 
 // Bounds of arguments. CEL counts the cost of a call only after it, and no deadline interrupts a call.
 const (
-	// maxValues bounds the values that a call visits; one that an argument has twice counts twice.
-	maxValues = 1_000_000
-	// maxComparisons bounds the values that distinct compares.
+	// maxValues bounds the values that a call visits; one that an argument contains twice counts twice.
+	maxValues      = 1_000_000
 	maxComparisons = 100_000_000
 )
 
@@ -41,7 +40,7 @@ func checkText(v ref.Val) error {
 	return check(v, &counter{remaining: maxStringBytes, maps: true, bytesPerValue: 1})
 }
 
-// checkDistinct bounds a list of which each item is compared with the others.
+// checkDistinct bounds a list whose items are all compared with each other.
 func checkDistinct(v ref.Val) error {
 	items := 1
 	if list, ok := v.(traits.Lister); ok {
@@ -57,7 +56,6 @@ func check(v ref.Val, c *counter) error {
 	return nil
 }
 
-// counter counts values.
 type counter struct {
 	remaining int
 	// maps counts the values of maps, too.
@@ -89,8 +87,8 @@ func (c *counter) visit(v ref.Val) bool {
 	return c.remaining >= 0
 }
 
-// argumentsLimited replaces functions of CEL and Kubernetes by ones that refuse arguments for which they would
-// need hours or exhaust the memory.
+// argumentsLimited replaces functions of CEL and Kubernetes by ones that refuse arguments that would take hours or
+// exhaust the memory.
 func argumentsLimited() []cel.EnvOption {
 	text, count := cel.StringType, cel.IntType
 	out := []cel.EnvOption{
@@ -227,7 +225,7 @@ func lastIndexOfFrom(args ...ref.Val) ref.Val {
 	return types.Int(utf8.RuneCountInString(in[:at]))
 }
 
-// search returns the arguments of a search, or what it returns instead.
+// search returns the arguments of a search, or the result of a search that ends early.
 func search(args []ref.Val) (in, of string, from int, failed ref.Val) {
 	text, ok := args[0].(types.String)
 	if !ok {
@@ -258,7 +256,7 @@ func offset(text string, character int) int {
 	return len(text)
 }
 
-// largeExponent finds an exponent of four digits or more, which are not zeros at its beginning.
+// largeExponent finds an exponent of four digits or more, not counting leading zeros.
 var largeExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3}`)
 
 // quantity parses a quantity. One with a large exponent needs hours, or all memory, as the integers it is made of have

@@ -11,7 +11,6 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// maxStringBytes bounds a string that a function returns.
 const maxStringBytes = 4 << 20
 
 var errTooLong = errors.New("the string would be longer than 4 MiB")

@@ -10,10 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr/plain"
 )
 
-// jsonFunctions declares json.unmarshal(string) → dyn, which returns numbers as doubles, and
-// json.marshal(dyn) → string, which sorts keys. The latter also replaces the implementation
-// of CEL's json.encode: the white space of that depends on the program's build, so that
-// every release would write different objects.
+// jsonFunctions declares json.unmarshal(string) → dyn, which returns numbers as doubles, and json.marshal(dyn) →
+// string, which sorts keys. The latter also replaces the implementation of CEL's json.encode: the white space of that
+// depends on the program's build, so every release would write different objects.
 func jsonFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("json.unmarshal", cel.Overload("json.unmarshal_string",

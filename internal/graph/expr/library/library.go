@@ -10,9 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// All returns the options that declare every function of this package. They must follow the
-// options of CEL's libraries of strings, lists and encoders and of Kubernetes' quantities, of which they replace some
-// functions.
+// All returns the options that declare every function of this package. They must follow the options of CEL's
+// libraries of strings, lists and encoders and of Kubernetes' quantities: they replace some of those functions.
 func All() []cel.EnvOption {
 	var all []cel.EnvOption
 	for _, group := range [][]cel.EnvOption{hashFunctions(), jsonFunctions(), randomFunctions(), mapFunctions(), listFunctions(), sizeLimited(),

@@ -10,9 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// randomFunctions declares random.seededString(length, seed) and
-// random.seededInt(min, max, seed). The results come from the SHA-256 of the seed, so that
-// every replica, run and version computes the same: names of objects depend on it.
+// randomFunctions declares random.seededString(length, seed) and random.seededInt(min, max, seed). The results come
+// from the SHA-256 of the seed, so every replica, run and version computes the same: names of objects depend on it.
 func randomFunctions() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.Function("random.seededString", cel.Overload("random.seededString_int_string",

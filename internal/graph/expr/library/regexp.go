@@ -13,15 +13,14 @@ import (
 // Bounds of regular expressions. RE2 needs as many steps as the text has bytes, times the instructions of the compiled
 // pattern, each of about 10ns; no deadline interrupts it.
 const (
-	// maxPattern bounds the bytes of a pattern.
+	// maxPattern is in bytes.
 	maxPattern = 8 << 10
 	// maxFoldedRanges bounds the ranges of a pattern that ignores case, which go beyond ASCII: to parse one takes
 	// milliseconds.
 	maxFoldedRanges = 8
-	// maxUnicodeClasses bounds the classes such as \p{L}, of which one has hundreds of ranges.
+	// maxUnicodeClasses bounds the classes such as \p{L}; one can have hundreds of ranges.
 	maxUnicodeClasses = 256
-	// maxSteps bounds the steps of a call.
-	maxSteps = 8 << 20
+	maxSteps          = 8 << 20
 	// compileSteps is what compiling an instruction counts as.
 	compileSteps = 128
 	// maxReadings bounds how often findAll reads a text. A pattern such as a|.*b reads all the rest for each match.
@@ -40,10 +39,9 @@ var (
 	widerRange  = regexp.MustCompile(`-(\\x|[^\x00-\x7f])`)
 )
 
-// Regexp is a regular expression that refuses texts for which it would need long.
+// Regexp is a regular expression that refuses texts that would take it too long.
 type Regexp struct {
-	re *regexp.Regexp
-	// size is the number of instructions.
+	re   *regexp.Regexp
 	size int
 	// again returns an expression for a text behind its first character. Its group is the next match.
 	again func() (*regexp.Regexp, error)
@@ -82,7 +80,6 @@ func parse(pattern string) (*syntax.Regexp, error) {
 	return syntax.Parse(pattern, syntax.Perl)
 }
 
-// removeGroups removes the groups of an expression.
 func removeGroups(re *syntax.Regexp) {
 	for re.Op == syntax.OpCapture {
 		*re = *re.Sub[0]
@@ -117,7 +114,6 @@ func instructions(re *syntax.Regexp) int {
 	}
 }
 
-// check returns an error if the expression needs too many steps for a text.
 func (r *Regexp) check(text string) error {
 	if (len(text)+compileSteps)*r.size > maxSteps {
 		return r.tooManySteps(text)
@@ -130,7 +126,7 @@ func (r *Regexp) tooManySteps(text string) error {
 		"shorten the text or the pattern; each counted repetition such as {1,100} counts as so many copies", r.size, len(text))
 }
 
-// Matches says whether the expression matches a part of a text.
+// Matches reports whether the expression matches a part of a text.
 func (r *Regexp) Matches(text string) (bool, error) {
 	if err := r.check(text); err != nil {
 		return false, err
@@ -215,7 +211,7 @@ func (r *Regexp) next(in *counted, at int) (start, end int, err error) {
 	return -1, -1, nil
 }
 
-// counted reads a text, and ends when too much was read.
+// counted reads a text, and ends after too many bytes.
 type counted struct {
 	text     string
 	at, left int

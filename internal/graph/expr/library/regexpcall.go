@@ -12,7 +12,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// BoundRegexps makes matches, find and findAll refuse patterns and texts for which they would need long. Nothing
+// BoundRegexps makes matches, find and findAll refuse patterns and texts that would take them too long. Nothing
 // interrupts them.
 func BoundRegexps(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, is := i.(interpreter.InterpretableCall)
@@ -44,7 +44,6 @@ func BoundRegexps(i interpreter.InterpretableV2) (interpreter.InterpretableV2, e
 	return c, err
 }
 
-// regexpCall is a call of matches, find or findAll.
 type regexpCall struct {
 	interpreter.InterpretableCall
 	args []interpreter.InterpretableV2
@@ -52,7 +51,7 @@ type regexpCall struct {
 	constant *Regexp
 }
 
-// hidden is an argument of which CEL doesn't see that it is a constant: it would replace the call by an unbounded one.
+// hidden is an argument that CEL does not recognize as a constant: it would replace the call by an unbounded one.
 type hidden struct{ interpreter.InterpretableV2 }
 
 // Args implements interpreter.InterpretableCall.
