@@ -23,8 +23,8 @@ func (c *Client) DryRunUpdate(ctx context.Context, o *unstructured.Unstructured,
 	return c.applyToUID(ctx, o, uid, metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: []string{metav1.DryRunAll}})
 }
 
-// FieldConflicts says whether an apply failed because other managers own fields with other
-// values, and returns these fields, sorted, as the server names them.
+// FieldConflicts reports whether an apply failed because other managers own fields with other values, and returns these
+// fields, sorted, as the server names them.
 func FieldConflicts(err error) (fields []string, conflict bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

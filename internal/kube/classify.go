@@ -45,8 +45,8 @@ func ClassifyError(err error) (Reason, string) {
 	return ReasonUnavailable, message
 }
 
-// IsTooLarge says that the API server does not accept a request of that size, or its storage does not store an object of
-// that size.
+// IsTooLarge reports that the API server does not accept a request of that size, or its storage does not store an
+// object of that size.
 func IsTooLarge(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -55,12 +55,12 @@ func IsTooLarge(err error) bool {
 	if apierrors.IsRequestEntityTooLargeError(err) {
 		return true
 	}
-	answer := status.Status() // that of the storage has a text only
+	answer := status.Status() // the error of the storage has a text only
 	return answer.Code == http.StatusInternalServerError && (strings.Contains(answer.Message, "etcdserver: request is too large") ||
 		strings.Contains(answer.Message, "trying to send message larger than max"))
 }
 
-// IsMistyped says that an applied object does not have the fields and types of its kind's schema. The API server
+// IsMistyped reports that an applied object does not match the fields and types of its kind's schema. The API server
 // answers with the code of an internal error.
 func IsMistyped(err error) bool {
 	var status apierrors.APIStatus
@@ -106,8 +106,7 @@ func redactedMessage(err error, withFields bool) string {
 	return text
 }
 
-// describeStatus names an answer by its reason, or by its code, since not every answer has
-// a reason.
+// Not every answer has a reason; the others are named by their code.
 func describeStatus(answer metav1.Status) string {
 	if answer.Reason != metav1.StatusReasonUnknown {
 		return string(answer.Reason)
@@ -118,11 +117,10 @@ func describeStatus(answer metav1.Status) string {
 	return "without a reason"
 }
 
-// RedactedTexter is an error that is not of a request to the API server, with a text without values of objects.
+// RedactedTexter is an error other than of a request to the API server, with a text without values of objects.
 type RedactedTexter interface{ RedactedText() string }
 
-// describeNoAnswer says why there is no answer. It leaves out the URL, which contains the
-// object's name.
+// It leaves out the URL, which contains the object's name.
 func describeNoAnswer(err error) string {
 	var transport *url.Error
 	var redacted RedactedTexter
@@ -139,12 +137,11 @@ func describeNoAnswer(err error) string {
 	return "the request failed before the API server answered"
 }
 
-// Redacted wraps the error of a request so that its text cannot quote the object that was
-// sent. errors.As and errors.Is still see the error.
+// Redacted wraps the error of a request so its text cannot quote the object that was sent. errors.As and errors.Is
+// still see the error.
 func Redacted(err error) error { return redactedError{err, true} }
 
-// RedactedWithoutFields is Redacted for an object with names of fields that may not be shown
-// either.
+// RedactedWithoutFields is Redacted for an object whose field names must not be shown either.
 func RedactedWithoutFields(err error) error { return redactedError{err, false} }
 
 type redactedError struct {
@@ -170,15 +167,14 @@ func RedactedField(field string) string {
 	})
 }
 
-// IsTransient says whether a failed request may succeed unchanged when it is retried with
-// backoff.
+// IsTransient reports whether a failed request may succeed unchanged when it is retried with backoff.
 func IsTransient(err error) bool {
 	reason, _ := ClassifyError(err)
 	return IsWebhookConflict(err) || reason == ReasonUnavailable
 }
 
-// IsOutage says that a request failed since the API server is not reached, or is busy or starting, and for no reason that
-// lies in the request or in the cluster.
+// IsOutage reports that a request failed because the API server is not reached, or is busy or starting, and for no
+// reason in the request or in the cluster.
 func IsOutage(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -38,8 +38,7 @@ func NewClient(d dynamic.Interface, kinds Resolver) *Client {
 	return &Client{dynamic: d, kinds: kinds}
 }
 
-// DryRun returns a client whose applies the API server validates and admits, and does not
-// store.
+// DryRun returns a client for dry runs: the API server validates and admits its applies, and does not store them.
 func (c *Client) DryRun() *Client {
 	return &Client{dynamic: c.dynamic, kinds: c.kinds, dryRun: []string{metav1.DryRunAll}}
 }
@@ -83,8 +82,8 @@ func (c *Client) Create(ctx context.Context, o *unstructured.Unstructured, manag
 	return nil, unconfirmedConflict{error: err, refuted: true}
 }
 
-// CreateByPost creates an object with the permission to create alone: Create applies, and so needs
-// that to patch too. If there is an object of the name, the error is AlreadyExists.
+// CreateByPost creates an object with the permission to create alone: Create applies, and so needs permission to patch
+// too. If there is an object of the name, the error is AlreadyExists.
 func (c *Client) CreateByPost(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
@@ -99,7 +98,6 @@ func (c *Client) CreateByPost(ctx context.Context, o *unstructured.Unstructured,
 // and no event follows.
 const attempts = 2
 
-// nameTakenError is the error of a creation of an object whose name is taken.
 type nameTakenError struct {
 	error
 	existing *unstructured.Unstructured
@@ -107,7 +105,7 @@ type nameTakenError struct {
 
 func (t nameTakenError) Unwrap() error { return t.error }
 
-// IsNameTaken says whether Create failed because an object of that name exists.
+// IsNameTaken reports whether Create failed because an object of that name exists.
 func IsNameTaken(err error) bool { return ExistingObject(err) != nil }
 
 // ExistingObject returns the object that made Create fail with IsNameTaken; nil for other
@@ -175,11 +173,10 @@ func (c *Client) DeleteWithPolicy(ctx context.Context, o *unstructured.Unstructu
 	return c.ignoreGone(ctx, o, err)
 }
 
-// DeleteIfMetadataUnchanged is DeleteWithPolicy for an object whose labels and annotations
-// are still those that were read: a user may have protected it since. If they differ, the
-// error is ErrMetadataChanged, and the event of the change brings the next reconcile. Other
-// changes of the object do not matter. Gone says that the incarnation is known not to exist any more; without
-// it, an event shows that.
+// DeleteIfMetadataUnchanged is DeleteWithPolicy for an object whose labels and annotations are still those that were
+// read: a user may have protected it in the meantime. If they differ, the error is ErrMetadataChanged, and the event of
+// the change brings the next reconcile. Other changes of the object do not matter. Gone says that the incarnation is
+// known not to exist any more; without it, an event shows that.
 func (c *Client) DeleteIfMetadataUnchanged(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation) (gone bool, err error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {
@@ -223,7 +220,7 @@ type ConfirmingDeleter interface {
 	ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string, options metav1.DeleteOptions) (gone bool, err error)
 }
 
-// confirmedDelete makes one deletion. A connection that is no ConfirmingDeleter confirms none.
+// A connection that is no ConfirmingDeleter confirms none.
 func (c *Client) confirmedDelete(ctx context.Context, o *unstructured.Unstructured, options metav1.DeleteOptions) (gone bool, err error) {
 	resource, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
 	if err != nil {
@@ -241,8 +238,7 @@ func (c *Client) confirmedDelete(ctx context.Context, o *unstructured.Unstructur
 	return gone, Concise(err)
 }
 
-// ErrMetadataChanged says that the labels or annotations of an object differ from those
-// that were read.
+// ErrMetadataChanged reports that the labels or annotations of an object differ from those that were read.
 var ErrMetadataChanged = errors.New("its labels or annotations have changed")
 
 // DeleteIfUnchanged deletes an object at the revision that was read. If it has changed, the
@@ -257,10 +253,10 @@ func (c *Client) DeleteIfUnchanged(ctx context.Context, o *unstructured.Unstruct
 	return c.confirmStaleRevision(ctx, o, err)
 }
 
-// WriteStatus replaces the status of an object at the revision that was read, and leaves
-// the rest as it is. If the object has changed, the error satisfies IsStale, and the event
-// of the change brings the next reconcile. A status that the object has already, but for fields
-// that the API server did not store lately, is not sent: the answer is the object.
+// WriteStatus replaces the status of an object at the revision that was read, and leaves the rest as it is. If the
+// object has changed, the error satisfies IsStale, and the event of the change brings the next reconcile. A status
+// equal to the object's, but for fields that the API server did not store lately, is not sent: the answer is the
+// object.
 func (c *Client) WriteStatus(ctx context.Context, o *unstructured.Unstructured, status map[string]any, manager string) (*unstructured.Unstructured, error) {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {

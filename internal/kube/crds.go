@@ -22,9 +22,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/listwatch"
 )
 
-// CRDs watches the CustomResourceDefinitions of a cluster. It is a watch of its own, apart
-// from the hub's: what is known of kinds decides whether objects are gone for good, so
-// nothing else may run before it is synced. It is safe for concurrent use.
+// CRDs watches the CustomResourceDefinitions of a cluster. It is a watch of its own, apart from the hub's: what is
+// known of kinds decides whether objects are gone for good, so nothing else is allowed to run before it is synced. It
+// is safe for concurrent use.
 type CRDs struct {
 	reflector *cache.Reflector
 	keep      func(*apiextensionsv1.CustomResourceDefinition) *crd.Stored
@@ -98,7 +98,7 @@ func (c *CRDs) Get(name string) (*crd.Stored, bool) {
 	return found, ok
 }
 
-// HasObserved says whether everything up to a revision was reported.
+// HasObserved reports whether everything up to a revision was reported.
 func (c *CRDs) HasObserved(revision string) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -111,7 +111,7 @@ func (c *CRDs) advanceRevision(revision string) {
 	c.revision = max(c.revision, parseRevision(revision))
 }
 
-// set stores a definition, or removes it if current is nil, and reports the change.
+// A nil current removes the definition.
 func (c *CRDs) set(name string, current *crd.Stored) {
 	c.mu.Lock()
 	old := c.known[name]
@@ -128,7 +128,6 @@ func (c *CRDs) set(name string, current *crd.Stored) {
 	}
 }
 
-// reflectorStore adapts CRDs to its reflector.
 type reflectorStore struct{ *CRDs }
 
 var (
@@ -136,12 +135,11 @@ var (
 	_ cache.ReflectorBookmarkStore = reflectorStore{}
 )
 
-// Transformer is applied to each object of the first list, so that they are not all in memory whole.
+// Transformer is applied to each object of the first list, so they are not all in memory whole.
 func (s reflectorStore) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) { return s.stored(o) }
 }
 
-// stored returns an object of the watch or of a list, as the caches hold it.
 func (s reflectorStore) stored(o any) (*crd.Stored, error) {
 	switch o := o.(type) {
 	case *crd.Stored:

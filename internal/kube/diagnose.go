@@ -49,7 +49,6 @@ var (
 	accessReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
 )
 
-// isVerbAllowed says whether we may use a verb on an object.
 func (c *Client) isVerbAllowed(ctx context.Context, o *unstructured.Unstructured, verb string) (bool, error) {
 	r, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
 	if err != nil {

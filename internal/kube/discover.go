@@ -24,7 +24,7 @@ type Resource struct {
 	Namespaced bool
 }
 
-// NoKindMatchError says that no API server serves a kind.
+// NoKindMatchError reports that no API server serves a kind.
 type NoKindMatchError struct {
 	Kind schema.GroupVersionKind
 	// siblings are the kinds that the server lists in the same version, sorted; nil if it
@@ -39,8 +39,8 @@ func (u *NoKindMatchError) Error() string {
 	return fmt.Sprintf("no matches for kind %q in version %q; %s", u.Kind.Kind, u.Kind.GroupVersion(), remedy)
 }
 
-// undiscoveredError says that the discovery of a version is not found although the cluster has the version. It does not wrap
-// the answer, which would say that an object does not exist.
+// undiscoveredError reports that the discovery of a version is not found although the cluster has the version. It does
+// not wrap the answer, which would say that an object does not exist.
 type undiscoveredError struct {
 	kind   schema.GroupVersionKind
 	answer string
@@ -50,7 +50,7 @@ func (u undiscoveredError) Error() string {
 	return fmt.Sprintf("%s, although the cluster has %s: is there a proxy that does not reach the API server? It is retried", u.answer, u.kind.GroupVersion())
 }
 
-// IsNoKindMatch says whether the error is a *NoKindMatchError.
+// IsNoKindMatch reports whether the error is a *NoKindMatchError.
 func IsNoKindMatch(err error) bool {
 	var u *NoKindMatchError
 	return errors.As(err, &u)
@@ -105,7 +105,7 @@ func (k *Kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Resou
 	return r, err
 }
 
-// siblingsOf returns the kinds that the version has instead of the requested one.
+// These are the kinds that the version has instead of the requested one.
 func siblingsOf(err error) []string {
 	var u *NoKindMatchError
 	if errors.As(err, &u) {
@@ -127,7 +127,7 @@ func resourceFromCRD(c *apiextensionsv1.CustomResourceDefinition, gvk schema.Gro
 	}, nil
 }
 
-// discover looks up a kind by discovery. The error is NotFound if that has not even the version of the group.
+// The error is NotFound if discovery lacks even the version of the group.
 func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch int) (Resource, error) {
 	of := gvk.GroupVersion().String()
 	list, err := doShared(ctx, &k.flights, fmt.Sprintf("resources of %s in %d", of, epoch), func() (*metav1.APIResourceList, error) {
@@ -150,7 +150,7 @@ func (k *Kinds) discover(ctx context.Context, gvk schema.GroupVersionKind, epoch
 	return Resource{}, &NoKindMatchError{Kind: gvk, siblings: slices.Compact(siblings)}
 }
 
-// Availability says whether a kind is served.
+// Availability reports whether a kind is served.
 type Availability string
 
 // Availabilities.
@@ -205,8 +205,8 @@ func sortByStability(versions []string) {
 	slices.SortFunc(versions, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
 }
 
-// preferredOfCRD is the kind in the stored version of its CustomResourceDefinition, if that is served, or else in the first
-// served one.
+// It is the kind in the stored version of its CustomResourceDefinition if that is served, or else in the first served
+// one.
 func preferredOfCRD(c *apiextensionsv1.CustomResourceDefinition, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	for _, v := range c.Spec.Versions {
 		if v.Served && v.Storage {
@@ -221,8 +221,7 @@ func preferredOfCRD(c *apiextensionsv1.CustomResourceDefinition, gk schema.Group
 	return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 }
 
-// firstServed returns the kind in the first of the versions that serves it. If a version
-// cannot be looked up, that is an error, not the answer that no version serves it.
+// If a version cannot be looked up, that is an error, not the answer that no version serves it.
 func (k *Kinds) firstServed(ctx context.Context, gk schema.GroupKind, versions []string) (schema.GroupVersionKind, error) {
 	for _, v := range versions {
 		gvk := gk.WithVersion(v)
@@ -235,9 +234,8 @@ func (k *Kinds) firstServed(ctx context.Context, gk schema.GroupKind, versions [
 	return schema.GroupVersionKind{}, &NoKindMatchError{Kind: gk.WithVersion("")}
 }
 
-// preferredByDiscovery reads the versions of a group from discovery. A version whose
-// aggregated API server is down may have the kind, so that is an error, not the answer that
-// no version serves it.
+// preferredByDiscovery reads the versions of a group from discovery. A version may have the kind while its aggregated
+// API server is down, so that is an error, not the answer that no version serves it.
 func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, error) {
 	group, down, err := k.group(ctx, gk.Group)
 	if err != nil {
@@ -259,8 +257,7 @@ func (k *Kinds) preferredByDiscovery(ctx context.Context, gk schema.GroupKind) (
 	return gvk, err
 }
 
-// group returns a group as discovery lists it, nil if it lists none, and why a version of
-// it is missing from the list.
+// The result is nil if discovery lists no such group. down is why a version of it is missing from the list.
 func (k *Kinds) group(ctx context.Context, name string) (group *metav1.APIGroup, down, err error) {
 	all, err := doShared(ctx, &k.flights, "groups", k.allGroups)
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// IsInvalid says that the API server's validation rejected a write.
+// IsInvalid reports that the API server's validation rejected a write.
 func IsInvalid(err error) bool { return apierrors.IsInvalid(err) && !IsStale(err) }
 
-// DryRunCreate says whether the API server would accept an object as a new one. Nothing is
-// stored. The request uses another name, since an object of this name exists; an object
-// that the server accepts under one name only is rejected.
+// DryRunCreate reports whether the API server would accept an object as a new one. Nothing is stored. An object of this
+// name exists, so the request uses another; one that is accepted under one name only is rejected.
 func (c *Client) DryRunCreate(ctx context.Context, o *unstructured.Unstructured, manager string) error {
 	r, err := c.resource(ctx, o.GroupVersionKind(), o.GetNamespace())
 	if err != nil {

@@ -58,8 +58,7 @@ type patchOperation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// isTestFailure says whether the server rejected a JSON patch because a test operation
-// failed. Such an answer has neither field nor cause.
+// Such an answer has neither field nor cause.
 func isTestFailure(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) &&

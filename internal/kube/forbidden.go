@@ -18,7 +18,6 @@ type forbidden struct {
 
 func (f forbidden) Unwrap() error { return f.error }
 
-// withAttempt adds the verb and subresource of the request to a Forbidden error.
 func withAttempt(verb, subresource string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -26,8 +25,7 @@ func withAttempt(verb, subresource string, err error) error {
 	return forbidden{err, verb, subresource}
 }
 
-// forbiddenPermission returns the permission that a forbidden request lacked, if
-// withAttempt recorded it.
+// The permission is known only if withAttempt recorded it.
 func forbiddenPermission(err error) (permission rbac.Permission, ok bool) {
 	var f forbidden
 	var status apierrors.APIStatus

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// groups are the API group versions of a server, as its APIServices list them. Each that
-// comes or goes is an event, so that no polling is needed.
+// groups are the API group versions of a server, as its APIServices list them. Each that comes or goes is an event, so
+// no polling is needed.
 type groups struct {
 	// complete says that all group versions are here. A server without APIServices, or one
 	// that forbids us to list them, is polled instead.
@@ -32,8 +32,7 @@ type Server int
 const (
 	// Aggregated: by an aggregated API server, which may get new kinds without an event.
 	Aggregated Server = iota
-	// CustomResources: by the API server for CustomResourceDefinitions, each of which is an
-	// event, or without a stated purpose.
+	// CustomResources: by the API server for CustomResourceDefinitions, each one an event, or without a stated purpose.
 	CustomResources
 	// BuiltIn: by the API server for kinds that it is built with. It serves no
 	// CustomResourceDefinition in such a version, and gets no new kind before it is
@@ -41,11 +40,11 @@ const (
 	BuiltIn
 )
 
-// isLocal says whether the API server serves the version itself.
+// Aggregated API servers are others.
 func (s Server) isLocal() bool { return s != Aggregated }
 
-// hasOwnKinds says whether a version of a group is known to have kinds without a CustomResourceDefinition. That it is not
-// found is then the answer of something else than its server.
+// hasOwnKinds reports whether a version of a group is known to have kinds without a CustomResourceDefinition. That it
+// is not found is then the answer of something else than its server.
 func (g *groups) hasOwnKinds(gv schema.GroupVersion) bool {
 	server, there := g.server[gv]
 	return there && server != CustomResources
@@ -69,7 +68,7 @@ func ServerOf(apiService *unstructured.Unstructured) Server {
 	return CustomResources
 }
 
-// versions returns the versions of a group, and whether these are all.
+// known reports whether these are all.
 func (g *groups) versions(group string) (versions []string, known bool) {
 	for gv := range g.server {
 		if gv.Group == group {
@@ -92,8 +91,7 @@ const (
 // built with.
 const BuiltInCacheTTL = 10 * time.Minute
 
-// isAbsent says whether a kind without a CustomResourceDefinition is known not to exist.
-// The lock is held.
+// isAbsent reports whether a kind without a CustomResourceDefinition is known not to exist. The lock is held.
 func (k *Kinds) isAbsent(gvk schema.GroupVersionKind) bool {
 	gv := gvk.GroupVersion()
 	server, there := k.groups.server[gv]
@@ -128,7 +126,7 @@ func (k *Kinds) wasDefined(gvk schema.GroupVersionKind) bool {
 	return k.groups.complete || k.now().Sub(at) < absentTTLUnobserved
 }
 
-// builtInVersions returns the versions of a group that are built into the API server, the most stable one first.
+// The most stable one comes first.
 func (k *Kinds) builtInVersions(group string) (versions []string) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -154,7 +152,7 @@ func (k *Kinds) OtherServer(group string) (version string) {
 	return version
 }
 
-// MayBeBuiltIn reports whether kinds of a group may be built into the API server, so that the deletion of a
+// MayBeBuiltIn reports whether kinds of a group may be built into the API server, so the deletion of a
 // CustomResourceDefinition does not mean that no version of its kind is served.
 func (k *Kinds) MayBeBuiltIn(group string) bool {
 	k.mu.RLock()
@@ -163,8 +161,8 @@ func (k *Kinds) MayBeBuiltIn(group string) bool {
 	return len(k.builtInVersions(group)) > 0 || !complete && object.IsKubernetesGroup(group)
 }
 
-// ObserveGroup records how a version of a group is served, and reports whether what is
-// cached of its kinds may no longer be true.
+// ObserveGroup records how a version of a group is served, and reports whether what is cached of its kinds might be
+// outdated.
 func (k *Kinds) ObserveGroup(gv schema.GroupVersion, by Server) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

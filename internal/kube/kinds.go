@@ -21,12 +21,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Kinds knows the kinds of a cluster. ObserveCRD and ForgetCRD tell it of those of
-// CustomResourceDefinitions, which cost no request; others are looked up once by discovery.
-// It is safe for concurrent use.
+// Kinds knows the kinds of a cluster. ObserveCRD and ForgetCRD report the kinds of CustomResourceDefinitions, which
+// cost no request; discovery looks up each other kind once. It is safe for concurrent use.
 type Kinds struct {
-	// Remedy says what to do so that a kind is served that is not; empty for the usual, to install
-	// its CustomResourceDefinition. It is optional, and must not be changed once Kinds is used.
+	// Remedy says how to get an unserved kind served; empty for the usual, to install its CustomResourceDefinition. It
+	// is optional, and must not be changed once Kinds is used.
 	Remedy func(schema.GroupKind) string
 
 	discovery discovery.DiscoveryInterface
@@ -36,7 +35,7 @@ type Kinds struct {
 
 	mu   sync.RWMutex
 	crds map[schema.GroupKind]*crd.Stored
-	// crdSchemas are the schemas of kinds in crds, as far as they were looked up.
+	// crdSchemas contains only schemas that were looked up.
 	crdSchemas map[schema.GroupVersionKind]crdSchema
 	// observedRevision is how far the watch of CustomResourceDefinitions has come: a
 	// definition up to this revision that is not in crds is gone.
@@ -124,7 +123,6 @@ func (k *Kinds) observe(gk schema.GroupKind, c *crd.Stored) CRDChange {
 	return changeBetween(old.CustomResourceDefinition, c.CustomResourceDefinition)
 }
 
-// changeBetween says how two states of a CustomResourceDefinition differ.
 func changeBetween(old, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	wasOwner, wasOurs := crd.Owner(old)
 	isOwner, isOurs := crd.Owner(c)
@@ -137,8 +135,6 @@ func changeBetween(old, c *apiextensionsv1.CustomResourceDefinition) CRDChange {
 	return CRDUnchanged
 }
 
-// controllerOf returns the UID of the controller of a CustomResourceDefinition; empty if it
-// has none.
 func controllerOf(c *apiextensionsv1.CustomResourceDefinition) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
 		return owner.UID
@@ -146,15 +142,14 @@ func controllerOf(c *apiextensionsv1.CustomResourceDefinition) types.UID {
 	return ""
 }
 
-// sameConditions compares the conditions of two definitions, without their times.
+// Their times are ignored.
 func sameConditions(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 	return slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message
 	})
 }
 
-// revisionOf returns the resource version as a number, as the API documents it; 0 if it is
-// none.
+// The API documents resource versions as numbers. It is 0 if it is none.
 func revisionOf(c *apiextensionsv1.CustomResourceDefinition) uint64 {
 	return parseRevision(c.ResourceVersion)
 }
@@ -183,7 +178,7 @@ func (k *Kinds) markDefined(gk schema.GroupKind, c *apiextensionsv1.CustomResour
 	}
 }
 
-// dropDiscovered drops what is cached from discovery. The lock is held.
+// The lock is held.
 func (k *Kinds) dropDiscovered(which func(schema.GroupVersionKind) bool) {
 	maps.DeleteFunc(k.builtin, func(gvk schema.GroupVersionKind, _ Resource) bool { return which(gvk) })
 	maps.DeleteFunc(k.openAPI, func(gvk schema.GroupVersionKind, _ *spec.Schema) bool { return which(gvk) })
@@ -227,7 +222,7 @@ func (k *Kinds) WholeCRD(gk schema.GroupKind) (*apiextensionsv1.CustomResourceDe
 	return c.Whole(), true
 }
 
-// servingCRD returns the CustomResourceDefinition of a kind, if that is what decides whether a version of the kind is served: it
+// servingCRD returns the CustomResourceDefinition of a kind if it decides whether a version of the kind is served: it
 // does not for versions that are built into the API server.
 func (k *Kinds) servingCRD(gvk schema.GroupVersionKind) (*crd.Stored, bool) {
 	k.mu.RLock()
@@ -237,7 +232,7 @@ func (k *Kinds) servingCRD(gvk schema.GroupVersionKind) (*crd.Stored, bool) {
 		return nil, false
 	}
 	if !k.groups.complete && object.IsKubernetesGroup(gvk.Group) && !hasVersion(c.CustomResourceDefinition, gvk.Version) {
-		return nil, false // discovery says whether it is built in
+		return nil, false // discovery reports whether it is built in
 	}
 	return c, true
 }
@@ -272,8 +267,7 @@ func (k *Kinds) ListCRDs(matches func(*apiextensionsv1.CustomResourceDefinition)
 	return out
 }
 
-// IsTerminating says whether a kind is being deleted: its objects are being deleted, and
-// new ones are rejected.
+// IsTerminating reports whether a kind is being deleted: its objects are being deleted, and new ones are rejected.
 func (k *Kinds) IsTerminating(gk schema.GroupKind) bool {
 	c, ok := k.CRD(gk)
 	return ok && c.DeletionTimestamp != nil

@@ -16,14 +16,13 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// ReplaceManagedFields replaces the managed fields of this incarnation of an object by what
-// compute returns for the live object; compute returns false if nothing needs to change. It
-// reads the object, since caches keep only a part of the managed fields, and then patches
-// it. If the object changes in between, that is repeated a few times. If it is gone or still changes, the error
-// satisfies IsStale.
+// ReplaceManagedFields replaces the managed fields of this incarnation of an object by what compute returns for the
+// live object; compute returns false if nothing needs to change. It reads the object, because caches keep only a part
+// of the managed fields, and then patches it. If the object changes in between, that is repeated a few times. If it is
+// gone or still changes, the error satisfies IsStale.
 //
-// The same patch removes the digest of the last applied configuration. So whatever happens
-// next, the object is applied again, and fields that are no longer desired are removed.
+// The same patch removes the digest of the last applied configuration. So whatever happens next, the object is applied
+// again, and fields that are no longer desired are removed.
 func (c *Client) ReplaceManagedFields(ctx context.Context, o *unstructured.Unstructured, manager string,
 	compute func(live *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool)) (answer *unstructured.Unstructured, err error) {
 	err = retry.OnError(retry.DefaultRetry, func(err error) bool { return apierrors.IsConflict(err) && IsStale(err) }, func() error {
@@ -59,7 +58,6 @@ func (c *Client) replaceManagedFields(ctx context.Context, o *unstructured.Unstr
 	return answer, c.confirmStaleRevision(ctx, live, err)
 }
 
-// managedFieldsPatch is the JSON patch (RFC 6902) that replaces an object's managed fields.
 // The server answers Conflict if the resource version is no longer the object's.
 func managedFieldsPatch(live *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) []patchOperation {
 	patch := []patchOperation{

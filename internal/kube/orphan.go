@@ -12,14 +12,13 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// WasOrphaned says whether the deletion of an object requested that its dependents are
-// orphaned. Until the garbage collector has orphaned them, the object carries a finalizer
-// for it; later nothing on the object shows it. So WasOrphaned looks for the revision in
-// which the deletion was requested among the earlier ones, which the API server keeps for
-// some minutes. If they are no longer there, the answer is false.
+// WasOrphaned reports whether the deletion of an object requested to orphan its dependents. Until the garbage collector
+// has orphaned them, the object carries a finalizer for it; later nothing on the object shows it. So WasOrphaned looks
+// for the revision in which the deletion was requested among the earlier ones, which the API server keeps for some
+// minutes. If they are no longer there, the answer is false.
 //
-// A read at a revision, by resourceVersionMatch=Exact, takes resource versions for numbers
-// that count writes, which holds for every storage that an API server has had.
+// A read at a revision, by resourceVersionMatch=Exact, takes resource versions for numbers that count writes, which
+// holds for every storage that an API server has had.
 func (c *Client) WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error) {
 	revision := parseRevision(o.GetResourceVersion())
 	if o.GetDeletionTimestamp() == nil || revision == 0 {
@@ -37,17 +36,15 @@ func (c *Client) WasOrphaned(ctx context.Context, o *unstructured.Unstructured) 
 	return orphaned, nil
 }
 
-// history reads an object at earlier revisions.
 type history struct {
 	resource dynamic.ResourceInterface
 	o        *unstructured.Unstructured
 }
 
-// deletion finds the first revision in which the object was being deleted, and says whether
-// the object carried the orphan finalizer then, or at a later revision that the search
-// read. The search goes back from the present in growing steps until the object was not
-// being deleted, and then bisects. Most deletions are seen at once, or right after the
-// garbage collector has run, so that the first or the second step finds the answer.
+// deletion finds the first revision in which the object was being deleted, and reports whether the object carried the
+// orphan finalizer then, or at a later revision that the search read. The search goes back from the present in growing
+// steps until the object was not being deleted, and then bisects. Most deletions are seen at once, or right after the
+// garbage collector has run, so the first or the second step finds the answer.
 func (h history) deletion(ctx context.Context, now uint64) (revision uint64, orphaned bool, err error) {
 	before, after := now, now // deleting at after; not deleting at before, once the loop ends
 	orphaned = hasOrphanFinalizer(h.o)

@@ -28,18 +28,17 @@ var rulesReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Ve
 // all.
 const unusedNamespace = "espalier-dev--nowhere"
 
-// permissions caches the rules that the client's user has.
+// permissions is safe for concurrent use.
 type permissions struct {
 	flights singleflight.Group // requests in flight
 	mu      sync.Mutex
-	// granted has the rules by namespace; those that apply in all namespaces have none.
+	// granted maps namespaces to rules; those that apply in all namespaces have none.
 	granted  map[string]grantedRules
 	epoch    int64
 	onChange func()
 	user     string
 }
 
-// grantedRules are the rules of a user in a namespace, or in all.
 type grantedRules struct {
 	fetchedAt   time.Time
 	requestedAt time.Time // by a caller of MissingPermissions, at the latest
@@ -61,10 +60,9 @@ func (c *Client) PermissionsEpoch() int64 {
 	return c.permissions.epoch
 }
 
-// MissingPermissions returns those of the required permissions that the client's user lacks,
-// by rules that were read at since or later. It makes at most one request if nothing is
-// missing, and one more for each permission that seems to be: not every authorizer lists
-// what it grants. Permissions in one namespace may cost one more for that namespace. If a
+// MissingPermissions returns the required permissions that the client's user lacks, by rules that were read at since or
+// later. It makes at most one request if nothing is missing, and one more for each permission that seems to be: not
+// every authorizer lists what it grants. Permissions in one namespace may cost one more for that namespace. If a
 // permission in all namespaces is allowed that the rules lack, both are read again.
 func (c *Client) MissingPermissions(ctx context.Context, required []rbac.Permission, since time.Time) ([]rbac.Permission, error) {
 	if len(required) == 0 {
@@ -127,11 +125,10 @@ func (c *Client) confirmUnlisted(ctx context.Context, permissions []rbac.Permiss
 // three to impersonate an account are. More are looked for among the rules of the namespace.
 const maxSingleReviews = 3
 
-// RefreshPermissions reads the rules again, if they were read before, and reports whether
-// they changed. Doubt says that a request was forbidden although no permission is known to
-// be missing: not every authorizer lists what it grants, so the epoch then grows in any
-// case and each permission is checked again. The epoch also grows when rules are forgotten
-// that nobody has requested for a while: who still relies on them requests them again.
+// RefreshPermissions reads the rules again, if they were read before, and reports whether they changed. Doubt reports
+// that a request was forbidden although no permission is known to be missing: not every authorizer lists what it
+// grants, so the epoch then grows in any case and each permission is checked again. The epoch also grows when rules are
+// forgotten that nobody has requested for a while: callers that still rely on them request them again.
 func (c *Client) RefreshPermissions(ctx context.Context, doubt bool) (changed bool, err error) {
 	now := time.Now()
 	c.permissions.mu.Lock()
@@ -159,7 +156,7 @@ func (c *Client) RefreshPermissions(ctx context.Context, doubt bool) (changed bo
 	return changed && err == nil, err
 }
 
-// forget removes the rules of namespaces that nobody has requested for a while, and reports whether there were any.
+// It reports whether there were any.
 func (p *permissions) forget(now time.Time) bool {
 	before := len(p.granted)
 	maps.DeleteFunc(p.granted, func(namespace string, rules grantedRules) bool {
@@ -174,7 +171,7 @@ func (c *Client) notifyPermissionsChange() {
 	}
 }
 
-// grantedRules returns the rules in a namespace that were read at since or later.
+// The rules were read at since or later.
 func (c *Client) grantedRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
 	c.permissions.mu.Lock()
 	found, known := c.permissions.granted[namespace]
@@ -189,8 +186,7 @@ func (c *Client) grantedRules(ctx context.Context, namespace string, since time.
 	return c.readRules(ctx, namespace, since)
 }
 
-// readRules reads the rules in a namespace, with one request at a time. A request in flight that is older than since
-// does not suffice; the one after it does.
+// There is one request at a time. A request in flight that is older than since does not suffice; the one after it does.
 func (c *Client) readRules(ctx context.Context, namespace string, since time.Time) ([]rbacv1.PolicyRule, error) {
 	var found grantedRules
 	for range 2 {
@@ -208,7 +204,7 @@ func (c *Client) readRules(ctx context.Context, namespace string, since time.Tim
 	return found.rules, nil
 }
 
-// fetchRules reads the rules in a namespace unless they were read at since or later.
+// Rules that were read at since or later are not read again.
 func (c *Client) fetchRules(ctx context.Context, namespace string, since time.Time) (grantedRules, error) {
 	c.permissions.mu.Lock()
 	known, ok := c.permissions.granted[namespace]
@@ -236,7 +232,7 @@ func (c *Client) fetchRules(ctx context.Context, namespace string, since time.Ti
 	return fetched, nil
 }
 
-// store caches rules, and reports whether they have changed.
+// It reports whether the rules have changed.
 func (p *permissions) store(namespace string, fetched grantedRules) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +250,6 @@ func (p *permissions) store(namespace string, fetched grantedRules) (changed boo
 	return changed
 }
 
-// isAllowed checks one permission.
 func (c *Client) isAllowed(ctx context.Context, n rbac.Permission) (bool, error) {
 	resource, sub, _ := strings.Cut(n.Resource, "/")
 	return c.reviewAccess(ctx, map[string]any{
@@ -262,7 +257,6 @@ func (c *Client) isAllowed(ctx context.Context, n rbac.Permission) (bool, error)
 	})
 }
 
-// reviewAccess says whether the client's user is allowed what the attributes describe.
 func (c *Client) reviewAccess(ctx context.Context, attributes map[string]any) (bool, error) {
 	answer, err := c.createReview(ctx, accessReviews, "SelfSubjectAccessReview", map[string]any{"resourceAttributes": attributes})
 	if err != nil {
@@ -274,7 +268,7 @@ func (c *Client) reviewAccess(ctx context.Context, attributes map[string]any) (b
 
 var userReviews = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
 
-// MayDelete says whether a user may delete an object.
+// MayDelete reports whether a user may delete an object.
 func (c *Client) MayDelete(ctx context.Context, user authenticationv1.UserInfo, o *unstructured.Unstructured) (bool, error) {
 	r, err := c.kinds.Resolve(ctx, o.GroupVersionKind())
 	if err != nil {

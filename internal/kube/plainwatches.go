@@ -6,9 +6,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// PlainWatches returns a copy of the configuration whose watches are not compressed. The reader of a
-// compressed stream takes 45 KiB for as long as the watch is open, and there are a few watches for each kind;
-// an event is small. All other answers may still be compressed.
+// PlainWatches returns a copy of the configuration without compression of watches. The reader of a compressed stream
+// takes 45 KiB for as long as the watch is open, and there are a few watches for each kind; an event is small. All
+// other answers may still be compressed.
 func PlainWatches(config *rest.Config) *rest.Config {
 	plain := rest.CopyConfig(config)
 	plain.Wrap(func(next http.RoundTripper) http.RoundTripper { return plainWatches{next} })

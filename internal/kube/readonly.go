@@ -14,8 +14,8 @@ var ErrReadOnly = errors.New("another installation of the controllers writes thi
 
 type readOnlyKey struct{}
 
-// ReadOnly returns a context whose requests must not write: with clients of a configuration from RefuseWrites, they fail
-// with ErrReadOnly.
+// ReadOnly returns a context for requests that must not write: with clients of a configuration from RefuseWrites, they
+// fail with ErrReadOnly.
 func ReadOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, readOnlyKey{}, true)
 }
@@ -23,7 +23,7 @@ func ReadOnly(ctx context.Context) context.Context {
 // MayWrite reports whether requests with this context may write.
 func MayWrite(ctx context.Context) bool { return ctx.Value(readOnlyKey{}) == nil }
 
-// RefuseWrites returns a configuration whose clients refuse writes with a context of ReadOnly.
+// RefuseWrites returns a configuration for clients that refuse writes with a context of ReadOnly.
 func RefuseWrites(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusesWrites{next} })

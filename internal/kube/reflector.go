@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// RunReflector lists and watches until the context ends. Attempts are paced by a backoff of the caller's, which begins anew
-// after a watch of a minute: that of Reflector.RunWithContext pauses for up to a minute after an outage of the API server.
-// What the reflector logs about watches that end with an error, which are resumed, is for a verbose log.
+// RunReflector lists and watches until the context ends. Attempts are paced by a backoff of the caller's, which begins
+// anew after a watch of a minute: Reflector.RunWithContext would pause for up to a minute after an outage of the API
+// server. What the reflector logs about watches that end with an error, which are resumed, is for a verbose log.
 func RunReflector(ctx context.Context, log logr.Logger, r *cache.Reflector, backoff func() *wait.Backoff) {
 	ctx = logr.NewContext(ctx, log.V(1))
 	for retry := backoff(); ctx.Err() == nil; {

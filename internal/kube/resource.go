@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// resource is a resource whose errors are Concise, so that each may be shown or logged. The API server is told not to look
-// for unknown and repeated fields (the default of its fieldValidation is Warn): nobody reads its warnings, and for an apply
-// it would parse the body a second time. What it prunes, refuses and stores is the same.
+// resource is a resource whose errors are Concise, so each can be shown or logged. The API server is told not to look
+// for unknown and repeated fields (the default of its fieldValidation is Warn): nobody reads its warnings, and for an
+// apply it would parse the body a second time. What it prunes, refuses and stores is the same.
 type resource struct{ dynamic.ResourceInterface }
 
 // Create implements dynamic.ResourceInterface.

@@ -43,15 +43,13 @@ func (k *Kinds) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (object
 	return kind, err == nil, err
 }
 
-// crdSchema is the schema of a version of a CustomResourceDefinition, converted.
 type crdSchema struct {
 	of        crd.VersionsDigest
 	converted *spec.Schema
 }
 
-// crdSchema returns the schema of a kind with a CustomResourceDefinition: the same one to all who
-// look it up, since each compiled definition keeps those of its kinds. It is converted again only when the
-// versions have changed.
+// crdSchema returns the schema of a kind with a CustomResourceDefinition: the same one for every lookup, because each
+// compiled definition keeps the schemas of its kinds. It is converted again only when the versions have changed.
 func (k *Kinds) crdSchema(gvk schema.GroupVersionKind, c *crd.Stored) *spec.Schema {
 	isKnown := func() (*spec.Schema, bool) { // the lock is held
 		known, exists := k.crdSchemas[gvk]
@@ -75,15 +73,14 @@ func (k *Kinds) crdSchema(gvk schema.GroupVersionKind, c *crd.Stored) *spec.Sche
 	return converted
 }
 
-// isBuiltIn says whether a group version is built into the API server.
 func (k *Kinds) isBuiltIn(gv schema.GroupVersion) bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.groups.server[gv] == BuiltIn
 }
 
-// isServedByDefinition says whether a kind belongs to a definition of either dialect: its
-// objects then report their readiness themselves.
+// isServedByDefinition reports whether a kind belongs to a definition of either dialect: its objects then report their
+// readiness themselves.
 func isServedByDefinition(c *apiextensionsv1.CustomResourceDefinition) bool {
 	if _, owned := crd.Owner(c); owned {
 		return true
@@ -92,8 +89,7 @@ func isServedByDefinition(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return ref != nil && ref.Kind == apiextensions.DefinitionKind && strings.HasPrefix(ref.APIVersion, apiextensions.GroupVersion.Group+"/")
 }
 
-// serverSchema reads the OpenAPI schema of a built-in kind. A kind without a schema is
-// untyped rather than unusable.
+// A kind without a schema is untyped rather than unusable.
 func (k *Kinds) serverSchema(ctx context.Context, gvk schema.GroupVersionKind) (*spec.Schema, error) {
 	k.mu.RLock()
 	s, ok := k.openAPI[gvk]

@@ -25,8 +25,7 @@ func IsStale(err error) bool {
 	return apierrors.IsInvalid(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldValueInvalid) && isUIDConflict(err)
 }
 
-// isUIDConflict says whether the server rejects metadata.uid, which is immutable: the name
-// has another incarnation.
+// isUIDConflict reports whether the server rejects metadata.uid, which is immutable: the name has another incarnation.
 func isUIDConflict(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -40,10 +39,9 @@ func isUIDConflict(err error) bool {
 	return false
 }
 
-// isConflict says whether the server found another incarnation or revision than the write
-// was meant for. A webhook may refuse with the same code, but with another reason. An apply
-// without force has the same reason where another manager has a field; FieldConflicts
-// recognizes that one.
+// isConflict reports whether the server found another incarnation or revision than the write was meant for. A webhook
+// may refuse with the same code, but with another reason. An apply without force has the same reason where another
+// manager has a field; FieldConflicts recognizes that one.
 func isConflict(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
@@ -65,16 +63,15 @@ func (c *Client) ignoreGone(ctx context.Context, o *unstructured.Unstructured, e
 	return nil
 }
 
-// confirmStaleRevision is confirmStale for a write to this revision of an object.
+// It is confirmStale for a write to this revision of an object.
 func (c *Client) confirmStaleRevision(ctx context.Context, o *unstructured.Unstructured, err error) error {
 	return c.confirmStale(ctx, o, o.GetUID(), o.GetResourceVersion(), err)
 }
 
-// confirmStale returns the error of a write to an incarnation of an object, and to one
-// revision of it if revision is not empty. An error that says that the object is gone or
-// changed, while it is neither, comes from an admission webhook. No event follows it, so it
-// must not satisfy IsStale: a caller that waits for the event would wait for ever. Only a
-// read of the object can tell, which is acceptable since such errors are rare.
+// confirmStale returns the error of a write to an incarnation of an object, and to one revision of it if revision is
+// not empty. An error that wrongly says that the object is gone or changed comes from an admission webhook. No event
+// follows it, so it must not satisfy IsStale: a caller that waits for the event would wait for ever. Only a read of the
+// object can tell, which is acceptable because such errors are rare.
 func (c *Client) confirmStale(ctx context.Context, o *unstructured.Unstructured, uid types.UID, revision string, err error) error {
 	if !IsStale(err) {
 		return err
@@ -135,8 +132,8 @@ func IsObjectNotFound(err error, name string) bool {
 		errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
-// IsKindTerminating says that an object was not created since the CustomResourceDefinition of its
-// kind is being deleted. The API server says that only in the text of a Forbidden answer.
+// IsKindTerminating says that an object was not created because the CustomResourceDefinition of its kind is being
+// deleted. The API server says that only in the text of a Forbidden answer.
 func IsKindTerminating(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsForbidden(err) && errors.As(err, &status) &&

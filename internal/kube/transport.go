@@ -9,9 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// RetryInitializing returns a copy of the configuration whose reads retry soon when a kind
-// is not served yet. The API server tells clients to come back after a second, while the
-// storage of a new kind takes a few milliseconds.
+// RetryInitializing returns a copy of the configuration. Its reads retry soon when a kind is not served yet. The API
+// server tells clients to come back after a second, while the storage of a new kind takes a few milliseconds.
 func RetryInitializing(config *rest.Config) *rest.Config {
 	wrapped := rest.CopyConfig(config)
 	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return initializingRetrier{next} })
@@ -39,7 +38,7 @@ func (p initializingRetrier) RoundTrip(r *http.Request) (*http.Response, error) 
 			answer.Header.Del("Retry-After")
 			return answer, nil
 		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection is reused
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so the connection is reused
 		if err := answer.Body.Close(); err != nil {
 			return nil, err
 		}
@@ -54,9 +53,9 @@ func (p initializingRetrier) RoundTrip(r *http.Request) (*http.Response, error) 
 	}
 }
 
-// isInitializing distinguishes a kind whose storage is not ready from an overloaded server.
-// The kind's own handler refuses the first with a Status; a filter before it refuses the
-// second in plain text. An overloaded server is left alone for as long as it requests.
+// isInitializing distinguishes a kind without ready storage from an overloaded server. The kind's own handler refuses
+// the first with a Status; a filter before it refuses the second in plain text. An overloaded server is left alone for
+// as long as it requests.
 func isInitializing(answer *http.Response) bool {
 	return answer.StatusCode == http.StatusTooManyRequests &&
 		strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json")

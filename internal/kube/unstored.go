@@ -46,7 +46,6 @@ func (s *storedStatuses) isStored(kind schema.GroupVersionKind, current any, nex
 	return object.Digest(without(next, stored, "", d.removed)) == object.Digest(without(stored, next, "", d.added))
 }
 
-// observe records how the answer to a write differs from the status that was sent.
 func (s *storedStatuses) observe(kind schema.GroupVersionKind, sent map[string]any, answer any, now time.Time) {
 	stored, _ := answer.(map[string]any)
 	d := storedDifference{removed: map[string]bool{}, added: map[string]bool{}}
@@ -79,8 +78,7 @@ func (s *storedStatuses) observe(kind schema.GroupVersionKind, sent map[string]a
 	s.kinds[kind] = d
 }
 
-// recheck returns when a status of the kind should be written again, because the API server may store more of it; 0 if
-// no time is known.
+// It is the time after which the API server may store more of it; 0 if no time is known.
 func (s *storedStatuses) recheck(kind schema.GroupVersionKind, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +111,6 @@ func addMissing(has, other any, at string, paths map[string]bool) {
 	}
 }
 
-// addPaths adds the paths of all fields of a value.
 func addPaths(value any, at string, paths map[string]bool) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -128,7 +125,7 @@ func addPaths(value any, at string, paths map[string]bool) {
 	}
 }
 
-// without returns a value without the fields that another lacks and whose paths are among the given ones.
+// A field that the other value lacks is left out if its path is among the given ones.
 func without(value, other any, at string, paths map[string]bool) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -16,8 +16,8 @@ import (
 // call. Only the text names the webhook; the status has no field for it.
 var failedCallPattern = regexp.MustCompile(`failed calling webhook "([^"]{1,253})"`)
 
-// failedWebhook returns the name of the admission webhook whose call failed, as in its
-// configuration; empty for other errors.
+// failedWebhook returns the name, as configured, of the admission webhook that was called in vain; empty for other
+// errors.
 func failedWebhook(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -31,9 +31,8 @@ func failedWebhook(err error) string {
 	return ""
 }
 
-// webhookConfigurations names the configurations that contain a webhook, as a suffix for an
-// error message. It lists them, since the API server does not say which one it uses. If the
-// list is forbidden, the suffix is empty.
+// webhookConfigurations names the configurations that contain a webhook, as a suffix for an error message. It lists
+// them, because the API server does not say which one it uses. If the list is forbidden, the suffix is empty.
 func (c *Client) webhookConfigurations(ctx context.Context, webhook string) string {
 	var found []string
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {

@@ -1,8 +1,8 @@
-// Package builtin describes the kinds that are part of Kubernetes, as the embedded API server serves
-// them: for work without a cluster, such as the validation of files.
+// Package builtin describes the kinds that are part of Kubernetes, as the embedded API server serves them: for work
+// without a cluster, such as the validation of files.
 //
-// kinds.zip has the OpenAPI documents of the API server, written by 'make builtin-kinds'. It is decoded as far as it is
-// used.
+// kinds.zip contains the OpenAPI documents of the API server, written by 'make builtin-kinds'. It is decoded as far as
+// it is used.
 package builtin
 
 import (
@@ -34,7 +34,7 @@ const IndexFile = "index.json"
 
 // Index lists the built-in kinds.
 type Index struct {
-	// Version is that of Kubernetes.
+	// Version is the version of Kubernetes.
 	Version string `json:"version"`
 	Kinds   []Kind `json:"kinds"`
 }
@@ -87,7 +87,6 @@ type Document struct {
 	} `json:"components"`
 }
 
-// content is the decoded archive.
 type content struct {
 	files map[string]*zip.File
 	index Index
@@ -117,7 +116,7 @@ var load = sync.OnceValue(func() *content {
 	return c
 })
 
-// decode reads a file of the archive, which a test has read as well.
+// A test has read the archive as well.
 func (c *content) decode(name string, into any) {
 	f, err := c.files[name].Open()
 	if err == nil {
@@ -182,7 +181,7 @@ func Types(gv schema.GroupVersion) map[string]*spec.Schema {
 	return maps.Clone(c.document(gv).Components.Schemas)
 }
 
-// document returns the document of a version of a group. The lock is held.
+// The lock is held.
 func (c *content) document(gv schema.GroupVersion) *Document {
 	d := c.documents[gv]
 	if d == nil {
@@ -198,7 +197,7 @@ func (c *content) document(gv schema.GroupVersion) *Document {
 	return d
 }
 
-// schema returns the schema of a kind with all references resolved; nil if it has none.
+// It resolves all references, and returns nil if the kind has no schema.
 func (c *content) schema(gvk schema.GroupVersionKind) *spec.Schema {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,8 +35,8 @@ func Decode(u *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefini
 	return out, nil
 }
 
-// IsCompared says whether a definition of ours is compared with this
-// CustomResourceDefinition. All of its content matters then, also descriptions.
+// IsCompared reports whether a definition of ours is compared with this CustomResourceDefinition. All of its content
+// matters then, also descriptions.
 func IsCompared(c *apiextensionsv1.CustomResourceDefinition) bool {
 	if _, ours := c.Labels[v1alpha1.OwnedLabel]; ours {
 		return true
@@ -65,8 +65,7 @@ func StorageVersion(c *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// OutdatedStoredVersions lists the versions other than the storage version in which objects
-// may still be stored.
+// OutdatedStoredVersions lists the versions, other than the storage version, that objects may still be stored in.
 func OutdatedStoredVersions(c *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	for _, name := range c.Status.StoredVersions {
@@ -77,8 +76,8 @@ func OutdatedStoredVersions(c *apiextensionsv1.CustomResourceDefinition) []strin
 	return out
 }
 
-// RemovedStoredVersions lists the versions in which objects may be stored, and which a wanted CustomResourceDefinition no
-// longer has. The API server refuses their removal.
+// RemovedStoredVersions lists the versions that objects may be stored in and that the wanted CustomResourceDefinition
+// lacks. The API server refuses their removal.
 func RemovedStoredVersions(current, wanted *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	for _, stored := range current.Status.StoredVersions {

@@ -114,7 +114,7 @@ func all(in []extv1.JSONSchemaProps) []spec.Schema {
 	return out
 }
 
-// value decodes a JSON value; invalid JSON is treated as absent.
+// Invalid JSON is treated as absent.
 func value(j *extv1.JSON) any {
 	if j == nil {
 		return nil

@@ -57,14 +57,13 @@ func Owner(c *apiextensionsv1.CustomResourceDefinition) (owner object.Definition
 	return owner, true
 }
 
-// BelongsTo says whether the CustomResourceDefinition is owned by the definition, in any
-// incarnation.
+// BelongsTo reports whether the CustomResourceDefinition is owned by the definition, in any incarnation.
 func BelongsTo(c *apiextensionsv1.CustomResourceDefinition, d object.Definition) bool {
 	owner, owned := Owner(c)
 	return owned && owner.Namespace == d.Namespace && (owner.Name == d.Name || owner.Name == object.LabelValue(d.Name))
 }
 
-// IsEstablished says whether the API server serves the kind.
+// IsEstablished reports whether the API server serves the kind.
 func IsEstablished(c *apiextensionsv1.CustomResourceDefinition) bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == apiextensionsv1.Established {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Serves says whether a CustomResourceDefinition serves a version of its kind.
+// Serves reports whether a CustomResourceDefinition serves a version of its kind.
 func Serves(c *apiextensionsv1.CustomResourceDefinition, version string) bool {
 	return slices.ContainsFunc(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
 		return v.Name == version && v.Served

@@ -8,14 +8,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Stored is a CustomResourceDefinition as caches hold it: as WithoutSchemas returns it. The rest is most of it, and is
+// Stored is a CustomResourceDefinition as caches store it: as WithoutSchemas returns it. The rest, most of it, is
 // decoded when it is read. It is immutable, and safe for concurrent use.
 type Stored struct {
 	*apiextensionsv1.CustomResourceDefinition
 	// Versions is a digest of the versions with their schemas.
 	Versions VersionsDigest
-	// whole is encoded: a decoded schema takes more than half a kilobyte for each field, and clusters with the kinds of a cloud
-	// have a million of them, of which definitions use few.
+	// whole is encoded: a decoded schema takes more than half a kilobyte for each field, and a cluster with the kinds
+	// of a cloud contains a million fields. Definitions use few of them.
 	whole []byte
 }
 

@@ -17,8 +17,8 @@ type Converter interface {
 	Convert(o map[string]any, version string) (map[string]any, error)
 }
 
-// converters are those of kinds whose objects have been written. It is safe for concurrent use, and has a lock of its own, since watches
-// convert objects under the overlay's.
+// converters contains the converters of kinds whose objects have been written. It is safe for concurrent use, and has
+// its own lock because watches convert objects under the overlay's.
 type converters struct {
 	compile func(*apiextensionsv1.CustomResourceDefinition) (Converter, error)
 
@@ -26,13 +26,13 @@ type converters struct {
 	kinds map[schema.GroupResource]Converter // nil for a kind that is not converted
 }
 
-// ConvertWith has objects converted by the converters of their CustomResourceDefinitions. Without it, and for a kind whose converter is
-// nil, an object has the same fields in all versions. It is called before the first request.
+// ConvertWith makes the converters of CustomResourceDefinitions convert objects. Without it, and if a kind's converter
+// is nil, an object has the same fields in all versions. It is called before the first request.
 func (o *Overlay) ConvertWith(compile func(*apiextensionsv1.CustomResourceDefinition) (Converter, error)) {
 	o.converters.compile = compile
 }
 
-// set records the converter of a kind whose CustomResourceDefinition is written or read; nil if the kind has none.
+// The converter is nil if the kind has none.
 func (c *converters) set(resource schema.GroupResource, definition *apiextensionsv1.CustomResourceDefinition) {
 	if c.compile == nil {
 		return
@@ -51,7 +51,7 @@ func (c *converters) set(resource schema.GroupResource, definition *apiextension
 	c.kinds[resource] = compiled
 }
 
-// of is the converter of a kind; known says whether its CustomResourceDefinition was looked up.
+// known reports whether its CustomResourceDefinition was looked up.
 func (c *converters) of(resource schema.GroupResource) (converter Converter, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,6 @@ func (c call) learnConverter() {
 	c.overlay.converters.set(resource, definition)
 }
 
-// converted returns an object in a version of its kind.
 func (o *Overlay) converted(resource schema.GroupResource, object *unstructured.Unstructured, version schema.GroupVersion) *unstructured.Unstructured {
 	if object.GetAPIVersion() == version.String() {
 		return object

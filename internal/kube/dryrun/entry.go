@@ -18,10 +18,9 @@ type entry struct {
 	resource schema.GroupVersionResource
 	// stored is the object as the server has it, and planned as it would be; nil for none.
 	stored, planned *unstructured.Unstructured
-	// written says that a write was accepted. Without one the overlay does not show the
-	// entry.
+	// written reports that a write was accepted. Without one the overlay does not show the entry.
 	written bool
-	// hasStatus says that the status is a subresource.
+	// hasStatus reports that the status is a subresource.
 	hasStatus bool
 	// order is the revision of the first write that changed the object.
 	order uint64
@@ -33,17 +32,16 @@ type entry struct {
 	}
 }
 
-// snapshot returns the object as it would be, and whether a write was accepted. It does not
-// wait for a write in flight.
+// It does not wait for a write in flight. changed reports whether a write was accepted.
 func (e *entry) snapshot() (now *unstructured.Unstructured, changed bool) {
 	e.shown.Lock()
 	defer e.shown.Unlock()
 	return e.seen.now, e.seen.written
 }
 
-// setPlanned records what the object would be, and sends it to all watches. Resource
-// versions are assigned in the order in which watches show them: a cache takes an unknown
-// object that is older than what it has seen for a deleted one. The entry's lock is held.
+// setPlanned records what the object would be, and sends it to all watches. Resource versions are assigned in the order
+// in which watches show them: a cache considers an unknown object deleted if it is older than what it has seen. The
+// entry's lock is held.
 func (o *Overlay) setPlanned(e *entry, now *unstructured.Unstructured) {
 	last := e.planned
 	if last == nil {
@@ -67,12 +65,12 @@ func (o *Overlay) setPlanned(e *entry, now *unstructured.Unstructured) {
 	}
 }
 
-// isReplaced says whether the stored object would be deleted, and another one created under its name.
+// isReplaced reports whether another object would be created under the name of the stored one, which would be deleted.
 func (e *entry) isReplaced() bool {
 	return e.stored != nil && e.planned != nil && e.stored.GetUID() != e.planned.GetUID()
 }
 
-// change returns what would become of the object, in the version in which it is stored; false if it would not change.
+// change returns what would become of the object, in its stored version; false if it would not change.
 func (e *entry) change(converted func(schema.GroupResource, *unstructured.Unstructured, schema.GroupVersion) *unstructured.Unstructured) (Change, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,8 +92,7 @@ func (e *entry) change(converted func(schema.GroupResource, *unstructured.Unstru
 	return c, true
 }
 
-// isSame says whether two states of an object differ only in resource version and times of
-// managed fields.
+// isSame reports whether two states of an object differ only in resource version and times of managed fields.
 func isSame(a, b *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(withoutTimes(a), withoutTimes(b))
 }

@@ -15,16 +15,14 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// fieldTypes caches the field schemas of group versions. It is safe for concurrent use.
+// fieldTypes is safe for concurrent use.
 type fieldTypes struct {
 	mu    sync.Mutex
 	known map[schema.GroupVersion]managedfields.TypeConverter
 }
 
-// fieldManager computes the managed fields of an object, as the API server does.
 type fieldManager struct{ *managedfields.FieldManager }
 
-// manager returns the fieldManager for an object.
 func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource string) (fieldManager, error) {
 	of := o.GroupVersionKind()
 	converter, err := t.of(c, of)
@@ -36,7 +34,7 @@ func (t *fieldTypes) manager(c call, o *unstructured.Unstructured, subresource s
 	return fieldManager{made}, err
 }
 
-// of returns the field schemas of a kind. Without a schema they are deduced from the objects, as the API server does.
+// Without a schema they are deduced from the objects, as the API server does.
 func (t *fieldTypes) of(c call, kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
 	var converter managedfields.TypeConverter
 	planned := c.overlay.plannedKind(c.info.resource)
@@ -59,7 +57,7 @@ func (t *fieldTypes) of(c call, kind schema.GroupVersionKind) (managedfields.Typ
 	return managedfields.NewDeducedTypeConverter(), nil
 }
 
-// apply returns the result of a server-side apply, or the answer that refuses it.
+// It returns the answer that refuses the apply, if one does.
 func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, *answer) {
 	out, err := asUnstructured(f.Apply(live, applied, manager, force))
 	var status apierrors.APIStatus
@@ -70,12 +68,12 @@ func (f fieldManager) apply(live, applied *unstructured.Unstructured, manager st
 		failed := failureAnswer(status.Status().Code, status.Status().Reason, status.Status().Message, status.Status().Details)
 		return nil, &failed
 	}
-	// The API server has no reason for an object that does not have the fields and types of its kind either.
+	// The API server has no reason for an object that does not match the fields and types of its kind either.
 	failed := failureAnswer(http.StatusInternalServerError, "", err.Error(), nil)
 	return nil, &failed
 }
 
-// update returns an object that was changed, with the changed fields owned by the manager.
+// The manager owns the changed fields afterwards.
 func (f fieldManager) update(live, next *unstructured.Unstructured, manager string) *unstructured.Unstructured {
 	out, err := asUnstructured(f.Update(live, next.DeepCopy(), manager))
 	if err != nil { // as the API server does with objects that do not have their kind's schema
@@ -96,8 +94,7 @@ func asUnstructured(o runtime.Object, err error) (*unstructured.Unstructured, er
 	return out, nil
 }
 
-// converter returns the field schemas of a group version, from the server's OpenAPI
-// document; nil if there are none.
+// The schemas come from the server's OpenAPI document; nil if there are none.
 func (t *fieldTypes) converter(c call, gv schema.GroupVersion) (managedfields.TypeConverter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,8 +39,7 @@ func (c call) tryFurtherWrite(e *entry, body []byte) (answer, error) {
 	return objectAnswer(http.StatusOK, next), nil
 }
 
-// generation is the generation of an object after a further write. The server counts one
-// for all writes together, and decides which changes count.
+// The server counts one for all writes together, and decides which changes count.
 func (e *entry) generation(planned, next *unstructured.Unstructured) int64 {
 	current := planned.GetGeneration()
 	counted := e.stored != nil && !e.isReplaced() && current == e.stored.GetGeneration() && next.GetGeneration() > current
@@ -50,7 +49,7 @@ func (e *entry) generation(planned, next *unstructured.Unstructured) int64 {
 	return current
 }
 
-// generationFields returns the part of an object whose changes increment the generation.
+// These are the parts of an object whose changes increment the generation.
 func generationFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")
@@ -65,7 +64,7 @@ func valueOf(a *answer) answer {
 	return *a
 }
 
-// merge returns the planned object with a further write, or the failure of the write.
+// failed is the answer that refuses the write; nil if none does.
 func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
 	live := c.inVersion(e.planned).DeepCopy()
 	fm, err := c.overlay.types.manager(c, live, c.info.subresource)
@@ -95,7 +94,6 @@ func (c call) merge(e *entry, body []byte) (next *unstructured.Unstructured, fai
 	return fm.update(live, wanted, c.request.URL.Query().Get("fieldManager")), nil, nil
 }
 
-// mergeApply is merge for a server-side apply.
 func (c call) mergeApply(fm fieldManager, e *entry, live *unstructured.Unstructured, body []byte) (next *unstructured.Unstructured, failed *answer, err error) {
 	applied := &unstructured.Unstructured{}
 	if err := json.Unmarshal(body, &applied.Object); err != nil {
@@ -113,7 +111,7 @@ func (c call) mergeApply(fm fieldManager, e *entry, live *unstructured.Unstructu
 	return next, failed, nil
 }
 
-// withStatusOf is a live object with the status, and the managed fields, that a write of the status wants.
+// It takes over only the status and its managed fields.
 func withStatusOf(live, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	out := live.DeepCopy()
 	setStatus(out, wanted)
@@ -121,7 +119,6 @@ func withStatusOf(live, wanted *unstructured.Unstructured) *unstructured.Unstruc
 	return out
 }
 
-// setStatus replaces the status of an object by that of another one.
 func setStatus(o, from *unstructured.Unstructured) {
 	delete(o.Object, "status")
 	if status, has := from.Object["status"]; has {
@@ -129,10 +126,8 @@ func setStatus(o, from *unstructured.Unstructured) {
 	}
 }
 
-// systemMetadata are the fields of the metadata that only the API server sets.
 var systemMetadata = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
 
-// restoreSystemMetadata gives an object those fields as the planned object has them.
 func restoreSystemMetadata(o, planned *unstructured.Unstructured) {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	before, _ := planned.Object["metadata"].(map[string]any)
@@ -146,7 +141,6 @@ func restoreSystemMetadata(o, planned *unstructured.Unstructured) {
 	o.Object["metadata"] = metadata
 }
 
-// patched returns the object that a request other than an apply describes.
 func (c call) patched(now *unstructured.Unstructured, body []byte) (*unstructured.Unstructured, error) {
 	if c.request.Method == http.MethodPut {
 		out := &unstructured.Unstructured{}
@@ -174,7 +168,7 @@ func (c call) patched(now *unstructured.Unstructured, body []byte) (*unstructure
 	return out, out.UnmarshalJSON(raw)
 }
 
-// precondition returns a conflict if a write names another UID or resource version.
+// A write that names another UID or resource version is a conflict.
 func (c call) precondition(wanted, now *unstructured.Unstructured) *answer {
 	var a answer
 	switch {
@@ -188,8 +182,8 @@ func (c call) precondition(wanted, now *unstructured.Unstructured) *answer {
 	return &a
 }
 
-// servedAsStored says whether the server can dry-run an object of the kind: the kind would
-// be neither installed nor changed.
+// servedAsStored reports whether the server can dry-run an object of the kind: the kind would be neither installed nor
+// changed.
 func (o *Overlay) servedAsStored(at requestInfo) bool { return o.plannedKind(at.resource) == nil }
 
 // tryUpdate dry-runs the result of several writes to an object.
@@ -234,8 +228,7 @@ func failure(a answer) *answer {
 	return nil
 }
 
-// mergeAnswer returns the planned object after an update: the written part as the server
-// answered it, the rest as planned.
+// The written part as the server answered it, the rest as planned.
 func (c call) mergeAnswer(e *entry, next *unstructured.Unstructured, a answer) *unstructured.Unstructured {
 	answered := a.object()
 	if answered == nil {

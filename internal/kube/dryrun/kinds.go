@@ -23,11 +23,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// plannedKind is a kind whose CustomResourceDefinition would be installed or changed: the server does
-// not admit its objects as it would then.
+// plannedKind is a kind of a CustomResourceDefinition that would be installed or changed. Its objects would then be
+// admitted differently.
 type plannedKind struct {
 	kind, list string
-	// installed says that no server serves the kind.
+	// installed reports that no server serves the kind.
 	installed bool
 
 	definition *apiextensionsv1.CustomResourceDefinition // nil if it cannot be read
@@ -48,7 +48,7 @@ type Admission interface {
 	Admit(o, old *unstructured.Unstructured) (*unstructured.Unstructured, field.ErrorList)
 }
 
-// admissionOf is how objects of a version would be admitted; nil if that is not known.
+// It is nil if that is unknown.
 func (k *plannedKind) admissionOf(version string) Admission {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func (k *plannedKind) admissionOf(version string) Admission {
 	return out
 }
 
-// typesOf returns the field schemas of a version; nil if they are not known.
+// They are nil if unknown.
 func (k *plannedKind) typesOf(version string) managedfields.TypeConverter {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,9 +86,8 @@ func newPlannedKind(kind string, installed bool) *plannedKind {
 	return &plannedKind{kind: kind, list: kind + "List", installed: installed, admissions: map[string]Admission{}, types: map[string]managedfields.TypeConverter{}}
 }
 
-// recordKind records the effect on a kind when its CustomResourceDefinition would be
-// written. A definition that would be created is shown as established, since no server will
-// set that condition. The entry's lock is held.
+// recordKind records the effect on a kind when its CustomResourceDefinition would be written. A definition that would
+// be created is shown as established, because no server will set that condition. The entry's lock is held.
 func (c call) recordKind(e *entry) error {
 	if !c.isDefinition() || e.planned == nil {
 		return nil
@@ -130,14 +129,13 @@ func (c call) recordKind(e *entry) error {
 	return nil
 }
 
-// admit returns an object of a planned kind as it would be stored, or the failure of the write. Other
-// objects have been admitted by the server.
+// Other objects have been admitted by the server.
 func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructured, *answer) {
 	kind := c.overlay.plannedKind(c.info.resource)
 	if kind == nil {
 		return o, nil
 	}
-	if o.GetNamespace() != c.info.namespace { // that of an object of no namespace is dropped
+	if o.GetNamespace() != c.info.namespace { // an object of no namespace loses it
 		o = o.DeepCopy()
 		o.SetNamespace(c.info.namespace)
 	}
@@ -176,7 +174,7 @@ func (c call) admit(o, old *unstructured.Unstructured) (*unstructured.Unstructur
 	return out, c.refusal(o, problems)
 }
 
-// admitDefinition returns a CustomResourceDefinition that no server checks, or the failure of the write.
+// It replaces the server, which does not check the CustomResourceDefinition.
 func (c call) admitDefinition(o, old *unstructured.Unstructured) (*unstructured.Unstructured, *answer) {
 	if old != nil && apiequality.Semantic.DeepEqual(o.Object["spec"], old.Object["spec"]) {
 		return o, nil
@@ -188,7 +186,7 @@ func (c call) admitDefinition(o, old *unstructured.Unstructured) (*unstructured.
 	return o, c.refusal(o, admission.CheckDefinition(definition))
 }
 
-// refusal is the answer to a write of an invalid object; nil if it has no problems.
+// It is nil if there are no problems.
 func (c call) refusal(o *unstructured.Unstructured, problems field.ErrorList) *answer {
 	if len(problems) == 0 {
 		return nil
@@ -198,7 +196,6 @@ func (c call) refusal(o *unstructured.Unstructured, problems field.ErrorList) *a
 		status.Details).raw}
 }
 
-// isDefinition says whether the request is about a CustomResourceDefinition.
 func (c call) isDefinition() bool {
 	return c.info.resource.Group == "apiextensions.k8s.io" && c.info.resource.Resource == "customresourcedefinitions"
 }
@@ -212,14 +209,14 @@ func (o *Overlay) AddKind(resource schema.GroupResource, kind string, admissions
 	o.plannedKinds[resource] = k
 }
 
-// plannedKind returns a kind that would be installed or changed; nil for others.
+// It is nil for a kind that would be neither installed nor changed.
 func (o *Overlay) plannedKind(r schema.GroupVersionResource) *plannedKind {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.plannedKinds[r.GroupResource()]
 }
 
-// installedKind returns a kind that would be installed; nil for others.
+// It is nil for a kind that would not be installed.
 func (o *Overlay) installedKind(r schema.GroupVersionResource) *plannedKind {
 	if k := o.plannedKind(r); k != nil && k.installed {
 		return k

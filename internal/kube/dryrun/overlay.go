@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// firstRevision is greater than any resource version of an API server. Planned objects have
-// resource versions from here on, so that caches take them for newer than what is stored.
+// firstRevision is greater than any resource version of an API server. Planned objects have resource versions from here
+// on, so caches take them for newer than what is stored.
 const firstRevision = uint64(1) << 62
 
 // Overlay records the changes that a program would make. It is safe for concurrent use.
@@ -34,11 +34,9 @@ type Overlay struct {
 	types      fieldTypes
 	converters converters
 
-	mu sync.Mutex
-	// entries are the objects that would be written.
+	mu      sync.Mutex
 	entries map[key]*entry
-	// plannedKinds are kinds whose CustomResourceDefinition would be installed or changed, by
-	// group and resource.
+	// plannedKinds are keyed by group and resource.
 	plannedKinds map[schema.GroupResource]*plannedKind
 	watches      map[*overlayWatch]bool
 }
@@ -50,8 +48,7 @@ func New() *Overlay {
 	return o
 }
 
-// Wrap returns a copy of a configuration whose connections read and write through the
-// overlay.
+// Wrap returns a copy of a configuration with connections that read and write through the overlay.
 func (o *Overlay) Wrap(config *rest.Config) *rest.Config {
 	wrapped := rest.CopyConfig(config)
 	wrapped.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{o, next} })
@@ -109,7 +106,6 @@ func isTrue(text string) bool {
 	return err == nil && value
 }
 
-// call is a request that is being answered.
 type call struct {
 	transport
 	request *http.Request
@@ -137,8 +133,8 @@ func (c call) send(ctx context.Context, method, path string, query url.Values, c
 	return answer{code: response.StatusCode, header: response.Header, raw: raw}, err
 }
 
-// read reads an object or a schema for the overlay itself, with the program's own
-// permissions: an impersonated user may be allowed to write an object that it may not read.
+// read reads an object or a schema for the overlay itself, with the program's own permissions: an impersonated user may
+// be allowed to write an object that it is not allowed to read.
 func (c call) read(path string) (answer, error) {
 	r := c.request.Clone(c.request.Context())
 	for name := range r.Header {
@@ -159,7 +155,6 @@ type answer struct {
 
 func (a answer) failed() bool { return a.code >= http.StatusBadRequest }
 
-// object decodes an answer that is an object; nil if it is none.
 func (a answer) object() *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	if a.failed() || o.UnmarshalJSON(a.raw) != nil || o.GetKind() == "Status" {
@@ -168,7 +163,6 @@ func (a answer) object() *unstructured.Unstructured {
 	return o
 }
 
-// response returns the answer as the response to a request.
 func (a answer) response(r *http.Request) *http.Response {
 	header := http.Header{}
 	for name, values := range a.header {
@@ -184,7 +178,6 @@ func (a answer) response(r *http.Request) *http.Response {
 	}
 }
 
-// objectAnswer is an answer with an object.
 func objectAnswer(code int, o *unstructured.Unstructured) answer {
 	raw, err := o.MarshalJSON()
 	if err != nil {
@@ -193,7 +186,6 @@ func objectAnswer(code int, o *unstructured.Unstructured) answer {
 	return answer{code: code, raw: raw}
 }
 
-// failureAnswer is an answer with a failure status.
 func failureAnswer(code int32, reason metav1.StatusReason, message string, details *metav1.StatusDetails) answer {
 	raw, _ := json.Marshal(metav1.Status{ // a Status can be encoded
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -216,7 +208,7 @@ func (c call) conflict(why string) answer {
 		c.details())
 }
 
-// query returns the request's query, with resource versions of the server.
+// Resource versions of the overlay are replaced by the server's.
 func (c call) query() url.Values {
 	q := c.request.URL.Query()
 	if n, err := strconv.ParseUint(q.Get("resourceVersion"), 10, 64); err == nil && n >= firstRevision/2 { // or a little before
@@ -225,7 +217,6 @@ func (c call) query() url.Values {
 	return q
 }
 
-// observeRevision records a resource version of the server.
 func (o *Overlay) observeRevision(revision string) {
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil || n >= firstRevision {
@@ -239,7 +230,6 @@ func (o *Overlay) observeRevision(revision string) {
 	}
 }
 
-// entry returns the entry of an object, and creates it if needed.
 func (o *Overlay) entry(k key) *entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -251,7 +241,7 @@ func (o *Overlay) entry(k key) *entry {
 	return e
 }
 
-// lookup returns the planned state of an object, and whether it would be changed.
+// changed reports whether the object would be changed.
 func (o *Overlay) lookup(k key) (now *unstructured.Unstructured, changed bool) {
 	o.mu.Lock()
 	e := o.entries[k]
@@ -262,8 +252,7 @@ func (o *Overlay) lookup(k key) (now *unstructured.Unstructured, changed bool) {
 	return e.snapshot()
 }
 
-// changedOf returns the planned state of the objects of a collection that would be changed;
-// nil for those that would be deleted.
+// Objects that would be deleted are nil.
 func (o *Overlay) changedOf(at requestInfo) map[key]*unstructured.Unstructured {
 	o.mu.Lock()
 	var keys []key
@@ -290,9 +279,9 @@ type Change struct {
 	// Before is nil for an object that would be created, and After for one that would be
 	// deleted.
 	Before, After *unstructured.Unstructured
-	// Deletion says that its deletion would be requested, and was not before.
+	// Deletion reports that its deletion would be requested, and was not before.
 	Deletion bool
-	// Order has the changes in the order in which their objects were first written.
+	// Order sorts the changes by the first write to their objects.
 	Order uint64
 }
 

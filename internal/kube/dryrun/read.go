@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// get answers with the planned object.
 func (c call) get() (*http.Response, error) {
 	if now, changed := c.overlay.lookup(c.info.key()); changed {
 		if now == nil {
@@ -29,12 +28,10 @@ func (c call) get() (*http.Response, error) {
 	return c.next.RoundTrip(c.request)
 }
 
-// inVersion returns the object in the requested version.
 func (c call) inVersion(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return c.overlay.converted(c.info.resource.GroupResource(), o, c.info.resource.GroupVersion())
 }
 
-// selection is the part of a collection that a request selects.
 type selection struct {
 	info   requestInfo
 	labels labels.Selector
@@ -59,8 +56,8 @@ func (s selection) matches(k key, o *unstructured.Unstructured) bool {
 		s.fields.Matches(fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()})
 }
 
-// changedAt are the planned objects as of the resource version that a request names exactly. Of a planned object only the
-// last state is known: before that, the object counts as the server has it.
+// They are the objects as of the resource version that a request names exactly. Of a planned object only the last state
+// is known: before that, the object counts as the server has it.
 func (c call) changedAt(changed map[key]*unstructured.Unstructured) map[key]*unstructured.Unstructured {
 	q := c.request.URL.Query()
 	if q.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchExact) {
@@ -80,7 +77,7 @@ func (c call) changedAt(changed map[key]*unstructured.Unstructured) map[key]*uns
 	return changed
 }
 
-// list answers with the planned collection, in the order of an API server.
+// The order is an API server's.
 func (c call) list() (*http.Response, error) {
 	s, err := c.selection()
 	if err != nil {
@@ -124,7 +121,6 @@ func (c call) list() (*http.Response, error) {
 	return a.response(c.request), nil
 }
 
-// rawList is a collection whose items are not decoded.
 type rawList struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -132,13 +128,12 @@ type rawList struct {
 	Items      []json.RawMessage `json:"items"`
 }
 
-// listItem is an object of a collection, as JSON.
 type listItem struct {
 	key
 	raw json.RawMessage
 }
 
-// storedList reads the collection that the API server has; it has none of a kind that is only planned.
+// The API server has no collection of a kind that is only planned.
 func (c call) storedList() (list rawList, a answer, err error) {
 	if kind := c.overlay.installedKind(c.info.resource); kind != nil {
 		return rawList{APIVersion: c.info.resource.GroupVersion().String(), Kind: kind.list}, answer{code: http.StatusOK}, nil
@@ -154,7 +149,7 @@ func (c call) storedList() (list rawList, a answer, err error) {
 	return list, a, nil
 }
 
-// unchangedItems are the items of a collection that the plan does not change.
+// Items that the plan changes are left out.
 func unchangedItems(all []json.RawMessage, of schema.GroupResource, changed map[key]*unstructured.Unstructured) ([]listItem, error) {
 	items := make([]listItem, 0, len(all))
 	for _, raw := range all {

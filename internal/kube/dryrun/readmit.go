@@ -12,11 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// readmitPage is how many objects of a changed kind are read at once.
 const readmitPage = 500
 
-// readmit shows the objects of a kind whose CustomResourceDefinition would be changed as the API server would read them then: without
-// fields that are no longer in the schema, and with new defaults, although nobody writes them.
+// readmit shows the objects of a changed kind as the API server would read them with its new definition: without fields
+// that the schema has lost, and with new defaults, although nobody writes them.
 func (c call) readmit(kind *plannedKind, resource schema.GroupResource) error {
 	if kind.definition == nil {
 		return nil
@@ -55,7 +54,7 @@ func (c call) readmit(kind *plannedKind, resource schema.GroupResource) error {
 	return nil
 }
 
-// eachStored calls a function with the objects of a collection that the server has and may be read.
+// Objects that must not be read are left out.
 func (c call) eachStored(at requestInfo, each func(*unstructured.Unstructured)) error {
 	next := ""
 	for {

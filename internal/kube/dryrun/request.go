@@ -7,15 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// requestInfo is the resource and object of a request.
 type requestInfo struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	subresource     string
 }
 
-// parseRequestInfo parses the path of a request. False if it is not the path of a resource,
-// such as one of discovery.
+// It returns false for the path of no resource, such as a path of discovery.
 func parseRequestInfo(path string) (t requestInfo, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -40,7 +38,6 @@ func parseRequestInfo(path string) (t requestInfo, ok bool) {
 	return t, true
 }
 
-// key names an object.
 type key struct {
 	group, resource, namespace, name string
 }
@@ -49,13 +46,11 @@ func (t requestInfo) key() key {
 	return key{t.resource.Group, t.resource.Resource, t.namespace, t.name}
 }
 
-// collection is the requestInfo without the object's name.
 func (t requestInfo) collection() requestInfo {
 	t.name, t.subresource = "", ""
 	return t
 }
 
-// path is the URL path.
 func (t requestInfo) path() string {
 	var b strings.Builder
 	if t.resource.Group == "" {
@@ -75,8 +70,7 @@ func (t requestInfo) path() string {
 	return b.String()
 }
 
-// isReview says whether a request is a review, which is sent as a creation and stores
-// nothing.
+// A review is sent as a creation and stores nothing.
 func (t requestInfo) isReview(method string) bool {
 	return method == http.MethodPost &&
 		(t.resource.Group == "authorization.k8s.io" || t.resource.Group == "authentication.k8s.io")

@@ -12,7 +12,6 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 )
 
-// overlayWatch is a watch that shows planned objects.
 type overlayWatch struct {
 	call
 	selection
@@ -20,8 +19,7 @@ type overlayWatch struct {
 	shown  map[key]bool // guarded by the overlay's lock: planned objects that were sent
 }
 
-// watch answers with the events of the planned collection. The server's events of objects
-// that would be changed are left out: the overlay sends their planned state.
+// The server's events of objects that would be changed are left out: the overlay sends their planned state.
 func (c call) watch() (*http.Response, error) {
 	if isTrue(c.request.URL.Query().Get("sendInitialEvents")) {
 		const why = "dry run: lists are not streamed"
@@ -72,7 +70,7 @@ func (c call) watch() (*http.Response, error) {
 	return response, nil
 }
 
-// closingReader is a response body whose Close ends the watch.
+// closingReader is a response body. Its Close ends the watch.
 type closingReader struct {
 	io.Reader
 	end func()
@@ -84,13 +82,11 @@ func (c closingReader) Close() error {
 	return nil
 }
 
-// event is one line of a watch.
 type event struct {
 	Type   apiwatch.EventType `json:"type"`
 	Object json.RawMessage    `json:"object"`
 }
 
-// relay forwards the server's events.
 func (w *overlayWatch) relay(body io.ReadCloser) {
 	defer w.events.end()
 	defer body.Close()
@@ -116,7 +112,7 @@ func (w *overlayWatch) relay(body io.ReadCloser) {
 	}
 }
 
-// addWatch sends a watch the planned objects, and from then on each change.
+// The watch is sent the planned objects, and from then on each change.
 func (o *Overlay) addWatch(w *overlayWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -134,7 +130,7 @@ func (o *Overlay) removeWatch(w *overlayWatch) {
 	delete(o.watches, w)
 }
 
-// show sends an event. The overlay's lock is held.
+// The overlay's lock is held.
 func (w *overlayWatch) show(k key, last, now *unstructured.Unstructured) {
 	e, o := event{Type: apiwatch.Modified}, now
 	switch {
@@ -161,7 +157,6 @@ func (w *overlayWatch) show(k key, last, now *unstructured.Unstructured) {
 	w.events.add(append(line, '\n'))
 }
 
-// queue buffers lines until they are read.
 type queue struct {
 	mu     sync.Mutex
 	filled *sync.Cond
@@ -206,7 +201,7 @@ func (q *queue) close() {
 	q.filled.Broadcast()
 }
 
-// next waits for a line; nil at the end.
+// It returns nil at the end.
 func (q *queue) next() []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,7 +19,6 @@ import (
 
 const asJSON = "application/json"
 
-// write tries a write, and records the planned object.
 func (c call) write() (*http.Response, error) {
 	var body []byte
 	if c.request.Body != nil {
@@ -84,7 +83,6 @@ func (c call) tryDryRun(body []byte) (answer, error) {
 	return objectAnswer(http.StatusCreated, created), nil
 }
 
-// nameOf returns the name of an object to create.
 func nameOf(body []byte) (string, error) {
 	var o struct{ Metadata metav1.ObjectMeta }
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -96,7 +94,7 @@ func nameOf(body []byte) (string, error) {
 	return o.Metadata.Name, nil
 }
 
-// tryWrite carries out a write on the planned object. The entry's lock is held.
+// The entry's lock is held.
 func (c call) tryWrite(e *entry, body []byte) (answer, error) {
 	isInstalled := c.overlay.installedKind(c.info.resource) != nil
 	switch {
@@ -115,7 +113,6 @@ func (c call) tryWrite(e *entry, body []byte) (answer, error) {
 	return c.tryFurtherWrite(e, body)
 }
 
-// isCreation says whether the request may create the object.
 func (c call) isCreation() bool {
 	return c.request.Method == http.MethodPost || c.request.Method == http.MethodPatch && c.isApply()
 }
@@ -124,15 +121,14 @@ func (c call) isApply() bool {
 	return types.PatchType(c.request.Header.Get("Content-Type")) == types.ApplyYAMLPatchType
 }
 
-// dryRunQuery is the request's query with dryRun set.
+// It sets dryRun.
 func (c call) dryRunQuery() url.Values {
 	q := c.query()
 	q.Set("dryRun", metav1.DryRunAll)
 	return q
 }
 
-// tryFirstWrite tries the first write to an object: the server's answer is the planned
-// object.
+// The server's answer is the planned object.
 func (c call) tryFirstWrite(e *entry, body []byte) (answer, error) {
 	at := c.info
 	at.subresource = ""
@@ -175,8 +171,7 @@ func (c call) tryFirstWrite(e *entry, body []byte) (answer, error) {
 	return objectAnswer(a.code, now), nil
 }
 
-// accept records the planned object. An object that is being deleted disappears with its
-// last finalizer.
+// An object that is being deleted disappears with its last finalizer.
 func (c call) accept(e *entry, now *unstructured.Unstructured) {
 	if now.GetDeletionTimestamp() != nil && len(now.GetFinalizers()) == 0 {
 		c.overlay.setPlanned(e, nil)
@@ -215,8 +210,7 @@ func (c call) create(e *entry, body []byte, isInstalled bool) (answer, error) {
 	return objectAnswer(http.StatusCreated, now), nil
 }
 
-// createInstalled returns an object of a kind that would be installed as it would be stored, or the
-// failure of the write.
+// The result is the object as it would be stored, or the failure of the write.
 func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstructured, *answer, error) {
 	fm, err := c.overlay.types.manager(c, o, c.info.subresource)
 	if err != nil {
@@ -239,8 +233,7 @@ func (c call) createInstalled(o *unstructured.Unstructured) (*unstructured.Unstr
 	return fm.update(empty, o, q.Get("fieldManager")), nil, nil
 }
 
-// withoutPreconditions removes the UID and resource version from a body, so that it can be
-// created.
+// The object can then be created.
 func (c call) withoutPreconditions(body []byte) []byte {
 	o := map[string]any{}
 	if json.Unmarshal(body, &o) != nil {
@@ -255,8 +248,7 @@ func (c call) withoutPreconditions(body []byte) []byte {
 	return raw
 }
 
-// tryCreation dry-runs the creation of an object. The server still has the object that a recreated one replaces, so that the latter is
-// tried with another name.
+// The server still has the object that a recreated one replaces, so the latter is tried with another name.
 func (c call) tryCreation(e *entry, body []byte, manager string) (answer, error) {
 	q := url.Values{"dryRun": {metav1.DryRunAll}, "fieldManager": {manager}}
 	if e.stored == nil && c.inNewNamespace() {
@@ -282,7 +274,7 @@ func (c call) tryCreation(e *entry, body []byte, manager string) (answer, error)
 	return a, err
 }
 
-// inNewNamespace says whether the namespace of the request exists only in the overlay.
+// inNewNamespace reports whether the namespace of the request exists only in the overlay.
 func (c call) inNewNamespace() bool {
 	if c.info.namespace == "" {
 		return false
@@ -324,7 +316,7 @@ func (c call) tryElsewhere(method string, q url.Values, contentType string, body
 	return a, err
 }
 
-// delete tries to delete an object, which disappears at once unless it has finalizers.
+// The object disappears at once unless it has finalizers.
 func (c call) delete(e *entry, body []byte) (answer, error) {
 	current := e.planned
 	if !e.written {
@@ -356,7 +348,8 @@ func (c call) delete(e *entry, body []byte) (answer, error) {
 			return a, err
 		}
 	}
-	// The finalizers of the garbage collector are not added, since it would remove them once it has dealt with the dependents.
+	// The finalizers of the garbage collector are not added, which it would remove after it has dealt with the
+	// dependents.
 	if len(current.GetFinalizers()) == 0 {
 		c.overlay.setPlanned(e, nil)
 		return answer{code: http.StatusOK, raw: []byte(`{"apiVersion":"v1","kind":"Status","status":"Success"}`)}, nil

@@ -24,7 +24,6 @@ var causes = []cause{
 	{syscall.EMFILE, "raise the limit of open files (ulimit -n)"},
 }
 
-// lastCause returns the last cause that a text names.
 func lastCause(text string) (found cause, ok bool) {
 	last := -1
 	for _, c := range causes {
@@ -35,7 +34,6 @@ func lastCause(text string) (found cause, ok bool) {
 	return found, last >= 0
 }
 
-// causeOf returns the cause that an error is.
 func causeOf(err error) (found cause, ok bool) {
 	i := slices.IndexFunc(causes, func(c cause) bool { return errors.Is(err, c.err) })
 	if i < 0 {
@@ -44,10 +42,10 @@ func causeOf(err error) (found cause, ok bool) {
 	return causes[i], true
 }
 
-// probeBytes is what a control plane cannot do without: some pages of etcd's files.
+// A control plane needs at least this much space: some pages of etcd's files.
 const probeBytes = 1 << 20
 
-// tryToWrite returns why a directory cannot be written to, and nothing if it can.
+// It returns nothing if the directory can be written to.
 func tryToWrite(dir string) (err error) {
 	f, err := os.CreateTemp(dir, "probe")
 	if err != nil {

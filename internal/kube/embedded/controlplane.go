@@ -34,8 +34,8 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) 
 // admission webhooks.
 const WebhookClientName = "espalier-controlplane-webhooks"
 
-// ClientCA is the file with the certificate authority of all client certificates of the control
-// plane, also of that for admission webhooks.
+// ClientCA is the file with the certificate authority of all client certificates of the control plane, also of the
+// certificate for admission webhooks.
 func (c *ControlPlane) ClientCA() string { return c.clientCA }
 
 // PID is the child's process id.
@@ -44,7 +44,7 @@ func (c *ControlPlane) PID() int { return c.cmd.Process.Pid }
 // Done is closed when the child has ended, for whatever reason.
 func (c *ControlPlane) Done() <-chan struct{} { return c.done }
 
-// Failure says why the child has ended by itself, which is known once Done is closed.
+// Failure reports why the child has ended by itself, which is known once Done is closed.
 func (c *ControlPlane) Failure() error {
 	return fmt.Errorf("the control plane has ended: %s", c.explain())
 }
@@ -66,7 +66,7 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 	}
 }
 
-// kill ends the child at once and waits for it.
+// It returns once the child has ended.
 func (c *ControlPlane) kill() error {
 	err := c.cmd.Process.Kill()
 	<-c.done

@@ -40,8 +40,8 @@ func Find() (string, error) {
 		"build it with `make build`, or set %s to its path", program, variable)
 }
 
-// findBuilt looks for the program in bin/ of every module root from dir upward, the nearest
-// first: the control plane's own module is nested in the one whose bin/ it is built to.
+// findBuilt looks for the program in bin/ of every module root from dir upward, the nearest first: the control plane's
+// own module is nested in the module with the bin/ that it is built to.
 func findBuilt(dir string) (path string, ok bool) {
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {

@@ -121,10 +121,8 @@ func (o Options) kubeconfig() string {
 	return filepath.Join(o.DataDir, "kubeconfig")
 }
 
-// logFile is what the components of a control plane log to.
 func logFile(dir string) string { return filepath.Join(dir, "controlplane.log") }
 
-// logSize is the size of the log in bytes.
 func logSize(dir string) int64 {
 	info, err := os.Stat(logFile(dir))
 	if err != nil {
@@ -149,8 +147,7 @@ func readReady(stdout io.Reader, log *tail) bool {
 	}
 }
 
-// loadConfig reads a configuration without client-side throttling: the API server has
-// priority and fairness.
+// It leaves out client-side throttling: the API server has priority and fairness.
 func loadConfig(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -46,7 +46,7 @@ func (t *tail) release() {
 	}
 }
 
-// notify forwards a message at once.
+// It does not wait for release.
 func (t *tail) notify(message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *tail) String() string {
 	return strings.TrimSpace(string(t.end))
 }
 
-// readEnd returns at most so many bytes at the end of a file, without its first bytes; nothing if it cannot be read.
+// It skips the first bytes, and returns nothing if the file cannot be read.
 func readEnd(name string, first, bytes int64) string {
 	file, err := os.Open(name)
 	if err != nil {

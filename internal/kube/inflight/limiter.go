@@ -1,7 +1,7 @@
-// Package inflight bounds how many requests of reconciles are in flight at the API server, and shares these seats fairly
-// between flows: the reconciles of one kind in one namespace. API Priority and Fairness, whose words it uses, sees one user
-// only, the controllers, unless it is configured for their namespaces.
-// See docs/design/0006-queues-and-fairness.md.
+// Package inflight bounds how many requests of reconciles are in flight at the API server, and shares these seats
+// fairly between flows: the reconciles of one kind in one namespace. API Priority and Fairness, which its words are
+// from, sees one user only, the controllers, unless it is configured for their namespaces. See
+// docs/design/0006-queues-and-fairness.md.
 package inflight
 
 import (
@@ -24,20 +24,20 @@ type Flow struct {
 
 type contextKey struct{}
 
-// WithFlow returns a context whose requests belong to a flow. Requests without a flow are not limited.
+// WithFlow returns a context for requests that belong to a flow. Requests without a flow are not limited.
 func WithFlow(ctx context.Context, flow Flow) context.Context {
 	return context.WithValue(ctx, contextKey{}, flow)
 }
 
-// DefaultSeats is how many requests are in flight at once, unless somebody says otherwise.
+// DefaultSeats is how many requests are in flight at once by default.
 const DefaultSeats = 16
 
-// maxSeatTime is for how long a request without an answer keeps its seat. One that takes longer waits for something other
-// than the API server, such as a webhook, and must not keep others from it.
+// maxSeatTime is for how long a request without an answer keeps its seat. One that takes longer waits for something
+// other than the API server, such as a webhook, and must not block other requests.
 const maxSeatTime = 500 * time.Millisecond
 
-// Limiter is a semaphore of which flows take turns: of those with a waiting request, the one with the fewest seats gets the
-// next; among equals, the one that came, or got its last seat, the longest ago. It is safe for concurrent use.
+// Limiter is a semaphore. Flows take turns: the flow with a waiting request and the fewest seats gets the next seat;
+// among equals, the one that came, or got its last seat, the longest ago. It is safe for concurrent use.
 type Limiter struct {
 	mu       sync.Mutex
 	seats    int
@@ -46,7 +46,6 @@ type Limiter struct {
 	sequence uint64              // counts the seats that were given, and the flows that came
 }
 
-// flowQueue has the requests of a flow.
 type flowQueue struct {
 	used    int             // seats
 	since   uint64          // Limiter.sequence when the flow came, or got its last seat
@@ -61,8 +60,8 @@ func New(seats int) *Limiter {
 	return &Limiter{seats: seats, flows: map[Flow]*flowQueue{}}
 }
 
-// Wrap returns a configuration whose clients wait for a seat before they send a request with a flow. If the context of the
-// request ends before, they return its error.
+// Wrap returns a configuration for clients that wait for a seat before they send a request with a flow. If the context
+// of the request ends before, they return its error.
 func (l *Limiter) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{l, next} })
@@ -90,7 +89,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// acquire returns once a request of the flow has a seat, or with the error of the context.
+// It waits for a seat, and returns the error of the context if that ends first.
 func (l *Limiter) acquire(ctx context.Context, flow Flow) error {
 	seated := l.enqueue(flow)
 	select {
@@ -107,13 +106,13 @@ func (l *Limiter) acquire(ctx context.Context, flow Flow) error {
 	}
 }
 
-// enqueue adds a request of the flow. The channel is closed once it has a seat, possibly at once.
+// The channel is closed once it has a seat, possibly at once.
 func (l *Limiter) enqueue(flow Flow) (seated chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q := l.flows[flow]
 	if q == nil {
-		// Not before those that wait already: flows with one request at a time come again with each.
+		// Not before the flows that wait already: flows with one request at a time come again with each.
 		l.sequence++
 		q = &flowQueue{since: l.sequence}
 		l.flows[flow] = q
@@ -124,7 +123,7 @@ func (l *Limiter) enqueue(flow Flow) (seated chan struct{}) {
 	return seated
 }
 
-// cancel removes a waiting request, or returns the seat that it got meanwhile.
+// A request that got its seat meanwhile returns it.
 func (l *Limiter) cancel(flow Flow, seated chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +147,6 @@ func (l *Limiter) release(flow Flow) {
 	l.forgetIdle(flow)
 }
 
-// dispatch gives free seats to waiting requests.
 func (l *Limiter) dispatch() {
 	for l.used < l.seats {
 		var next *flowQueue
@@ -170,7 +168,6 @@ func (l *Limiter) dispatch() {
 	}
 }
 
-// forgetIdle drops a flow without requests.
 func (l *Limiter) forgetIdle(flow Flow) {
 	if q := l.flows[flow]; q.used == 0 && len(q.waiting) == 0 {
 		delete(l.flows, flow)

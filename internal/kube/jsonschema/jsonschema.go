@@ -14,9 +14,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Of returns the JSON Schema of a kind's objects. Like the API server in its strict validation, it accepts no fields that the schema
-// does not have, but for those of objects that may have any. metadata is the schema of the objects' metadata, for kinds whose schema
-// has none.
+// Of returns the JSON Schema of a kind's objects. Like the API server in its strict validation, it accepts no fields
+// that the schema does not have, except in objects that may have any. metadata is the schema of the objects' metadata,
+// for kinds whose schema has none.
 func Of(kind schema.GroupVersionKind, s, metadata *spec.Schema) (map[string]any, error) {
 	object, err := decode(s)
 	if err != nil {
@@ -58,8 +58,8 @@ var (
 	lists = []string{"allOf", "anyOf", "oneOf"}
 )
 
-// convert returns the JSON Schema of a schema. A closed one accepts no unknown fields; branches of others are open, since they describe
-// a part of the fields.
+// A closed schema accepts no unknown fields; branches of other schemas are open, because they describe a part of the
+// fields.
 func convert(in map[string]any, closed bool) map[string]any {
 	out := map[string]any{}
 	for _, name := range plain {
@@ -97,7 +97,7 @@ func convertAll(all []any) []any {
 	return out
 }
 
-// setBounds sets exclusive bounds, which are booleans in OpenAPI and numbers in JSON Schema.
+// Exclusive bounds are booleans in OpenAPI and numbers in JSON Schema.
 func setBounds(in, out map[string]any) {
 	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if in[exclusive] == true && in[bound] != nil {
@@ -130,7 +130,7 @@ func setType(in, out map[string]any) {
 	}
 }
 
-// setFields sets the properties of an object. Others are allowed only where the API server keeps them.
+// Properties that the schema lacks are allowed only where the API server keeps them.
 func setFields(in, out map[string]any, closed bool) {
 	properties, has := in["properties"].(map[string]any)
 	if has {
@@ -160,7 +160,6 @@ func setFields(in, out map[string]any, closed bool) {
 
 func isOf(in map[string]any, keyword string) bool { return in[keyword] == true }
 
-// required adds names to a list.
 func required(list any, names ...string) []any {
 	out, _ := list.([]any)
 	out = slices.Clone(out)

@@ -30,7 +30,7 @@ var (
 	errTimeout    = errors.New("the API server has not answered within " + listTimeout.String() + "; the request is repeated")
 )
 
-// Bounds are those of one reflector. The zero value is ready for use, also concurrently.
+// Bounds belong to one reflector. The zero value is ready for use, also concurrently.
 type Bounds struct {
 	// Initial bounds the beginning of a watch, and the list of a watch-list; a minute if it is 0.
 	Initial time.Duration
@@ -73,7 +73,7 @@ func (b *Bounds) Watch(ctx context.Context, options metav1.ListOptions, open fun
 	return bounded{w, cancel}, nil
 }
 
-// untilEnd returns the context of a watch that the server is to end after some seconds, if they are given.
+// The server is to end the watch after these seconds, if they are given.
 func untilEnd(ctx context.Context, seconds *int64) (context.Context, context.CancelFunc) {
 	if seconds == nil {
 		return context.WithCancel(ctx)
@@ -81,7 +81,7 @@ func untilEnd(ctx context.Context, seconds *int64) (context.Context, context.Can
 	return context.WithTimeout(ctx, time.Duration(*seconds)*time.Second+endDelay)
 }
 
-// begin begins a watch-list. It returns false if the former one did not complete.
+// It returns false if the former one did not complete.
 func (b *Bounds) begin(cancel func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *Bounds) begin(cancel func()) bool {
 
 func (b *Bounds) initialTimeout() time.Duration { return cmp.Or(b.Initial, watchListTimeout) }
 
-// Complete says that a watch-list is complete, or that the reflector begins anew.
+// Complete records that a watch-list is complete, or that the reflector begins anew.
 func (b *Bounds) Complete() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +109,6 @@ func (b *Bounds) complete() {
 	}
 }
 
-// bounded is a watch whose context ends with it.
 type bounded struct {
 	apiwatch.Interface
 	cancel context.CancelFunc

@@ -7,9 +7,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// EntriesAt returns the entries that own the value at a path of an object, or something in it; if there are none, those that own
-// something around it as a whole: a manager that has written an empty map owns what others add to it only if the map is atomic, and
-// then nobody owns what is in it. Steps are names of fields, and indexes of list items, which an entry may know by their keys.
+// EntriesAt returns the entries that own the value at a path of an object, or something in it; if there are none, the
+// owners of something around it as a whole: the writer of an empty map owns what other managers add only if the map is
+// atomic; then nobody owns its content. Steps are names of fields, and indexes of list items, which an entry may know
+// by their keys.
 func EntriesAt(o *unstructured.Unstructured, path []any) []Entry {
 	var exact, around []Entry
 	for e := range Entries(o) {
@@ -26,7 +27,7 @@ func EntriesAt(o *unstructured.Unstructured, path []any) []Entry {
 	return around
 }
 
-// ownsAt reports whether a set has a path, and whether it only has something around the path as a whole.
+// isAround reports that the set only has something around the path as a whole.
 func ownsAt(set *fieldpath.Set, v any, path []any) (isOwned, isAround bool) {
 	for at, step := range path {
 		var owned bool

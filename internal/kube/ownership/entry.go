@@ -1,16 +1,13 @@
-// Package ownership reads which manager owns which fields of an object from
-// metadata.managedFields, as server-side apply writes them.
-// See docs/design/0002-drift-by-field-ownership.md.
+// Package ownership reads which manager owns which fields of an object from metadata.managedFields, as server-side
+// apply writes them. See docs/design/0002-drift-by-field-ownership.md.
 //
-// The fields of a manager are a fieldpath.Set of structured-merge-diff, the library with
-// which the API server writes managed fields. Union, difference and intersection are those
-// of the library. This package decodes and encodes entries, finds the owners of a path, and
-// compares a set with values: which fields of a value are in it, which are not, and which
-// of them differ on the object.
+// The fields of a manager are a fieldpath.Set of structured-merge-diff, the library with which the API server writes
+// managed fields. Union, difference and intersection are the library's. This package decodes and encodes entries, finds
+// the owners of a path, and compares a set with values: which fields of a value are in it, which are not, and which of
+// them differ on the object.
 //
-// In a set a field is a member, has members below it, or both. A field that is a member
-// without members below it is owned as a whole. A set has no schema, so that a list item is
-// found by its path element.
+// In a set a field is a member, has members below it, or both. A field that is a member without members below it is
+// owned as a whole. A set has no schema, so a list item is found by its path element.
 //
 // Pure: it decides from values alone.
 package ownership
@@ -75,8 +72,8 @@ func (e Entry) HasField(name string) bool {
 	return has
 }
 
-// AppliedFields returns the fields that a manager has applied to an object, without those
-// of subresources. The set is empty if there are none.
+// AppliedFields returns the fields that a manager has applied to an object, without the fields of subresources. The set
+// is empty if there are none.
 func AppliedFields(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	for e := range Entries(o) {
 		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {

@@ -19,7 +19,7 @@ func ItemOf(path fieldpath.Path, item any) fieldpath.Path {
 	return append(path.Copy(), fieldpath.ValueElement(value.NewValueInterface(item)))
 }
 
-// Owns says whether a path, or something below it, is in a set.
+// Owns reports whether a path, or something below it, is in a set.
 func Owns(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path[:len(path)-1] {
 		below, has := set.Children.Get(element)
@@ -48,8 +48,7 @@ func Split(set *fieldpath.Set, path fieldpath.Path) (rest, cut *fieldpath.Set) {
 	return rest.Difference(above), cut
 }
 
-// child returns the members below an element of a set, nil if the element is owned as a
-// whole, and whether it is owned.
+// below is nil if the element is owned as a whole.
 func child(set *fieldpath.Set, element fieldpath.PathElement) (below *fieldpath.Set, owned bool) {
 	if below, has := set.Children.Get(element); has {
 		return below, true

@@ -12,9 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// UnownedPaths lists the parts of a field of a map that are not in the map's set, ordered
-// by name. A branch without any owned field is listed by its leaves. Null is not listed,
-// since it means nothing in an apply configuration. The paths begin with that of the map.
+// UnownedPaths lists the parts of a field of a map that are not in the map's set, ordered by name. A branch without any
+// owned field is listed by its leaves. Null is not listed, because it means nothing in an apply configuration. The
+// paths begin with the map's path.
 func UnownedPaths(name string, v any, set *fieldpath.Set, at object.Path) []object.Path {
 	if v == nil {
 		return nil
@@ -48,7 +48,6 @@ func missingBelow(v any, set *fieldpath.Set, at object.Path) (missing []object.P
 	return missing
 }
 
-// leaves returns the paths of the leaves of a value.
 func leaves(v any, at object.Path) []object.Path {
 	fields, ok := v.(map[string]any)
 	if !ok || len(fields) == 0 {
@@ -63,7 +62,7 @@ func leaves(v any, at object.Path) []object.Path {
 	return out
 }
 
-// Overlaps says whether a value has a field that is in a set. Lists are compared as a whole.
+// Overlaps reports whether a value has a field that is in a set. Lists are compared as a whole.
 func Overlaps(v any, set *fieldpath.Set) bool {
 	fields, isMap := v.(map[string]any)
 	if !isMap {
@@ -77,7 +76,7 @@ func Overlaps(v any, set *fieldpath.Set) bool {
 	return false
 }
 
-// OwnsAny says whether one of the fields of a map, or a part of it, is in a set.
+// OwnsAny reports whether one of the fields of a map, or a part of it, is in a set.
 func OwnsAny(v map[string]any, fields []object.Path, set *fieldpath.Set) bool {
 	unowned := missingBelow(v, set, "")
 	return slices.ContainsFunc(fields, func(field object.Path) bool {
@@ -90,8 +89,8 @@ func isAtOrBelow(field, p object.Path) bool {
 	return has && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// Differs says whether a field of wanted that is in a set has another value on the live
-// object. Lists are compared as a whole.
+// Differs reports whether a field of wanted that is in a set has another value on the live object. Lists are compared
+// as a whole.
 func Differs(wanted, live map[string]any, set *fieldpath.Set) bool {
 	for name, v := range wanted {
 		below, owned := child(set, fieldpath.PathElement{FieldName: &name})
@@ -142,7 +141,6 @@ func extractBelow(v any, set *fieldpath.Set) any {
 	return Extract(v, set)
 }
 
-// itemOf is child for a list item.
 func itemOf(set *fieldpath.Set, index int, item any) (below *fieldpath.Set, owned bool) {
 	set.Children.Iterate(func(e fieldpath.PathElement) { // All would not stop early
 		if !owned && isItem(e, index, item) {
@@ -160,8 +158,8 @@ func itemOf(set *fieldpath.Set, index int, item any) (below *fieldpath.Set, owne
 	return nil, false
 }
 
-// isItem says whether a path element selects an item of a list. A key that the item leaves out
-// was defaulted by the server, and matches anything.
+// isItem reports whether a path element selects an item of a list. A key that the item leaves out was defaulted by the
+// server, and matches anything.
 func isItem(e fieldpath.PathElement, index int, item any) bool {
 	switch {
 	case e.Key != nil:

@@ -14,7 +14,7 @@ import (
 type Stats struct {
 	Kind                   schema.GroupKind
 	Depth, Active, Retries int
-	// Since is when the request was made that has waited longest; zero if none waits.
+	// Since is when the longest-waiting request was made; zero if none waits.
 	Since time.Time
 }
 
@@ -47,7 +47,6 @@ func (k *kindQueue) stats() Stats {
 	return out
 }
 
-// isIdle reports whether nothing is to do until a time.
 func (k *kindQueue) isIdle(until time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +61,7 @@ func (k *kindQueue) isIdle(until time.Time) bool {
 	return true
 }
 
-// Kinds are those that controllers run for, in no order.
+// Kinds are the kinds that controllers run for, in no order.
 func (e *Engine) Kinds() []schema.GroupVersionKind {
 	kinds := map[schema.GroupVersionKind]struct{}{}
 	for _, k := range e.all() {

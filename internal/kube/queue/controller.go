@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// stopGrace is how long Stop waits for reconciles in flight before it cancels them. Nearly
-// all end sooner, so that their work is not lost; a successor of the controller waits as
-// long.
+// stopGrace is how long Stop waits for reconciles in flight before it cancels them. Nearly all end sooner, so their
+// work is not lost; a successor of the controller waits as long.
 const stopGrace = 5 * time.Second
 
 // Controller reconciles the objects of one kind. It has its own identity: stopping it
@@ -24,7 +23,6 @@ type Controller struct {
 	queue      *kindQueue
 	reconciler Reconciler
 
-	// ctx is the context of its reconciles.
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -38,7 +36,7 @@ type Controller struct {
 }
 
 // Start serves a kind with a reconciler, in place of the controller that served it before. That is stopped first, as by
-// Stop, so that the two never work on one object at once. The reconciler is called for every object that exists, and must
+// Stop, so the two never work on one object at once. The reconciler is called for every object that exists, and must
 // not itself start or stop its own kind.
 //
 // Changed, unless nil, is called when the state of the kind's watch changes. It must not block. It may be called before
@@ -62,7 +60,7 @@ func (e *Engine) Start(kind schema.GroupVersionKind, r Reconciler, changed func(
 	return c
 }
 
-// register makes this the controller of its kind, unless the kind still has another one, which it returns.
+// If the kind still has another controller, it registers nothing and returns that.
 func (e *Engine) register(c *Controller) (previous *Controller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,7 +119,7 @@ func (c *Controller) Stop() {
 	c.engine.mu.Unlock()
 }
 
-// awaitDrained waits until the reconciles in flight have ended, and ends their context after stopGrace.
+// It ends their context after stopGrace.
 func (c *Controller) awaitDrained(drained <-chan struct{}) {
 	defer c.cancel()
 	grace := time.NewTimer(stopGrace)

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// namespaces has the waiting keys of one priority, in a queue for each namespace, and serves the namespaces in turn. Keys of
-// cluster-scoped objects are in one queue, unless Config.OnBehalfOf names a namespace. A namespace without keys takes no
-// memory.
+// namespaces contains the waiting keys of one priority, in a queue for each namespace, and serves the namespaces in
+// turn. Keys of cluster-scoped objects are in one queue, unless Config.OnBehalfOf names a namespace. A namespace
+// without keys takes no memory.
 type namespaces struct {
 	byName map[string]*namespace
 	turns  list.List // of *namespace, those with keys
 	len    int
 }
 
-// namespace has the waiting keys of a namespace, in the order of their requests.
+// Keys are in the order of their requests.
 type namespace struct {
 	items    list.List // of *item
 	elements map[*item]*list.Element
 	turn     *list.Element
 }
 
-// push adds an item behind those of its namespace. A namespace that had no keys is served after all others.
+// A namespace that had no keys is served after all others.
 func (n *namespaces) push(it *item) {
 	ns := n.byName[it.namespace]
 	if ns == nil {
@@ -49,13 +49,12 @@ func (n *namespaces) first(mayRun func(namespace string) bool) *item {
 
 func (n *namespace) first() *item { return n.items.Front().Value.(*item) }
 
-// take removes an item, and serves its namespace again after all others.
+// Its namespace is served again after all others.
 func (n *namespaces) take(it *item) {
 	n.turns.MoveToBack(n.byName[it.namespace].turn)
 	n.remove(it)
 }
 
-// remove removes a waiting item.
 func (n *namespaces) remove(it *item) {
 	ns := n.byName[it.namespace]
 	ns.items.Remove(ns.elements[it])
@@ -67,7 +66,7 @@ func (n *namespaces) remove(it *item) {
 	}
 }
 
-// oldest returns when the item was requested that has waited longest; zero if there is none.
+// since is when the longest-waiting item was requested; zero if there is none.
 func (n *namespaces) oldest() (since time.Time) {
 	for _, ns := range n.byName {
 		if at := ns.first().request.since; since.IsZero() || at.Before(since) {

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
-// A failed key is retried after a delay that doubles, with jitter so that keys that failed
-// together are not retried together. It is never dropped.
+// A failed key is retried after a delay that doubles, with jitter: keys that failed together are not retried together.
+// It is never dropped.
 const (
 	firstDelay   = 100 * time.Millisecond
 	longestDelay = 2 * time.Minute
@@ -57,7 +57,7 @@ func (w work) AddRateLimited(atLeast time.Duration) {
 	k.delay(it, delay, delayedRequest{priority: priority, causes: causes})
 }
 
-// Forget forgets the failures of the key. A delayed request of it loses its priority: what was urgent is done.
+// Forget forgets the failures of the key. Its delayed request loses its priority: what was urgent is done.
 func (w work) Forget() {
 	k, it := w.queue, w.item
 	k.mu.Lock()
@@ -83,7 +83,7 @@ func (k *kindQueue) AddAfter(key object.Key, delay time.Duration, p watch.Priori
 	}
 }
 
-// delay requests an item after a delay, or advances the request that is delayed already.
+// It advances a request that is delayed already.
 func (k *kindQueue) delay(it *item, delay time.Duration, requested delayedRequest) {
 	d := &requested
 	d.due = time.Now().Add(delay)

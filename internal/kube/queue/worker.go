@@ -16,7 +16,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/tracing"
 )
 
-// reconcile calls the reconciler, and requests the key again as the result says.
 func (e *Engine) reconcile(w work) {
 	c, key := w.queue.controller, w.key()
 	ctx, cancel := context.WithTimeout(c.ctx, e.Timeout)

@@ -2,7 +2,6 @@ package rbac
 
 import "slices"
 
-// Sets of verbs.
 var (
 	read    = []string{"get", "list", "watch"}
 	change  = []string{"get", "list", "patch", "watch"}
@@ -10,7 +9,7 @@ var (
 	replace = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 )
 
-// base is what the controllers need in every cluster, whatever they reconcile.
+// base contains what the controllers need in every cluster, whatever they reconcile.
 var base = slices.Concat(
 	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions", manage...),
 	PermissionsFor("apiextensions.k8s.io", "customresourcedefinitions/status", "update"), // sets storedVersions
@@ -96,28 +95,26 @@ var metricsSecure = slices.Concat(
 // Object names one object. Namespace is empty for cluster-scoped objects.
 type Object struct{ Namespace, Name string }
 
-// ControllerOptions says which parts of the controllers run, and names their objects.
+// ControllerOptions lists which parts of the controllers run, and names their objects.
 type ControllerOptions struct {
 	// Graphs and Compositions enable the dialects.
 	Graphs, Compositions bool
 	// Lease is the leader election lease; empty without leader election.
 	Lease Object
-	// Sharded says that several installations share the cluster, each with a Lease of its own in that namespace.
+	// Sharded reports that several installations share the cluster, each with a Lease of its own in that namespace.
 	Sharded bool
 	// SigningKey is the Secret with the key that children and inventories are signed with.
 	SigningKey Object
-	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook says
-	// that the webhook runs. If it does not, the controllers delete the configuration that
-	// an earlier run has left.
+	// Configuration is the ValidatingWebhookConfiguration of our webhook, and Webhook reports that the webhook runs. If
+	// it does not, the controllers delete the configuration that an earlier run has left.
 	Configuration Object
 	Webhook       bool
-	// Foreign is the webhook configuration that another engine may have left, and Replace
-	// says that it is to be deleted.
+	// Foreign is the webhook configuration that another engine may have left, and Replace requests its deletion.
 	Foreign Object
 	Replace bool
 	// Secret holds the webhook's certificate; empty if no Secret does.
 	Secret Object
-	// MetricsSecure says that users of the metrics are authenticated.
+	// MetricsSecure reports that users of the metrics are authenticated.
 	MetricsSecure bool
 	// Certificates is the Secret with the client certificate for calls of functions; empty
 	// if no Secret holds it.
@@ -204,7 +201,7 @@ func election(p ControllerOptions) []Permission {
 	)
 }
 
-// managed is what managed resources of the given kinds need.
+// Only the given kinds are included.
 func managed(kinds []Resource) (out []Permission) {
 	for _, r := range kinds {
 		out = append(out, PermissionsFor(r.Group, r.Name, "get", "list", "patch", "update", "watch")...)
@@ -239,7 +236,7 @@ func Impersonate(namespace, name string) []Permission {
 	return Object{Namespace: namespace, Name: name}.Permissions("", "serviceaccounts", VerbImpersonate, "list", "watch")
 }
 
-// IsImpersonation says whether it is the permission to impersonate a service account.
+// IsImpersonation reports whether it is the permission to impersonate a service account.
 func (p Permission) IsImpersonation(namespace, name string) bool {
 	return p.Verb == VerbImpersonate && p.Namespace == namespace && p.Name == name
 }

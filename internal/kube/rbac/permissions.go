@@ -47,7 +47,6 @@ func (p Permission) String() string {
 	return text
 }
 
-// resourceArgument is the resource as kubectl accepts it.
 func (p Permission) resourceArgument() string {
 	resource, sub, isSubresource := strings.Cut(p.Resource, "/")
 	if p.Group != "" {
@@ -71,14 +70,13 @@ func Missing(granted []rbacv1.PolicyRule, required []Permission) []Permission {
 	return out
 }
 
-// isGrantedBy says whether a rule grants the permission.
 func (p Permission) isGrantedBy(rule rbacv1.PolicyRule) bool {
 	return has(rule.Verbs, rbacv1.VerbAll, p.Verb) && has(rule.APIGroups, rbacv1.APIGroupAll, p.Group) &&
 		p.isResourceIn(rule.Resources) && (len(rule.ResourceNames) == 0 || p.Name != "" && slices.Contains(rule.ResourceNames, p.Name))
 }
 
-// isResourceIn says whether a rule's resources contain the resource: "*" contains all, and
-// "*/status" the subresource of all resources.
+// isResourceIn reports whether a rule's resources contain the resource: "*" contains all, and "*/status" the
+// subresource of all resources.
 func (p Permission) isResourceIn(resources []string) bool {
 	_, sub, isSubresource := strings.Cut(p.Resource, "/")
 	return has(resources, rbacv1.ResourceAll, p.Resource) || isSubresource && slices.Contains(resources, "*/"+sub)
@@ -197,10 +195,10 @@ func normalize(permissions []Permission) []Permission {
 	return slices.Compact(out)
 }
 
-// Distinct sorts permissions by resource and removes those that others of them cover.
+// Distinct sorts permissions by resource and removes those covered by others.
 func Distinct(permissions []Permission) []Permission { return normalize(permissions) }
 
-// isCoveredBy says whether a wider permission is among them.
+// isCoveredBy reports whether a wider permission is among them.
 func (p Permission) isCoveredBy(all map[Permission]bool) bool {
 	everywhere, every, both := p, p, p
 	everywhere.Namespace, every.Name, both.Namespace, both.Name = "", "", "", ""

@@ -28,7 +28,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// revision is the resource version of lists.
 const revision = "1"
 
 // Open returns a connection to the record. Of several states of an object the last counts. A kind is served
@@ -66,7 +65,7 @@ func (s *server) serve(gvk schema.GroupVersionKind, plural string, namespaced bo
 	})
 }
 
-// serveDefined serves the versions of a CustomResourceDefinition.
+// All versions of the kind are served.
 func (s *server) serveDefined(o *unstructured.Unstructured) {
 	c, err := crd.Decode(o)
 	if err != nil {
@@ -155,7 +154,7 @@ func failure(code int32, reason metav1.StatusReason, message string) (int, any) 
 		Reason: reason, Message: message}
 }
 
-// discover answers discovery; nil for another path.
+// It returns nil for another path.
 func (s *server) discover(path string) any {
 	switch path {
 	case "/api":
@@ -170,7 +169,7 @@ func (s *server) discover(path string) any {
 	return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: s.resources[gv]}
 }
 
-// groups lists the API groups. The version that Kubernetes would prefer comes first.
+// The version that Kubernetes would prefer comes first.
 func (s *server) groups() metav1.APIGroupList {
 	versions := map[string][]string{}
 	for gv := range s.resources {
@@ -196,7 +195,6 @@ func (s *server) groups() metav1.APIGroupList {
 	return out
 }
 
-// read answers with an object or a list.
 func (s *server) read(r *http.Request, info *request.RequestInfo) (int, any) {
 	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 	all := s.resources[gvr.GroupVersion()]
@@ -234,13 +232,12 @@ func (s *server) read(r *http.Request, info *request.RequestInfo) (int, any) {
 		"metadata": map[string]any{"resourceVersion": revision}, "items": items}
 }
 
-// selectable are the fields that lists can be restricted by: those of all objects, and the reason of an event.
+// selectable are the fields that lists can be restricted by: the fields of all objects, and the reason of an event.
 func selectable(o *unstructured.Unstructured) fields.Set {
 	reason, _, _ := unstructured.NestedString(o.Object, "reason")
 	return fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace(), "reason": reason}
 }
 
-// inVersion returns the content of an object in a version.
 func inVersion(o *unstructured.Unstructured, gvr schema.GroupVersionResource) map[string]any {
 	out := maps.Clone(o.Object)
 	out["apiVersion"] = gvr.GroupVersion().String()

@@ -23,7 +23,7 @@ const (
 
 // Selector selects the objects of an installation. The zero Selector selects all.
 type Selector struct {
-	// namespaces are the only ones, if there are any; excluded are all but those.
+	// If there are namespaces, only they are selected. The excluded ones are not.
 	namespaces, excluded []string
 	labels               labels.Selector
 }
@@ -138,7 +138,6 @@ func (s Selector) flagOfNamespaces() string {
 	return strings.Join(all, ",")
 }
 
-// text is how a selector is stored.
 type text struct {
 	Namespaces    string `json:"namespaces,omitempty"`
 	LabelSelector string `json:"labelSelector,omitempty"`

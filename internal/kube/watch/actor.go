@@ -38,7 +38,7 @@ type actor struct {
 	kindGone    bool                        // the CRD was deleted; not handled yet
 	refresh     bool                        // the CRD changed; not listed again yet
 	secondList  *time.Timer                 // lists once more after a change of the CRD
-	syncedSince time.Time                   // since when the current attempt is in sync
+	syncedSince time.Time                   // from when the current attempt is in sync
 	subscribers countedSet[*listener]
 	watchers    []*KindWatch // replaced, never modified
 	events      uint64
@@ -63,7 +63,6 @@ func newActor(env *environment, k *kind, s Selection) *actor {
 	return a
 }
 
-// run watches until the context ends.
 func (a *actor) run(ctx context.Context) {
 	defer a.store.close()
 	defer func() {
@@ -98,11 +97,10 @@ func (a *actor) run(ctx context.Context) {
 	}
 }
 
-// errKindGone ends an attempt that found the kind deleted.
+// It ends an attempt that found the kind deleted.
 var errKindGone = errors.New("kind deleted")
 
-// watch makes one attempt: it lists and watches until that fails. It returns the session that
-// the next attempt continues.
+// It lists and watches until that fails, and returns the session that the next attempt continues.
 func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	if a.takeKindGone() {
 		a.markKindGone(&UnavailableError{Reason: WaitingForKind, Message: "the CustomResourceDefinition of " + a.gvk.Kind + " was deleted", Gone: true})
@@ -119,8 +117,8 @@ func (a *actor) watch(ctx context.Context, s *session) (*session, error) {
 	return s, err
 }
 
-// nextSession returns the session to run: the previous one, so that the watch continues from
-// its revision, or a new one if there is none or another resource serves the kind now.
+// It is the previous one, so the watch continues from its revision, or a new one if there is none or another resource
+// serves the kind now.
 func (a *actor) nextSession(ctx context.Context, s *session) (*session, error) {
 	resource, err := a.env.Resolve(ctx, a.gvk)
 	if ctx.Err() != nil {
@@ -157,15 +155,14 @@ func (a *actor) markKindGone(why *UnavailableError) {
 	a.emit(gone, noWriter)
 }
 
-// startGeneration increments the state's generation.
+// It increments the generation of the state.
 func (a *actor) startGeneration() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state.Generation++
 }
 
-// updateProgress changes the progress, notifies the subscribers if their view of the state
-// changes, and reports whether it did.
+// It notifies the subscribers, and returns true, if their view of the state changes.
 func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	now := time.Now()
 	a.mu.Lock()
@@ -202,7 +199,7 @@ func (a *actor) updateProgress(change func(*progress)) (notified bool) {
 	return stateChanged
 }
 
-// kindChanged reacts to a change of the kind's definition. It does not block.
+// It does not block.
 func (a *actor) kindChanged(change KindChange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,7 +227,7 @@ func (a *actor) kindChanged(change KindChange) {
 // when it does.
 const secondListDelay = 3 * time.Second
 
-// scheduleSecondList lists once more after secondListDelay. The lock is held.
+// The lock is held.
 func (a *actor) scheduleSecondList() {
 	if a.secondList != nil {
 		a.secondList.Reset(secondListDelay)
@@ -246,8 +243,7 @@ func (a *actor) scheduleSecondList() {
 	})
 }
 
-// takeSyncedDuration returns for how long the attempt that ended was in sync, and whether
-// it was, and resets that for the next attempt.
+// Both are reset for the next attempt.
 func (a *actor) takeSyncedDuration(now time.Time) (synced time.Duration, wasSynced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,7 +252,6 @@ func (a *actor) takeSyncedDuration(now time.Time) (synced time.Duration, wasSync
 	return now.Sub(since), !since.IsZero()
 }
 
-// takeRefresh returns whether the kind's definition changed, and resets that.
 func (a *actor) takeRefresh() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -265,7 +260,6 @@ func (a *actor) takeRefresh() bool {
 	return refresh
 }
 
-// takeKindGone returns whether the kind's definition was deleted, and resets that.
 func (a *actor) takeKindGone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -274,7 +268,6 @@ func (a *actor) takeKindGone() bool {
 	return gone
 }
 
-// current returns the state.
 func (a *actor) current() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -5,14 +5,14 @@ import (
 	"maps"
 )
 
-// actorSet has the actors of a kind by their selections. Nearly every kind has those of all or of managed objects only, for which
-// a map would take half a kilobyte. The zero value is empty.
+// actorSet has the actors of a kind by their selections. Nearly every kind has only the actors of all or of managed
+// objects; a map for these would take half a kilobyte. The zero value is empty.
 type actorSet struct {
 	all, managed *actor
 	others       map[Selection]*actor
 }
 
-// get returns the actor of a selection; nil for none.
+// It is nil for none.
 func (s *actorSet) get(of Selection) *actor {
 	switch of {
 	case All():
@@ -50,7 +50,6 @@ func (s *actorSet) remove(a *actor) {
 
 func (s *actorSet) isEmpty() bool { return s.all == nil && s.managed == nil && len(s.others) == 0 }
 
-// each iterates over the actors.
 func (s *actorSet) each() iter.Seq[*actor] {
 	return func(yield func(*actor) bool) {
 		for _, a := range [...]*actor{s.all, s.managed} {

@@ -31,8 +31,8 @@ const (
 	// Normal is any other change: of a status, of the content of a kind without
 	// metadata.generation (ConfigMap, Secret), or of a kind's state.
 	Normal
-	// Urgent is for an object that was created or deleted, or of which the generation, labels
-	// or annotations changed, or the deletion began.
+	// Urgent is for an object that was created or deleted, or whose generation, labels or annotations changed, or whose
+	// deletion began.
 	Urgent
 )
 

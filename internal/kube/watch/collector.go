@@ -4,9 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NewCollector reports the Stats of hubs as metrics. Watches of single objects and of label
-// selections are summed up by kind, as are several hubs, so that their number does not grow
-// the number of series.
+// NewCollector reports the Stats of hubs as metrics. Watches of single objects and of label selections are summed up by
+// kind, as are several hubs, so their number does not grow the number of series.
 func NewCollector(hubs func() []*Hub) prometheus.Collector { return collector{hubs} }
 
 type collector struct{ hubs func() []*Hub }

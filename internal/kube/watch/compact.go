@@ -32,8 +32,7 @@ type compactor struct {
 	owners  interner[string, any]
 }
 
-// compact returns a small copy of o and does not modify o. The copy of a copy is equal to
-// it.
+// It does not modify o. The copy of a copy is equal to it.
 func (c *compactor) compact(o *unstructured.Unstructured) *unstructured.Unstructured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +116,7 @@ func (c *compactor) isKeptEntry(entry map[string]any) bool {
 	return c.isFormerEntry != nil && c.isFormerEntry(e.Manager, string(e.Operation), e.Subresource)
 }
 
-// references copies owner references, one copy for all objects of the same owner.
+// There is one copy for all objects of the same owner.
 func (c *compactor) references(v any) any {
 	in, ok := v.([]any)
 	if !ok {
@@ -152,7 +151,6 @@ func (c *compactor) annotations(v any) any {
 	return out
 }
 
-// internKeys copies a value and interns its keys.
 func (c *compactor) internKeys(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -172,8 +170,7 @@ func (c *compactor) internKeys(v any) any {
 	}
 }
 
-// internAll copies a value and interns its keys and strings: for values that many objects
-// have in common.
+// Values that many objects have in common are interned.
 func (c *compactor) internAll(v any) any {
 	switch v := v.(type) {
 	case string:

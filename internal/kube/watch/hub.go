@@ -27,7 +27,7 @@ type Config struct {
 	// lock during the call.
 	Enqueue func(Subscriber, Cause)
 
-	// Wrote says that a subscriber has made a write, whose event may come before the answer or after it. It may be nil.
+	// Wrote says that a subscriber has made a write. Its event may come before the answer or after it. It may be nil.
 	Wrote func(Subscriber, Write)
 
 	// ManagedLabel is the label that Managed selects by. The value of OwnerLabel groups the
@@ -35,14 +35,12 @@ type Config struct {
 	ManagedLabel string
 	OwnerLabel   string
 
-	// FieldManager is the manager whose managed fields are kept. All others are dropped,
-	// except for the entries that IsFormerEntry selects, which this program takes over.
-	// IsFormerEntry may be nil.
+	// FieldManager is the manager whose managed fields are kept. All other entries are dropped, except for the entries
+	// that IsFormerEntry selects, which this program takes over. IsFormerEntry may be nil.
 	FieldManager  string
 	IsFormerEntry func(manager, operation, subresource string) bool
 
-	// KeepLastApplied are the kinds whose objects keep kubectl's last-applied annotation.
-	// It is dropped from objects of other kinds.
+	// KeepLastApplied are kinds. Their objects keep kubectl's last-applied annotation; objects of other kinds lose it.
 	KeepLastApplied []schema.GroupVersionKind
 
 	// KeepIfDeletedWith selects the finalizers for DeletedDespiteFinalizers: the last state of a
@@ -50,15 +48,13 @@ type Config struct {
 	// may be nil.
 	KeepIfDeletedWith func(finalizer string) bool
 
-	// PermissionKinds are the kinds whose objects grant permissions. They are watched while
-	// a watch is forbidden, and a change of one makes the forbidden watch retry at once.
-	// They may be forbidden themselves; then a forbidden watch is retried with backoff
-	// alone.
+	// PermissionKinds are the kinds of objects that grant permissions. They are watched while a watch is forbidden, and
+	// a change of one makes the forbidden watch retry at once. They may be forbidden themselves; then a forbidden watch
+	// is retried with backoff alone.
 	PermissionKinds []schema.GroupVersionKind
 
-	// ImpersonatedUser is the user that the client impersonates, if any. PermissionsHub
-	// then watches the PermissionKinds, with this program's own permissions: an
-	// impersonated user may not be allowed to read roles.
+	// ImpersonatedUser is the user that the client impersonates, if any. PermissionsHub then watches the
+	// PermissionKinds, with this program's own permissions: an impersonated user might not be allowed to read roles.
 	ImpersonatedUser string
 	PermissionsHub   *Hub
 
@@ -89,7 +85,7 @@ type Hub struct {
 	stopped bool
 }
 
-// environment is what an actor uses of its hub.
+// An actor uses only these of its hub.
 type environment struct {
 	Config
 	open func(Resource, Selection) source
@@ -145,7 +141,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	return nil
 }
 
-// launch starts the actor's goroutine, at most once, and not before Run. The lock is held.
+// It starts the goroutine at most once, and not before Run. The lock is held.
 func (h *Hub) launch(a *actor) {
 	if a.cancel != nil || h.ctx == nil || h.stopped {
 		return

@@ -15,12 +15,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// The objects that reads return are shared and read-only: DeepCopy one to change it. They are
-// compact: of the managed fields they have only those of Config.FieldManager and those that
-// Config.IsFormerEntry selects.
+// The objects that reads return are shared and read-only: DeepCopy one to change it. They are compact: they keep only
+// the managed fields of Config.FieldManager and the entries that Config.IsFormerEntry selects.
 //
-// The reads of a Hub are for objects that are watched already; those of a Lease (lease_reads.go)
-// begin the watch.
+// The reads of a Hub are for objects that are watched already; those of a Lease (lease_reads.go) begin the watch.
 
 // GetCached returns an object of a kind that has a KindWatch, from the store of the watch of
 // the whole kind and from no other: so the KindWatch reports each change of what was read.
@@ -32,7 +30,7 @@ func (h *Hub) GetCached(gvk schema.GroupVersionKind, namespace, name string) (*u
 	return a.store.get(objectName{namespace, name})
 }
 
-// Refresh reads a watched object from the API server, and stores it in the caches. Found says whether it exists. A
+// Refresh reads a watched object from the API server, and stores it in the caches. Found reports whether it exists. A
 // cache may lag behind the watch of another kind.
 func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (found bool, err error) {
 	resource, err := h.env.Resolve(ctx, gvk)
@@ -47,9 +45,9 @@ func (h *Hub) Refresh(ctx context.Context, gvk schema.GroupVersionKind, namespac
 	return true, nil
 }
 
-// readLive reads an object from the API server; nil if there is none. A role that allows a watch need not allow to get single
-// objects, and the list of one object needs no more than the watch. It is not what is tried first: the API server answers
-// it from a cache, for which it may wait 100 ms.
+// It returns nil if there is no object. A role that allows a watch need not allow to get single objects, and the list
+// of one object needs no more than the watch. Listing is not tried first: the API server answers it from a cache, for
+// which it may wait 100 ms.
 func readLive(ctx context.Context, objects dynamic.ResourceInterface, name string) (*unstructured.Unstructured, error) {
 	live, err := objects.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -72,7 +70,7 @@ func readLive(ctx context.Context, objects dynamic.ResourceInterface, name strin
 	return nil, nil
 }
 
-// wholeKindActor returns the actor of a whole kind; nil if there is none.
+// It is nil if there is none.
 func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -82,11 +80,10 @@ func (h *Hub) wholeKindActor(gvk schema.GroupVersionKind) *actor {
 	return nil
 }
 
-// WasOrphaned says whether the deletion of this incarnation of an object, of a kind that has a
-// KindWatch, requested that its dependents are orphaned. The watch shows it by the orphan finalizer,
-// also after the garbage collector has removed that again and no reconcile has read the object in
-// between. It is not known if the watch has not delivered the request itself: the object was being
-// deleted already when it was listed, or only the answer to a write has shown that.
+// WasOrphaned reports whether the deletion of this incarnation of an object, of a kind that has a KindWatch, requested
+// to orphan its dependents. The watch shows it by the orphan finalizer, also after the garbage collector has removed
+// that again and no reconcile has read the object in between. It is unknown if the watch has not delivered the request
+// itself: the object was being deleted already when it was listed, or only the answer to a write has shown that.
 func (h *Hub) WasOrphaned(gvk schema.GroupVersionKind, o *unstructured.Unstructured) (orphaned, known bool) {
 	a := h.wholeKindActor(gvk)
 	if a == nil {
@@ -152,9 +149,8 @@ func (h *Hub) State(gvk schema.GroupVersionKind, s Selection) State {
 	return State{}
 }
 
-// actorFor returns the actor that answers reads of a selection: its own, that of its namespace
-// for a single object, that of all namespaces for managed objects of one, or that of the whole
-// kind. Of several it is the first that is in sync, or the last; nil if there is none.
+// It is the selection's own actor, the namespace's for a single object, the actor of all namespaces for managed objects
+// of one, or the whole kind's. Of several it is the first in sync, or the last; nil if there is none.
 func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -174,7 +170,7 @@ func (h *Hub) actorFor(gvk schema.GroupVersionKind, s Selection) *actor {
 	return found
 }
 
-// joined is the actor of the namespace of a single object; nil if there is none.
+// It is nil if there is none.
 func (k *kind) joined(s Selection) *actor {
 	if s.class() != "one" || s.namespace == "" {
 		return nil
@@ -182,8 +178,7 @@ func (k *kind) joined(s Selection) *actor {
 	return k.actors.get(InNamespace(s.namespace))
 }
 
-// inAllNamespaces is the actor of the managed objects of all namespaces, for a selection of those
-// of one; nil if there is none.
+// It is the actor of managed objects for a selection of the managed objects of one namespace; nil if there is none.
 func (k *kind) inAllNamespaces(s Selection) *actor {
 	if !s.isManagedIn() {
 		return nil
@@ -191,9 +186,8 @@ func (k *kind) inAllNamespaces(s Selection) *actor {
 	return k.actors.get(Managed())
 }
 
-// actorsHolding returns the actors whose stores may have the object that a selection by One
-// selects: those of the whole kind, of managed objects, of the object, and of selections by
-// labels or namespace.
+// actorsHolding returns the actors that may store the object of a selection by One: the actors of the whole kind, of
+// managed objects, of the object, and of selections by labels or namespace.
 func (h *Hub) actorsHolding(gvk schema.GroupVersionKind, one Selection) []*actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

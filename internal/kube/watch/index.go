@@ -5,13 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// route selects the objects of a kind that wake a subscriber.
 type route struct {
 	by        by
 	namespace string
 	name      string
 	owner     string
-	labels    string // a selector as a string, so that routes are comparable
+	labels    string // a selector as a string, so routes are comparable
 }
 
 type by uint8
@@ -39,12 +38,11 @@ type index[S comparable] struct {
 	scanned    map[string]map[*group[S]]struct{}            // by namespace
 }
 
-// objectName names an object within its kind.
 type objectName struct{ namespace, name string }
 
 type bucket struct{ namespace, value string }
 
-// group is one selector in one namespace, or in all, with its subscribers.
+// The namespace is empty for all namespaces.
 type group[S comparable] struct {
 	namespace string
 	selector  labels.Selector
@@ -57,7 +55,6 @@ func newIndex[S comparable](ownerLabel string) *index[S] {
 	return &index[S]{ownerLabel: ownerLabel}
 }
 
-// add makes the route's objects wake s.
 func (x *index[S]) add(s S, r route) {
 	switch r.by {
 	case byName:
@@ -70,7 +67,7 @@ func (x *index[S]) add(s S, r route) {
 	}
 }
 
-// remove undoes one add of the same route. Without one it does nothing.
+// It undoes one add of the same route. Without one it does nothing.
 func (x *index[S]) remove(s S, r route) {
 	switch r.by {
 	case byName:
@@ -87,14 +84,12 @@ func (x *index[S]) remove(s S, r route) {
 	}
 }
 
-// identity is the part of an object that routing uses.
 type identity struct {
 	objectName
 	labels labelSet
 }
 
-// find adds to out the subscribers of an object. The caller looks up both the old and the new
-// form of a changed object: one that stops matching is an event too.
+// The caller looks up both the old and the new form of a changed object: one that stops matching is an event too.
 func (x *index[S]) find(at identity, out *uniqueSet[S]) {
 	out.addAll(x.names[at.objectName])
 	if len(x.owners) > 0 {
@@ -116,7 +111,6 @@ func (x *index[S]) find(at identity, out *uniqueSet[S]) {
 	}
 }
 
-// addMatching adds to out the subscribers of the groups whose selectors match the object.
 func addMatching[S comparable](groups map[*group[S]]struct{}, at identity, out *uniqueSet[S]) {
 	for g := range groups {
 		// A cluster-scoped object has the namespace that stands for all, so its
@@ -154,7 +148,7 @@ func (x *index[S]) removeGroup(r route, g *group[S]) {
 	}
 }
 
-// parsed parses a selector that Selector.String has written, and which therefore is valid.
+// The selector is valid: Selector.String has written it.
 func parsed(selector string) labels.Selector {
 	s, err := labels.Parse(selector)
 	if err != nil {
@@ -163,8 +157,7 @@ func parsed(selector string) labels.Selector {
 	return s
 }
 
-// equality returns a label and the only value of it that the selector accepts; empty if
-// there is no such label.
+// They are empty if there is no label with only one accepted value.
 func equality(selector labels.Selector) (key, value string) {
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {

@@ -16,9 +16,9 @@ type interests struct {
 	grace      *time.Timer
 }
 
-// hasOwnInterest says whether there is an interest in the actor's own selection. An actor of a
-// whole kind, or of its managed objects, serves narrower selections only as long as there is: it
-// does not run for those alone. That of a namespace does, for the single objects in it.
+// hasOwnInterest reports whether there is an interest in the actor's own selection. An actor of a whole kind, or of its
+// managed objects, serves narrower selections only as long as there is: it does not run for those alone. That of a
+// namespace does, for the single objects in it.
 func (i *interests) hasOwnInterest() bool { return i.count > i.narrower }
 
 func (i *interests) stopGrace() {
@@ -28,13 +28,11 @@ func (i *interests) stopGrace() {
 	}
 }
 
-// acquire returns the actor that serves a selection, with one more interest. The caller
-// subscribes to it and then launches it, so that the first subscriber of a kind is notified
-// of its first state. The lock is held.
+// acquire returns the actor that serves a selection, with one more interest. The caller subscribes to it and then
+// launches it, so the first subscriber of a kind is notified of its first state. The lock is held.
 //
-// An actor of the whole kind serves every selection of it, so that no object is watched
-// twice. So does that of the managed objects of all namespaces for those of one; and many single
-// objects of a namespace have one actor.
+// An actor of the whole kind serves every selection of it, so no object is watched twice. So does the actor of managed
+// objects in all namespaces for managed objects in one; and many single objects of a namespace have one actor.
 func (h *Hub) acquire(gvk schema.GroupVersionKind, s Selection) *actor {
 	k := h.kindOf(gvk)
 	if wholeKind := k.wholeFor(s); wholeKind != nil {
@@ -69,8 +67,8 @@ func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal stri
 	if k.wholeFor(s) != nil {
 		return interest{actor: h.acquire(gvk, s)}, "" // it costs nothing more
 	}
-	// An admitted target that joins others needs no watch of its own any more, once the lease is
-	// committed. One that leaves such a watch needs one, and is not exempt.
+	// An admitted target that joins another watch needs no watch of its own once the lease is committed. A target that
+	// leaves such a watch needs one, and is not exempt.
 	served := k.join(s)
 	replaces := l.sub.committed[t].counted && served != s
 	targets := l.counts
@@ -89,9 +87,8 @@ func (h *Hub) acquireFor(l *Lease, t Target, own bool) (i interest, refusal stri
 	return interest{actor: a, counted: true}, ""
 }
 
-// wholeFor returns the actor of a wider selection that serves a selection: that of the whole kind
-// or, for the managed objects of a namespace, that of the managed objects of all. The latter
-// may be forbidden to an account that may read the namespace; then it serves nothing else.
+// It is the actor of the whole kind or, for the managed objects of a namespace, of the managed objects of all. The
+// latter may be forbidden to an account that may read the namespace; then it serves nothing else.
 func (k *kind) wholeFor(s Selection) *actor {
 	for _, wider := range [...]Selection{All(), Managed()} {
 		whole := k.actors.get(wider)
@@ -105,7 +102,7 @@ func (k *kind) wholeFor(s Selection) *actor {
 	return nil
 }
 
-// kindOf returns a kind, which is added if there is none. The lock is held.
+// It adds the kind if there is none. The lock is held.
 func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 	return ensure(&h.kinds, gvk, func() *kind {
 		k := &kind{
@@ -120,10 +117,9 @@ func (h *Hub) kindOf(gvk schema.GroupVersionKind) *kind {
 	})
 }
 
-// release removes one interest. If that was the last one of an actor in its own selection,
-// it returns the actor: the caller notifies the remaining subscribers, which are in
-// narrower selections, so that they acquire actors of their own. An actor without any
-// interest stops after the grace period. The lock is held.
+// release removes one interest. If that was the last one of an actor in its own selection, it returns the actor: the
+// caller notifies the remaining subscribers, which are in narrower selections, so they acquire actors of their own. An
+// actor without any interest stops after the grace period. The lock is held.
 func (h *Hub) release(a *actor, s Selection) (displaced *actor) {
 	a.count--
 	if s != a.selection {
@@ -142,8 +138,8 @@ func (h *Hub) release(a *actor, s Selection) (displaced *actor) {
 	return nil
 }
 
-// retire stops an actor whose grace period is over, unless it was acquired in the meantime,
-// even if it was released again. It starts nothing and waits for nothing.
+// retire stops an actor after its grace period, unless it was acquired in the meantime, even if it was released again.
+// It starts nothing and waits for nothing.
 //
 // Actors of wider selections that are not in sync have let their subscribers read from it. These are notified.
 func (h *Hub) retire(a *actor, departure int) {

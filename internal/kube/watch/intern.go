@@ -1,7 +1,7 @@
 package watch
 
-// interner keeps one copy of equal values. A value that was not requested during the last
-// generation is dropped, so that names that come and go do not accumulate.
+// interner keeps one copy of equal values. A value that was not requested during the last generation is dropped, so
+// names that come and go do not accumulate.
 //
 // It has no lock; its owner guards it.
 type interner[K comparable, V any] struct {
@@ -12,7 +12,7 @@ type interner[K comparable, V any] struct {
 // kind, and few compared to its objects.
 const generation = 4096
 
-// share returns the value stored under the key, and stores v if there is none.
+// It stores v if there is no value under the key.
 func (in *interner[K, V]) share(key K, v V) V {
 	if kept, ok := in.young[key]; ok {
 		return kept

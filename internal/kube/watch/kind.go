@@ -19,7 +19,7 @@ type kind struct {
 	several     []*actor          // actors of selections by labels or namespace; replaced, never modified
 	singles     map[string]int    // actors of single objects, by namespace
 
-	// unjoinable has the namespaces of which the watch was forbidden, with the time of the next attempt.
+	// unjoinable maps namespaces whose watch was forbidden to the time of the next attempt.
 	unjoinable map[string]time.Time
 }
 
@@ -27,8 +27,8 @@ type kind struct {
 // the namespace serves them all: a watch costs a connection's stream, a goroutine and a cache.
 const maxSingles = 8
 
-// joinRetry is how long a namespace of which the watch is forbidden has one for each object, unless
-// permissions change before. The next reconciles that read there then try the watch again.
+// joinRetry is how long a namespace with a forbidden watch has one for each object, unless permissions change before.
+// The next reconciles that read there then try the watch again.
 const joinRetry = 10 * time.Minute
 
 func (k *kind) add(a *actor) {
@@ -54,9 +54,8 @@ func (k *kind) remove(a *actor) {
 	}
 }
 
-// join returns the selection that serves another one: that of a namespace for a single object in
-// it, if it is watched already or there are many single objects. An account that may not watch
-// the namespace has a watch for each object.
+// join returns the selection that serves another one: the namespace's for a single object in it, if that is watched
+// already or there are many single objects. An account that may not watch the namespace has a watch for each object.
 func (k *kind) join(s Selection) Selection {
 	if s.class() != "one" || s.namespace == "" {
 		return s
@@ -106,9 +105,8 @@ func (h *Hub) GroupChanged(gv schema.GroupVersion) {
 	}
 }
 
-// RecheckAccess restarts the watches of a resource, so that the API server authorizes them
-// again. An open watch continues after its permission was revoked, for as long as its
-// connection lasts, and nothing would show what it misses.
+// RecheckAccess restarts the watches of a resource, so the API server authorizes them again. An open watch continues
+// after its permission was revoked, for as long as its connection lasts, and nothing would show what it misses.
 func (h *Hub) RecheckAccess(resource schema.GroupResource) {
 	for _, a := range h.actorsOf(func(k *kind) bool { return k.gvk.Group == resource.Group }) {
 		a.recheck(resource)
@@ -123,14 +121,13 @@ func (a *actor) recheck(resource schema.GroupResource) {
 	}
 }
 
-// IsIdle says whether the hub has no interests.
+// IsIdle reports whether the hub has no interests.
 func (h *Hub) IsIdle() bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.kinds) == 0
 }
 
-// actorsOf returns the actors of the kinds that match.
 func (h *Hub) actorsOf(matches func(*kind) bool) []*actor {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

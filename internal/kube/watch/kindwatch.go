@@ -30,9 +30,8 @@ func (h *Hub) WatchKind(gvk schema.GroupVersionKind, onEvent func(object.Key, Ca
 	a.mu.Lock()
 	a.watchers = append(slices.Clip(a.watchers), w)
 	a.mu.Unlock()
-	// The first list reports the objects that the store does not have. If the watch begins only
-	// now, the objects that the store does have, from answers to writes, are read before, so
-	// that none is reported twice.
+	// The first list reports the objects that the store does not have. If the watch begins only now, the objects that
+	// the store does have, from answers to writes, are read before, so none is reported twice.
 	begins := a.cancel == nil
 	var existing []*unstructured.Unstructured
 	if begins {

@@ -33,7 +33,7 @@ func (l labelSet) Get(key string) string {
 	return value
 }
 
-// Has says whether the label exists.
+// Has reports whether the label exists.
 func (l labelSet) Has(key string) bool {
 	_, ok := l.Lookup(key)
 	return ok

@@ -6,28 +6,23 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// subscription is the set of targets that a subscriber has committed.
 type subscription struct {
 	listener  *listener
 	committed targetSet
 	leases    int // open ones; they keep a subscription without committed targets
 }
 
-// targetSet maps targets to how they are served.
 type targetSet map[Target]interest
 
-// interest is the interest of a subscriber in a target.
 type interest struct {
 	*actor       // that serves it
 	counted bool // by the quota
 }
 
-// Lease collects the targets that a subscriber watches during one reconcile. While it is
-// open, the subscriber receives the events of both its committed targets and those of the
-// lease. It has nothing to do with a coordination.k8s.io Lease.
+// Lease collects the targets that a subscriber watches during one reconcile. While it is open, the subscriber receives
+// the events of both its committed targets and the lease's. It has nothing to do with a coordination.k8s.io Lease.
 //
-// A subscriber has one lease at a time, which the caller ensures. The methods are safe for
-// concurrent use.
+// A subscriber has one lease at a time, which the caller ensures. The methods are safe for concurrent use.
 type Lease struct {
 	hub     *Hub
 	sub     *subscription
@@ -77,7 +72,7 @@ func (h *Hub) begin(s Subscriber, limited bool, enqueue func(Subscriber, Cause))
 // After the lease ended, Watch has no effect but to return the state.
 func (l *Lease) Watch(t Target) State { return l.watch(t, false) }
 
-// watch is Watch. An own target does not count for Limits.PerSubscriber.
+// An own target does not count for Limits.PerSubscriber.
 func (l *Lease) watch(t Target, own bool) State {
 	h := l.hub
 	h.mu.Lock()
@@ -103,7 +98,7 @@ func (l *Lease) watch(t Target, own bool) State {
 	return i.current()
 }
 
-// Commit replaces the subscriber's targets by those of the lease.
+// Commit replaces the subscriber's targets by the targets of the lease.
 func (l *Lease) Commit() {
 	l.end(func(sub *subscription) (dropped targetSet) {
 		dropped, sub.committed = sub.committed, l.wanted

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The reads of a lease return objects and a state that belong together: if the state is Synced,
-// an object that is not returned does not exist. Separate calls for the state and the objects
-// could not promise that, since the kind may be deleted in between.
+// The reads of a lease return objects and a state that belong together: if the state is Synced, an object that is not
+// returned does not exist. Separate calls for the state and the objects could not promise that, because the kind may be
+// deleted in between.
 
 // actorFor returns the actor that answers a read of a target: the one that serves it, or, until that is in sync, another
 // that has the objects. It wakes the subscriber when it is in sync, and with each change from then on. Another one, in its
@@ -28,8 +28,8 @@ func (l *Lease) actorFor(t Target) *actor {
 	return l.hub.actorFor(t.kind, t.selection)
 }
 
-// Children watches the managed objects of an owner and returns them, sorted by namespace
-// and name, with the state that says whether these are all.
+// Children watches the managed objects of an owner and returns them, sorted by namespace and name, with the state that
+// reports whether these are all.
 func (l *Lease) Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, State) {
 	target := ChildrenOf(kind, owner)
 	state := l.Watch(target)
@@ -73,7 +73,7 @@ func (l *Lease) ChildrenIn(kind schema.GroupVersionKind, namespaces []string, ow
 // maxUnionMessages bounds how many messages the state of a union has.
 const maxUnionMessages = 3
 
-// union is the state of objects that several watches have together.
+// The objects are spread over several watches.
 func union(states []State) State {
 	out := State{Phase: Synced} // in no namespace there is no object
 	var messages []string
@@ -111,22 +111,22 @@ func rank(s State) int {
 	}
 }
 
-// Object watches a single object and returns it, nil if there is none, with the state that
-// says whether that is reliable.
+// Object watches a single object and returns it, nil if there is none, with the state that reports whether that is
+// reliable.
 func (l *Lease) Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	target := Object(kind, namespace, name)
 	return l.read(target, l.Watch(target))
 }
 
-// OwnObject is Object for an object that the instance consists of and that is not a managed object
-// yet. An instance may have more of these than it may read of others, but the limits of its
-// namespace and of all watches apply: its users may write what it refers to.
+// OwnObject is Object for an object that the instance consists of and that is not a managed object yet. An instance may
+// have more of these than it may read of other objects, but the limits of its namespace and of all watches apply: its
+// users may write what it refers to.
 func (l *Lease) OwnObject(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	target := Object(kind, namespace, name)
 	return l.read(target, l.watch(target, true))
 }
 
-// read reads the object of a target by name, which is watched with this state.
+// The object's watch has this state.
 func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, State) {
 	a := l.actorFor(target)
 	if a == nil || state.Reason == LimitExceeded {
@@ -136,16 +136,15 @@ func (l *Lease) read(target Target, state State) (*unstructured.Unstructured, St
 	return object, a.stateOfRead(complete)
 }
 
-// Child watches a managed object by its name and returns it, nil if there is none, with the
-// state that says whether that is reliable.
+// Child watches a managed object by its name and returns it, nil if there is none, with the state that reports whether
+// that is reliable.
 func (l *Lease) Child(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, State) {
 	target := Child(kind, namespace, name)
 	return l.read(target, l.Watch(target))
 }
 
-// Matching watches the objects that a selector matches, in one namespace or, if that is
-// empty, in all. It returns them sorted by namespace and name, with the state that says
-// whether these are all.
+// Matching watches the objects that a selector matches, in one namespace or, if that is empty, in all. It returns them
+// sorted by namespace and name, with the state that reports whether these are all.
 func (l *Lease) Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, State) {
 	target := Matching(kind, namespace, selector)
 	state := l.Watch(target)

@@ -31,7 +31,6 @@ func (o owned) remove(owner string, object *unstructured.Unstructured) {
 	}
 }
 
-// ownedBy groups all entries at once.
 func ownedBy(entries map[objectName]entry, label string) owned {
 	o := owned{}
 	for _, e := range entries {

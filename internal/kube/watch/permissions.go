@@ -9,9 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// permissionWatcher watches the kinds that grant permissions while a watch is forbidden, so
-// that the watch retries as soon as the missing role comes, without waiting for its
-// backoff.
+// permissionWatcher watches the kinds that grant permissions while a watch is forbidden, so the watch retries as soon
+// as the missing role comes, without waiting for its backoff.
 type permissionWatcher struct {
 	hub *Hub
 
@@ -46,7 +45,7 @@ func (r *permissionWatcher) addForbidden(kind schema.GroupVersionKind, by int) {
 	}
 }
 
-// forgetUnjoinable makes the hub try again to watch namespaces of which the watch was forbidden.
+// It makes the hub try again to watch namespaces whose watch was forbidden.
 func (h *Hub) forgetUnjoinable() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +54,7 @@ func (h *Hub) forgetUnjoinable() {
 	}
 }
 
-// changed makes forbidden watches retry. It ignores objects that existed when the watches
-// were refused.
+// It ignores objects that existed when the watches were refused.
 func (r *permissionWatcher) changed(key object.Key, c Cause) {
 	if key.Name == "" || c.Priority == Background {
 		return

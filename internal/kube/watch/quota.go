@@ -10,15 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Limits bound the watches of objects that are not the instances' own: those of single objects and
-// of selections by labels or namespace. They do not bound the watches of managed objects, and of
-// whole kinds, which a selector that matches everything in all namespaces needs too: of these, each
-// hub has as many as there are kinds, and there is a hub for each account. Nor do they bound the
-// watches of managed objects in the instance's own namespace, which exists; those in other
-// namespaces count, since an instance can name any. They do not bound what controllers read for
+// Limits bound the watches of objects that are not the instances' own: the watches of single objects and of selections
+// by labels or namespace. They do not bound the watches of managed objects, and of whole kinds, which a selector that
+// matches everything in all namespaces needs too: of these, each hub has as many as there are kinds, and there is a hub
+// for each account. Nor do they bound the watches of managed objects in the instance's own namespace, which exists;
+// those in other namespaces count, because an instance can name any. They do not bound what controllers read for
 // themselves either. A zero field is its default.
 type Limits struct {
-	// PerSubscriber bounds the targets of one instance, without those of Lease.OwnObject. Default MaxPerInstance.
+	// PerSubscriber bounds the targets of one instance, without the targets of Lease.OwnObject. Default MaxPerInstance.
 	PerSubscriber int
 	// PerNamespace bounds the watches for the instances of one namespace, and Total those for
 	// all instances. A watch that several share counts once. Defaults MaxPerNamespace and
@@ -59,14 +58,13 @@ type Quota struct {
 	// watches has how many interests count in each actor. One without any counts for as long as
 	// its watch continues for nobody else.
 	watches map[*actor]int
-	// namespaces has the same by the namespace of instances, without actors that have none.
+	// namespaces maps the same by the namespace of instances, without actors that have none.
 	namespaces map[string]map[*actor]int
 	// refused are the subscribers that were refused for the number of watches, and not woken since.
 	refused map[waiter]struct{}
 	wakes   bool // soon
 }
 
-// waiter is a subscriber of a hub that a quota has refused.
 type waiter struct {
 	hub        *Hub
 	subscriber Subscriber
@@ -89,7 +87,7 @@ func (q *Quota) Describe(out chan<- *prometheus.Desc) { q.refusals.Describe(out)
 // Collect implements prometheus.Collector.
 func (q *Quota) Collect(out chan<- prometheus.Metric) { q.refusals.Collect(out) }
 
-// counts says whether the watches of a selection count for an instance of a namespace.
+// counts reports whether the watches of a selection count for an instance of a namespace.
 func (q *Quota) counts(s Selection, namespace string) bool {
 	if q == nil || s == All() {
 		return false
@@ -97,10 +95,9 @@ func (q *Quota) counts(s Selection, namespace string) bool {
 	return !s.managed || s.isManagedIn() && s.namespace != namespace
 }
 
-// check returns why a subscriber may not have one more target, which an actor serves, or a new one
-// if that is nil; empty if it may. One that replaces a watch of the subscriber is not refused for
-// the number of watches. A subscriber that is refused for the number of watches is woken when
-// one has ended.
+// check returns why a subscriber may not have one more target, which an actor serves, or a new one if that is nil;
+// empty if it may. A target that replaces a watch of the subscriber is not refused for the number of watches. A
+// subscriber that is refused for the number of watches is woken when one has ended.
 func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,7 +127,7 @@ func (q *Quota) check(w waiter, targets int, a *actor, replaces bool) (refusal s
 	return fmt.Sprintf(refusal, most, limit)
 }
 
-// acquired counts an interest of a namespace in an actor.
+// It counts an interest of a namespace in an actor.
 func (q *Quota) acquired(namespace string, a *actor) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,8 +136,7 @@ func (q *Quota) acquired(namespace string, a *actor) {
 	q.watches[a]++
 }
 
-// released undoes acquired. The actor does not count any more if it continues for those that do
-// not count.
+// released undoes acquired. The actor counts no more if only interests that do not count keep it running.
 func (q *Quota) released(namespace string, a *actor, continues bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -161,7 +157,7 @@ func (q *Quota) released(namespace string, a *actor, continues bool) {
 	q.wakeSoon()
 }
 
-// uncount forgets actors, which have ended or serve nobody who counts.
+// The actors have ended, or serve nobody who counts.
 func (q *Quota) uncount(actors ...*actor) {
 	if q == nil {
 		return
@@ -184,7 +180,6 @@ func (q *Quota) uncount(actors ...*actor) {
 	q.wakeSoon()
 }
 
-// forget ends the waiting of subscribers.
 func (q *Quota) forget(waiters ...waiter) {
 	if q == nil {
 		return
@@ -196,7 +191,6 @@ func (q *Quota) forget(waiters ...waiter) {
 	}
 }
 
-// forgetAll ends the waiting of those that match.
 func (q *Quota) forgetAll(matches func(waiter) bool) {
 	if q == nil {
 		return
@@ -209,8 +203,8 @@ func (q *Quota) forgetAll(matches func(waiter) bool) {
 // wakeInterval is how long after the end of a watch subscribers are woken.
 const wakeInterval = time.Second
 
-// wakeSoon wakes the subscribers that were refused, after a moment in which other watches may end too. Those for which there
-// is none are refused again. The lock is held.
+// wakeSoon wakes the subscribers that were refused, after a moment in which other watches may end too. Subscribers
+// without a free watch are refused again. The lock is held.
 func (q *Quota) wakeSoon() {
 	if len(q.refused) == 0 || q.wakes {
 		return

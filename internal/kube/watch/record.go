@@ -18,11 +18,10 @@ func (h *Hub) Write(writer Subscriber, do func() (*unstructured.Unstructured, er
 	return answer, err
 }
 
-// Record stores the answer to a write, so that reads see it before the watch delivers it,
-// and wakes all subscribers concerned except the writer. The watch's event wakes no
-// subscriber then: the store already has its revision. If the event comes before the answer, it wakes all, and
-// Config.Wrote says that the writer need not have been woken. An answer older than what the hub has changes nothing. The object
-// is copied.
+// Record stores the answer to a write, so reads see it before the watch delivers it, and wakes all subscribers
+// concerned except the writer. The watch's event wakes no subscriber then: the store already has its revision. If the
+// event comes before the answer, it wakes all, and Config.Wrote says that the writer need not have been woken. An
+// answer older than what the hub has changes nothing. The object is copied.
 func (h *Hub) Record(o *unstructured.Unstructured, writer Subscriber) {
 	at := identityOf(o)
 	h.wrote(writer, Write{uidOf(o), revisionOf(o)})
@@ -51,7 +50,6 @@ func (h *Hub) wrote(writer Subscriber, w Write) {
 	}
 }
 
-// selects says whether an object is in the actor's selection.
 func (a *actor) selects(at identity) bool {
 	s := a.selection
 	switch {

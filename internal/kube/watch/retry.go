@@ -15,8 +15,8 @@ const (
 	promptRetry = 100 * time.Millisecond
 )
 
-// backoff paces attempts: 1 s, 2 s, 4 s … 1 min, with up to 50 % jitter so that kinds that
-// failed together do not retry together.
+// backoff paces attempts: 1 s, 2 s, 4 s … 1 min, with up to 50 % jitter: kinds that failed together do not retry
+// together.
 type backoff struct {
 	delay    time.Duration
 	wasBrief bool // the last attempt was in sync, for a short time
@@ -53,10 +53,9 @@ func (b *backoff) recordAttempt(synced time.Duration, wasSynced bool) {
 	}
 }
 
-// retrySoon shortens the delay before the next attempt.
 func (b *backoff) retrySoon() { b.delay = promptRetry }
 
-// pause waits for the next attempt. A retryNow makes it due at once.
+// A retryNow makes the next attempt due at once.
 func (b *backoff) pause(ctx context.Context, retryNow <-chan struct{}) {
 	due := time.NewTimer(b.next(rand.Float64()))
 	defer due.Stop()

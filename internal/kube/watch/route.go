@@ -12,7 +12,6 @@ import (
 // Subscriber identifies an instance that is woken. It is comparable.
 type Subscriber struct{ object.Key }
 
-// listener is a subscriber with the function that wakes it.
 type listener struct {
 	subscriber Subscriber
 	enqueue    func(Subscriber, Cause)
@@ -40,8 +39,6 @@ func (r *router) remove(l *listener, to route) {
 	r.index.remove(l, to)
 }
 
-// listenersOf returns the listeners that the object concerned before a change or concerns
-// after it.
 func (r *router) listenersOf(t transition) []*listener {
 	var out uniqueSet[*listener]
 	r.mu.RLock()
@@ -58,8 +55,7 @@ func (r *router) listenersOf(t transition) []*listener {
 // noWriter stands for a change that is not the answer to a write of a subscriber.
 var noWriter Subscriber
 
-// emit routes changes to the subscribers and KindWatches that they concern, except to the
-// writer, which has the answer already or is about to get it.
+// It leaves out the writer, which has the answer already or is about to get it.
 func (a *actor) emit(changes []transition, writer Subscriber) {
 	if len(changes) == 0 {
 		return
@@ -86,7 +82,7 @@ func (a *actor) emit(changes []transition, writer Subscriber) {
 	}
 }
 
-// traced describes a change for its span.
+// It describes a change for its span.
 func (t transition) traced(c Cause) tracing.Change {
 	change := tracing.Change{Object: c.Object, UID: uidOf(t.object()), Change: string(c.Change), At: c.ObservedAt}
 	if t.new != nil {
@@ -95,7 +91,6 @@ func (t transition) traced(c Cause) tracing.Change {
 	return change
 }
 
-// tracedRevision is a revision in the words of package tracing.
 func tracedRevision(revision uint64) string { return strconv.FormatUint(revision, 10) }
 
 // replay reports objects that existed before the watch began, to KindWatches alone: leases
@@ -112,7 +107,6 @@ func (a *actor) replay(changes []transition) {
 	}
 }
 
-// notify wakes all subscribers once, about the kind.
 func (a *actor) notify() {
 	var all uniqueSet[*listener]
 	a.mu.Lock()

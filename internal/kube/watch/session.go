@@ -31,8 +31,8 @@ func newSession(a *actor, r Resource) *session {
 		Logger:          &log,
 		Name:            "watch",
 		TypeDescription: r.GVR.String(),
-		// Only for a watch whose connection is refused: it continues from its
-		// revision soon after the API server is back.
+		// Only for a watch that is refused a connection: it continues from its revision soon after the API server is
+		// back.
 		Backoff: &wait.Backoff{Duration: firstRetry / 2, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 2 * firstRetry},
 	})
 	return s
@@ -42,8 +42,7 @@ func newSession(a *actor, r Resource) *session {
 // change of the state: when a connection ends, all its watches do.
 func (s *session) log() logr.Logger { return s.actor.env.Logger.V(1) }
 
-// run lists and watches until that fails, the context ends, or the actor is
-// interrupted.
+// It lists and watches until that fails, the context ends, or the actor is interrupted.
 func (s *session) run(ctx context.Context) error {
 	a := s.actor
 	inner, cancel := context.WithCancel(logr.NewContext(ctx, s.log()))
@@ -73,7 +72,6 @@ func (a *actor) setInterrupt(interrupt context.CancelFunc, resource schema.Group
 	return !a.kindGone
 }
 
-// recordOutcome records the outcome of a list or watch request.
 func (s *session) recordOutcome(ctx context.Context, o outcome) {
 	s.actor.updateProgress(func(p *progress) {
 		if ctx.Err() != nil {
@@ -100,11 +98,10 @@ var (
 	_ cache.ReflectorBookmarkStore = sink{}
 )
 
-// compactObject is an object that the transformer has already made compact.
+// The transformer has already made it compact.
 type compactObject struct{ unstructured.Unstructured }
 
-// Transformer makes objects compact as they arrive, so that a large first list is never in
-// memory in full size.
+// Transformer makes objects compact as they arrive, so a large first list is never in memory in full size.
 func (s sink) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if u, ok := o.(*unstructured.Unstructured); ok {
@@ -122,8 +119,7 @@ func (s sink) recordManager(o *unstructured.Unstructured) {
 	}
 }
 
-// lastManager is the field manager that wrote an object last; empty if that is not clear, since the times of managed
-// fields have seconds.
+// It is empty if the last writer is unclear, because the times of managed fields have seconds.
 func lastManager(o *unstructured.Unstructured) string {
 	entries, _ := metadataOf(o)["managedFields"].([]any)
 	manager, last := "", ""
@@ -190,11 +186,10 @@ func (s sink) Replace(items []any, revision string) error {
 	return nil
 }
 
-// Resync implements cache.Store. It is never called, since the reflector has no resync period.
+// Resync implements cache.Store. It is never called, because the reflector has no resync period.
 func (s sink) Resync() error { return nil }
 
-// storeList stores a complete list and routes the changes. Subscribers are notified of the
-// first list once, about the kind, not for each object.
+// Subscribers are notified of the first list once, about the kind, not for each object.
 func (a *actor) storeList(objects []*unstructured.Unstructured, revision uint64) {
 	a.mu.Lock()
 	first, refresh := !a.progress.complete, a.refresh

@@ -2,8 +2,7 @@ package watch
 
 import "slices"
 
-// sliceSetSize is the size up to which a set of subscribers is a slice; a map is faster for
-// larger ones.
+// Up to this size a set of subscribers is a slice; a map is faster for larger ones.
 const sliceSetSize = 8
 
 // countedSet is a set of subscribers with counts. Nearly every route has a single
@@ -40,7 +39,7 @@ func (m *countedSet[S]) add(s S) {
 	m.list = nil
 }
 
-// remove undoes one add, if there was one.
+// It undoes one add, if there was one.
 func (m *countedSet[S]) remove(s S) {
 	if m.many != nil {
 		if m.many[s]--; m.many[s] <= 0 {
@@ -117,7 +116,6 @@ func ensure[K comparable, V any](in *map[K]V, key K, create func() V) V {
 
 func newSet[K comparable]() map[K]struct{} { return map[K]struct{}{} }
 
-// drop removes s from the set under the key, and the key with its last member.
 func drop[K, S comparable](in map[K]*countedSet[S], key K, s S) {
 	if m := in[key]; m != nil {
 		m.remove(s)

@@ -24,13 +24,11 @@ type Resource struct {
 	Namespaced bool
 }
 
-// source lists and watches one selection of a kind.
 type source interface {
 	List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// remoteSource lists and watches the selection at the API server.
 func remoteSource(client dynamic.Interface, r Resource, s Selection, managed string) source {
 	var objects dynamic.ResourceInterface = client.Resource(r.GVR)
 	if s.namespace != "" && r.Namespaced {
@@ -64,15 +62,15 @@ func (n selectedSource) Watch(ctx context.Context, options metav1.ListOptions) (
 	return n.ResourceInterface.Watch(ctx, n.narrow(options))
 }
 
-// reportingSource is a source that reports the outcome of each request, since the reflector
-// does not return all failures.
+// reportingSource is a source that reports the outcome of each request, because the reflector does not return all
+// failures.
 type reportingSource struct {
 	source
 	bounds    *listwatch.Bounds
 	onOutcome func(context.Context, outcome)
 }
 
-// outcome is the end of one request.
+// It ends one request.
 type outcome struct {
 	watching bool // the request left an open watch
 	err      error

@@ -48,7 +48,7 @@ type State struct {
 type UnavailableError struct {
 	Reason  Reason
 	Message string
-	// Remedy is that of the State.
+	// Remedy is the remedy of the State.
 	Remedy string
 	// Gone says that the kind does not exist, so neither do objects of it. Without it they
 	// may exist and cannot be read.
@@ -59,7 +59,6 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string { return e.Message }
 
-// requestError is the error of a list or watch request.
 type requestError struct {
 	verb string
 	err  error
@@ -85,23 +84,21 @@ func classify(kind schema.GroupVersionKind, err error) *UnavailableError {
 	}
 }
 
-// isExpired says whether a request failed only because its revision is too old or not
-// reached yet, which the next list corrects.
+// isExpired reports whether a request failed only because its revision is too old or not reached yet, which the next
+// list corrects.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// isStarting says whether the API server is not ready to serve a kind yet. Such an answer
-// comes from the kind's handler, unlike that of an overloaded server, which refuses before
-// it looks at the kind.
+// isStarting reports whether the API server is not ready to serve a kind yet. Such an answer comes from the kind's
+// handler, unlike an overloaded server's, which refuses before it looks at the kind.
 func isStarting(err error) bool {
 	return apierrors.IsTooManyRequests(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// For how long a kind may fail before its state changes. degradedGrace is for a kind
-// that was synced, since a restart of the API server says nothing about the kind.
-// startingGrace is for a kind that the API server is about to serve, which takes a
-// moment, or for ever if an object cannot be converted.
+// For how long a kind may fail before its state changes. degradedGrace is for a kind that was synced, because a restart
+// of the API server says nothing about the kind. startingGrace is for a kind that the API server is about to serve,
+// which takes a moment, or for ever if an object cannot be converted.
 const (
 	degradedGrace = 10 * time.Second
 	startingGrace = 3 * time.Second
@@ -109,14 +106,14 @@ const (
 
 // progress is what an actor knows of its watch; state derives what subscribers see of it.
 type progress struct {
-	listed, watching bool // since watching began
+	listed, watching bool // from the beginning of the watch on
 	complete         bool // the store was complete once, and the kind not gone since
 	expired          bool // the revision of a request was too old; none has succeeded since
 	failure          *UnavailableError
 	failingSince     time.Time
 }
 
-// recordFailure records a list or watch that failed, or a kind that could not be resolved.
+// A kind that could not be resolved has failed too.
 func (p *progress) recordFailure(why *UnavailableError, now time.Time) {
 	p.watching = false
 	if p.failure == nil || p.failure.Reason != why.Reason || p.failure.starting != why.starting {
@@ -136,7 +133,6 @@ func (p *progress) recordSuccess() {
 	}
 }
 
-// state returns what subscribers see.
 func (p *progress) state(now time.Time) (Phase, Reason, string) {
 	failing := now.Sub(p.failingSince)
 	withinGrace := p.failure != nil && p.failure.Reason == Degraded &&

@@ -38,7 +38,7 @@ func (h *Hub) Stats() []KindStats {
 	return out
 }
 
-// endedEvents returns how many events the stopped watches have seen, by kind and class.
+// They are the events of stopped watches.
 func (h *Hub) endedEvents() map[series]uint64 {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -14,17 +14,15 @@ import (
 // watch has not confirmed it.
 const provisionalTTL = 30 * time.Second
 
-// store holds the objects of one selection of a kind, from two sources: the watch, which is
-// complete but late, and the answers to our own writes, which are early. It merges them by
-// revision, so that
+// store holds the objects of one selection of a kind, from two sources: the watch, which is complete but late, and the
+// answers to our own writes, which are early. It merges them by revision:
 //
 //   - an older revision never replaces a newer one,
 //   - the watch's echo of a write changes nothing,
 //   - an object that is gone does not come back by an event that is in flight.
 //
-// Each method that changes it returns the changes, for the caller to route once the lock is
-// released. Objects in it are never modified. It is safe for concurrent use, and holds its
-// lock only for the change itself.
+// Each method that changes it returns the changes, for the caller to route once the lock is released. Objects in it are
+// never modified. It is safe for concurrent use, and holds its lock only for the change itself.
 type store struct {
 	ownerLabel string
 
@@ -32,8 +30,8 @@ type store struct {
 	entries          map[objectName]entry
 	owned            owned
 	observedRevision uint64 // the watch has delivered everything up to it
-	// complete says that a list was stored, and the kind not gone since: an object that is
-	// not here does not exist.
+	// complete says that a list was stored, and the kind has not gone after that: an object that is not here does not
+	// exist.
 	complete        bool
 	tombstones      tombstones
 	gcTimer         *time.Timer  // set while there are any
@@ -41,9 +39,9 @@ type store struct {
 	closed          bool
 	// keepIfDeletedWith selects the finalizers for deletedDespiteFinalizers; nil for none.
 	keepIfDeletedWith func(finalizer string) bool
-	// deletedDespiteFinalizers are the last states of objects that were deleted although they
-	// had such finalizers; see Hub.DeletedDespiteFinalizers. It has no bound, since children of
-	// an object that it lacks are never deleted: the reader removes each.
+	// deletedDespiteFinalizers are the last states of objects that were deleted although they had such finalizers; see
+	// Hub.DeletedDespiteFinalizers. It has no bound, because children of an object that it lacks are never deleted: the
+	// reader removes each.
 	deletedDespiteFinalizers map[objectName]*unstructured.Unstructured
 }
 
@@ -57,19 +55,19 @@ type entry struct {
 
 // deletionHistory is what the watch has delivered of the deletion of an incarnation.
 type deletionHistory struct {
-	// wasOrphaned says that a revision had the orphan finalizer. The garbage collector soon
-	// removes it again, so that a reconcile may read the object too late to see it.
+	// wasOrphaned says that a revision had the orphan finalizer. The garbage collector soon removes it again, so a
+	// reconcile may read the object too late to see it.
 	wasOrphaned bool
 	seen        deletionSeen
 }
 
-// deletionSeen says how the watch delivered the deletion of an object.
+// The watch delivers deletions in these ways.
 type deletionSeen uint8
 
 const (
 	// notSeen: it has delivered no revision in which the object is being deleted.
 	notSeen deletionSeen = iota
-	// seenFromStart: an event was the first of these revisions, since a watch skips none.
+	// seenFromStart: an event was the first of these revisions, because a watch skips none.
 	seenFromStart
 	// seenInList: a list had one of them. The list does not show what came before.
 	seenInList
@@ -119,7 +117,6 @@ func uidOf(o *unstructured.Unstructured) string {
 	return uid
 }
 
-// observe stores an object that the watch delivered.
 func (s *store) observe(o *unstructured.Unstructured) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,10 +138,10 @@ func (s *store) observe(o *unstructured.Unstructured) []transition {
 	return []transition{{old: e.object, new: o, at: revision}}
 }
 
-// observeOlder handles a revision that the store already has or is past. The one that it has is the echo of our write,
-// and changes nothing. An older one may have been written by another client between two of our writes: our answer contains
-// that change, but the writer, which does not get its own answers as events, may not have looked for it. So the object
-// is routed to all subscribers once more.
+// observeOlder handles a revision that the store already has or is past. The revision that it has is the echo of our
+// write, and changes nothing. An older one may have been written by another client between two of our writes: our
+// answer contains that change, but the writer, which does not get its own answers as events, may not have looked for
+// it. So the object is routed to all subscribers once more.
 func (s *store) observeOlder(name objectName, e entry, revision uint64) []transition {
 	switch {
 	case !e.isOwn():
@@ -186,8 +183,7 @@ func (s *store) observeDeletion(o *unstructured.Unstructured) []transition {
 	return []transition{{old: e.object, at: Gone}}
 }
 
-// recordWrite stores the answer to one of our writes. selected says whether the object is
-// still in the store's selection.
+// selected reports whether the object is still in the store's selection.
 func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now time.Time) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +209,7 @@ func (s *store) recordWrite(o *unstructured.Unstructured, selected bool, now tim
 	return []transition{{old: e.object, new: o}}
 }
 
-// recordDeletion handles the answer that an incarnation of an object no longer exists.
+// The answer says that the incarnation no longer exists.
 func (s *store) recordDeletion(name objectName, uid string, now time.Time) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +225,7 @@ func (s *store) recordDeletion(name objectName, uid string, now time.Time) []tra
 	return []transition{{old: e.object}}
 }
 
-// addTombstone records that an incarnation is gone. A timer removes the tombstone, since
-// there may be no later write that does.
+// A timer removes the tombstone, because there may be no later write that does.
 func (s *store) addTombstone(uid string, below uint64, now time.Time) {
 	s.tombstones.add(uid, below, now)
 	if s.gcTimer == nil {
@@ -247,7 +242,6 @@ func (s *store) gc() {
 	}
 }
 
-// advanceRevision records that the watch has delivered everything up to a revision.
 func (s *store) advanceRevision(revision uint64) {
 	s.observedRevision = max(s.observedRevision, revision)
 }
@@ -267,8 +261,7 @@ func (s *store) set(name objectName, e entry) {
 	s.owned.insert(labelsOf(e.object).Get(s.ownerLabel), e.object)
 }
 
-// deletionOf returns the history of an object that replaces the entry: the entry's, if the object is
-// the same incarnation.
+// It is the entry's, if the object is the same incarnation.
 func (e entry) deletionOf(next *unstructured.Unstructured) deletionHistory {
 	if e.object == nil || uidOf(e.object) != uidOf(next) {
 		return deletionHistory{}

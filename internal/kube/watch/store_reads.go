@@ -16,7 +16,7 @@ func (s *store) get(name objectName) (*unstructured.Unstructured, bool) {
 	return e.object, ok
 }
 
-// ownedBy returns the objects of an owner, and whether these are all.
+// complete reports whether these are all.
 func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	objects, complete = slices.Clone(s.owned[owner]), s.complete
@@ -24,8 +24,7 @@ func (s *store) ownedBy(owner string) (objects []*unstructured.Unstructured, com
 	return objects, complete
 }
 
-// list returns the objects that match, sorted by namespace and name, and whether these are
-// all.
+// The objects are sorted by namespace and name. complete reports whether these are all.
 func (s *store) list(matches func(identity) bool) (objects []*unstructured.Unstructured, complete bool) {
 	s.mu.RLock()
 	for _, e := range s.entries {
@@ -39,7 +38,7 @@ func (s *store) list(matches func(identity) bool) (objects []*unstructured.Unstr
 	return objects, complete
 }
 
-// keys returns the keys of all objects, which are of this kind, in no order.
+// They are in no order.
 func (s *store) keys(of schema.GroupKind) []object.Key {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -59,7 +58,7 @@ func (s *store) getWithComplete(name objectName) (object *unstructured.Unstructu
 	return object, complete
 }
 
-// wasOrphaned says whether a deletion orphans dependents, and whether that is known.
+// known reports whether that can be determined.
 func (s *store) wasOrphaned(name objectName, uid string) (orphaned, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -76,8 +75,6 @@ func (s *store) len() int {
 	return len(s.entries)
 }
 
-// getDeletedDespiteFinalizers returns the last state of an object that was deleted although it
-// had finalizers.
 func (s *store) getDeletedDespiteFinalizers(name objectName) *unstructured.Unstructured {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -50,13 +50,12 @@ func (s *store) replace(items []*unstructured.Unstructured, revision uint64, now
 	return changes, len(s.missingFromList) > 0
 }
 
-// mergeListed decides between an entry and the list's.
 func mergeListed(old, listed entry, listRevision uint64, now time.Time) (entry, []transition) {
 	switch {
 	case old.object == nil:
 		return listed, []transition{{new: listed.object}}
 	case old.isProvisional(now) && old.revision > listed.revision && old.revision > listRevision:
-		// A list does not show what others wrote between our writes; see observeOlder.
+		// A list does not show the writes of other clients between ours; see observeOlder.
 		return old, []transition{{old: old.object, new: old.object}}
 	case old.revision != listed.revision, uidOf(old.object) != uidOf(listed.object), old.isOwn():
 		return listed, []transition{{old: old.object, new: listed.object}}
@@ -79,7 +78,7 @@ func (e entry) deletionAfterList(kept, listed *unstructured.Unstructured) deleti
 	return e.deletionOf(kept).delivered(listed, seenInList)
 }
 
-// expire removes entries that a list lacked and the watch has not confirmed since.
+// expire removes entries that a list lacked and the watch has not confirmed after that.
 func (s *store) expire(now time.Time) []transition {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,7 @@ func All() Selection { return Selection{} }
 // instances.
 func Managed() Selection { return Selection{managed: true} }
 
-// ManagedIn is Managed for one namespace. An account that may not read a kind in all namespaces
-// needs it.
+// ManagedIn is Managed for one namespace. An account that is not allowed to read a kind in all namespaces needs it.
 func ManagedIn(namespace string) Selection { return Selection{managed: true, namespace: namespace} }
 
 // One selects a single object, which costs one cached object whatever the size of its kind.
@@ -39,7 +38,6 @@ func Labelled(namespace string, selector labels.Selector) Selection {
 	return Selection{namespace: namespace, labels: selector.String()}
 }
 
-// isManagedIn says whether ManagedIn has made the selection.
 func (s Selection) isManagedIn() bool { return s.managed && s.namespace != "" }
 
 // String describes the selection for users and metrics: all, managed, managed prod,
@@ -61,7 +59,7 @@ func (s Selection) String() string {
 	}
 }
 
-// class is the type of the selection without names, and so fit for a metric's label.
+// It contains no names, and so is fit for a metric's label.
 func (s Selection) class() string {
 	switch {
 	case s.managed:
@@ -98,7 +96,7 @@ func Child(kind schema.GroupVersionKind, namespace, name string) Target {
 	return Target{kind, Managed(), route{by: byName, namespace: namespace, name: name}}
 }
 
-// ChildrenOf targets every managed object whose Config.OwnerLabel has this value.
+// ChildrenOf targets every managed object with this value of Config.OwnerLabel.
 func ChildrenOf(kind schema.GroupVersionKind, owner string) Target {
 	return Target{kind, Managed(), route{by: byOwner, owner: owner}}
 }
@@ -128,7 +126,6 @@ func Matching(kind schema.GroupVersionKind, namespace string, selector labels.Se
 	}
 }
 
-// impossibleName is a name that no object can have.
 const impossibleName = "-"
 
 // Kind is the kind that the target watches.

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// tombstones are the incarnations that are known to be gone before the watch has delivered
-// their deletion, so that an event in flight does not bring them back. They are removed
-// once the watch delivers it, or after provisionalTTL.
+// tombstones are the incarnations that are known to be gone before the watch has delivered their deletion, so an event
+// in flight does not bring them back. They are removed once the watch delivers it, or after provisionalTTL.
 type tombstones struct {
 	byUID map[string]tombstone
 	uids  []string // in order of time
@@ -18,7 +17,7 @@ type tombstone struct {
 	at    time.Time
 }
 
-// forever marks an incarnation that no revision revives.
+// No revision revives such an incarnation.
 const forever = math.MaxUint64
 
 func (t *tombstones) add(uid string, below uint64, now time.Time) {
@@ -33,7 +32,7 @@ func (t *tombstones) add(uid string, below uint64, now time.Time) {
 	t.byUID[uid] = tombstone{below, now}
 }
 
-// gc removes the tombstones that have expired, and returns whether any are left.
+// It returns whether any are left.
 func (t *tombstones) gc(now time.Time) (left bool) {
 	for len(t.uids) > 0 && t.expired(t.uids[0], now) {
 		delete(t.byUID, t.uids[0])
@@ -45,19 +44,17 @@ func (t *tombstones) gc(now time.Time) (left bool) {
 	return len(t.uids) > 0
 }
 
-// has says whether a revision of an incarnation is one that is gone.
 func (t *tombstones) has(uid string, revision uint64) bool {
 	gone, ok := t.byUID[uid]
 	return ok && revision < gone.below
 }
 
-// expired says whether the tombstone has expired or does not exist.
+// A tombstone that does not exist has expired.
 func (t *tombstones) expired(uid string, now time.Time) bool {
 	return now.Sub(t.byUID[uid].at) >= provisionalTTL
 }
 
-// remove removes the tombstone of an incarnation whose deletion the watch delivered, and
-// returns whether there was one.
+// The watch has delivered the deletion. It returns whether there was a tombstone.
 func (t *tombstones) remove(uid string) (known bool) {
 	_, known = t.byUID[uid]
 	delete(t.byUID, uid)

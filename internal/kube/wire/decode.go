@@ -34,11 +34,11 @@ func decode(data []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// decoder decodes one value at a time. Its buffers and its keys are used again.
+// Its buffers and its keys are used again.
 type decoder struct {
 	reader bytes.Reader
 	tokens *jsontext.Decoder
-	// keys are those of the objects that were decoded before: most have the same.
+	// keys are known from the objects that were decoded before: most have the same.
 	keys map[string]string
 }
 
@@ -115,7 +115,7 @@ func (d *decoder) array() (any, error) {
 	return out, err
 }
 
-// key returns the text of a key, without an allocation if it is known.
+// A known key costs no allocation.
 func (d *decoder) key(raw jsontext.Value) (string, error) {
 	if len(raw) > maxKeyLength {
 		return text(raw)
@@ -130,7 +130,6 @@ func (d *decoder) key(raw jsontext.Value) (string, error) {
 	return key, err
 }
 
-// text returns the text of a JSON string.
 func text(raw jsontext.Value) (string, error) {
 	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner), nil
@@ -142,8 +141,8 @@ func text(raw jsontext.Value) (string, error) {
 	return string(out), nil
 }
 
-// isInvalidUTF8 says whether a JSON string is not UTF-8: then AppendUnquote returns an error, and the
-// text with replacements.
+// isInvalidUTF8 reports whether a JSON string is not UTF-8: then AppendUnquote returns an error, and the text with
+// replacements.
 func isInvalidUTF8(raw jsontext.Value) bool {
 	return raw.IsValid(jsontext.AllowInvalidUTF8(true)) && !raw.IsValid()
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // ConfirmedDelete deletes an object as the dynamic client does, and reports whether the answer says that the
-// incarnation with the UID in the preconditions is gone. An object that waits for finalizers or for the end of
-// its grace period is not, and of some kinds the API server doesn't say it. The namespace is empty for
-// cluster-scoped objects.
+// incarnation with the UID in the preconditions is gone. An object that waits for finalizers or for the end of its
+// grace period is not, and for some kinds the API server doesn't say it. The namespace is empty for cluster-scoped
+// objects.
 func (c *Client) ConfirmedDelete(ctx context.Context, of schema.GroupVersionResource, namespace, name string,
 	options metav1.DeleteOptions) (gone bool, err error) {
 	options.TypeMeta = metav1.TypeMeta{Kind: "DeleteOptions"} // as the dynamic client sends it
@@ -48,8 +48,8 @@ func segments(of schema.GroupVersionResource, namespace, name string) []string {
 	return append(path, of.Resource, name)
 }
 
-// saysGone says whether the answer to a deletion is that of an API server that has removed the object: the
-// Status with its UID. It answers with the object if that stays for now, and for some kinds always.
+// An API server that has removed the object answers a deletion with the Status with its UID. It answers with the object
+// if that stays for now, and for some kinds always.
 func saysGone(answer []byte, uid types.UID) bool {
 	var status struct {
 		metav1.TypeMeta `json:",inline"`

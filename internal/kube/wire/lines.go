@@ -52,7 +52,7 @@ func (r *lineReader) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// next returns the next line that is not empty.
+// It skips empty lines.
 func (r *lineReader) next() ([]byte, error) {
 	for {
 		if err := r.awaitData(); err != nil {
@@ -79,7 +79,7 @@ func (r *lineReader) next() ([]byte, error) {
 	}
 }
 
-// awaitData returns once there is something to read. What was returned before is not valid any more.
+// What was returned before is not valid any more.
 func (r *lineReader) awaitData() error {
 	if r.lines != nil && r.lines.Buffered() > 0 {
 		return nil
@@ -101,7 +101,7 @@ func (r *lineReader) awaitData() error {
 	}
 }
 
-// release gives the buffer to other streams.
+// Other streams use the buffer next.
 func (r *lineReader) release() {
 	if r.lines == nil {
 		return

@@ -19,8 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Client is a dynamic client whose answers and events are decoded by this package. Its ConfirmedDelete is
-// beyond those of client-go.
+// Client is a dynamic client whose answers and events are decoded by this package. client-go has no ConfirmedDelete.
 type Client struct {
 	dynamic.Interface
 	rest rest.Interface
@@ -168,7 +167,7 @@ func splitEvent(data []byte) (kind string, object []byte, ok bool) {
 	return string(name), object, ok
 }
 
-// framer splits the stream of a watch into its events.
+// It splits the stream of a watch into its events.
 type framer struct{ runtime.Framer }
 
 // NewFrameReader implements runtime.Framer.

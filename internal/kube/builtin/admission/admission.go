@@ -22,7 +22,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// types are the Go types of the kinds.
 var types = func() *runtime.Scheme {
 	out := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(out))
@@ -76,7 +75,7 @@ func (a *Admission) Admit(o, _ *unstructured.Unstructured) (*unstructured.Unstru
 	return out, append(problems, validation.ValidateCustomResource(nil, desired.Object, a.validator)...)
 }
 
-// decode returns an object as its Go type, and the fields that the type does not have.
+// unknown are the fields that the Go type does not have.
 func (a *Admission) decode(o *unstructured.Unstructured) (typed runtime.Object, unknown []string, err error) {
 	if typed, err = types.New(a.gvk); err != nil {
 		return nil, nil, err
@@ -100,7 +99,6 @@ type message interface {
 	Unmarshal(raw []byte) error
 }
 
-// encode returns an object as the API server returns it after it was stored.
 func (a *Admission) encode(typed runtime.Object) (map[string]any, error) {
 	if m, ok := typed.(message); ok {
 		raw, err := m.Marshal()
@@ -125,8 +123,8 @@ func (a *Admission) encode(typed runtime.Object) (map[string]any, error) {
 	return out, utiljson.Unmarshal(raw, &out)
 }
 
-// common is what a written value and the stored one have both, as it is stored. What only the stored one has are zero values, most of
-// which the API server replaces by defaults.
+// common is the part that a written and the stored value share, as it is stored. What only the stored one has are zero
+// values, most of which the API server replaces by defaults.
 func common(written, stored any) any {
 	switch w := written.(type) {
 	case map[string]any:

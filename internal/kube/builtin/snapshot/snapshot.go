@@ -1,4 +1,4 @@
-// Package snapshot reads the built-in kinds of an API server, as the archive of package builtin has them.
+// Package snapshot reads the built-in kinds of an API server, as the archive of package builtin contains them.
 package snapshot
 
 import (
@@ -71,7 +71,7 @@ func Read(client discovery.DiscoveryInterface) (map[string][]byte, error) {
 	return files, err
 }
 
-// kindsOf are the kinds of objects that can be stored.
+// Only kinds of objects that can be stored are listed.
 func kindsOf(gv schema.GroupVersion, resources []metav1.APIResource) []builtin.Kind {
 	var out []builtin.Kind
 	for _, r := range resources {

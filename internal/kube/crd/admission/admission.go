@@ -21,8 +21,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// Admission admits objects of a version of a kind as the API server does that serves the kind's
-// CustomResourceDefinition. It is safe for concurrent use.
+// Admission admits objects of a version of a kind as an API server that serves the kind's CustomResourceDefinition
+// does. It is safe for concurrent use.
 type Admission struct {
 	schema    *structural.Structural
 	validator validation.SchemaValidator
@@ -46,8 +46,7 @@ func New(c *apiextensionsv1.CustomResourceDefinition, version string) (*Admissio
 	return a, nil
 }
 
-// UnknownFields lists the fields of an object that the schema does not have, which a request with strict
-// field validation must not have.
+// UnknownFields lists the fields of an object that the schema does not have, which strict field validation refuses.
 func (a *Admission) UnknownFields(o *unstructured.Unstructured) []string {
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
 	_, _, unknown, err := objectmeta.GetObjectMetaWithOptions(o.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
@@ -87,8 +86,8 @@ func (a *Admission) Admit(o, old *unstructured.Unstructured) (*unstructured.Unst
 	return out, problems
 }
 
-// coerceMetadata gives the metadata of an object, and of those that are embedded in it, the fields that they have in all kinds: without
-// maps and lists that are empty.
+// coerceMetadata gives the metadata of an object, and of the objects embedded in it, the fields of all kinds, without
+// empty maps and lists.
 func coerceMetadata(o map[string]any, s *structural.Structural) error {
 	metadata, found, err := objectmeta.GetObjectMeta(o, false)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CheckDefinition lists what the API server refuses in a new CustomResourceDefinition: names, columns, schemas, and rules that do
-// not compile or whose estimated cost is too high. The fields are those of v1.
+// CheckDefinition lists what the API server refuses in a new CustomResourceDefinition: names, columns, schemas, and
+// rules that do not compile or whose estimated cost is too high. The fields are named as in v1.
 func CheckDefinition(c *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	c = c.DeepCopy()
 	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(c)

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// FieldTypes returns the types of the fields of a version of a kind, from which a server-side apply is merged and refused.
+// FieldTypes returns the types of the fields of a version of a kind. A server-side apply is merged or refused by them.
 func FieldTypes(c *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
 	s := crd.SchemaOf(c, version)
 	if s == nil {
@@ -32,15 +32,14 @@ func FieldTypes(c *apiextensionsv1.CustomResourceDefinition, version string) (ma
 
 const metadataPrefix = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
-// metadataTypes are the types of the metadata of all objects.
 var metadataTypes = sync.OnceValue(func() map[string]*spec.Schema {
 	out := builtin.Types(schema.GroupVersion{Version: "v1"})
 	maps.DeleteFunc(out, func(name string, _ *spec.Schema) bool { return !strings.HasPrefix(name, metadataPrefix) })
 	return out
 })
 
-// withMetadata adds the fields that each object has, whatever its schema says, to the schema of an object and to those of the
-// objects that are embedded in it.
+// withMetadata adds the fields that each object has, whatever its schema says, to the schemas of an object and of the
+// objects embedded in it.
 func withMetadata(s spec.Schema) spec.Schema {
 	s = withEmbedded(s)
 	properties := map[string]spec.Schema{}
@@ -53,7 +52,6 @@ func withMetadata(s spec.Schema) spec.Schema {
 	return s
 }
 
-// withEmbedded calls withMetadata for the objects that are embedded in an object.
 func withEmbedded(s spec.Schema) spec.Schema {
 	each := func(below spec.Schema) spec.Schema {
 		if is, _ := below.Extensions.GetBool("x-kubernetes-embedded-resource"); is {

@@ -32,8 +32,8 @@ func NewSpecRules(c *apiextensionsv1.CustomResourceDefinition, version string) (
 	return SpecRules{&spec, cel.NewValidator(&spec, false, celconfig.PerCallLimit)}, nil
 }
 
-// Broken is the first rule that a spec breaks, which is valid otherwise, and the path of its field in the spec;
-// "" if it breaks none. Rules that read the former object are not evaluated.
+// Broken is the first rule that an otherwise valid spec breaks, and the path of its field in the spec; "" if it breaks
+// none. Rules that read the former object are not evaluated.
 func (r SpecRules) Broken(spec map[string]any) (at object.Path, why string) {
 	if r.validator == nil {
 		return "", ""
