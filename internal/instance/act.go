@@ -19,9 +19,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// act applies the steps that apply, inspects drift that is only reported, and deletes objects whose
-// rejected update allows recreating them. It reports whether that made new facts, which may let
-// more resolve.
+// act applies the steps that apply, inspects drift that is only reported, and deletes objects that may be recreated
+// after a rejected update. It reports whether that made new facts, which may let more resolve.
 func (r *Reconciler) act(ctx context.Context, s *reconcileState) (changed bool) {
 	results := make([]result, len(s.plan.Steps))
 	var work []func() error
@@ -81,7 +80,6 @@ func inParallel(work []func() error) []error {
 	return failed
 }
 
-// result is the answer to one step.
 type result struct {
 	answer *unstructured.Unstructured
 	holder *unstructured.Unstructured // another object of that name
@@ -91,8 +89,7 @@ type result struct {
 	inspection *plan.Inspection
 	// stale says that the object has changed or is gone: its event triggers the next reconcile.
 	stale bool
-	// deleting is set if the object is being deleted to be recreated, refused if the object may
-	// not be applied.
+	// deleting is set if the object is being deleted to be recreated, refused if the object must not be applied.
 	deleting, refused *plan.Problem
 	err               error
 	// hint is what can be done about the error, or why it wasn't.
@@ -212,8 +209,7 @@ func (r *Reconciler) noteResult(s *reconcileState, step plan.Step, res result) b
 	return true
 }
 
-// problemPrefix says what failed: which item of a collection, and that an object which exists
-// stays as it was.
+// It names which item of a collection, and that an object which exists stays as it was.
 func problemPrefix(step plan.Step, why plan.Reason) string {
 	var out string
 	if inventory.ItemOf(step.Object) != nil && !step.Sensitive {
@@ -226,13 +222,13 @@ func problemPrefix(step plan.Step, why plan.Reason) string {
 	return out
 }
 
-// problemOf is the problem of a node whose request failed.
+// It is for a node with a failed request.
 func problemOf(err error) plan.Problem {
 	reason, message := kube.ClassifyError(err)
 	return plan.Problem{Reason: plan.Reason(reason), Message: message}
 }
 
-// write makes one write. Its answer is in the cache when it returns.
+// The answer is in the cache when it returns.
 func (r *Reconciler) write(s *reconcileState, o *unstructured.Unstructured, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	var cache Cache = r.Children
 	if o.GroupVersionKind() == r.Kind {

@@ -16,9 +16,8 @@ var ownConditions = []string{
 	v1alpha1.InstanceOverridesIgnored,
 }
 
-// authorConditions are the conditions that the status shows: the dialect's own, or the author's
-// instead. If one of the author's has no value, the instance is in error and the condition stays
-// as it was.
+// They are the dialect's own, or the author's instead. If one of the author's has no value, the instance is in error
+// and the condition stays as it was.
 func (s *reconcileState) authorConditions(before, own condition.Set, summary *plan.Summary, at Moment) condition.Set {
 	if s.desired.AuthorConditions == nil {
 		s.memory.dialectConditions = nil
@@ -33,7 +32,6 @@ func (s *reconcileState) authorConditions(before, own condition.Set, summary *pl
 	return replace(before, evaluated, at)
 }
 
-// replace puts the author's conditions in the place of those before.
 func replace(before condition.Set, evaluated plan.AuthorConditions, at Moment) condition.Set {
 	out := before
 	made := map[string]bool{}

@@ -14,14 +14,12 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// Where the children of an instance are looked for is decided here alone. The account of a
-// definition in a namespace may have permissions in single namespaces only: kinds are watched in
-// the namespaces in which the instance has children or is going to have them. For other
-// definitions one watch of a kind, in all namespaces, serves all instances.
+// Where the children of an instance are looked for is decided here alone. The account of a definition in a namespace
+// may have permissions in single namespaces only: kinds are watched in the namespaces where the instance has children
+// or is going to have them. For other definitions one watch of a kind, in all namespaces, serves all instances.
 
-// childNamespaces returns the namespaces in which the children of a kind are looked for, sorted;
-// none if that is in all of them, or if the kind has no namespaces. A kind that is not served
-// counts as namespaced: its watch waits for it.
+// The namespaces are sorted; there are none if the children are looked for in all, or if the kind has none. A kind that
+// is not served counts as namespaced: its watch waits for it.
 func (r *Reconciler) childNamespaces(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) []string {
 	if r.Definition.Namespace == "" {
 		return nil
@@ -44,9 +42,8 @@ func (r *Reconciler) childNamespaces(ctx context.Context, s *reconcileState, gvk
 	return slices.Sorted(maps.Keys(all))
 }
 
-// recordedNamespaces returns the namespaces, other than its own, in which an instance may have
-// children. They are unknown if another writer has changed the inventory, and this process has
-// not read it before.
+// They do not include the instance's own. They are unknown if another writer has changed the inventory, and this
+// process has not read it before.
 func (r *Reconciler) recordedNamespaces(s *reconcileState) (namespaces map[string]struct{}, known bool) {
 	if s.namespacesOf != s.instance && s.owner.IsIntact(s.instance) {
 		s.memory.rememberNamespaces(s.owner.Recorded(s.instance).Namespaces)
@@ -55,8 +52,7 @@ func (r *Reconciler) recordedNamespaces(s *reconcileState) (namespaces map[strin
 	return s.memory.namespaces, s.memory.namespaces != nil
 }
 
-// rememberNamespaces adds namespaces that the inventory has. Only the next inventory of our own
-// removes some: another writer can restore an older one with its signature.
+// Only the next inventory of our own removes some: another writer can restore an older one with its signature.
 func (m *memory) rememberNamespaces(recorded map[string]struct{}) {
 	all := map[string]struct{}{}
 	maps.Copy(all, m.namespaces)
@@ -64,8 +60,6 @@ func (m *memory) rememberNamespaces(recorded map[string]struct{}) {
 	m.namespaces = all
 }
 
-// readLabelled reads the objects of a kind that have the label of the instance's children, and
-// watches them.
 func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured,
 	watch.State) {
 	namespaces := r.childNamespaces(ctx, s, gvk)
@@ -83,7 +77,6 @@ func (r *Reconciler) readLabelled(ctx context.Context, s *reconcileState, lease 
 	return found, r.withHint(s, state)
 }
 
-// watchLabelled watches what readLabelled reads.
 func (r *Reconciler) watchLabelled(ctx context.Context, s *reconcileState, lease Lease, gvk schema.GroupVersionKind) {
 	if namespaces := r.childNamespaces(ctx, s, gvk); namespaces != nil {
 		lease.ChildrenIn(gvk, namespaces, s.owner.ID())
@@ -121,8 +114,7 @@ func (r *Reconciler) observeFurtherNamespaces(ctx context.Context, s *reconcileS
 	return found
 }
 
-// lostNamespaces is why the inventory must not be written: the namespaces of children are
-// unknown, and not all children can be read.
+// The inventory must not be written: the namespaces of children are unknown, and not all children can be read.
 func (r *Reconciler) lostNamespaces(s *reconcileState) plan.Problem {
 	if r.Definition.Namespace == "" || len(s.unreadKinds) == 0 {
 		return plan.Problem{}
@@ -145,8 +137,8 @@ func (r *Reconciler) withHint(s *reconcileState, state watch.State) watch.State 
 	return state
 }
 
-// grantHint says how the account of a definition in a namespace gets permissions for the
-// instances of a namespace; empty for other definitions, of which the condition says it.
+// It says how the account of a definition in a namespace gets permissions for the instances of a namespace; it is empty
+// for other definitions, whose condition says so.
 func (r *Reconciler) grantHint(namespace string) string {
 	d := r.Definition
 	if d.Namespace == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Chooser is a Composer that delegates to others: it chooses one by the instance. Its own
-// answers are used where there is no instance.
+// Chooser is a Composer that delegates to another one, which it chooses by the instance. Its own answers are used where
+// there is no instance.
 type Chooser interface {
 	Composer
 	// Choose returns the composer of an instance: the same one for the same instance. Composers

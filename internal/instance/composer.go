@@ -28,8 +28,8 @@ type Composer interface {
 	StatusFields() report.FieldSet
 	// Defaults are the definition's policies for the deletion of instances.
 	Defaults() inventory.Defaults
-	// SchemaUnknown says whether the schema of a kind was unknown when the composer was made: the
-	// kind's nodes wait for a new composer.
+	// SchemaUnknown reports whether the schema of a kind was unknown when the composer was made: the kind's nodes wait
+	// for a new composer.
 	SchemaUnknown(schema.GroupVersionKind) bool
 }
 
@@ -41,8 +41,7 @@ type ClusterState interface {
 	// Matching reads objects by their labels, in a namespace or, if that is empty, in all;
 	// unreadable says why they can't be read now.
 	Matching(kind schema.GroupVersionKind, namespace string, selector labels.Selector) (objects []*unstructured.Unstructured, unreadable *plan.Unreadable)
-	// Namespaced says whether the objects of a kind are in namespaces; unknown for a kind
-	// that isn't served now.
+	// Namespaced reports whether the objects of a kind are in namespaces; unknown for a kind that isn't served now.
 	Namespaced(kind schema.GroupVersionKind) (namespaced, known bool)
 	// Schema is the OpenAPI v3 schema of a kind, nil for one that has none; unknown for
 	// a kind that isn't served now.

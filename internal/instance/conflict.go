@@ -15,9 +15,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// applyOnto applies a step's object onto the incarnation that is there, without the fields that
-// are left to other managers. If the node takes no fields over, it succeeds only if no other
-// manager has set one.
+// Fields that are left to other managers are not applied. If the node takes no fields over, it succeeds only if no
+// other manager has set one.
 func (r *Reconciler) applyOnto(ctx context.Context, s *reconcileState, step plan.Step, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	wanted := withoutOmitted(step)
 	return r.write(s, step.Object, func() (*unstructured.Unstructured, error) {
@@ -60,7 +59,7 @@ func (r *Reconciler) stringDataConflicts(ctx context.Context, step plan.Step, cu
 	return fields, nil
 }
 
-// withoutOmitted is a step's object without the fields that are left to other managers.
+// The fields are left to other managers.
 func withoutOmitted(step plan.Step) *unstructured.Unstructured {
 	if len(step.OmitFields) == 0 {
 		return step.Object
@@ -68,8 +67,7 @@ func withoutOmitted(step plan.Step) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object.WithoutFields(step.Object.Object, step.OmitFields)}
 }
 
-// fieldConflict is the result of an apply that found fields which another manager has set to
-// other values. It costs one read to name the manager: the server does so in a text only.
+// It costs one read to name the manager: the server does so in a text only.
 func (r *Reconciler) fieldConflict(ctx context.Context, step plan.Step, current *unstructured.Unstructured, fields []string) result {
 	live, err := r.Cluster.Get(ctx, step.Object.GroupVersionKind(), step.Object.GetNamespace(), step.Object.GetName())
 	by := unknownManager

@@ -31,10 +31,9 @@ func (r *Reconciler) deletedDespiteFinalizers(key object.Key) *unstructured.Unst
 	return gone
 }
 
-// tearDownDeletedDespiteFinalizers removes the children of an instance that the API server has
-// deleted although it had its finalizer: it was deleted while the finalizer was being added. There
-// is no status to report to.
-// The garbage collector takes none of the children, since they have another owner as well.
+// tearDownDeletedDespiteFinalizers removes the children of an instance that the API server has deleted although it had
+// its finalizer: it was deleted while the finalizer was being added. There is no status to report to. The garbage
+// collector takes none of the children, because they have another owner as well.
 func (r *Reconciler) tearDownDeletedDespiteFinalizers(ctx context.Context, key object.Key, gone *unstructured.Unstructured) reconcile.Result {
 	s := &reconcileState{key: key, instance: gone, owner: r.ownerOf(gone), memory: r.memories.of(key, gone.GetUID())}
 	s.memory.policy = report.Background

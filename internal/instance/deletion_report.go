@@ -59,7 +59,7 @@ func (r *Reconciler) reportDeletion(ctx context.Context, s *reconcileState, remo
 // statusDelay is how long a status that can't be written may delay the deletion.
 const statusDelay = time.Minute
 
-// statusFields are the fields that the kind's status has, as far as is known.
+// A field counts only as far as the schema is known.
 func (r *Reconciler) statusFields(s *reconcileState) report.FieldSet {
 	if s.memory.statusTooNarrow {
 		return report.FieldSet{}

@@ -75,8 +75,7 @@ func (Graphs) Problem(set condition.Set) (reason, message string) {
 // State is the engine's own word.
 func (Graphs) State(s v1alpha1.InstanceState) v1alpha1.InstanceState { return s }
 
-// LiveConditions turns a summary into the dialect's conditions. It drops all others: they were
-// the author's.
+// LiveConditions turns a summary into the dialect's conditions. It drops all other conditions: they were the author's.
 func (Graphs) LiveConditions(before condition.Set, desired plan.Desired, s plan.Summary, at Moment) condition.Set {
 	set := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.Condition) bool { return !slices.Contains(ownConditions, c.Type) })
 	mark := func(kind string, status bool, reason, message string) {
@@ -114,7 +113,6 @@ func (Graphs) LiveConditions(before condition.Set, desired plan.Desired, s plan.
 	return at.MarkProgress(set, progressOf(set, s, desired))
 }
 
-// progressOf is what an instance of a graph needs to become ready.
 func progressOf(set condition.Set, s plan.Summary, desired plan.Desired) condition.Progress {
 	ready, _ := set.Get(v1alpha1.InstanceReady)
 	if s.Stalled != "" {
@@ -123,8 +121,8 @@ func progressOf(set condition.Set, s plan.Summary, desired plan.Desired) conditi
 	return condition.ProgressOf(ready, s.Unresolvable != "" || NeedsAction(s, desired))
 }
 
-// NeedsAction says whether an instance is not ready for a reason that needs an action of a user. A failure
-// that is retried, since it may be over then, does not.
+// NeedsAction reports whether an instance is not ready for a reason that needs an action of a user. A failure that is
+// retried, because it may be over then, does not.
 func NeedsAction(s plan.Summary, desired plan.Desired) bool {
 	retried := desired.Failure != nil && s.Reason == desired.Problem.Reason
 	return s.InventoryProblem.Reason.IsError() || s.Reason.IsError() && !retried
@@ -152,8 +150,7 @@ func (Graphs) DeletionConditions(set condition.Set, removal plan.Removal, at Mom
 // definition does not allow.
 const OverrideNotAllowed = "OverrideNotAllowed"
 
-// markIgnoredOverrides sets the condition of an instance with annotations that its definition
-// does not allow, in all dialects.
+// It is the same in all dialects.
 func markIgnoredOverrides(set condition.Set, ignored string, at Moment) condition.Set {
 	if ignored == "" {
 		if c, _ := set.Get(v1alpha1.InstanceOverridesIgnored); c.Reason == OverrideNotAllowed {
@@ -167,8 +164,8 @@ func markIgnoredOverrides(set condition.Set, ignored string, at Moment) conditio
 // DeletionTimeout is the reason of a deletion that takes longer than it should.
 const DeletionTimeout = "DeletionTimeout"
 
-// Stalled sets the condition of a deletion that takes longer than it should, in all dialects, and removes
-// that of other progress.
+// Stalled sets the condition of a deletion that takes longer than it should, in all dialects, and removes the condition
+// of other progress.
 func Stalled(set condition.Set, removal plan.Removal, at Moment) condition.Set {
 	if !removal.Stalled {
 		return at.MarkProgress(set, condition.Progress{})

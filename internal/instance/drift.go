@@ -36,9 +36,8 @@ func (r *Reconciler) correctDrift(ctx context.Context, s *reconcileState, step p
 	return res
 }
 
-// inspectDrift finds out which fields of a step that only reports drift were changed, and by
-// which manager: a field that the server doesn't let us own hasn't been changed. It costs two
-// requests, when drift is first seen.
+// inspectDrift finds out, for a step that only reports drift, which fields were changed, and by which manager: a field
+// that the server doesn't let us own hasn't been changed. It costs two requests, when drift is first seen.
 func (r *Reconciler) inspectDrift(ctx context.Context, step plan.Step) result {
 	log := logr.FromContextOrDiscard(ctx).WithValues("object", describeObject(step))
 	seen := plan.Inspection{Digest: plan.FieldsDigest(step.Current, step.InspectFields), Drifted: step.InspectFields, Managers: unknownManager}

@@ -23,7 +23,6 @@ func (r *Reconciler) Disown(key object.Key) {
 	r.forgetUsages(key, nil)
 }
 
-// forget forgets an instance that is gone.
 func (r *Reconciler) forget(key object.Key) reconcile.Result {
 	r.Disown(key)
 	r.EnqueueDefinition()

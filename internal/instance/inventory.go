@@ -15,8 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// recordInventory writes the finalizer, the labels and the inventory to the instance, in one
-// write, before the first child is created.
+// It writes the finalizer, the labels and the inventory in one write, before the first child is created.
 func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) reconcile.Result {
 	if problem := r.lostNamespaces(s); problem.Reason != "" {
 		if out := s.awaitFirstLists(r.Now()); out.IsFinal() {
@@ -56,9 +55,9 @@ func (r *Reconciler) recordInventory(ctx context.Context, s *reconcileState) rec
 	return r.retireFinalizers(ctx, s, metadata.Finalizer)
 }
 
-// transferInstanceFields transfers the managed fields that a former engine has left on the instance itself.
-// It reports whether the metadata is to be applied again, so that our manager owns nothing
-// else. An instance that can't be written now is reconciled all the same.
+// transferInstanceFields transfers the managed fields that a former engine has left on the instance itself. It reports
+// whether the metadata is to be applied again, so our manager owns nothing else. An instance that can't be written now
+// is reconciled all the same.
 func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileState) (rewrite bool, out reconcile.Result) {
 	transferred, err := r.transferManagedFields(ctx, s, s.instance)
 	switch {
@@ -68,14 +67,13 @@ func (r *Reconciler) transferInstanceFields(ctx context.Context, s *reconcileSta
 		s.errs = append(s.errs, fmt.Errorf("transfer the instance's managed fields: %w", err))
 	case transferred != s.instance:
 		s.setInstance(transferred)
-		rewrite = r.Definition.Dialect == object.GraphDialect // others merge what is missing
+		rewrite = r.Definition.Dialect == object.GraphDialect // other dialects merge what is missing
 	}
 	return rewrite, reconcile.Result{}
 }
 
-// reportInventoryError ends the reconcile of an instance whose inventory can't be written. No
-// resource is created for it, the status says so, and the write is retried: no event shows when
-// it is possible.
+// It ends the reconcile. No resource is created for it, the status says so, and the write is retried: no event shows
+// when it is possible.
 func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState, err error) reconcile.Result {
 	if s.awaitFirstLists(r.Now()).IsFinal() {
 		return reconcile.Fail(err) // what the instance consists of is still being read
@@ -90,14 +88,12 @@ func (r *Reconciler) reportInventoryError(ctx context.Context, s *reconcileState
 	return r.report(ctx, s)
 }
 
-// setInstance continues with a newer revision of the instance.
 func (s *reconcileState) setInstance(instance *unstructured.Unstructured) {
 	s.instance = instance
 	s.facts.Instance = instance
 }
 
-// retireFinalizers removes the finalizers of former incarnations of the definition: no other
-// controller does.
+// They are of former incarnations of the definition: no other controller removes them.
 func (r *Reconciler) retireFinalizers(ctx context.Context, s *reconcileState, current string) reconcile.Result {
 	retired := inventory.FormerFinalizers(s.instance, current)
 	if len(retired) == 0 {

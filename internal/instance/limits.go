@@ -19,9 +19,8 @@ type Limits struct {
 	Exceeded *telemetry.ExceededLimits
 }
 
-// withinDepth returns the composer of an instance; one that changes nothing if the instance is
-// nested too deeply. So a definition that creates instances of its own kind, by way of others
-// too, ends.
+// The composer changes nothing if the instance is nested too deeply. So a definition that creates instances of its own
+// kind, even indirectly, ends.
 func (r *Reconciler) withinDepth(c Composer, o *unstructured.Unstructured) Composer {
 	limit := r.Limits.WithDefaults().Depth
 	if r.depth(o, limit+1) <= limit {
@@ -35,8 +34,8 @@ func (r *Reconciler) withinDepth(c Composer, o *unstructured.Unstructured) Compo
 	}}
 }
 
-// depth counts an instance and those that it is nested in, up to a limit. It reads caches only. An
-// instance is nested in the one that has signed it, whatever labels others have written to it.
+// depth counts an instance and its ancestors, up to a limit. It reads caches only. An instance is nested in the one
+// that has signed it, whatever labels other clients have written to it.
 func (r *Reconciler) depth(o *unstructured.Unstructured, limit int) int {
 	for depth := 1; ; depth++ {
 		key, version, nested := inventory.InstanceOf(o)
@@ -51,7 +50,6 @@ func (r *Reconciler) depth(o *unstructured.Unstructured, limit int) int {
 	}
 }
 
-// countExceeded counts the limits that composing has exceeded.
 func (r *Reconciler) countExceeded(desired plan.Desired) {
 	for _, limit := range desired.Exceeded {
 		r.Limits.Exceeded.Count(r.Kind.GroupKind(), string(limit))

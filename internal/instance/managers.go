@@ -14,9 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// transferManagedFields gives what managers of a former engine own of an object to ours, if there
-// is anything, so that the next apply removes what isn't wanted any more. Otherwise it
-// makes no request.
+// transferManagedFields gives what managers of a former engine own of an object to ours, if there is anything, so the
+// next apply removes what isn't wanted any more. Otherwise it makes no request.
 func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileState, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !managedfields.NeedsTransfer(o) {
 		return o, nil
@@ -34,24 +33,22 @@ func (r *Reconciler) transferManagedFields(ctx context.Context, s *reconcileStat
 // unknownManager stands for a manager that the managed fields don't name.
 const unknownManager = "an unknown manager"
 
-// managersOfFields names the managers other than ours that own one of the fields, which are those
-// of what we want on an object.
+// It names the managers other than ours that own one of the fields, which are wanted on an object.
 func managersOfFields(live, wanted *unstructured.Unstructured, fields []object.Path) string {
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
 		return e.Manager != v1alpha1.ChildManager && ownership.OwnsAny(wanted.Object, fields, managedfields.Stored(live, e.Fields()))
 	}))
 }
 
-// othersSharingAnyField names the managers other than ours that own something of what we want on
-// an object.
+// It names the managers other than ours that own something of what we want on an object.
 func othersSharingAnyField(live, wanted *unstructured.Unstructured) string {
 	return joined(ownership.Managers(live, func(e ownership.Entry) bool {
 		return e.Manager != v1alpha1.ChildManager && ownership.Overlaps(wanted.Object, managedfields.Stored(live, e.Fields()))
 	}))
 }
 
-// othersWithDifferent names the managers other than ours that own a field which we want with
-// another value; if there are none, those that own something of what we want.
+// It names the managers other than ours that own a field which we want with another value; if there are none, the ones
+// that own something of what we want.
 func othersWithDifferent(live, wanted *unstructured.Unstructured) string {
 	names := ownership.Managers(live, func(e ownership.Entry) bool {
 		return e.Manager != v1alpha1.ChildManager && e.Subresource != "status" &&
@@ -73,7 +70,7 @@ func joined(names []string) string {
 // maxWriters bounds how many managers of an object a message names.
 const maxWriters = 3
 
-// writersOf names, sorted, the managers of an object, but for those of its status only.
+// The managers are sorted; managers of the status alone are left out.
 func writersOf(live *unstructured.Unstructured) string {
 	names := ownership.Managers(live, func(e ownership.Entry) bool { return e.Subresource != "status" })
 	more := ""
@@ -83,7 +80,6 @@ func writersOf(live *unstructured.Unstructured) string {
 	return strings.Join(names, ", ") + more
 }
 
-// finalizersOf lists an object's finalizers with the managers that own them.
 func finalizersOf(live *unstructured.Unstructured) []report.Finalizer {
 	var out []report.Finalizer
 	for _, name := range live.GetFinalizers() {

@@ -26,13 +26,13 @@ type memory struct {
 	uid types.UID
 	// watchesRestored says that what the instance recorded is watched.
 	watchesRestored bool
-	// namespaces are those of the inventory, for instances whose children are looked for in
-	// single namespaces; nil before an intact inventory was read.
+	// namespaces are the inventory's, if children are looked for in single namespaces; nil before an intact inventory
+	// was read.
 	namespaces map[string]struct{}
 	// history is what plans depend on in addition to what is observed.
 	history plan.History
-	// proved are the children that were proved to be the instance's: see inventory.Owner.Owns. Without
-	// them, one whose signature is gone as well is foreign.
+	// proved are the children that were proved to be the instance's: see inventory.Owner.Owns. Without them, a child
+	// that has lost its signature as well is foreign.
 	proved map[types.UID]inventory.ProvedChild
 	// observed are the children as they were when their status last was of their current
 	// generation.
@@ -43,7 +43,7 @@ type memory struct {
 	composerMemory any
 	// recordedResults are the results that events were recorded for.
 	recordedResults map[plan.Result]bool
-	// waitingSince is when waits began, also where the status has no room to say so.
+	// waitingSince is when waits began, also if the status has no room for it.
 	waitingSince map[plan.WaitKey]time.Time
 	// problems are those that were last reported.
 	problems []report.Problem
@@ -55,8 +55,8 @@ type memory struct {
 	writeUnanswered bool
 	// policy is the propagation policy of the instance's deletion, once that is known.
 	policy report.Policy
-	// orphaningSince is when the instance was first seen with the finalizer by which the garbage
-	// collector orphans its children.
+	// orphaningSince is when the instance was first seen with the finalizer that makes the garbage collector orphan its
+	// children.
 	orphaningSince time.Time
 	// deletion is what was last reported of the instance's deletion.
 	deletion *report.Deletion
@@ -64,7 +64,7 @@ type memory struct {
 	usagesSubscribed bool
 	// statusTooNarrow says that the server rejects the engine's own fields in the status.
 	statusTooNarrow bool
-	// dialectConditions are the dialect's own where the status holds the author's instead.
+	// dialectConditions are the dialect's own if the status holds the author's instead.
 	dialectConditions condition.Set
 	// unsettledReconciles counts the reconciles in a row that ended while another round would have
 	// changed more.
@@ -84,7 +84,7 @@ type memories struct {
 	byKey map[object.Key]*memory
 }
 
-// of returns the instance's memory; that of a former incarnation is dropped.
+// The memory of a former incarnation is dropped.
 func (m *memories) of(key object.Key, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *memories) of(key object.Key, uid types.UID) *memory {
 	return fresh
 }
 
-// forget drops and returns the instance's memory; nil if there is none.
+// It returns nil if there is none.
 func (m *memories) forget(key object.Key) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,6 @@ func (m *memory) noteGranted(step plan.Step, answer *unstructured.Unstructured) 
 	}
 }
 
-// noteUngranted records the fields whose ownership the server doesn't grant.
 func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
 	if len(fields) == 0 {
 		delete(m.history.Ungranted, child)
@@ -134,7 +133,6 @@ func (m *memory) noteUngranted(child types.UID, fields []object.Path) {
 	m.history.Ungranted[child] = object.Digest(fields)
 }
 
-// noteInspection records which fields of a child have drifted.
 func (m *memory) noteInspection(child types.UID, seen plan.Inspection) {
 	if m.history.Inspections == nil {
 		m.history.Inspections = plan.Inspections{}
@@ -167,7 +165,6 @@ func (m *memory) noteDecisions(p plan.Plan, now time.Time) {
 	}
 }
 
-// forgetGone drops what is remembered of children that are gone.
 func (s *reconcileState) forgetGone() {
 	if len(s.facts.UnreadableOwned) > 0 {
 		return

@@ -53,8 +53,7 @@ func (r *Reconciler) observe(ctx context.Context, s *reconcileState) error {
 	return nil
 }
 
-// observeChildren reads the children of every kind that the instance consists of now, or did
-// before.
+// They are of every kind that the instance consists of now, or did before.
 func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 	s.facts.Owned = map[string][]*unstructured.Unstructured{}
 	s.facts.UnreadableOwned = map[schema.GroupVersionKind]plan.Unreadable{}
@@ -85,7 +84,6 @@ func (r *Reconciler) observeChildren(ctx context.Context, s *reconcileState) {
 	r.observeReferences(s)
 }
 
-// observeKind reads the children of a kind, and reports whether there are any.
 func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) bool {
 	s.observedKinds[gvk.GroupKind()] = true
 	children, state := r.readChildren(ctx, s, gvk)
@@ -108,20 +106,18 @@ func (r *Reconciler) observeKind(ctx context.Context, s *reconcileState, gvk sch
 	return len(children) > 0
 }
 
-// readChildren reads the instance's children of a kind, and watches them. Objects that only have
-// the label of one are left out.
+// Objects that only have the label of one are left out.
 func (r *Reconciler) readChildren(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, watch.State) {
 	labelled, state := r.readLabelled(ctx, s, s.lease, gvk)
 	return slices.DeleteFunc(slices.Clone(labelled), func(o *unstructured.Unstructured) bool { return !s.owner.Owns(o) }), state
 }
 
-// addOwned adds a child to the facts, as of the generation that its status is of.
 func (s *reconcileState) addOwned(node string, child *unstructured.Unstructured) {
 	s.memory.noteProved(node, child)
 	s.facts.Owned[node] = append(s.facts.Owned[node], s.memory.asObserved(child))
 }
 
-// observeNeeds reads what the composer needs, and reports whether any of that was new.
+// It reports whether any of that was new.
 func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 	found := false
 	for _, need := range s.desired.Needs {
@@ -142,7 +138,7 @@ func (r *Reconciler) observeNeeds(s *reconcileState) bool {
 	return found
 }
 
-// readNeed reads objects that aren't the instance's, and watches them.
+// The objects aren't the instance's.
 func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 	if !need.Multiple {
 		found, state := s.lease.Object(need.Kind, need.Namespace, need.Name)
@@ -156,8 +152,8 @@ func (s *reconcileState) readNeed(need plan.Need) plan.Lookup {
 	return plan.Lookup{Objects: found, Unreadable: unavailability(need.Kind, state)}
 }
 
-// observeFurtherKinds reads the kinds of nodes that the composer didn't name beforehand, and
-// reports whether the instance has objects of them already.
+// It reads the kinds of nodes that the composer didn't name beforehand, and reports whether the instance has objects of
+// them already.
 func (r *Reconciler) observeFurtherKinds(ctx context.Context, s *reconcileState) (found bool) {
 	for _, node := range s.desired.Nodes {
 		if node.External || node.Kind.Kind == "" || s.observedKinds[node.Kind.GroupKind()] {
@@ -168,7 +164,7 @@ func (r *Reconciler) observeFurtherKinds(ctx context.Context, s *reconcileState)
 	return found
 }
 
-// unavailability says why a kind can't be read now; nil if it can.
+// It is nil if the kind can be read.
 func unavailability(gvk schema.GroupVersionKind, s watch.State) *plan.Unreadable {
 	problem := plan.Problem{Reason: plan.Unavailable, Message: s.Message}
 	switch {
@@ -213,10 +209,9 @@ func (s *reconcileState) awaitFirstLists(now time.Time) reconcile.Result {
 	return reconcile.RequeueAfter(left)
 }
 
-// How long a reconcile waits for first lists before it reports that it waits. A list usually
-// takes milliseconds, and each report is a write. An instance whose status is of no older
-// generation waits longer: after a restart many thousands of objects are listed first, and its
-// status is still valid.
+// How long a reconcile waits for first lists before it reports that it waits. A list usually takes milliseconds, and
+// each report is a write. An instance with a status of no older generation waits longer: after a restart many thousands
+// of objects are listed first, and its status is still valid.
 const (
 	firstListDelay = 2 * time.Second
 	reportedDelay  = time.Minute
@@ -243,8 +238,7 @@ func (r *Reconciler) restoreWatches(ctx context.Context, s *reconcileState) {
 	}
 }
 
-// reportedWaits reads from an instance's status since when it has waited for what, so that
-// time-outs hold across restarts.
+// It reads the beginnings of waits from the status, so time-outs hold across restarts.
 func reportedWaits(instance *unstructured.Unstructured) map[plan.WaitKey]time.Time {
 	out := map[plan.WaitKey]time.Time{}
 	for _, w := range report.ReadWaiting(instance) {

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/watch"
 )
 
-// setObstacle notes the obstacle of a node, for this reconcile and the next ones.
+// It lasts for this reconcile and the next ones.
 func (s *reconcileState) setObstacle(node string, by *unstructured.Unstructured, problem plan.Problem) {
 	need := plan.Need{Kind: by.GroupVersionKind(), Namespace: by.GetNamespace(), Name: by.GetName()}
 	if s.memory.obstacles == nil {
@@ -23,7 +23,7 @@ func (s *reconcileState) setObstacle(node string, by *unstructured.Unstructured,
 	s.facts.Problems[node] = problem
 }
 
-// observeObstacles reads the obstacles of nodes again, and drops those that are cleared.
+// Cleared obstacles are dropped.
 func (r *Reconciler) observeObstacles(s *reconcileState) {
 	for node, by := range s.memory.obstacles {
 		found, state := s.lease.Object(by.Need.Kind, by.Need.Namespace, by.Need.Name)
@@ -49,13 +49,12 @@ func (r *Reconciler) observeObstacles(s *reconcileState) {
 	}
 }
 
-// blindObstacleRetry is when a write into a namespace that did not exist is tried again, where the
-// account may not read the namespace.
+// A write into a namespace that did not exist is tried again after this time if the account is not allowed to read the
+// namespace.
 const blindObstacleRetry = 30 * time.Second
 
-// forgetObstacles drops the obstacles of nodes that don't exist any more, since items of collections
-// come and go, and those that their node may adopt by now: the definition says so, or the object
-// has lost its owner.
+// It drops the obstacles of nodes that don't exist any more, because items of collections come and go, and objects that
+// their node may adopt by now: the definition says so, or the object has lost its owner.
 func (s *reconcileState) forgetObstacles() {
 	for node, by := range s.memory.obstacles {
 		i := slices.IndexFunc(s.desired.Nodes, func(n plan.Node) bool { return n.ID == node })
@@ -67,7 +66,6 @@ func (s *reconcileState) forgetObstacles() {
 	}
 }
 
-// mayAdopt says whether a node may adopt the object that has its name.
 func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
 	if by.Refused != nil || by.IsNamespace() || !node.AdoptsUnowned() && !node.AdoptClaimable {
 		return false
@@ -77,8 +75,7 @@ func (s *reconcileState) mayAdopt(node plan.Node, by plan.Obstacle) bool {
 	return found != nil && state.Phase == watch.Synced && step.MayAdopt(found, s.owner)
 }
 
-// nameConflict is the problem of a node whose name another object has. The instance that this
-// object belongs to is watched: its deletion frees the name.
+// The instance that this object belongs to is watched: its deletion frees the name.
 func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstructured.Unstructured, writers string) plan.Problem {
 	h := plan.NameHolder{Unstructured: holder, Writers: writers}
 	if key, version, ok := r.Keys.InstanceOf(holder); ok && key != s.key && holder.GetDeletionTimestamp() == nil {
@@ -90,8 +87,7 @@ func (r *Reconciler) nameConflict(s *reconcileState, node string, holder *unstru
 	return plan.NameConflictProblem(h, s.owner, adopts)
 }
 
-// missingNamespace says whether a write failed because its namespace isn't there, or is being
-// deleted.
+// A namespace that is being deleted counts as missing.
 func missingNamespace(o *unstructured.Unstructured, err error) (problem plan.Problem, missing bool) {
 	var status apierrors.APIStatus
 	switch {

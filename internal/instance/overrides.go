@@ -13,8 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// ignoredOverrides names the annotations of the instance that its definition does not allow;
-// empty if there are none. OnDelete holds the deletion policies of nodes.
+// The names are empty if there are none. OnDelete holds the deletion policies of nodes.
 func (r *Reconciler) ignoredOverrides(s *reconcileState, onDelete map[string]v1alpha1.DeletionPolicy) string {
 	all := inventory.IgnoredOverrides(s.instance, s.facts.Defaults, onDelete, r.Definition)
 	return diag.Truncate(strings.Join(all, "; "), maxIgnoredLength)
@@ -23,8 +22,7 @@ func (r *Reconciler) ignoredOverrides(s *reconcileState, onDelete map[string]v1a
 // maxIgnoredLength bounds the message about ignored annotations, in bytes.
 const maxIgnoredLength = 1024
 
-// desiredPolicies are the deletion policies that the desired nodes have. A composite's are known
-// from its nodes only.
+// A composite's are known from its nodes only.
 func desiredPolicies(nodes []plan.Node) map[string]v1alpha1.DeletionPolicy {
 	out := map[string]v1alpha1.DeletionPolicy{}
 	for _, node := range nodes {
@@ -35,7 +33,6 @@ func desiredPolicies(nodes []plan.Node) map[string]v1alpha1.DeletionPolicy {
 	return out
 }
 
-// recordedPolicies are the deletion policies that children were applied with.
 func recordedPolicies(children []*unstructured.Unstructured) map[string]v1alpha1.DeletionPolicy {
 	out := map[string]v1alpha1.DeletionPolicy{}
 	for _, child := range children {
@@ -46,8 +43,7 @@ func recordedPolicies(children []*unstructured.Unstructured) map[string]v1alpha1
 	return out
 }
 
-// recordIgnoredOverrides records an event when annotations of an instance are ignored, and when
-// others are.
+// An event is recorded when annotations of an instance are ignored, and when the ignored ones change.
 func (r *Reconciler) recordIgnoredOverrides(s *reconcileState, previous, current condition.Set) {
 	known, _ := previous.Get(v1alpha1.InstanceOverridesIgnored)
 	ignored, _ := current.Get(v1alpha1.InstanceOverridesIgnored)

@@ -36,8 +36,8 @@ type LiveReader interface {
 	WasOrphaned(ctx context.Context, o *unstructured.Unstructured) (bool, error)
 }
 
-// Applier applies objects. Create fails with kube.IsNameTaken where one of the name exists; the
-// others write the incarnation with the given UID and nothing else.
+// Applier applies objects. Create fails with kube.IsNameTaken where one of the name exists; the other methods write the
+// incarnation with the given UID and nothing else.
 type Applier interface {
 	Create(ctx context.Context, o *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, o *unstructured.Unstructured, uid types.UID, manager string) (*unstructured.Unstructured, error)
@@ -78,8 +78,7 @@ type Kinds interface {
 	KindDetails
 }
 
-// KindStates says whether a kind is served, from what is known without a request where
-// possible.
+// KindStates reports whether a kind is served, from what is known without a request where possible.
 type KindStates interface {
 	CRD(schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
 	Availability(context.Context, schema.GroupKind) (schema.GroupVersionKind, kube.Availability, error)
@@ -138,7 +137,7 @@ type Lease interface {
 type CacheReader interface {
 	Watch(watch.Target) watch.State
 	Children(kind schema.GroupVersionKind, owner string) ([]*unstructured.Unstructured, watch.State)
-	// ChildrenIn is Children in some namespaces, which need no permission in others.
+	// ChildrenIn is Children in some namespaces; it needs no permission in other namespaces.
 	ChildrenIn(kind schema.GroupVersionKind, namespaces []string, owner string) ([]*unstructured.Unstructured, watch.State)
 	Object(kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, watch.State)
 	// OwnObject reads an object that the instance consists of, and that lacks the engine's labels.

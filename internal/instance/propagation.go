@@ -6,16 +6,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// startPropagation notes the time of a status write that an instance of a higher layer may read.
+// An instance of a higher layer may read the status.
 func (r *Reconciler) startPropagation(s *reconcileState) {
 	if _, _, nested := inventory.InstanceOf(s.instance); nested {
 		r.Layers.RecordWrite(s.instance.GetUID(), r.Now())
 	}
 }
 
-// measurePropagation measures how long it took from the status writes of nested instances to this
-// instance's own, where this reconcile has observed a new status and has written its own. Where
-// it has written none, no value has propagated, and nothing is measured.
+// It measures the time from the status writes of nested instances to this instance's own, where this reconcile has
+// observed a new status and has written its own. Where it has written none, no value has propagated, and nothing is
+// measured.
 func (r *Reconciler) measurePropagation(s *reconcileState, wrote bool) {
 	var revisions map[types.UID]string
 	for _, children := range s.facts.Owned {

@@ -20,16 +20,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// noteProved remembers a child that was proved to be the instance's, so that it stays one if it loses its marks. One whose
-// deletion or release was accepted may still be in the cache as it was before.
+// A child that was proved to be the instance's stays one if it loses its marks. After its deletion or release was
+// accepted, it may still be in the cache as it was before.
 func (m *memory) noteProved(node string, child *unstructured.Unstructured) {
 	if m.proved[child.GetUID()].Node != node && m.deletionHistory.Children[child.GetUID()].AcceptedAt.IsZero() {
 		m.proved[child.GetUID()] = inventory.ProvedChild{Node: node, Kind: child.GroupVersionKind(), Namespace: child.GetNamespace(), Name: child.GetName()}
 	}
 }
 
-// forgetProved drops the children that are gone, and those that no node wants: they may have been released. One that
-// is not there while its node waits may only have lost its label: it is found when the node applies its object.
+// It drops the children that are gone, and the ones that no node wants: they may have been released. One that is not
+// there while its node waits may only have lost its label: it is found when the node applies its object.
 func (m *memory) forgetProved(nodes []plan.Node, steps []plan.Step, there map[types.UID]bool) {
 	waits := make(map[string]bool, len(nodes)) // by the nodes that have an object
 	for i, node := range nodes {
@@ -54,9 +54,9 @@ func uidsOf(lists ...[]*unstructured.Unstructured) map[types.UID]bool {
 	return out
 }
 
-// findLostChildren reads, before the instance's finalizer is removed, the children that have left the caches
-// although they were not deleted by this program: other writers have deleted them, or removed their label,
-// which is written again. The result is final if there are any of the latter, or if one cannot be read.
+// findLostChildren reads, before the instance's finalizer is removed, the children that have left the caches although
+// they were not deleted by this program: other writers have deleted them, or removed their label, which is written
+// again. The result is final if a label was removed, or if one cannot be read.
 func (r *Reconciler) findLostChildren(ctx context.Context, s *reconcileState, remains plan.Remaining) reconcile.Result {
 	there, found := uidsOf(remains.Children), false
 	for _, uid := range slices.Sorted(maps.Keys(s.memory.proved)) {
@@ -88,7 +88,7 @@ func (r *Reconciler) findLostChildren(ctx context.Context, s *reconcileState, re
 			found = true
 		case kube.IsTransient(err):
 			return reconcile.Fail(fmt.Errorf("label a child again: %w", err))
-		default: // it may not be changed, and so not be deleted
+		default: // it must not be changed, and so not be deleted
 			logr.FromContextOrDiscard(ctx).Info("cannot label a child again; it is left behind", "object", object.KeyOf(live), "error", err.Error())
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// prune deletes the children that nothing wants any more, in reverse order. The plan lists none
-// until everything that is wanted has been resolved and applied. Those that are terminating stay
-// in the status until they are gone.
+// The order is reversed. The plan lists none until everything that is wanted has been resolved and applied. Terminating
+// children stay in the status until they are gone.
 func (r *Reconciler) prune(ctx context.Context, s *reconcileState) {
 	before := report.ReadPruning(s.instance)
 	if len(s.plan.Prune) == 0 {

@@ -12,7 +12,7 @@ import (
 type Readiness struct {
 	// By is the composer that it was composed by.
 	By Composer
-	// Ready says whether it was ready, and Reason and Message why not.
+	// Ready reports whether it was ready, and Reason and Message why not.
 	Ready           bool
 	Reason, Message string
 }
@@ -61,8 +61,7 @@ func (c *ReadinessCache) forget(key object.Key) {
 	delete(c.byKey, key)
 }
 
-// noteReadiness caches the readiness of the instance at the end of a reconcile: by the author's
-// conditions if they say whether it is ready, and by the dialect's otherwise.
+// The author's conditions count if they report whether the instance is ready, and the dialect's otherwise.
 func (r *Reconciler) noteReadiness(s *reconcileState, own, shown condition.Set) {
 	ready, ok := shown.Get(v1alpha1.InstanceReady)
 	if !ok {

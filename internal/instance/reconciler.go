@@ -39,8 +39,8 @@ type Reconciler struct {
 	Cluster  Cluster
 	Children ChildCache
 	Lease    func(watch.Subscriber) Lease
-	// Controllers has the controllers' own permissions, for the account of a definition in a
-	// namespace; nil for others. See terminating_namespace.go.
+	// Controllers uses the controllers' own permissions, for the account of a definition in a namespace; nil for other
+	// definitions. See terminating_namespace.go.
 	Controllers Controllers
 	// Instances caches the instances themselves.
 	Instances InstanceCache
@@ -77,7 +77,7 @@ type Decided func(instance object.Key, facts plan.Facts, p plan.Plan)
 // with.
 func (r *Reconciler) SetComposer(c Composer) { r.composer.Store(&c) }
 
-// reconcileState is what one reconcile of one instance has gathered and decided so far.
+// One reconcile of one instance has gathered and decided this so far.
 type reconcileState struct {
 	key      object.Key
 	instance *unstructured.Unstructured
@@ -91,13 +91,12 @@ type reconcileState struct {
 	facts plan.Facts
 	// observedKinds are the kinds whose children have been read in this round.
 	observedKinds map[schema.GroupKind]bool
-	// desiredNamespaces are those of desired objects, as far as the inventory has not recorded
-	// them when they were desired first; see childNamespaces.
+	// desiredNamespaces are the namespaces of desired objects, as far as the inventory had not recorded them when they
+	// were first desired; see childNamespaces.
 	desiredNamespaces map[string]struct{}
 	// namespaceStates are the namespaces that were read in this reconcile.
 	namespaceStates map[string]namespaceState
-	// namespacesOf is the revision of the instance whose inventory was last read for its
-	// namespaces.
+	// namespacesOf is the revision of the instance that the namespaces were last read from.
 	namespacesOf *unstructured.Unstructured
 	// unreadKinds are the kinds whose objects can't be read now.
 	unreadKinds []schema.GroupKind
@@ -200,13 +199,12 @@ func (s *reconcileState) recordUnsettled() {
 	s.memory.unsettledReconciles = min(s.memory.unsettledReconciles+1, maxUnsettledReconciles)
 }
 
-// extraRounds are those beyond what the nodes depend on, for what others change during a reconcile: what the
+// extraRounds are rounds beyond what the nodes depend on, for changes by other clients during a reconcile: what the
 // last round applies is reported as not ready.
 const extraRounds = 3
 
-// maxIdleRounds bounds the rounds of one reconcile in which a composer whose answer changes each
-// time is called; maxUnsettledReconciles bounds how often the delay to the next reconcile
-// doubles.
+// maxIdleRounds bounds the rounds of one reconcile that call a composer with a changed answer each time;
+// maxUnsettledReconciles bounds how often the delay to the next reconcile doubles.
 const (
 	maxIdleRounds          = 4
 	maxUnsettledReconciles = 6
@@ -234,7 +232,6 @@ func (r *Reconciler) load(ctx context.Context, key object.Key) (*reconcileState,
 	return s, reconcile.Result{}
 }
 
-// ownerOf describes an instance as the owner of its children.
 func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owner {
 	owner, takenOver := inventory.OwnerOf(instance, r.Definition, r.Version), time.Time{}
 	if crd, known := r.Kinds.CRD(r.Kind.GroupKind()); known {
@@ -243,7 +240,7 @@ func (r *Reconciler) ownerOf(instance *unstructured.Unstructured) inventory.Owne
 	return owner.Recognizing(r.Keys, instance, takenOver)
 }
 
-// chooseComposer takes the current composer for the instance, and opens the lease.
+// The lease is opened, too.
 func (r *Reconciler) chooseComposer(ctx context.Context, s *reconcileState) reconcile.Result {
 	composer := r.composer.Load()
 	if composer == nil {

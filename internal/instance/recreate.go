@@ -15,9 +15,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// recreate deletes, in the foreground, objects that may be recreated and whose updates the API
-// server has rejected. A later reconcile creates them once they are gone. An object is deleted
-// only if the server would accept it as a new one, and nothing protects or uses it.
+// recreate deletes, in the foreground, objects that may be recreated after the API server has rejected their updates. A
+// later reconcile creates them once they are gone. An object is deleted only if the server would accept it as a new
+// one, and nothing protects or uses it.
 func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []result) {
 	index := map[*unstructured.Unstructured]int{}
 	var rejected []*unstructured.Unstructured
@@ -69,7 +69,7 @@ func (r *Reconciler) recreate(ctx context.Context, s *reconcileState, results []
 	}
 }
 
-// deleteToRecreate deletes an object that is to be recreated, and records an event.
+// It records an event.
 func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, step plan.Step, rejected error) result {
 	o := step.Current
 	why := describeError(step, rejected)
@@ -87,7 +87,7 @@ func (r *Reconciler) deleteToRecreate(ctx context.Context, s *reconcileState, st
 	return result{deleting: &problem}
 }
 
-// describeObject names a step's object, by its kind alone if the name may come from a Secret.
+// It names the kind alone if the name may come from a Secret.
 func describeObject(step plan.Step) string {
 	if step.Sensitive {
 		return step.Object.GetKind()
@@ -95,8 +95,7 @@ func describeObject(step plan.Step) string {
 	return object.KeyOf(step.Object).String()
 }
 
-// describeError is the text of an error about a step's object, without what may come from a
-// Secret.
+// It leaves out what may come from a Secret.
 func describeError(step plan.Step, err error) string {
 	if step.Sensitive {
 		return redacted(step, err).Error()
@@ -104,7 +103,7 @@ func describeError(step plan.Step, err error) string {
 	return kube.Concise(err).Error()
 }
 
-// redacted is an error about the object of a sensitive step, without what may come from a Secret.
+// It leaves out what may come from a Secret.
 func redacted(step plan.Step, err error) error {
 	if step.SecretFields {
 		return kube.RedactedWithoutFields(err)
@@ -112,7 +111,7 @@ func redacted(step plan.Step, err error) error {
 	return kube.Redacted(err)
 }
 
-// blockedHint says why an object is not recreated; nil means that its deletion was accepted.
+// A nil blocker means that the deletion was accepted.
 func blockedHint(by *report.Blocker) string {
 	if by == nil {
 		return "its deletion was accepted and isn't observed yet"

@@ -35,7 +35,7 @@ func (r *Reconciler) observeReferences(s *reconcileState) {
 	}
 }
 
-// readReference reads an object that an instance names as its own; nil if it isn't.
+// It is nil if the object isn't the instance's.
 func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructured.Unstructured, *plan.Unreadable) {
 	found, state := s.lease.OwnObject(ref.Kind, ref.Namespace, ref.Name)
 	if unreadable := unavailability(ref.Kind, state); unreadable != nil {
@@ -47,8 +47,7 @@ func (r *Reconciler) readReference(s *reconcileState, ref Reference) (*unstructu
 	return found, nil
 }
 
-// observeRemainingReferences adds the objects that an instance names to what is left of it while
-// it is being deleted.
+// The instance is being deleted.
 func (r *Reconciler) observeRemainingReferences(ctx context.Context, s *reconcileState, remains *plan.Remaining) {
 	for _, ref := range r.Dialect.References(s.instance) {
 		matches := func(o *unstructured.Unstructured) bool { return object.KeyOf(o) == ref.key() }

@@ -21,17 +21,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// removeFunc requests the deletion of an object.
 type removeFunc func(context.Context, *unstructured.Unstructured) error
 
-// deleteChild deletes an object whose event triggers the next reconcile.
+// The object's event triggers the next reconcile.
 func (r *Reconciler) deleteChild(ctx context.Context, o *unstructured.Unstructured) error {
 	_, err := r.Cluster.DeleteIfMetadataUnchanged(ctx, o, metav1.DeletePropagationBackground)
 	return err
 }
 
-// deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from
-// the cache then. Gone says whether any is.
+// deleteAndRecord is deleteChild for a reconcile that continues as soon as an object is gone: it is gone from the cache
+// then. Gone reports whether any is.
 func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) removeFunc {
 	return func(ctx context.Context, o *unstructured.Unstructured) error {
 		var caches writer.Caches = r.Children
@@ -48,9 +47,9 @@ func (r *Reconciler) deleteAndRecord(s *reconcileState, gone *atomic.Bool) remov
 	}
 }
 
-// executeRemoval deletes objects by the given function, removes the instance's marks from those that are orphaned, and
-// marks those that are retained, in parallel. What stays keeps no owner reference to the
-// instance. It notes the answers, and reports whether any request was refused.
+// It deletes objects by the given function, removes the instance's marks from orphaned ones, and marks retained ones,
+// in parallel. What stays keeps no owner reference to the instance. It notes the answers, and reports whether any
+// request was refused.
 func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step plan.RemovalStep, remove removeFunc) (refused bool) {
 	var requests []*removalRequest
 	for _, o := range step.Delete {
@@ -83,7 +82,6 @@ func (r *Reconciler) executeRemoval(ctx context.Context, s *reconcileState, step
 	return r.noteAnswers(s, requests)
 }
 
-// removalRequest is one request about an object that is to be deleted or left behind.
 type removalRequest struct {
 	o        *unstructured.Unstructured
 	verb     string
@@ -96,7 +94,6 @@ type removalRequest struct {
 	message  string
 }
 
-// send makes the request and explains its refusal.
 func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	ctx, span := tracing.StartNode(ctx, tracing.Node{ID: inventory.Node(c.o), Decision: c.decision})
 	err := c.do(ctx)
@@ -115,7 +112,6 @@ func (r *Reconciler) send(ctx context.Context, c *removalRequest) {
 	c.answered = true // unless there was a panic, which is an error already
 }
 
-// noteAnswers remembers what was accepted and what was refused.
 func (r *Reconciler) noteAnswers(s *reconcileState, requests []*removalRequest) (refused bool) {
 	now := r.Now()
 	var released []*unstructured.Unstructured

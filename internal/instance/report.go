@@ -31,7 +31,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 	return r.reportSummary(ctx, s)
 }
 
-// reportSummary is report without what comes once in a reconcile.
+// It is report without what comes once in a reconcile.
 func (r *Reconciler) reportSummary(ctx context.Context, s *reconcileState) reconcile.Result {
 	summary := plan.Summarize(s.plan, s.facts.Now)
 	if s.inventoryProblem.Reason != "" {
@@ -94,7 +94,7 @@ func (r *Reconciler) reportStatusTooLarge(ctx context.Context, s *reconcileState
 // statusTooLargeRetry is when a status that was too large is computed and written again.
 const statusTooLargeRetry = time.Minute
 
-// soonest is the shortest of the delays; 0 is none.
+// A delay of 0 counts as none.
 func soonest(delays ...time.Duration) time.Duration {
 	var out time.Duration
 	for _, d := range delays {
@@ -105,8 +105,7 @@ func soonest(delays ...time.Duration) time.Duration {
 	return out
 }
 
-// nodeProblems are the problems of nodes. Their times are taken from the memory, or after a
-// restart from the status.
+// Their times are taken from the memory, or after a restart from the status.
 func (s *reconcileState) nodeProblems() []report.Problem {
 	s.memory.problems = plan.Problems(s.plan.Steps, s.reportedProblems(), s.facts.Now)
 	return s.memory.problems
@@ -119,7 +118,7 @@ func (s *reconcileState) reportedProblems() []report.Problem {
 	return report.ReadProblems(s.instance)
 }
 
-// reportedProblem is the problem of a node that the status has; the zero value if it has none.
+// It is the zero value if the status has none.
 func (s *reconcileState) reportedProblem(node string) plan.Problem {
 	for _, p := range s.reportedProblems() {
 		if p.Node == node {
@@ -142,7 +141,7 @@ func skipped(steps []plan.Step) []report.Skipped {
 	return out
 }
 
-// writeStatus writes a status that says something new. The result is final if the write fails.
+// The status says something new. The result is final if the write fails.
 func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status map[string]any) reconcile.Result {
 	current, _, _ := unstructured.NestedFieldNoCopy(s.instance.Object, "status")
 	if equalJSON(current, status) || equalJSON(current, report.WithoutAddedGeneration(current, status)) {
@@ -168,7 +167,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *reconcileState, status 
 	return reconcile.Result{}
 }
 
-// recordStatusRefusal records an event if the status can't be written and a retry won't succeed.
+// A retry would not succeed.
 func (r *Reconciler) recordStatusRefusal(s *reconcileState, err error) {
 	if kube.IsPermanent(err) {
 		message := "the status is outdated: " + err.Error()
@@ -186,8 +185,8 @@ func equalJSON(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// recordResults records the author's results as events, each once for as long as it lasts. After a
-// restart, results of an instance whose status is of its current generation aren't new.
+// Each result becomes one event for as long as it lasts. After a restart, results of an instance with a status of its
+// current generation aren't new.
 func (r *Reconciler) recordResults(s *reconcileState, stored condition.Set) {
 	ready, _ := stored.Get(v1alpha1.InstanceReady)
 	known := s.memory.recordedResults == nil && ready.ObservedGeneration == s.instance.GetGeneration()
@@ -201,7 +200,7 @@ func (r *Reconciler) recordResults(s *reconcileState, stored condition.Set) {
 	s.memory.recordedResults = current
 }
 
-// recordResult records an event about the instance and, if it is for its users, its claim.
+// If it is for the users of the instance, its claim gets the event too.
 func (r *Reconciler) recordResult(s *reconcileState, result plan.Result) {
 	severity := telemetry.Normal
 	if result.Warning {
@@ -232,8 +231,7 @@ func (r *Reconciler) recordTransition(s *reconcileState, previous, current condi
 	}
 }
 
-// recordDrift records an event when fields have drifted and are left so, when other fields have,
-// and when none have any more.
+// An event tells that fields have drifted and are left so, that other fields have, and that none have any more.
 func (r *Reconciler) recordDrift(s *reconcileState, previous, current condition.Set) {
 	known, hadDrift := previous.Get(v1alpha1.InstanceDrifted)
 	drift, hasDrift := current.Get(v1alpha1.InstanceDrifted)

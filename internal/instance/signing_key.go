@@ -14,11 +14,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// keylessLease is a Lease for which the signing key doesn't exist: the account of an instance may be
-// able to read all Secrets, and a definition that reads this one could show it to anybody.
+// keylessLease is a Lease for which the signing key doesn't exist: the account of an instance may be able to read all
+// Secrets, and a definition that reads this one could show it to any user.
 type keylessLease struct{ Lease }
 
-// openLease opens a lease for one reconcile of an instance.
 func (r *Reconciler) openLease(key object.Key) Lease {
 	return keylessLease{r.Lease(watch.Subscriber{Key: key})}
 }
@@ -58,8 +57,8 @@ func withoutSigningKey(kind schema.GroupVersionKind, found []*unstructured.Unstr
 	return found
 }
 
-// signingKeyProblem is the problem of a node whose object has the kind and name of the signing key,
-// in any namespace; nil for others. What the lease hides must never become a child.
+// The object has the kind and name of the signing key, in any namespace; nil for other objects. What the lease hides
+// must never become a child.
 func signingKeyProblem(o *unstructured.Unstructured) *plan.Problem {
 	if !isSigningKey(o.GroupVersionKind(), o.GetName()) {
 		return nil

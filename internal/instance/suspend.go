@@ -24,7 +24,7 @@ func (Graphs) Suspended(instance *unstructured.Unstructured) string {
 		v1alpha1.ReconcileAnnotation, instance.GetAnnotations()[v1alpha1.ReconcileAnnotation])
 }
 
-// suspended says whether the annotation suspends an instance. Other values have no effect.
+// Other values have no effect.
 func suspended(instance *unstructured.Unstructured) bool {
 	value := instance.GetAnnotations()[v1alpha1.ReconcileAnnotation]
 	return strings.EqualFold(value, v1alpha1.ReconcileSuspended) || strings.EqualFold(value, v1alpha1.ReconcileDisabled)
@@ -70,7 +70,7 @@ func (r *Reconciler) reportSuspended(ctx context.Context, s *reconcileState, why
 	return reconcile.Done()
 }
 
-// recordResumed records an event if the instance was suspended before.
+// An event is recorded if the instance was suspended before.
 func (r *Reconciler) recordResumed(s *reconcileState, previousState v1alpha1.InstanceState) {
 	if previousState == v1alpha1.InstanceSuspended {
 		r.Events.Event(s.instance, telemetry.Normal, "Resumed", "the instance is reconciled again")

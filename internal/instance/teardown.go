@@ -22,12 +22,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// tearDown removes the children of an instance that is being deleted, in reverse order, and then
-// its finalizer. It works without a composer; with one, it adds the kinds of a changed inventory.
-// The status says what is about to be done before it is done. It goes on for as long as the answers
-// say that children are gone: among many deletions, an instance whose deletion has begun is not queued
-// behind others for each wave of its children. Then events of children trigger the next reconcile;
-// refused requests are retried with growing delay.
+// tearDown removes the children of a terminating instance in reverse order, and then its finalizer. It works without a
+// composer; with one, it adds the kinds of a changed inventory. The status says what is about to be done before it is
+// done. It goes on for as long as the answers say that children are gone: among many deletions, an instance with a
+// begun deletion is not queued behind other ones for each wave of its children. Then events of children trigger the
+// next reconcile; refused requests are retried with growing delay.
 func (r *Reconciler) tearDown(ctx context.Context, s *reconcileState) reconcile.Result {
 	if wait := s.awaitOrphaning(r.Now()); wait > 0 {
 		return reconcile.RequeueAfter(wait)
@@ -123,7 +122,7 @@ func (s *reconcileState) reportedStatus() report.Status {
 	return status
 }
 
-// requeue ends the reconcile and requests another after a delay; 0 waits for an event.
+// A delay of 0 waits for an event.
 func requeue(d time.Duration) reconcile.Result {
 	if d > 0 {
 		return reconcile.RequeueAfter(d)
@@ -178,15 +177,14 @@ func (r *Reconciler) observeRemains(ctx context.Context, s *reconcileState) (pla
 	return remains, nil
 }
 
-// isGone reports whether a kind is gone. That its watch has found nothing at its path does not say so: that may be the
-// answer of a gateway that does not reach the API server.
+// That its watch has found nothing at its path does not say so: that may be the answer of a gateway that does not reach
+// the API server.
 func (r *Reconciler) isGone(ctx context.Context, gk schema.GroupKind) bool {
 	_, availability, err := r.Kinds.Availability(ctx, gk)
 	return err == nil && availability == kube.Gone
 }
 
-// defaultsOf returns the definition's settings for the deletion of an instance. Those that are
-// recorded on the instance count, within limits, only while there is no composer: whoever may
+// Settings that are recorded on the instance count, within limits, only while there is no composer: a user who can
 // write the instance can change them.
 func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.Defaults {
 	if composer := r.composer.Load(); composer != nil {
@@ -195,8 +193,7 @@ func (r *Reconciler) defaultsOf(instance *unstructured.Unstructured) inventory.D
 	return inventory.DefaultsOf(instance).WithoutDefinition()
 }
 
-// recordedKinds lists the kinds that an instance has children of. If another writer has changed the inventory, the kinds
-// that its composer writes are added.
+// If another writer has changed the inventory, the kinds that its composer writes are added.
 func (r *Reconciler) recordedKinds(s *reconcileState, remains *plan.Remaining) []schema.GroupKind {
 	recorded := s.owner.Recorded(s.instance)
 	if s.owner.IsIntact(s.instance) {
@@ -234,7 +231,7 @@ func (r *Reconciler) deletionPolicy(ctx context.Context, s *reconcileState) (rep
 	return s.memory.policy, nil
 }
 
-// policyOfEarlierRevisions reads what the watch has not delivered.
+// It reads what the watch has not delivered.
 func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileState) (report.Policy, error) {
 	orphaned, err := r.Cluster.WasOrphaned(ctx, s.instance)
 	if apierrors.IsForbidden(err) && r.isDeletedWithNamespace(ctx, s) {
@@ -250,8 +247,8 @@ func (r *Reconciler) policyOfEarlierRevisions(ctx context.Context, s *reconcileS
 	return s.memory.policy, nil
 }
 
-// removeFinalizers removes the definition's finalizers, of whatever incarnation. If others keep
-// the instance, the next reconcile reports that. The result is not final if the removal is refused.
+// The finalizers are the definition's, of whatever incarnation. If other finalizers keep the instance, the next
+// reconcile reports that. The result is not final if the removal is refused.
 func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (refused bool, out reconcile.Result) {
 	ours := slices.DeleteFunc(slices.Clone(s.instance.GetFinalizers()), func(f string) bool { return !inventory.IsFinalizer(f) })
 	o := &writer.Object{Unstructured: s.instance}
@@ -273,7 +270,7 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (r
 		return true, reconcile.Result{}
 	}
 	if !gone {
-		// Our finalizer is gone: the wait for the others begins now.
+		// Our finalizer is gone: the wait for other finalizers begins now.
 		s.memory.updateAttempts(o.Unstructured, func(plan.DeletionAttempts) plan.DeletionAttempts { return plan.DeletionAttempts{FirstSeen: r.Now()} })
 		return false, reconcile.RequeueAfter(finalizerDelay)
 	}
@@ -284,16 +281,16 @@ func (r *Reconciler) removeFinalizers(ctx context.Context, s *reconcileState) (r
 	return false, reconcile.Done()
 }
 
-// finalizerDelay is how long others may take to remove their finalizers before the managers that
-// added them are read.
+// finalizerDelay is how long other controllers may take to remove their finalizers before the managers that added them
+// are read.
 const finalizerDelay = 100 * time.Millisecond
 
 // orphanFinalizer is added by the API server for the garbage collector when a deletion is to
 // orphan dependents.
 const orphanFinalizer = "orphan"
 
-// observeTerminating records since when objects have been terminating, and reads which managers
-// added the finalizers of those that stay: caches hold our own managed fields only.
+// It records when objects began to terminate, and reads which managers added the finalizers of the ones that stay:
+// caches hold our own managed fields only.
 func (r *Reconciler) observeTerminating(ctx context.Context, s *reconcileState, objects []*unstructured.Unstructured, now time.Time) {
 	lookups := 0
 	for _, o := range objects {

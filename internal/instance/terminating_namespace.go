@@ -11,10 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/writer"
 )
 
-// A namespace that is deleted takes the Roles in it along, in no order, and nobody can create
-// others. An account with permissions in that namespace alone could neither see that the children
-// are gone nor remove the finalizer of the instance, and the namespace would never be gone. So the
-// controllers do for it, with their own permissions, what the deletion of the namespace implies.
+// A namespace that is deleted takes the Roles in it along, in no order, and nobody can create new ones. An account with
+// permissions in that namespace alone could neither see that the children are gone nor remove the finalizer of the
+// instance, and the namespace would never be gone. So the controllers do for it, with their own permissions, what the
+// deletion of the namespace implies.
 
 // Controllers is the API server with the controllers' own permissions, which are used in namespaces
 // that are being deleted and are gone. A *kube.Client is one.
@@ -27,7 +27,7 @@ type Controllers interface {
 // namespaceState is what is known of a namespace in one reconcile.
 type namespaceState struct{ exists, terminating bool }
 
-// stateOfNamespace reads a namespace, once in a reconcile. One that cannot be read exists.
+// It is read once in a reconcile. One that cannot be read exists.
 func (r *Reconciler) stateOfNamespace(ctx context.Context, s *reconcileState, name string) namespaceState {
 	if r.Controllers == nil || name == "" {
 		return namespaceState{exists: true}
@@ -44,14 +44,13 @@ func (r *Reconciler) stateOfNamespace(ctx context.Context, s *reconcileState, na
 	return state
 }
 
-// isGoneWithNamespace says whether there is nothing to wait for in a namespace that the account may
-// not read: it does not exist, or it is deleted with the instance and what that has in it.
+// There is nothing to wait for in a namespace that the account is not allowed to read if it does not exist, or is
+// deleted with the instance and its objects there.
 func (r *Reconciler) isGoneWithNamespace(ctx context.Context, s *reconcileState, namespace string) bool {
 	state := r.stateOfNamespace(ctx, s, namespace)
 	return !state.exists || state.terminating && r.isDeletedWithNamespace(ctx, s) && namespace == s.key.Namespace
 }
 
-// isDeletedWithNamespace says whether the instance is deleted with its namespace.
 func (r *Reconciler) isDeletedWithNamespace(ctx context.Context, s *reconcileState) bool {
 	return s.instance.GetDeletionTimestamp() != nil && r.stateOfNamespace(ctx, s, s.key.Namespace).terminating
 }

@@ -20,14 +20,13 @@ func traceRevision(ctx context.Context, c Composer, instance *unstructured.Unstr
 	}
 }
 
-// startNode starts the span of a step that makes requests.
 func startNode(ctx context.Context, step plan.Step) (context.Context, tracing.Span) {
 	return tracing.StartNode(ctx, tracing.Node{
 		ID: step.Node, Decision: string(step.Action), Reason: string(step.Problem.Reason), Sensitive: step.Sensitive,
 	})
 }
 
-// traceUnapplied makes a span of each step that waits or is left out. Those that keep their object have none.
+// Steps that keep their object have no span.
 func traceUnapplied(ctx context.Context, p plan.Plan) {
 	if !tracing.IsRecording(ctx) {
 		return

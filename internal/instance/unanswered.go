@@ -16,10 +16,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// findUnansweredWrites lists the children from the API server itself before the instance's
-// finalizer is removed, if the outcome of one of its writes is unknown: an object may have been
-// created whose event hasn't arrived, and that no owner reference takes along. The result
-// is final if there is such an object, or if the objects cannot be listed.
+// findUnansweredWrites lists the children from the API server itself before the instance's finalizer is removed, if the
+// outcome of one of its writes is unknown: an object may have been created without an event so far, and no owner
+// reference takes it along. The result is final if there is such an object, or if the objects cannot be listed.
 func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState) reconcile.Result {
 	if !s.memory.writeUnanswered {
 		return reconcile.Result{}
@@ -51,7 +50,6 @@ func (r *Reconciler) findUnansweredWrites(ctx context.Context, s *reconcileState
 	return reconcile.Result{}
 }
 
-// listLabelled lists the objects of a kind that have the label of the instance's children.
 func (r *Reconciler) listLabelled(ctx context.Context, s *reconcileState, gvk schema.GroupVersionKind) (all []unstructured.Unstructured, err error) {
 	namespaces := r.childNamespaces(ctx, s, gvk)
 	if namespaces == nil {

@@ -81,7 +81,7 @@ func ReadyConditionOf(o *unstructured.Unstructured) (_ ReadyCondition, ok bool) 
 	}, true
 }
 
-// Synced is the type of a managed resource's condition that says whether its external resource is as desired.
+// Synced is the type of a managed resource's condition that reports whether its external resource is as desired.
 const Synced = "Synced"
 
 // SyncProblem is the problem in the condition Synced of a managed resource: what its external
@@ -119,8 +119,8 @@ func Instance(o *unstructured.Unstructured) Health {
 	return Health{Message: ready.Reason}
 }
 
-// byState computes the readiness of an instance whose author defines conditions without Ready:
-// it is ready if its state is ACTIVE, in a status of its current generation.
+// The author of the instance's definition defines conditions without Ready: it is ready if its state is ACTIVE, in a
+// status of its current generation.
 func byState(o *unstructured.Unstructured) Health {
 	var observed int64
 	for _, c := range condition.Read(o) {
@@ -138,18 +138,17 @@ func byState(o *unstructured.Unstructured) Health {
 	return Health{Message: "its state is " + state}
 }
 
-// Stale says whether the object's status has observed an older generation; false if it names
-// none. A managed resource whose last change has not been made has observed the generation, and
-// is Ready as of an older one.
+// Stale reports whether the object's status has observed an older generation; false if it names none. A managed
+// resource without its last change has observed the generation, and is Ready as of an older one.
 func Stale(o *unstructured.Unstructured) bool {
 	observed := Observed(o)
 	_, ok := observedGeneration(o)
 	return (ok || observed != 0) && observed < o.GetGeneration() || PendingChange(o) != ""
 }
 
-// PendingChange is what the condition Synced of a managed resource says, if its Ready condition is of an older generation
-// than the object's and Synced is not true: what has changed since has not reached the external resource. It is empty for
-// others.
+// PendingChange is what the condition Synced of a managed resource says, if its Ready condition is of an older
+// generation than the object's and Synced is not true: later changes have not reached the external resource. It is
+// empty for other objects.
 func PendingChange(o *unstructured.Unstructured) string {
 	ready, reported := ReadyConditionOf(o)
 	synced, isManaged := condition.Read(o).Get(Synced)
@@ -159,14 +158,14 @@ func PendingChange(o *unstructured.Unstructured) string {
 	return cmp.Or(reasonAndMessage(synced), "it is not synced")
 }
 
-// observedGeneration is the status's own; none if it is negative, as it is by default before the first status.
+// There is none if it is negative, as it is by default before the first status.
 func observedGeneration(o *unstructured.Unstructured) (observed int64, ok bool) {
 	observed, ok, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return observed, ok && observed >= 0
 }
 
-// Observed is the generation that the object's status has observed: the status's own, or else
-// that of its Ready condition; 0 if neither names one.
+// Observed is the generation that the object's status has observed: the status's own, or else its Ready condition's; 0
+// if neither names one.
 func Observed(o *unstructured.Unstructured) int64 {
 	if observed, ok := observedGeneration(o); ok {
 		return observed

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// reasonsByKind are Kubernetes' own kinds whose status says more than kstatus reads. Each
-// function returns why an object isn't ready; empty if it is.
+// The status of these kinds of Kubernetes says more than kstatus reads. Each function returns why an object isn't
+// ready; empty if it is.
 var reasonsByKind = map[schema.GroupKind]func(*unstructured.Unstructured) string{
 	{Kind: "Pod"}:                   pod,
 	{Kind: "PersistentVolume"}:      volume,
@@ -45,7 +45,7 @@ func volume(o *unstructured.Unstructured) string {
 	}
 }
 
-// replicationController is ready when it has all of its replicas, and no others.
+// replicationController is ready when it has exactly its replicas.
 func replicationController(o *unstructured.Unstructured) string {
 	wanted, ok, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	if !ok {

@@ -12,11 +12,11 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Inventory is the set of kinds and namespaces in which an instance may have children. It grows
-// before an object is created, and shrinks only after objects are gone.
+// Inventory is the set of kinds and namespaces where an instance may have children. It grows before an object is
+// created, and shrinks only after objects are gone.
 type Inventory struct {
 	Kinds map[schema.GroupKind]struct{}
-	// Namespaces are those other than the instance's own.
+	// Namespaces does not include the instance's own.
 	Namespaces map[string]struct{}
 }
 
@@ -45,7 +45,7 @@ func Read(instance *unstructured.Unstructured) Inventory {
 	return inv
 }
 
-// splitList splits a list that is separated by commas or spaces.
+// Separators are commas or spaces.
 func splitList(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
@@ -60,8 +60,8 @@ func (v Inventory) Union(other Inventory) Inventory {
 	return out
 }
 
-// Next is the inventory to record: it grows with the wanted one and shrinks to it only when
-// settled, and never by a kind that can't be read now, since it may have objects.
+// Next is the inventory to record: it grows with the wanted one and shrinks to it only when settled, and never by a
+// kind that can't be read now, because it may have objects.
 func Next(recorded, wanted Inventory, unread []schema.GroupKind, settled bool) Inventory {
 	if !settled {
 		return wanted.Union(recorded)
@@ -76,7 +76,7 @@ func Next(recorded, wanted Inventory, unread []schema.GroupKind, settled bool) I
 	return next
 }
 
-// Contains says whether v includes all of other.
+// Contains reports whether v includes all of other.
 func (v Inventory) Contains(other Inventory) bool {
 	for k := range other.Kinds {
 		if _, ok := v.Kinds[k]; !ok {
@@ -111,9 +111,9 @@ func (v Inventory) namespacesText() string {
 	return strings.Join(slices.Sorted(maps.Keys(v.Namespaces)), ",")
 }
 
-// FormerFinalizers lists the dialect's finalizers on an instance other than the current one:
-// those of former incarnations of its definition, by UID or by another name. A kind is served by
-// one definition at a time, so that no other controller waits for them.
+// FormerFinalizers lists the dialect's finalizers on an instance other than the current one: the finalizers of former
+// incarnations of its definition, by UID or by another name. A kind is served by one definition at a time, so no other
+// controller waits for them.
 func FormerFinalizers(instance *unstructured.Unstructured, current string) []string {
 	var out []string
 	for _, f := range instance.GetFinalizers() {
@@ -124,8 +124,8 @@ func FormerFinalizers(instance *unstructured.Unstructured, current string) []str
 	return out
 }
 
-// IsFinalizer says whether the finalizer is one that definitions put on their instances, of any
-// incarnation or spelling.
+// IsFinalizer reports whether the finalizer is one that definitions put on their instances, of any incarnation or
+// spelling.
 func IsFinalizer(f string) bool {
 	return f == v1alpha1.Finalizer || f == apiextensions.CompositeFinalizer || f == apiextensions.ClaimFinalizer || strings.HasSuffix(f, v1alpha1.FinalizerSuffix)
 }

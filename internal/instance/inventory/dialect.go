@@ -10,8 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// treeLabels are the labels by which the children of an instance name the tree that they belong
-// to.
+// They name the tree that the children of an instance belong to.
 func treeLabels(d object.Dialect, instance *unstructured.Unstructured) map[string]string {
 	switch d {
 	case object.CompositeDialect:
@@ -41,14 +40,13 @@ func RootOf(composite *unstructured.Unstructured) string {
 	return object.LabelValue(composite.GetName())
 }
 
-// canControl says whether Kubernetes lets the owner be the controller of an object. A claim's
-// composite is cluster-scoped; its Secret is in the claim's namespace.
+// canControl reports whether Kubernetes lets the owner be the controller of an object. A claim's composite is
+// cluster-scoped; its Secret is in the claim's namespace.
 func (o Owner) canControl(child *unstructured.Unstructured) bool {
 	return o.Namespace == "" || o.Namespace == child.GetNamespace()
 }
 
-// setController makes a composite or a claim the controller of a child. A preserved child has no
-// owner reference: the garbage collector doesn't know deletion policies, and would delete it
+// A preserved child has no owner reference: the garbage collector doesn't know deletion policies, and would delete it
 // with its owner, or before it.
 func (o Owner) setController(child *unstructured.Unstructured, at Place) {
 	if !o.canControl(child) {
@@ -74,14 +72,13 @@ func (o Owner) setController(child *unstructured.Unstructured, at Place) {
 	child.SetOwnerReferences(refs)
 }
 
-// IsComposedMark says whether a field of an object is one of the composition dialect's labels and annotations of a child.
+// IsComposedMark reports whether a field of an object is a label or an annotation of the composition dialect.
 func IsComposedMark(child *unstructured.Unstructured, field object.Path) bool {
 	labels, annotations := composedMarks(child)
 	return slices.ContainsFunc(labels, func(key string) bool { return field == object.Path("metadata.labels").Field(key) }) ||
 		slices.ContainsFunc(annotations, func(key string) bool { return field == object.Path("metadata.annotations").Field(key) })
 }
 
-// composedMarks are the composition dialect's labels and annotations of a child.
 func composedMarks(child *unstructured.Unstructured) (labels, annotations []string) {
 	own := []string{apiextensions.CompositeLabel, apiextensions.ClaimNameLabel, apiextensions.ClaimNamespaceLabel}
 	if IsInstance(child) {

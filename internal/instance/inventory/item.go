@@ -34,9 +34,9 @@ func ItemOf(child *unstructured.Unstructured) *Item {
 	return &Item{Index: index, Size: size}
 }
 
-// ItemID is the id of an item of a collection among the nodes of its instance: by the name of
-// its object, with the namespace if that isn't home, the instance's own. The name identifies the
-// item; its place doesn't, since that shifts.
+// ItemID is the id of an item of a collection among the nodes of its instance: by the name of its object, with the
+// namespace if that isn't home, the instance's own. The name identifies the item; its place doesn't, because that
+// shifts.
 func ItemID(collection, home, namespace, name string) string {
 	if namespace != "" && namespace != home {
 		name = namespace + "/" + name

@@ -24,7 +24,7 @@ import (
 // replaced while objects have signatures of the former one. The zero value signs and verifies nothing.
 type Keys struct {
 	current string
-	// byID has functions instead of keys, so that printing Keys prints no key.
+	// byID contains functions instead of keys, so printing Keys prints no key.
 	byID map[string]func(message []byte) []byte
 	// unsignedBefore is until when objects without signature are accepted: see Owner.Owns.
 	unsignedBefore time.Time
@@ -72,15 +72,14 @@ func NewKeys(current string, byID map[string][]byte, unsignedBefore time.Time) (
 	return k, nil
 }
 
-// IsZero says whether there are no keys.
+// IsZero reports whether there are no keys.
 func (k Keys) IsZero() bool { return len(k.byID) == 0 }
 
-// sign returns the id of the current key, and the signature of a message as text.
 func (k Keys) sign(message []byte) (id, signature string) {
 	return k.current, base64.RawURLEncoding.EncodeToString(k.byID[k.current](message))
 }
 
-// verifies says whether a signature is that of a message by the key with the id.
+// The key with the id has made a valid signature.
 func (k Keys) verifies(message []byte, id, signature string) bool {
 	mac, known := k.byID[id]
 	if !known {
@@ -90,7 +89,7 @@ func (k Keys) verifies(message []byte, id, signature string) bool {
 	return err == nil && hmac.Equal(got, mac(message))
 }
 
-// isUnknown says whether an id can be that of a key, and isn't one of these.
+// An unknown id is well-formed, and not of any of these keys.
 func (k Keys) isUnknown(id string) bool {
 	_, known := k.byID[id]
 	return !known && keyID.MatchString(id)

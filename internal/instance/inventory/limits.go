@@ -19,17 +19,17 @@ type Limits struct {
 	Timeout, ForceAfter time.Duration
 }
 
-// Defaults are a definition's settings for the deletion of its instances. They are recorded on
-// each instance, so that it can be deleted without its definition.
+// Defaults are a definition's settings for the deletion of its instances. They are recorded on each instance, so it can
+// be deleted without its definition.
 type Defaults struct {
 	Limits
-	// OnDelete holds the policies of nodes whose objects are not deleted.
+	// OnDelete holds the policies of nodes, if these keep their objects.
 	OnDelete map[string]v1alpha1.DeletionPolicy
 	// Overrides says which annotations of an instance apply.
 	Overrides Overrides
 }
 
-// text is the value of the annotation: "timeout=10m0s,Retain=a;b,overrides=forceDelete:Deny".
+// For example: "timeout=10m0s,Retain=a;b,overrides=forceDelete:Deny".
 func (d Defaults) text() string {
 	var parts []string
 	if d.Timeout > 0 {
@@ -61,16 +61,15 @@ const (
 	overridesKey  = "overrides"
 )
 
-// WithoutDefinition returns recorded settings as far as they apply while the definition isn't
-// known: whoever may write the instance may have changed them.
+// WithoutDefinition returns recorded settings as far as they apply while the definition isn't known: a user who can
+// write the instance may have changed them.
 func (d Defaults) WithoutDefinition() Defaults {
 	d.Overrides = d.Overrides.withoutDefinition()
 	return d
 }
 
-// DefaultsOf reads the settings of the definition as recorded on an instance. Malformed parts,
-// which other writers have changed, are ignored. They count only where the definition isn't known:
-// others may have changed them.
+// DefaultsOf reads the settings of the definition as recorded on an instance. Malformed parts, which other writers have
+// changed, are ignored. They count only where the definition isn't known: other clients may have changed them.
 func DefaultsOf(instance *unstructured.Unstructured) Defaults {
 	d := Defaults{OnDelete: map[string]v1alpha1.DeletionPolicy{}}
 	for _, part := range splitList(instance.GetAnnotations()[v1alpha1.DeletionDefaultsAnnotation]) {

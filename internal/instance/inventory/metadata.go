@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Metadata is what an instance has before its first child is created, and as long as it has
-// children: labels, annotations with the inventory, and a finalizer.
+// Metadata is on an instance before its first child is created, and as long as it has children: labels, annotations
+// with the inventory, and a finalizer.
 type Metadata struct {
 	Labels      map[string]string
 	Annotations map[string]string
@@ -66,7 +66,6 @@ func MetadataOf(o Owner, v Inventory, defaults Defaults) Metadata {
 	return m
 }
 
-// hashOf is the value of ApplySetHashAnnotation for an inventory.
 func (o Owner) hashOf(v Inventory) string {
 	if o.Keys.IsZero() {
 		return unkeyedHash(o.ID(), v.kindsText(), v.namespacesText())
@@ -102,9 +101,8 @@ func (f Field) isOn(instance *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(got, f.Value)
 }
 
-// Configuration is the metadata as a server-side apply configuration of the instance; it leaves
-// out Fields. It has the instance's UID, so that a delayed write can't recreate an instance that
-// is gone.
+// Configuration is the metadata as a server-side apply configuration of the instance; it leaves out Fields. It contains
+// the instance's UID, so a delayed write can't recreate an instance that is gone.
 func (m Metadata) Configuration(instance *unstructured.Unstructured) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(instance.GroupVersionKind())

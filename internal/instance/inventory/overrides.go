@@ -92,14 +92,13 @@ func ParseOverrides(text string) (Overrides, diag.List) {
 	return OverridesOf(&spec), problems.Sorted()
 }
 
-// AllowsForceDelete says whether an instance may have objects left behind.
+// AllowsForceDelete reports whether an instance may have objects left behind.
 func (o Overrides) AllowsForceDelete() bool { return o.ForceDelete != v1alpha1.OverrideDeny }
 
-// AllowsRevision says whether an instance may select its revision.
+// AllowsRevision reports whether an instance may select its revision.
 func (o Overrides) AllowsRevision() bool { return o.Revision == v1alpha1.OverrideAllow }
 
-// allowsPolicy says whether the policy that an instance sets applies to an object for which its
-// definition sets another.
+// The definition sets another policy for the object.
 func (o Overrides) allowsPolicy(instance, definition v1alpha1.DeletionPolicy) bool {
 	switch o.DeletionPolicy {
 	case v1alpha1.OverrideNone:
@@ -111,13 +110,12 @@ func (o Overrides) allowsPolicy(instance, definition v1alpha1.DeletionPolicy) bo
 	}
 }
 
-// preserving has the policies in the order in which each preserves more of an object than those
-// before it: whether it exists, and then whether it belongs to the instance's successors.
+// preserving lists the policies so that each preserves more of an object than the one before: whether it exists, and
+// then whether it belongs to the instance's successors.
 var preserving = []v1alpha1.DeletionPolicy{v1alpha1.DeletionDelete, v1alpha1.DeletionOrphan, v1alpha1.DeletionRetain}
 
-// withoutDefinition returns the settings that apply while the definition isn't known: whoever may
-// write the instance may have changed those that are recorded on it. They never let it delete
-// what the definition preserves.
+// These settings apply while the definition isn't known: a user who can write the instance may have changed the
+// recorded ones. They never let it delete what the definition preserves.
 func (o Overrides) withoutDefinition() Overrides {
 	if o.DeletionPolicy == v1alpha1.OverrideAll {
 		o.DeletionPolicy = ""
@@ -138,7 +136,6 @@ func (o Overrides) text() string {
 	return strings.Join(parts, ";")
 }
 
-// readOverrides reads what text has written.
 func readOverrides(text string) Overrides {
 	var spec v1alpha1.InstanceOverrides
 	for part := range strings.SplitSeq(text, ";") {
@@ -152,9 +149,8 @@ func readOverrides(text string) Overrides {
 	return OverridesOf(&spec)
 }
 
-// IgnoredOverrides lists the annotations of an instance that its definition does not allow, each
-// with what the author can change. OnDelete holds the definition's policies of nodes, beside those
-// of the defaults.
+// IgnoredOverrides lists the annotations of an instance that its definition does not allow, each with what the author
+// can change. OnDelete holds the definition's policies of nodes, beside the policies of the defaults.
 func IgnoredOverrides(instance *unstructured.Unstructured, defaults Defaults, onDelete map[string]v1alpha1.DeletionPolicy,
 	by object.Definition) (out []string) {
 	annotations := instance.GetAnnotations()
@@ -180,8 +176,7 @@ func IgnoredOverrides(instance *unstructured.Unstructured, defaults Defaults, on
 	return out
 }
 
-// ignoredPolicies lists, sorted, the nodes for which the instance sets a policy that is not
-// allowed.
+// The nodes are sorted.
 func ignoredPolicies(instance *unstructured.Unstructured, defaults Defaults, onDelete map[string]v1alpha1.DeletionPolicy) (nodes []string) {
 	policies, _ := PoliciesOf(instance, defaults)
 	all := maps.Clone(onDelete)
@@ -210,7 +205,6 @@ func listNodes(nodes []string) string {
 	return strings.Join(nodes, ", ") + more
 }
 
-// definitionText names a definition by its kind.
 func definitionText(by object.Definition) string {
 	switch {
 	case by.Dialect != object.GraphDialect:
@@ -221,7 +215,6 @@ func definitionText(by object.Definition) string {
 	return v1alpha1.ResourceGraphDefinitionKind + " " + by.Name
 }
 
-// settingText is the setting of a definition that allows an annotation.
 func settingText(by object.Definition, field, values string) string {
 	if by.Dialect != object.GraphDialect {
 		return fmt.Sprintf("%s=%s in its annotation %s", field, values, v1alpha1.InstanceOverridesAnnotation)

@@ -80,22 +80,20 @@ func (o Owner) Key() object.Key {
 	return object.Key{Group: o.Kind.Group, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// ApplySetID is the ID of the ApplySet whose parent has the given key, in the form that KEP-3659
-// requires.
+// ApplySetID is the ID of the ApplySet of the parent with the given key, in the form that KEP-3659 requires.
 func ApplySetID(k object.Key) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{k.Name, k.Namespace, k.Kind, k.Group}, ".")))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// Sign sets the annotation with the digest of an object's content, by which a reconcile knows
-// without a request that there is nothing to apply, and the label with this program's version,
-// if any. Neither is part of the digest: a new version is no reason to write.
+// Sign sets the annotation with the digest of an object's content, which shows a reconcile without a request that there
+// is nothing to apply, and the label with this program's version, if any. Neither is part of the digest: a new version
+// is no reason to write.
 func Sign(o *unstructured.Unstructured, version string) {
 	marks{labels: o.GetLabels(), annotations: o.GetAnnotations()}.set(o, version)
 }
 
-// marks are labels and annotations of an object while they are changed: reading and setting those of an
-// object copies all of them.
+// Reading and setting an object's labels or annotations copies all of them, so these are copies to change.
 type marks struct{ labels, annotations map[string]string }
 
 func marksOf(o *unstructured.Unstructured) marks {
@@ -109,7 +107,7 @@ func marksOf(o *unstructured.Unstructured) marks {
 	return m
 }
 
-// set sets them on the object, and what Sign does.
+// It also does what Sign does.
 func (m marks) set(o *unstructured.Unstructured, version string) {
 	delete(m.labels, v1alpha1.VersionLabel)
 	delete(m.annotations, v1alpha1.AppliedAnnotation)
@@ -118,7 +116,7 @@ func (m marks) set(o *unstructured.Unstructured, version string) {
 		metadata = map[string]any{}
 	}
 	labels, annotations := setTexts(metadata, "labels", m.labels), setTexts(metadata, "annotations", m.annotations)
-	if len(metadata) > 0 { // else the digest is that of an object without
+	if len(metadata) > 0 { // else the digest is computed without metadata
 		o.Object["metadata"] = metadata
 	}
 	digest := object.Digest(o.Object)

@@ -20,18 +20,16 @@ const (
 	crdKind  = "CustomResourceDefinition"
 )
 
-// addOwnerReferences makes the instance an owner of a graph's child, so that tools show the
-// child below it.
+// addOwnerReferences makes the instance an owner of a graph's child, so tools show the child below it.
 //
-// The garbage collector reads the references too. When an instance is deleted in the foreground,
-// the collector deletes all dependents at once and in no order, whatever blockOwnerDeletion
-// says. A dependent with another owner that exists it doesn't delete: it removes the reference
-// to the deleted owner. So a child also refers to the CustomResourceDefinition of its instance's
-// kind, which outlives every instance, and the controllers delete the children in order, with
-// every propagation policy. A child that is to be preserved has neither reference.
+// The garbage collector reads the references too. When an instance is deleted in the foreground, the collector deletes
+// all dependents at once and in no order, whatever blockOwnerDeletion says. A dependent with another owner that exists
+// it doesn't delete: it removes the reference to the deleted owner. So a child also refers to the
+// CustomResourceDefinition of its instance's kind, which outlives every instance, and the controllers delete the
+// children in order, with every propagation policy. A child that is to be preserved has neither reference.
 //
-// Neither owner is the child's controller: an object has one at most, and many programs that
-// work with a graph's objects want to be it, or take only objects without one.
+// Neither owner is the child's controller: an object has one at most, and many programs that work with a graph's
+// objects want to be it, or take only objects without one.
 func (o Owner) addOwnerReferences(child *unstructured.Unstructured, at Place) {
 	if o.NoOwnerReferences || at.Preserved || o.CRD.UID == "" || !o.canControl(child) {
 		return
@@ -48,32 +46,29 @@ func (o Owner) addOwnerReferences(child *unstructured.Unstructured, at Place) {
 	child.SetOwnerReferences(append(refs, o.CRD.reference()))
 }
 
-// reference is an owner reference to the instance, which isn't the controller.
 func (o Owner) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Name: o.Name, UID: o.UID}
 }
 
-// unstructuredReference is a reference without optional fields as objects have it.
+// It leaves out the optional fields.
 func unstructuredReference(r metav1.OwnerReference) map[string]any {
 	return map[string]any{"apiVersion": r.APIVersion, "kind": r.Kind, "name": r.Name, "uid": string(r.UID)}
 }
 
-// reference is an owner reference to the CustomResourceDefinition.
 func (a CRD) reference() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: crdGroup + "v1", Kind: crdKind, Name: a.Name, UID: a.UID}
 }
 
-// IsOwnedBy says whether an object has an owner reference to the instance, by which the garbage
-// collector deletes it, or to the CustomResourceDefinition of the instance's kind.
+// IsOwnedBy reports whether an object has an owner reference, which the garbage collector deletes it by, to the
+// instance or to the CustomResourceDefinition of the instance's kind.
 func IsOwnedBy(child, instance *unstructured.Unstructured) bool {
 	_, changed := WithoutOwner(child, instance)
 	return changed
 }
 
-// WithoutOwner returns an object's owner references without those that it has because of the
-// instance; changed says whether there were any. When the garbage collector has removed the one
-// to the instance, the one to the CustomResourceDefinition is left, and the object would be
-// deleted with the kind.
+// WithoutOwner returns an object's owner references without the ones that it has because of the instance; changed
+// reports whether there were any. When the garbage collector has removed the one to the instance, the one to the
+// CustomResourceDefinition is left, and the object would be deleted with the kind.
 func WithoutOwner(child *unstructured.Unstructured, instance *unstructured.Unstructured) (left []metav1.OwnerReference, changed bool) {
 	all := child.GetOwnerReferences()
 	group := "." + instance.GroupVersionKind().Group

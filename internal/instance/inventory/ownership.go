@@ -11,17 +11,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// IsReleasedElsewhere says whether an instance that is being deleted was never the engine's, and
-// another implementation of its dialect has removed the finalizer: the garbage collector deletes
-// its children when the instance is gone.
+// IsReleasedElsewhere reports whether an instance that is being deleted was never the engine's, and another
+// implementation of its dialect has removed the finalizer: the garbage collector deletes its children when the instance
+// is gone.
 func IsReleasedElsewhere(instance *unstructured.Unstructured, d object.Definition) bool {
 	return d.Dialect != object.GraphDialect && instance.GetDeletionTimestamp() != nil &&
 		instance.GetLabels()[v1alpha1.ApplySetIDLabel] == "" && !slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer)
 }
 
-// IsUnowned says whether an object that isn't the instance's belongs to no other owner, by its
-// metadata: it is in no other ApplySet, has no other controller and belongs to no other claim. That
-// its metadata names this instance, without proof, makes nobody else its owner.
+// IsUnowned reports whether an object that isn't the instance's belongs to no other owner, by its metadata: it is in no
+// other ApplySet, has no other controller and belongs to no other claim. Metadata that names this instance without
+// proof makes no other object its owner.
 func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 	labels := child.GetLabels()
 	if set := labels[v1alpha1.ApplySetPartOfLabel]; set != o.ID() && (set != "" || labels[v1alpha1.OwnedLabel] != "") {
@@ -34,7 +34,7 @@ func (o Owner) IsUnowned(child *unstructured.Unstructured) bool {
 	return ref == nil || ref.UID == o.UID
 }
 
-// IsClaimable says whether a composite is marked as one that a claim may take over.
+// IsClaimable reports whether a composite is marked as one that a claim may take over.
 func IsClaimable(composite *unstructured.Unstructured, claim object.Key) bool {
 	switch composite.GetAnnotations()[v1alpha1.ClaimableAnnotation] {
 	case v1alpha1.ClaimableTrue, claim.Namespace + "/" + claim.Name:
@@ -64,9 +64,8 @@ func DescribeOwner(o *unstructured.Unstructured) string {
 	return "no known owner"
 }
 
-// DescribeOwnerIn is DescribeOwner for those who read the objects of a namespace, "" for those who read
-// cluster-scoped ones: an owner in another namespace is not named, since they could find out by names that are taken
-// what others have there.
+// DescribeOwnerIn is DescribeOwner for readers of a namespace's objects, or of cluster-scoped ones for "": an owner in
+// another namespace is not named, because readers could find out by taken names what exists there.
 func DescribeOwnerIn(namespace string, o *unstructured.Unstructured) (text string, hidden bool) {
 	of := ""
 	labels := o.GetLabels()
@@ -98,7 +97,7 @@ func InstanceOf(child *unstructured.Unstructured) (key object.Key, version strin
 	return object.Key{}, "", false
 }
 
-// graphInstanceOf is the instance that a child's labels of the graph dialect name.
+// The labels are of the graph dialect.
 func graphInstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	key = object.Key{
 		Group: label(child, v1alpha1.InstanceGroupLabel), Kind: label(child, v1alpha1.InstanceKindLabel),
@@ -122,14 +121,14 @@ func ClaimedBy(composite *unstructured.Unstructured) (key object.Key, version st
 	return key, gvk.Version, key.Kind != "" && key.Name != ""
 }
 
-// controllerOf is the controller of an object, read as one in the object's namespace.
+// It is read as one in the object's namespace.
 func controllerOf(o *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	key, version, ok = clusterControllerOf(o)
 	key.Namespace = o.GetNamespace()
 	return key, version, ok
 }
 
-// clusterControllerOf is the controller of an object, read as a cluster-scoped one.
+// It is read as a cluster-scoped one.
 func clusterControllerOf(o *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil {

@@ -24,8 +24,8 @@ type Place struct {
 	Item *Item
 	// Layer is the node's place in the order of application, from 0.
 	Layer int
-	// DependsOn are the nodes that the child's node depends on. DeleteAfter are the nodes, other
-	// than its dependents, whose objects are deleted before the child. Both are sorted.
+	// DependsOn are the nodes that the child's node depends on. DeleteAfter are further nodes, beside its dependents:
+	// their objects are deleted before the child. Both are sorted.
 	DependsOn, DeleteAfter []string
 	// OnDelete is the deletion policy of the child; empty for DeletionDelete.
 	OnDelete v1alpha1.DeletionPolicy
@@ -64,14 +64,13 @@ func (o Owner) Mark(child *unstructured.Unstructured, at Place) {
 	m.set(child, version)
 }
 
-// annotateFull records a text that is too long for a label.
+// The text is too long for a label.
 func annotateFull(annotations map[string]string, key, text string) {
 	if object.LabelValue(text) != text {
 		annotations[key] = text
 	}
 }
 
-// markLabels sets the graph dialect's labels of a child.
 func (o Owner) markLabels(labels map[string]string, at Place) {
 	labels[v1alpha1.OwnedLabel] = "true"
 	labels[v1alpha1.ManagedByLabel] = v1alpha1.ManagedByValue
@@ -138,8 +137,8 @@ func PlaceOf(child *unstructured.Unstructured) Place {
 	return p
 }
 
-// IsRetained says whether a former instance has retained the child by its own policy, and no
-// other instance has taken it over since.
+// IsRetained reports whether a former instance has retained the child by its own policy, and no other instance has
+// taken it over yet.
 func IsRetained(child *unstructured.Unstructured) bool {
 	from := annotation(child, v1alpha1.RetainedFromAnnotation)
 	if from == "" {
@@ -152,8 +151,8 @@ func IsRetained(child *unstructured.Unstructured) bool {
 	return ref == nil || from == string(ref.UID)
 }
 
-// HasDependsOn says whether a child lists its dependencies. One that an earlier version of this
-// program created doesn't.
+// HasDependsOn reports whether a child lists its dependencies. One that an earlier version of this program created
+// doesn't.
 func HasDependsOn(child *unstructured.Unstructured) bool {
 	_, has := child.GetAnnotations()[v1alpha1.DependsOnAnnotation]
 	return has
@@ -168,8 +167,8 @@ func Node(child *unstructured.Unstructured) string {
 	return annotation(child, apiextensions.CompositionResourceNameAnnotation)
 }
 
-// Layer is a child's place in the order of application, from 0; the annotation counts from 1. A
-// child with no annotation or a malformed one is in the last layer, so that it is deleted first.
+// Layer is a child's place in the order of application, from 0; the annotation counts from 1. A child with no
+// annotation or a malformed one is in the last layer, so it is deleted first.
 func Layer(child *unstructured.Unstructured) int {
 	n, err := strconv.Atoi(annotation(child, v1alpha1.ApplyOrderAnnotation))
 	if err != nil || n < 0 {
@@ -185,9 +184,8 @@ func AppliedDigest(child *unstructured.Unstructured) string {
 	return annotation(child, v1alpha1.AppliedAnnotation)
 }
 
-// Marks lists the labels and annotations by which a child belongs to its instance: they are
-// removed when it is orphaned. A label that other tools use too is listed only if its value is
-// ours.
+// Marks lists the labels and annotations that tie a child to its instance: they are removed when it is orphaned. A
+// label that other tools use too is listed only if its value is ours.
 func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 	for key, value := range child.GetLabels() {
 		switch {
@@ -220,21 +218,21 @@ func Marks(child *unstructured.Unstructured) (labels, annotations []string) {
 // instanceLabels begins the labels that name the instance of a child.
 const instanceLabels = v1alpha1.Prefix + "instance-"
 
-// IsInstance says whether an object has the label that the engine writes to instances, or the
-// inventory with which they are created.
+// IsInstance reports whether an object has the label that the engine writes to instances, or the inventory that they
+// are created with.
 func IsInstance(o *unstructured.Unstructured) bool { return SetOf(o) != "" }
 
 // SetOf returns the id of an instance's ApplySet, which its children's labels name; empty for an object that is not an
 // instance, or has no ApplySet yet.
 func SetOf(o *unstructured.Unstructured) string { return label(o, v1alpha1.ApplySetIDLabel) }
 
-// IsComposite says whether an object has the finalizer of a composite, by whatever engine.
+// IsComposite reports whether an object has the finalizer of a composite, by whatever engine.
 func IsComposite(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), apiextensions.CompositeFinalizer)
 }
 
-// ReportsDeletion says whether the status of an object reports its blockers: an instance does,
-// and the composite of a claim, whose deletion another engine may have begun.
+// ReportsDeletion reports whether the status of an object reports its blockers: that of an instance does, and of a
+// claim's composite, even if another engine has begun its deletion.
 func ReportsDeletion(o *unstructured.Unstructured) bool {
 	_, _, claimed := ClaimedBy(o)
 	return claimed || IsInstance(o)
@@ -255,12 +253,12 @@ func IsReserved(key string, value any) bool {
 	})
 }
 
-// reservedDomains are those of the labels and annotations that engines write, with their subdomains.
+// Engines write labels and annotations of these domains and their subdomains.
 var reservedDomains = []string{"kro.run", "espalier.dev", "applyset.kubernetes.io", "crossplane.io"}
 
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// IsOwnershipField says whether a field of a child marks its owner.
+// IsOwnershipField reports whether a field of a child marks its owner.
 func IsOwnershipField(field object.Path) bool {
 	for _, at := range [...]object.Path{"metadata.labels", "metadata.annotations"} {
 		key, below := strings.CutPrefix(string(field), string(at)+`["`)

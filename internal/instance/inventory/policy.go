@@ -23,9 +23,9 @@ type Policies struct {
 	overrides  Overrides
 }
 
-// PoliciesOf reads the policies that an instance's annotation sets, and adds those of its
-// definition. Problems lists invalid parts of the annotation: nothing may be deleted then, since
-// it may be meant to be kept. An annotation that is not allowed is not read.
+// PoliciesOf reads the policies that an instance's annotation sets, and adds those of its definition. Problems lists
+// invalid parts of the annotation: nothing must be deleted then, because it may be meant to be kept. An annotation that
+// is not allowed is not read.
 func PoliciesOf(instance *unstructured.Unstructured, defaults Defaults) (Policies, diag.List) {
 	p := Policies{byNode: map[string]v1alpha1.DeletionPolicy{}, definition: defaults.OnDelete, overrides: defaults.Overrides}
 	var problems diag.List
@@ -55,8 +55,8 @@ func PoliciesOf(instance *unstructured.Unstructured, defaults Defaults) (Policie
 	return p, problems
 }
 
-// WithDefinition returns the policies with those of the current definition, for the nodes that
-// it has; they override those of the defaults.
+// WithDefinition adds the policies of the current definition, for the nodes that it has; they override the policies of
+// the defaults.
 func (p Policies) WithDefinition(definition map[string]v1alpha1.DeletionPolicy) Policies {
 	p.definition = maps.Clone(p.definition)
 	if p.definition == nil {
@@ -66,14 +66,14 @@ func (p Policies) WithDefinition(definition map[string]v1alpha1.DeletionPolicy) 
 	return p
 }
 
-// Of is the policy of a child: the one that its instance sets for its node, or for all, if that
-// is allowed; else Retain if a former instance retained it; else that of the definition, or the
-// one that was recorded when the child was last applied.
+// Of is the policy of a child: the one that its instance sets for its node, or for all, if that is allowed; else Retain
+// if a former instance retained it; else the policy of the definition, or the one that was recorded when the child was
+// last applied.
 func (p Policies) Of(child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
 	return p.At(PlaceOf(child), child)
 }
 
-// At is Of for a child whose place is known.
+// At is Of for a child with a known place.
 func (p Policies) At(at Place, child *unstructured.Unstructured) v1alpha1.DeletionPolicy {
 	var retained v1alpha1.DeletionPolicy
 	if IsRetained(child) {
@@ -88,10 +88,10 @@ func (p Policies) Declared(at Place) v1alpha1.DeletionPolicy {
 	return cmp.Or(p.allowed(at), p.ofDefinition(at))
 }
 
-// set is the policy that the instance sets for a node; empty for none.
+// It is empty for none.
 func (p Policies) set(node string) v1alpha1.DeletionPolicy { return cmp.Or(p.byNode[node], p.all) }
 
-// allowed is the policy that the instance sets for a place, if it applies.
+// It is empty if the policy is not allowed.
 func (p Policies) allowed(at Place) v1alpha1.DeletionPolicy {
 	if set := p.set(at.Node); set != "" && p.overrides.allowsPolicy(set, p.ofDefinition(at)) {
 		return set
@@ -99,7 +99,6 @@ func (p Policies) allowed(at Place) v1alpha1.DeletionPolicy {
 	return ""
 }
 
-// ofDefinition is the policy that the definition sets for a place.
 func (p Policies) ofDefinition(at Place) v1alpha1.DeletionPolicy {
 	return cmp.Or(p.definition[at.Node], at.OnDelete, v1alpha1.DeletionDelete)
 }
@@ -115,15 +114,15 @@ func ForcedOf(instance *unstructured.Unstructured, overrides Overrides) Forced {
 	return Forced{splitList(instance.GetAnnotations()[v1alpha1.ForceDeleteAnnotation])}
 }
 
-// Matches says whether a blocker is named: by the id of its node, by "Kind/name", by its kind
-// alone if a whole kind blocks, or by "all".
+// Matches reports whether a blocker is named: by the id of its node, by "Kind/name", by its kind alone if a whole kind
+// blocks, or by "all".
 func (f Forced) Matches(node, kind, name string) bool {
 	return slices.ContainsFunc(f.names, func(forced string) bool {
 		return forced == "all" || (node != "" && forced == node) || (name != "" && forced == kind+"/"+name) || (name == "" && forced == kind)
 	})
 }
 
-// Protection says whether an object carries the protect annotation, and why.
+// Protection reports whether an object carries the protect annotation, and why.
 func Protection(o *unstructured.Unstructured) (reason string, protected bool) {
 	reason, protected = textOf(o, "annotations", v1alpha1.ProtectAnnotation)
 	return strings.TrimSpace(reason), protected

@@ -22,7 +22,7 @@ func ReleasePatch(child, instance *unstructured.Unstructured) map[string]any {
 	return change
 }
 
-// LabelPatch is the merge patch that labels a node's child again, so that caches have it; nil if it has the labels.
+// LabelPatch is the merge patch that labels a node's child again, so caches have it; nil if it has the labels.
 func (o Owner) LabelPatch(child *unstructured.Unstructured, node string) map[string]any {
 	if label(child, v1alpha1.ApplySetPartOfLabel) == o.ID() && Node(child) == node {
 		return nil
@@ -45,8 +45,8 @@ func RetainPatch(child, instance *unstructured.Unstructured) map[string]any {
 	return change
 }
 
-// DisownPatch is the merge patch that removes the owner references to the instance, so that the
-// garbage collector doesn't delete the child with it.
+// DisownPatch is the merge patch that removes the owner references to the instance, so the garbage collector doesn't
+// delete the child with it.
 func DisownPatch(child, instance *unstructured.Unstructured) map[string]any {
 	metadata := map[string]any{}
 	if left, changed := WithoutOwner(child, instance); changed {

@@ -17,7 +17,7 @@ import (
 // signatureVersion begins every signature, with what is signed in that version.
 const signatureVersion = "v1"
 
-// message encodes texts so that no two lists of texts have the same encoding.
+// No two lists of texts have the same encoding.
 func message(texts ...string) []byte {
 	size := 0
 	for _, text := range texts {
@@ -31,8 +31,7 @@ func message(texts ...string) []byte {
 	return out
 }
 
-// childMessage is what the signature of a child is computed from. The UID is that of the
-// incarnation of the instance that applied the child.
+// The UID is of the incarnation of the instance that applied the child.
 func childMessage(uid string, instance, child object.Key, node string) []byte {
 	return message("espalier child "+signatureVersion, uid,
 		instance.Group, instance.Kind, instance.Namespace, instance.Name,
@@ -46,17 +45,17 @@ func (k Keys) SignatureOf(uid string, instance, child object.Key, node string) s
 	return strings.Join([]string{signatureVersion, id, uid, hash}, ":")
 }
 
-// Verifies says whether a signature proves that an incarnation of the instance has applied the
-// child for the node. Any incarnation counts: the next one finds what the former has left.
+// Verifies reports whether a signature proves that an incarnation of the instance has applied the child for the node.
+// Any incarnation counts: the next one finds what the former has left.
 func (k Keys) Verifies(signature string, instance, child object.Key, node string) bool {
 	parts := strings.Split(signature, ":")
 	return len(parts) == 4 && parts[0] == signatureVersion &&
 		k.verifies(childMessage(parts[2], instance, child, node), parts[1], parts[3])
 }
 
-// InstanceOf returns the instance that a child belongs to, as the function InstanceOf does, if that is
-// proved: by the child's signature, or, for one without, by its age. Whoever may write labels can
-// name any instance otherwise. Without keys, the metadata alone counts.
+// InstanceOf returns the instance that a child belongs to, as the function InstanceOf does, if that is proved: by the
+// child's signature, or, for one without, by its age. Otherwise a user who can write labels can name any instance.
+// Without keys, the metadata alone counts.
 func (k Keys) InstanceOf(child *unstructured.Unstructured) (key object.Key, version string, ok bool) {
 	key, version, ok = InstanceOf(child)
 	if !ok || k.IsZero() {
@@ -74,8 +73,8 @@ func (k Keys) InstanceOf(child *unstructured.Unstructured) (key object.Key, vers
 	return key, version, true
 }
 
-// isByUnknownKey says whether a signature is well-formed, and of a key that is not among these: it
-// neither proves nor disproves anything.
+// isByUnknownKey reports whether a signature is well-formed, and of a key that is not among these: it neither proves
+// nor disproves anything.
 func (k Keys) isByUnknownKey(signature string) bool {
 	parts := strings.Split(signature, ":")
 	return len(parts) == 4 && parts[0] == signatureVersion && k.isUnknown(parts[1])
@@ -89,12 +88,11 @@ func (o Owner) sign(annotations map[string]string, child *unstructured.Unstructu
 	}
 }
 
-// Recognizing returns the owner with what it recognizes its children by: the installation's keys,
-// and, for objects without signature, the time until which they are accepted, if the instance is
-// of that time itself. TakenOver is since when this program serves the instance's kind, if
-// another engine did before; zero if none did. It counts in the graph dialect alone: in the others the
-// other engine's children have owner references. Where the keys accept nothing without signature, it
-// doesn't count either.
+// Recognizing returns the owner with what it recognizes its children by: the installation's keys, and, for objects
+// without signature, how long they are accepted, if the instance is of that time itself. TakenOver is when this program
+// began to serve the instance's kind, if another engine did before; zero if none did. It counts in the graph dialect
+// alone: in the others the other engine's children have owner references. Where the keys accept nothing without
+// signature, it doesn't count either.
 func (o Owner) Recognizing(keys Keys, instance *unstructured.Unstructured, takenOver time.Time) Owner {
 	o.Keys = keys
 	if keys.IsZero() {
@@ -128,24 +126,23 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// isOlder says whether an object was created before a time. API servers count seconds: in the
-// second of the signing key's creation, an instance is one of a release that signs.
+// isOlder reports whether an object was created before a time. API servers count seconds: in the second of the signing
+// key's creation, an instance is one of a release that signs.
 func isOlder(o *unstructured.Unstructured, than time.Time) bool {
 	created := o.GetCreationTimestamp().Time
 	return !created.IsZero() && created.Before(than)
 }
 
-// Owns says whether an object is one of the instance's children. Its label only names the instance:
-// whoever may write labels can copy it. A signature proves it, or, for an object without:
+// Owns reports whether an object is one of the instance's children. Its label only names the instance: a user who can
+// write labels can copy it. A signature proves it, or, without one:
 //   - in Crossplane's dialect, the controller reference to this incarnation of the instance, or
 //     the claim's reference of a composite;
 //   - its age and the instance's: both were there before the installation had a signing key,
 //     or before it took the kind over. The object refers to the instance as an owner, or is in a
 //     recorded namespace.
 //
-// An invalid signature disproves it: whoever copies an object copies its owner references too. One
-// of an unknown key counts as none. An incarnation that was proved before stays a child, whatever marks
-// it has lost since: nobody can copy a UID.
+// An invalid signature disproves it: a copy of an object has its owner references too. One of an unknown key counts as
+// none. An incarnation that was proved before stays a child, whatever marks it has lost: nobody can copy a UID.
 func (o Owner) Owns(child *unstructured.Unstructured) bool { return o.OwnsAs(child, Node(child)) }
 
 // OwnsAs is Owns for an object that is known to be the node's, whatever its label of the node says.
@@ -181,8 +178,8 @@ type ProvedChild struct {
 	Namespace, Name string
 }
 
-// IsDisprovedBySignature says whether an object would be one of the instance's children without
-// the signature that it has.
+// IsDisprovedBySignature reports whether an object would be one of the instance's children without the signature that
+// it has.
 func (o Owner) IsDisprovedBySignature(child *unstructured.Unstructured) bool {
 	if o.Owns(child) {
 		return false
@@ -194,9 +191,9 @@ func (o Owner) IsDisprovedBySignature(child *unstructured.Unstructured) bool {
 	return o.Owns(bare)
 }
 
-// refersToThis says whether an object without signature refers to the instance in a way that its
-// dialect takes for ownership. In the graph dialect every object of a release that signs was signed
-// when it was created: an owner reference alone counts for older ones.
+// refersToThis reports whether an object without signature refers to the instance in a way that its dialect takes for
+// ownership. In the graph dialect every object of a release that signs was signed when it was created: an owner
+// reference alone counts for older ones.
 func (o Owner) refersToThis(child *unstructured.Unstructured) bool {
 	switch o.Definition.Dialect {
 	case object.GraphDialect:
@@ -212,9 +209,8 @@ func (o Owner) refersToThis(child *unstructured.Unstructured) bool {
 	return ref != nil && o.UID != "" && ref.UID == o.UID && o.canControl(child)
 }
 
-// isOfOldInventory says whether an object without signature was labelled before there was a
-// signing key, in a namespace of the instance's inventory. Owner references don't reach other
-// namespaces, and some children have none.
+// isOfOldInventory reports whether an object without signature was labelled before there was a signing key, in a
+// namespace of the instance's inventory. Owner references don't reach other namespaces, and some children have none.
 func (o Owner) isOfOldInventory(child *unstructured.Unstructured) bool {
 	if !isOlder(child, o.unsignedBefore) {
 		return false
@@ -239,7 +235,6 @@ func (k Keys) SignatureOfInventory(instance object.Key, kinds, namespaces string
 	return inventoryPrefix + strings.Join([]string{signatureVersion, id, hash}, ":")
 }
 
-// isInventoryOfUnknownKey is isByUnknownKey for inventories.
 func (k Keys) isInventoryOfUnknownKey(signature string) bool {
 	text, signed := strings.CutPrefix(signature, inventoryPrefix)
 	parts := strings.Split(text, ":")
@@ -285,10 +280,9 @@ func (o Owner) stateOf(instance *unstructured.Unstructured) recordedState {
 	return unsignedOther
 }
 
-// Recorded is the inventory on an instance as far as it is to be believed: the namespaces only
-// if they are signed, or if the instance is as old as the signing key and its inventory has no
-// signature. A kind is where children are looked for, and each of them has to be proved: the kinds
-// are those of the annotation whoever wrote it.
+// Recorded is the inventory on an instance as far as it is to be believed: the namespaces only if they are signed, or
+// if the instance is as old as the signing key and its inventory has no signature. The kinds are taken from the
+// annotation, whatever client wrote it: children are looked for there, and each has to be proved.
 func (o Owner) Recorded(instance *unstructured.Unstructured) Inventory {
 	v := Read(instance)
 	if o.stateOf(instance) == untrusted {
@@ -297,10 +291,9 @@ func (o Owner) Recorded(instance *unstructured.Unstructured) Inventory {
 	return v
 }
 
-// IsIntact says whether the inventory on an instance is complete: it is as this program, or an
-// earlier release, has recorded it. If not, the instance may have children of kinds that it doesn't
-// name. An instance without finalizer and label is one for which nothing was recorded yet: it has
-// no children.
+// IsIntact reports whether the inventory on an instance is complete: it is as this program, or an earlier release, has
+// recorded it. If not, the instance may have children of kinds that it doesn't name. An instance without finalizer and
+// label is one for which nothing was recorded yet: it has no children.
 func (o Owner) IsIntact(instance *unstructured.Unstructured) bool {
 	hasRecorded := slices.ContainsFunc(instance.GetFinalizers(), IsFinalizer) || instance.GetLabels()[v1alpha1.ApplySetIDLabel] != ""
 	if !hasRecorded {
@@ -314,7 +307,6 @@ func (o Owner) IsIntact(instance *unstructured.Unstructured) bool {
 	return false
 }
 
-// unkeyedHash is the value of ApplySetHashAnnotation that earlier releases wrote.
 func unkeyedHash(id, kinds, namespaces string) string {
 	return object.Digest([]string{id, kinds, namespaces})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// Engine is an engine to which objects are handed back.
+// Engine is an engine that objects are handed back to.
 type Engine string
 
 // The engines.
@@ -24,7 +24,7 @@ const (
 	KRO        Engine = "kro"
 )
 
-// Manager is the field manager by which the engine updates objects.
+// Manager is the field manager that the engine updates objects as.
 func (e Engine) Manager() string {
 	if e == KRO {
 		return kroManager
@@ -36,12 +36,12 @@ func (e Engine) Manager() string {
 // of applying them, unless a composition composes them.
 const connectionType = "connection.crossplane.io/v1alpha1"
 
-// Restore returns the managed fields with which an engine can continue to manage the object:
-// fields of this program's managers are owned by the engine's. It undoes Transfer. Changed says
-// whether there was anything to undo. The object isn't changed.
+// Restore returns the managed fields that let an engine continue to manage the object: fields of this program's
+// managers are owned by the engine's. It undoes Transfer. Changed reports whether there was anything to undo. The
+// object isn't changed.
 //
-// Crossplane would leave fields that it no longer applies on an object if another manager owned
-// them too. All but two of this program's managers have the names of kro's.
+// Crossplane would leave fields that it no longer applies on an object if another manager owned them too. All but two
+// of this program's managers have the names of kro's.
 func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	var next, ours entryList
 	for _, entry := range o.GetManagedFields() {
@@ -63,7 +63,7 @@ func Restore(o *unstructured.Unstructured, e Engine) (entries []metav1.ManagedFi
 	return next, changed || len(ours) > 0
 }
 
-// distribute adds the fields of an entry to those of recipients; the last of them gets the rest.
+// The last recipient gets the rest.
 func (l *entryList) distribute(entry metav1.ManagedFieldsEntry, to []recipient) {
 	left := ownership.Decode(entry)
 	for _, r := range to[:len(to)-1] {
@@ -77,7 +77,6 @@ func (l *entryList) distribute(entry metav1.ManagedFieldsEntry, to []recipient) 
 	l.add(entry, last.manager, last.operation, left)
 }
 
-// recipient is a manager that gets the fields at the paths, or the rest.
 type recipient struct {
 	manager   string
 	operation metav1.ManagedFieldsOperationType
@@ -117,8 +116,7 @@ func recipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, e
 	return nil
 }
 
-// kroRecipients are recipients for kro. It labels an instance by one manager, and records its
-// inventory by another, which has the same name as ours.
+// kro labels an instance by one manager, and records its inventory by another, which has the same name as ours.
 func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry, rest []recipient) []recipient {
 	switch {
 	case entry.Manager == v1alpha1.StatusManager:
@@ -143,13 +141,11 @@ func kroRecipients(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry
 	}
 }
 
-// hasLabels says whether an entry owns a label that the labeller writes.
 func hasLabels(entry metav1.ManagedFieldsEntry) bool {
 	return ownership.Owns(ownership.Decode(entry), label(v1alpha1.OwnedLabel))
 }
 
-// isComposite says whether an object is a composite: it has composition references and isn't a
-// claim.
+// A composite has composition references and isn't a claim.
 func isComposite(o *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "resourceRefs"}, {"spec", "crossplane"}} {
 		if _, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...); found {
@@ -170,7 +166,7 @@ const ownPrefix = "espalier.dev/"
 // compositeFinalizer is Crossplane's finalizer of a composite.
 const compositeFinalizer = "composite.apiextensions.crossplane.io"
 
-// applier is the manager by which Crossplane writes an object that its parent renders.
+// Crossplane writes an object that its parent renders as this manager.
 func applier(o *unstructured.Unstructured) string {
 	switch controller := metav1.GetControllerOfNoCopy(o); {
 	case IsConnection(o):
@@ -196,21 +192,20 @@ func isClaimed(o *unstructured.Unstructured) bool {
 	return claimed
 }
 
-// IsOfGraph says whether an object is composed by an instance of a graph.
+// IsOfGraph reports whether an object is composed by an instance of a graph.
 func IsOfGraph(o *unstructured.Unstructured) bool {
 	return o.GetLabels()[v1alpha1.OwnedLabel] != "" && o.GetLabels()[v1alpha1.NodeIDLabel] != ""
 }
 
-// IsConnection says whether an object is the Secret with the connection details of a composite
-// or a claim, which is no composed resource.
+// IsConnection reports whether an object is the Secret with the connection details of a composite or a claim, which is
+// no composed resource.
 func IsConnection(o *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "type")
 	node := inventory.Node(o)
 	return o.GetKind() == "Secret" && kind == connectionType && (node == "" || node == "connection" || node == "crossplane.io/connection-details")
 }
 
-// ComposedManager is the manager by which Crossplane applies the composed resources of a
-// composite.
+// ComposedManager is the manager that Crossplane applies the composed resources of a composite as.
 func ComposedManager(kind schema.GroupKind, name string) string {
 	sum := sha256.Sum256([]byte(name + kind.String()))
 	return composedPrefix + "/" + hex.EncodeToString(sum[:])

@@ -13,17 +13,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// role is what an object is to an engine that has updated it: an update doesn't show on whose
-// behalf it was made.
+// role is what an object is to an engine that has updated it: an update doesn't show on behalf of which object it was
+// made.
 type role struct {
 	// instance says that the object is an instance of the engine, and wanted that its parent's
 	// desired state was written to it.
 	instance, wanted bool
 }
 
-// roleOf derives the role from the object's metadata. If the engine has applied the object too,
-// that is the parent's desired state; the updates are those of the engine's other controllers,
-// such as the one that resolves the selectors of a usage.
+// roleOf derives the role from the object's metadata. If the engine has applied the object too, that is the parent's
+// desired state; the updates come from the engine's other controllers, such as the one that resolves the selectors of a
+// usage.
 func roleOf(o *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) role {
 	instance := slices.ContainsFunc(o.GetFinalizers(), inventory.IsFinalizer) || inventory.IsInstance(o)
 	_, _, claimed := inventory.ClaimedBy(o)
@@ -35,12 +35,11 @@ func isApplied(e metav1.ManagedFieldsEntry) bool {
 	return e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && (e.Manager == claimManager || isComposer(e.Manager))
 }
 
-// split separates fields that an engine writes on an object on its own behalf from those that
-// the parent desires.
+// split separates fields that an engine writes on an object on its own behalf from those that the parent desires.
 //
-// The parent's fields become applied fields, so that they are removed when the parent drops
-// them. The engine's own fields must not be removed then: a finalizer, the in-use label, the
-// revision of a composite. A field that may be either is the engine's own.
+// The parent's fields become applied fields, so they are removed when the parent drops them. The engine's own fields
+// must not be removed then: a finalizer, the in-use label, the revision of a composite. A field that may be either is
+// the engine's own.
 func (r role) split(fields *fieldpath.Set) (own, wanted *fieldpath.Set) {
 	switch {
 	case !r.wanted:
@@ -78,7 +77,6 @@ var (
 func label(name string) fieldpath.Path      { return ownership.Path("metadata", "labels", name) }
 func annotation(name string) fieldpath.Path { return ownership.Path("metadata", "annotations", name) }
 
-// cutAll cuts several paths out of a set.
 func cutAll(fields *fieldpath.Set, paths []fieldpath.Path) (rest, cut *fieldpath.Set) {
 	rest, cut = fields, &fieldpath.Set{}
 	for _, path := range paths {

@@ -10,21 +10,19 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// A Secret that is applied with stringData is stored with data: the API server records that the
-// applier owns stringData, and nobody owns the data. This program applies data instead, so that
-// it owns what is stored. Transfer makes the stringData of former engines, and of former versions
-// of this program, data; Restore makes it stringData again.
+// A Secret that is applied with stringData is stored with data: the API server records that the applier owns
+// stringData, and nobody owns the data. This program applies data instead, so it owns what is stored. Transfer makes
+// the stringData of former engines, and of former versions of this program, data; Restore makes it stringData again.
 const (
 	dataField       = "data"
 	stringDataField = "stringData"
 )
 
-// isOwn says whether an entry is that of the objects which this program applies.
+// Such an entry is of the objects which this program applies.
 func isOwn(manager string, operation metav1.ManagedFieldsOperationType, subresource string) bool {
 	return manager == v1alpha1.ChildManager && operation == metav1.ManagedFieldsOperationApply && subresource == ""
 }
 
-// ownsStringData says whether this program's manager owns stringData.
 func ownsStringData(entry ownership.Entry) bool {
 	return isOwn(entry.Manager, entry.Operation, entry.Subresource) && entry.HasField(stringDataField)
 }
@@ -38,7 +36,7 @@ func Stored(o *unstructured.Unstructured, fields *fieldpath.Set) *fieldpath.Set 
 	return moved(fields, stringDataField, dataField)
 }
 
-// storeStringData makes the data of a Secret of what this program's manager owns of its stringData.
+// What this program's manager owns of a Secret's stringData becomes data.
 func (l entryList) storeStringData() {
 	for i, entry := range l {
 		if isOwn(entry.Manager, entry.Operation, entry.Subresource) {
@@ -47,10 +45,9 @@ func (l entryList) storeStringData() {
 	}
 }
 
-// restoreStringData returns an entry with stringData for the data of a Secret that was made of
-// stringData alone. Restored says whether there was any. It is unknown which key of another
-// Secret was in stringData: its ownership stays that of data, which the engine's next apply
-// turns into what it applies, without a change of the values.
+// restoreStringData returns an entry with stringData for the data of a Secret that was made of stringData alone.
+// Restored reports whether there was any. It is unknown which key of another Secret was in stringData: data stays
+// owned, and the engine's next apply turns that into what it applies, without a change of the values.
 func restoreStringData(o *unstructured.Unstructured, entry metav1.ManagedFieldsEntry) (out metav1.ManagedFieldsEntry, restored bool) {
 	if !isOwn(entry.Manager, entry.Operation, entry.Subresource) || !object.IsSecret(o) || o.GetAnnotations()[v1alpha1.StringDataAnnotation] == "" {
 		return entry, false
@@ -64,7 +61,7 @@ func restoreStringData(o *unstructured.Unstructured, entry metav1.ManagedFieldsE
 	return entry, true
 }
 
-// moved returns a set that has the members below one top-level field below another instead.
+// It moves the members below one top-level field below another.
 func moved(set *fieldpath.Set, from, to string) *fieldpath.Set {
 	below := set.WithPrefix(fieldpath.FieldNameElement(from))
 	rest, cut := ownership.Split(set, ownership.Path(from))

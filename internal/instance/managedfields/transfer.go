@@ -1,11 +1,9 @@
-// Package managedfields transfers the ownership of fields from the field managers of former
-// engines to those of this program, and back.
-// See docs/design/0013-composites-and-functions.md.
+// Package managedfields transfers the ownership of fields from the field managers of former engines to the managers of
+// this program, and back. See docs/design/0013-composites-and-functions.md.
 //
-// Server-side apply removes a field that an applier no longer applies only if no other manager
-// owns it. A former engine doesn't write any more but still owns its fields: a field that both
-// have applied would stay on the object for ever. So its fields are transferred to the manager
-// of this program that writes them now.
+// Server-side apply removes a field that an applier no longer applies only if no other manager owns it. A former engine
+// doesn't write any more but still owns its fields: a field that both have applied would stay on the object for ever.
+// So its fields are transferred to the manager of this program that writes them now.
 //
 // Pure: it decides from values alone.
 package managedfields
@@ -22,11 +20,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Field managers of former engines. Those of a status are not among them: a status is written as
-// a whole, so that no field outlives its source.
+// Field managers of former engines. Managers of a status are not among them: a status is written as a whole, so no
+// field outlives its source.
 const (
-	// composedPrefix is the prefix of the manager by which Crossplane applies composed
-	// resources; a digest of the composite's name follows.
+	// composedPrefix is the prefix of the manager that Crossplane applies composed resources as; a digest of the
+	// composite's name follows.
 	composedPrefix = "apiextensions.crossplane.io/composed"
 	// claimManager applies the composite of a claim.
 	claimManager = "apiextensions.crossplane.io/claim"
@@ -40,8 +38,8 @@ const (
 	labellerManager = "kro.run/labeller"
 )
 
-// IsFormer says whether a managed fields entry with this manager, operation and subresource is
-// one of a former engine whose fields are to be transferred.
+// IsFormer reports whether fields of a managed fields entry with this manager, operation and subresource are to be
+// transferred from a former engine.
 func IsFormer(manager, operation, subresource string) bool {
 	if subresource != "" {
 		return false
@@ -59,8 +57,8 @@ func isComposer(manager string) bool {
 	return manager == composedPrefix || strings.HasPrefix(manager, composedPrefix+"/")
 }
 
-// NeedsTransfer says whether former engines own fields of an object, or this program's manager
-// the stringData of a Secret, as former versions did. It is cheap: every reconcile calls it.
+// NeedsTransfer reports whether former engines own fields of an object, or this program's manager the stringData of a
+// Secret, as former versions did. It is cheap: every reconcile calls it.
 func NeedsTransfer(o *unstructured.Unstructured) bool {
 	secret := object.IsSecret(o)
 	for entry := range ownership.Entries(o) {
@@ -71,9 +69,9 @@ func NeedsTransfer(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// Transfer returns the managed fields of an object without entries of former engines, whose
-// fields this program's managers own instead, and own data instead of stringData in a Secret.
-// Changed says whether there were any. The object isn't changed.
+// Transfer returns the managed fields of an object without entries of former engines: this program's managers own their
+// fields instead, and own data instead of stringData in a Secret. Changed reports whether there were any. The object
+// isn't changed.
 func Transfer(o *unstructured.Unstructured) (entries []metav1.ManagedFieldsEntry, changed bool) {
 	if !NeedsTransfer(o) {
 		return o.GetManagedFields(), false
@@ -114,8 +112,8 @@ func TakeSpec(o *unstructured.Unstructured, manager string) (entries []metav1.Ma
 	return next, changed
 }
 
-// Applied are the fields that a manager has applied to an object, including those of former
-// engines that are going to be transferred to it.
+// Applied are the fields that a manager has applied to an object, including those of former engines that will be
+// transferred to it.
 func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	if !NeedsTransfer(o) {
 		return ownership.AppliedFields(o, manager)
@@ -129,10 +127,9 @@ func Applied(o *unstructured.Unstructured, manager string) *fieldpath.Set {
 	return &fieldpath.Set{}
 }
 
-// entryList are managed fields.
 type entryList []metav1.ManagedFieldsEntry
 
-// transfer adds the fields of a former engine's entry to those of this program's managers.
+// The entry is of a former engine; its fields go to this program's managers.
 func (l *entryList) transfer(entry metav1.ManagedFieldsEntry, r role) {
 	fields := ownership.Decode(entry)
 	switch {

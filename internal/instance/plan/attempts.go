@@ -27,8 +27,8 @@ type DeletionAttempts struct {
 	AcceptedAt time.Time
 	// Refusal is why the last request was refused, if it was.
 	Refusal Refusal
-	// FirstSeen is since when the child has been observed as one that is to be deleted.
-	// ChangedAt is since when it has its ResourceVersion.
+	// FirstSeen is when the child was first observed as one that is to be deleted. ChangedAt is when it got its
+	// ResourceVersion.
 	FirstSeen, ChangedAt time.Time
 	ResourceVersion      string
 	// Finalizers are the child's finalizers with the managers that added them, once these are
@@ -59,7 +59,7 @@ func (t DeletionAttempts) Refused(reason report.Reason, message string, o *unstr
 	return t
 }
 
-// KnowsFinalizersOf says whether the managers of the child's current finalizers are known.
+// KnowsFinalizersOf reports whether the managers of the child's current finalizers are known.
 func (t DeletionAttempts) KnowsFinalizersOf(o *unstructured.Unstructured) bool {
 	return slices.EqualFunc(t.Finalizers, o.GetFinalizers(), func(f report.Finalizer, name string) bool { return f.Name == name })
 }
@@ -106,14 +106,13 @@ func (r Refusal) nextAttempt(o *unstructured.Unstructured) time.Time {
 	return r.At.Add(delay)
 }
 
-// metadataDigest is the digest of what a webhook may decide by. The status isn't part of it,
-// since heartbeats change it.
+// metadataDigest is the digest of what a webhook may decide by. The status isn't part of it, because heartbeats change
+// it.
 func metadataDigest(o *unstructured.Unstructured) string {
 	return object.Digest([]any{o.GetLabels(), o.GetAnnotations(), o.GetFinalizers(), o.GetGeneration(), o.GetOwnerReferences()})
 }
 
-// attemptsOf returns what is known of a child: what earlier reconciles learned or, after a
-// restart, what the status reports.
+// It is what earlier reconciles learned or, after a restart, what the status reports.
 func (r Remaining) attemptsOf(c target) DeletionAttempts {
 	t := r.History.Children[c.GetUID()]
 	for _, reported := range r.reportedBlockers() {

@@ -26,17 +26,17 @@ const (
 	actionableDelay = 200 * time.Millisecond
 	// collectorDelay is for the garbage collector, which discovers new kinds with a delay.
 	collectorDelay = 5 * time.Second
-	// instanceDelay is for an instance whose controller has not begun its deletion: once it has,
-	// the instance reports its own blockers, and among many instances it is queued.
+	// instanceDelay is for an instance with a controller that has not begun its deletion: once it has, the instance
+	// reports its own blockers, and among many instances it is queued.
 	instanceDelay = 15 * time.Second
 	// unresponsiveDelay is for an object without finalizers that is terminating and unchanged.
 	unresponsiveDelay = 30 * time.Second
-	// acceptedDelay is for a request that was accepted and whose effect isn't observed.
+	// acceptedDelay is for a request that was accepted, without an observed effect.
 	acceptedDelay = 10 * time.Second
 )
 
-// decideDeletion decides about a child whose turn it is: whether to request its deletion, which
-// blocker to report, if any, and after how long to decide again; 0 for on the next event.
+// It decides about a child, when its turn comes, whether to request its deletion, which blocker to report, if any, and
+// after how long to decide again; 0 for on the next event.
 func (r Remaining) decideDeletion(c target) (request bool, blocker *report.Blocker, retryAfter time.Duration) {
 	if c.GetDeletionTimestamp() != nil {
 		blocker, retryAfter = r.terminatingBlocker(c)
@@ -51,8 +51,7 @@ func (r Remaining) decideDeletion(c target) (request bool, blocker *report.Block
 	return r.decideRequest(c, "deletion")
 }
 
-// decideRequest decides whether to make a request about a child, for the first time or again;
-// what names it in messages.
+// The request is made for the first time or again; what names the child in messages.
 func (r Remaining) decideRequest(c target, what string) (request bool, blocker *report.Blocker, retryAfter time.Duration) {
 	t := r.attemptsOf(c)
 	if t.Refusal.Reason != "" {
@@ -104,15 +103,14 @@ func (r Remaining) terminatingBlocker(c target) (blocker *report.Blocker, retryA
 	return blocker, 0
 }
 
-// graceAfter is how much of the grace period of a deletion remains after a time. The object names its end by the clock of
-// the API server, which may differ from this one: it is at most the whole period.
+// The object names its end by the clock of the API server, which may differ from this one: it is at most the whole
+// period.
 func graceAfter(o *unstructured.Unstructured, since time.Time) time.Duration {
 	seconds := ptr.Deref(o.GetDeletionGracePeriodSeconds(), 0)
 	return min(max(0, o.GetDeletionTimestamp().Sub(since)), time.Duration(seconds)*time.Second)
 }
 
-// findBlocker returns what blocks a child that is being deleted, as far as it is known, and the
-// delay until it is reported.
+// The blocker is returned as far as it is known, with the delay until it is reported.
 func (r Remaining) findBlocker(c target) (blocker *report.Blocker, delay time.Duration) {
 	since := c.GetDeletionTimestamp().Time
 	if inventory.IsInstance(c.Unstructured) && slices.ContainsFunc(c.GetFinalizers(), inventory.IsFinalizer) {
@@ -139,7 +137,6 @@ func (r Remaining) findBlocker(c target) (blocker *report.Blocker, delay time.Du
 	return r.finalizerBlocker(c)
 }
 
-// instanceBlocker returns what blocks a nested instance that has our finalizer.
 func (r Remaining) instanceBlocker(c target) (blocker *report.Blocker, delay time.Duration) {
 	nested := report.ReadDeletion(c.Unstructured)
 	synced, _ := condition.Read(c.Unstructured).Get(health.Synced)
@@ -157,7 +154,6 @@ func (r Remaining) instanceBlocker(c target) (blocker *report.Blocker, delay tim
 	return blocker, instanceDelay
 }
 
-// childBlocker is the blocker of an instance that reports blockers of its own.
 func (r Remaining) childBlocker(c target, nested report.Deletion) *report.Blocker {
 	root := nested.Blockers[0].RootCause().Truncated()
 	blocker := r.newBlocker(c, report.ChildBlocked, fmt.Sprintf("waits for %s: %s: %s", root.Object, root.Reason, root.Message), r.Now)
@@ -165,13 +161,12 @@ func (r Remaining) childBlocker(c target, nested report.Deletion) *report.Blocke
 	return blocker
 }
 
-// unresponsiveBlocker is for a terminating object that shows nothing that blocks it.
+// The object shows nothing that blocks it.
 func (r Remaining) unresponsiveBlocker(c target) *report.Blocker {
 	return r.newBlocker(c, report.OutOfReach, "is being deleted without progress; the controller of its kind may not be running", c.GetDeletionTimestamp().Time)
 }
 
-// finalizerBlocker is the blocker of an object that has finalizers, with the delay until it is
-// reported.
+// The delay passes before the blocker is reported.
 func (r Remaining) finalizerBlocker(c target) (blocker *report.Blocker, delay time.Duration) {
 	t := r.attemptsOf(c)
 	finalizers := t.Finalizers
@@ -216,8 +211,8 @@ func describeFinalizers(finalizers []report.Finalizer) string {
 	return "held by " + noun + " " + strings.Join(texts, "; ") + external
 }
 
-// reportsFailure says whether the conditions of a managed resource report a failure, or that its
-// provider doesn't reconcile it.
+// reportsFailure reports whether the conditions of a managed resource report a failure, or that its provider doesn't
+// reconcile it.
 func reportsFailure(o *unstructured.Unstructured) bool {
 	set := condition.Read(o)
 	for _, kind := range []string{"Synced", "LastAsyncOperation"} {
@@ -252,7 +247,7 @@ func externalDeletionMessage(o *unstructured.Unstructured) string {
 	return "the external resource still exists"
 }
 
-// unreadableKindBlocker is the blocker of a kind whose objects can't be read.
+// The kind's objects can't be read.
 func (r Remaining) unreadableKindBlocker(gvk schema.GroupVersionKind, unreadable Unreadable) report.Blocker {
 	reason := report.OutOfReach
 	switch unreadable.Reason {
@@ -273,15 +268,13 @@ func (r Remaining) unreadableKindBlocker(gvk schema.GroupVersionKind, unreadable
 	return r.dated(b, since)
 }
 
-// newBlocker returns a blocker of a child: since the reported time if the status has it already,
-// or else since the given time.
+// The blocker lasts since the reported time if the status contains it already, or else since the given time.
 func (r Remaining) newBlocker(c target, reason report.Reason, message string, since time.Time) *report.Blocker {
 	b := r.dated(report.Blocker{Node: c.place.Node, BlockedObject: report.BlockedObject{Object: report.ObjectOf(c), Reason: reason, Message: message}}, since)
 	return &b
 }
 
-// dated sets since when a blocker lasts: from when it was first reported, or else from when it
-// began.
+// A blocker lasts from when it was first reported, or else from when it began.
 func (r Remaining) dated(b report.Blocker, began time.Time) report.Blocker {
 	b.Since = report.At(began)
 	if reported := r.findReported(b); reported != nil {

@@ -23,8 +23,8 @@ type History struct {
 	Intact      Intact
 }
 
-// Contests are the fields of ours that another manager has taken over recently, by the UID of the child. A
-// thousand children may drift at once: what one of them adds copies nothing of the others.
+// Contests are the fields of ours that another manager has taken over recently, by the UID of the child. A thousand
+// children may drift at once: what one of them adds copies nothing of its siblings.
 type Contests map[types.UID]map[object.Path]Contest
 
 // Contest records recent writes to one field.
@@ -38,14 +38,12 @@ type Contest struct {
 	ValueDigest string
 }
 
-// Two managers that fight over a field must not cause a hot loop. A field that was taken back
-// contestLosses times within contestWindow is contested: from then on it is taken back only
-// after the other manager has not written it for contestQuiet, and counts as contested until it
-// has stayed ours for as long.
+// Two managers that fight over a field must not cause a hot loop. A field that was taken back contestLosses times
+// within contestWindow is contested: from then on it is taken back only after the other manager has not written it for
+// contestQuiet, and counts as contested until it has stayed ours for as long.
 //
-// A manager that makes a field contested writes more often than once in contestWindow /
-// contestLosses. Both periods together are as long, so that the status doesn't change between
-// the writes of a manager that continues.
+// A manager that makes a field contested writes more often than once in contestWindow / contestLosses. Both periods
+// together are as long, so the status doesn't change between the writes of a manager that continues.
 const (
 	contestWindow = time.Minute
 	contestLosses = 3
@@ -100,7 +98,6 @@ func (l Contests) DropOld(now time.Time) {
 	}
 }
 
-// lastActivity is the time of the last write to the field, by either manager.
 func (c Contest) lastActivity() time.Time {
 	last := c.LastWrite
 	if n := len(c.Corrections); n > 0 && c.Corrections[n-1].After(last) {
@@ -109,8 +106,7 @@ func (c Contest) lastActivity() time.Time {
 	return last
 }
 
-// observeWrite returns when the other manager last wrote the field, which it owns now, and the
-// digest of the value.
+// The other manager owns the field now. The digest is of the value.
 func (c Contest) observeWrite(o *unstructured.Unstructured, field object.Path, now time.Time) (at time.Time, digest string) {
 	digest = FieldsDigest(o, []object.Path{field})
 	if c.ValueDigest != digest {
@@ -119,7 +115,7 @@ func (c Contest) observeWrite(o *unstructured.Unstructured, field object.Path, n
 	return c.LastWrite, digest
 }
 
-// isContested says whether the field was lost so often that it is left alone for a while.
+// Such a field was lost so often that it is left alone for a while.
 func (c Contest) isContested(now time.Time) bool {
 	if c.Ceded && now.Sub(c.lastActivity()) < contestWindow {
 		return true
@@ -179,8 +175,9 @@ func (s *Step) deferForContest(retry time.Duration) {
 
 const contestedPrefix = "another manager keeps overwriting "
 
-// ContestedField reads from the message of a problem DriftContested of an object which field is contested. It is empty if the message
-// does not name it, since the name may come from a Secret. A status has the message alone, also that of an earlier release.
+// ContestedField reads from the message of a problem DriftContested of an object which field is contested. It is empty
+// if the message leaves it out, as it may come from a Secret. A status contains the message alone, also that of an
+// earlier release.
 func ContestedField(message string, o *unstructured.Unstructured) object.Path {
 	_, text, _ := strings.Cut(message, contestedPrefix)
 	text, _, found := strings.Cut(text, " of "+object.KeyOf(o).String())

@@ -17,11 +17,11 @@ import (
 type Desired struct {
 	// Nodes come in topological order.
 	Nodes []Node
-	// Status holds the author's status fields: those that resolve now, and the reported value
-	// of those whose source could not be read.
+	// Status holds the author's status fields: the ones that resolve now, and the reported value of fields with a
+	// source that could not be read.
 	Status map[string]any
-	// Unresolved lists the status fields whose expression has no value for these inputs, and
-	// why; a value that is only missing yet doesn't count.
+	// Unresolved lists the status fields whose expressions have no value for these inputs, and why; a value that is
+	// only missing yet doesn't count.
 	Unresolved []string
 	// Needs are further objects to read; with them, more may resolve.
 	Needs []Need
@@ -42,10 +42,10 @@ type Desired struct {
 	Ready *bool
 	// Results are recorded as events.
 	Results []Result
-	// Exceeded lists the limits of Facts that composing has exceeded. Problem says which, and
-	// nothing is changed: the instance has no node that is composed without the others.
+	// Exceeded lists the limits of Facts that composing has exceeded. Problem says which, and nothing is changed: no
+	// node of the instance is composed without the rest.
 	Exceeded []Limit
-	// Cost is the CEL cost of Facts with that of this composition.
+	// Cost is the CEL cost of Facts with the cost of this composition.
 	Cost uint64
 	// NoOwnerReferences says that the objects don't refer to the instance as their owner.
 	NoOwnerReferences bool
@@ -79,8 +79,8 @@ type Result struct {
 
 // Node is the desired state of one node, or of one item of a node that is a collection.
 type Node struct {
-	// ID names the node in this instance. That of an item is inventory.ItemID, or,
-	// while its name isn't known, the collection with the item's place: "subnets[#2]".
+	// ID names the node in this instance. An item's is inventory.ItemID, or, while its name isn't known, the collection
+	// with the item's place: "subnets[#2]".
 	ID string
 	// Collection is the id of the collection that the node is an item of, and Item its
 	// place there; empty and nil for one that is in none.
@@ -104,11 +104,11 @@ type Node struct {
 	// AdoptClaimable lets it take over one that has no owner and is marked for that: see
 	// inventory.IsClaimable.
 	AdoptClaimable bool
-	// RefuseConflicts keeps the node from taking over fields that another manager has set, and
-	// Drift says what to do about fields that other managers have changed since.
+	// RefuseConflicts keeps the node from taking over fields that another manager has set, and Drift says what to do
+	// about fields that other managers have changed afterwards.
 	RefuseConflicts bool
 	Drift           Drift
-	// Recreate says whether the object is recreated when the API server rejects its update.
+	// Recreate reports whether the object is recreated when the API server rejects its update.
 	Recreate Recreation
 
 	// Sensitive says that the object may hold data of a Secret: messages of servers about it
@@ -132,7 +132,7 @@ type Node struct {
 
 	// Observed is the observed object; nil if there is none.
 	Observed *unstructured.Unstructured
-	// Ready says whether Observed is ready; dependents wait until it is.
+	// Ready reports whether Observed is ready; dependents wait until it is.
 	Ready bool
 	// Unready explains why Observed isn't ready.
 	Unready Problem
@@ -140,8 +140,7 @@ type Node struct {
 
 // SkipCause is the condition that leaves a node out.
 type SkipCause struct {
-	// By is the id of the node whose condition is false: the node itself, or one that it
-	// depends on.
+	// By is the id of the node with the false condition: the node itself, or one that it depends on.
 	By string
 	// Condition is the false expression, and Inputs the values that it read, as texts.
 	Condition string
@@ -157,12 +156,11 @@ func (l SkipCause) String() string {
 	return text
 }
 
-// place is the node's place as its object carries it.
+// Its object carries it.
 func (n Node) place() inventory.Place {
 	return inventory.Place{Node: n.origin(), Item: n.Item, Layer: n.Layer, DependsOn: n.DependsOn, DeleteAfter: n.DeleteAfter, OnDelete: n.OnDelete}
 }
 
-// origin is the id of the node in the definition.
 func (n Node) origin() string { return cmp.Or(n.Collection, n.ID) }
 
 // Wait is something that a node waits for.
@@ -183,5 +181,5 @@ type Wait struct {
 // Key identifies the wait across reconciles.
 func (w Wait) Key() WaitKey { return WaitKey{Node: w.Node, On: w.On} }
 
-// AdoptsUnowned says whether the node takes over an object that has no owner. No instance takes over a definition.
+// AdoptsUnowned reports whether the node takes over an object that has no owner. No instance takes over a definition.
 func (n Node) AdoptsUnowned() bool { return n.AdoptUnowned && !isDefinition(n.Kind.GroupKind()) }

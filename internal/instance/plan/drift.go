@@ -56,8 +56,7 @@ func (s Step) FieldsLeft(lost []object.Path) []object.Path {
 	return left
 }
 
-// handleDrift decides what to do with an object whose desired state was last applied, if other
-// managers have changed it since.
+// The desired state was last applied. Other managers may have changed the object afterwards.
 func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History, facts Facts, manager string) {
 	child := s.Current.GetUID()
 	var lost, left []object.Path
@@ -88,9 +87,9 @@ func (s *Step) handleDrift(asApplied *unstructured.Unstructured, history History
 	}
 }
 
-// Intact holds, by the UID of a child, the resource version at which it had all fields that were last
-// applied to it. Comparing them again takes most of the time of a decision, and most children have not
-// changed since the last one. What was applied is part of the child: it has the digest.
+// Intact holds, by the UID of a child, the resource version at which it had all fields that were last applied to it.
+// Comparing them again takes most of the time of a decision, and most children have not changed after the last one.
+// What was applied is part of the child: it has the digest.
 type Intact map[types.UID]string
 
 func (i Intact) has(child *unstructured.Unstructured) bool {
@@ -117,13 +116,11 @@ func (i Intact) Next(steps []Step) Intact {
 	return i
 }
 
-// LostFields lists the fields of desired that the field manager no longer owns on the current
-// object: those that another manager has taken over since. A field of a former engine counts as
-// the manager's if it is to be transferred to it.
+// LostFields lists the fields of desired that the field manager no longer owns on the current object: the fields that
+// another manager has taken over. A field of a former engine counts as the manager's if it is to be transferred to it.
 //
-// The API server moves the ownership of a field to the manager that changes its value, so that
-// ownership shows drift exactly. Comparing values would report everything that the server
-// normalizes, defaults or prunes.
+// The API server moves the ownership of a field to the manager that changes its value, so ownership shows drift
+// exactly. Comparing values would report everything that the server normalizes, defaults or prunes.
 func LostFields(desired, current *unstructured.Unstructured, manager string) []object.Path {
 	owned := managedfields.Applied(current, manager)
 	var lost []object.Path
@@ -139,10 +136,9 @@ func LostFields(desired, current *unstructured.Unstructured, manager string) []o
 	return lost
 }
 
-// DriftedFields lists the fields of an object that was last applied as desired which other managers have
-// changed since: those that are lost, and the data of a Secret with other values. Another manager that
-// applies stringData changes data without their ownership; the API server stores data as they are applied,
-// so that values can be compared.
+// DriftedFields lists the fields of an object, last applied as desired, that other managers have changed: the lost
+// ones, and the data of a Secret with other values. Another manager that applies stringData changes data without their
+// ownership; the API server stores data as they are applied, so values can be compared.
 func DriftedFields(desired, current *unstructured.Unstructured, manager string) []object.Path {
 	drifted := LostFields(desired, current, manager)
 	for _, field := range ChangedData(desired, current) {
@@ -174,9 +170,9 @@ func lostMetadata(value any, owned *fieldpath.Set, current *unstructured.Unstruc
 	return lost
 }
 
-// lostReferences lists the owner references that the object doesn't have any more. It compares
-// the references themselves: the server stores them as they are written, and the cache drops
-// the managed fields of each, since its path names the instance.
+// lostReferences lists the owner references that the object doesn't have any more. It compares the references
+// themselves: the server stores them as they are written, and the cache drops the managed fields of each, because its
+// path names the instance.
 func lostReferences(value any, current *unstructured.Unstructured) []object.Path {
 	has := current.GetOwnerReferences()
 	refs, _ := value.([]any)
@@ -185,7 +181,7 @@ func lostReferences(value any, current *unstructured.Unstructured) []object.Path
 		ref, _ := item.(map[string]any)
 		controls, _ := ref["controller"].(bool)
 		there := slices.ContainsFunc(has, func(r metav1.OwnerReference) bool {
-			// The garbage collector deletes an object whose owner has another kind or name than the reference says.
+			// The garbage collector deletes an object if its owner has another kind or name than the reference says.
 			return string(r.UID) == ref["uid"] && r.APIVersion == ref["apiVersion"] && r.Kind == ref["kind"] && r.Name == ref["name"] &&
 				(r.Controller != nil && *r.Controller) == controls
 		})
@@ -196,8 +192,8 @@ func lostReferences(value any, current *unstructured.Unstructured) []object.Path
 	return lost
 }
 
-// DriftCorrected is the reason of the event about a correction, and CorrectionMessage its message: which fields of an object were changed,
-// and by which managers.
+// DriftCorrected is the reason of the event about a correction, and CorrectionMessage its message: the changed fields
+// of an object, and their managers.
 const DriftCorrected = "DriftCorrected"
 
 // CorrectionMessage is read again by ReadCorrection.

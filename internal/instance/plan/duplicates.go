@@ -8,7 +8,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// deferDuplicates defers nodes that render the same object: which of them should win isn't known.
+// The nodes render the same object: which of them should win isn't known.
 func deferDuplicates(steps []Step, nodes []Node) {
 	renders := map[object.Key][]int{}
 	for i, step := range steps {
@@ -44,7 +44,7 @@ func others(duplicates []int, i int) []int {
 // maxDuplicates bounds the nodes that a message names.
 const maxDuplicates = 5
 
-// describeNodes names nodes, followed by the verb that agrees with their number.
+// The verb agrees with their number.
 func describeNodes(which []int, nodes []Node) string {
 	if len(which) == 1 {
 		return "node " + nodes[which[0]].ID + " renders"

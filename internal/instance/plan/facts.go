@@ -29,8 +29,8 @@ type Facts struct {
 	Owned map[string][]*unstructured.Unstructured
 	// External holds the objects that externalRef nodes name, once they have been looked up.
 	External map[Need]Lookup
-	// UnreadableOwned holds the kinds whose own objects can't be read now, and why. Objects
-	// that an externalRef names are read independently of these.
+	// UnreadableOwned holds the kinds of own objects that can't be read now, and why. Objects that an externalRef names
+	// are read independently of these.
 	UnreadableOwned map[schema.GroupVersionKind]Unreadable
 	// UnreadableKinds is why other objects that were looked up can't be read now.
 	UnreadableKinds []Unreadable
@@ -51,8 +51,8 @@ type Need struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
-	// Multiple selects all objects whose labels match Selector, in the namespace or, if that
-	// is empty, in all namespaces.
+	// Multiple selects all objects with labels that match Selector, in the namespace or, if that is empty, in all
+	// namespaces.
 	Multiple bool
 	Selector string
 }
@@ -65,7 +65,7 @@ type Lookup struct {
 	Unreadable *Unreadable
 }
 
-// Unreadable is why objects can't be read now, and since when.
+// Unreadable is why objects can't be read now, and the time when that began.
 type Unreadable struct {
 	Problem
 	Since time.Time
@@ -83,7 +83,7 @@ type WaitKey struct {
 	On   string
 }
 
-// IsUnreadable says whether own objects of a kind can't be read now, in any version.
+// IsUnreadable reports whether own objects of a kind can't be read now, in any version.
 func (f Facts) IsUnreadable(gk schema.GroupKind) bool {
 	_, unreadable := f.UnreadableKind(gk.WithVersion(""))
 	return unreadable

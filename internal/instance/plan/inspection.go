@@ -10,12 +10,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Inspections are, by the UID of a child, the results of inspecting fields of it whose drift is
-// reported and not corrected.
+// Inspections are, by the UID of a child, the results of inspecting fields with drift that is reported and not
+// corrected.
 type Inspections map[types.UID]Inspection
 
-// Inspection separates the fields that another manager has changed from those whose ownership
-// the server doesn't grant.
+// Inspection separates the fields that another manager has changed from fields that the server grants no ownership of.
 type Inspection struct {
 	// Digest is the FieldsDigest of the inspected fields.
 	Digest string

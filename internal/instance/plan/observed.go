@@ -11,11 +11,10 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// AsObserved returns the object with the generation that its status has observed, if the
-// desired fields are the same at both generations: the API server raises the generation of
-// some kinds for annotations too, and the controllers raise that of a composite when they
-// record its composed resources. Before is the object as of the last time that its status had
-// observed its generation; nil if that isn't known. Otherwise AsObserved returns the object.
+// AsObserved returns the object with the generation that its status has observed, if the desired fields are the same at
+// both generations: the API server raises the generation of some kinds for annotations too, and the controllers raise
+// the generation of a composite when they record its composed resources. Before is the object as of the last time that
+// its status had observed its generation; nil if that isn't known. Otherwise AsObserved returns the object.
 //
 // The object isn't changed; the returned one shares its values.
 func AsObserved(o, before *unstructured.Unstructured) *unstructured.Unstructured {
@@ -31,11 +30,10 @@ func AsObserved(o, before *unstructured.Unstructured) *unstructured.Unstructured
 	return &unstructured.Unstructured{Object: out}
 }
 
-// recordedFields are the fields of a composite in which its controllers record its composed
-// resources; see internal/composition/xrd.
+// The controllers of a composite record its composed resources in these fields; see internal/composition/xrd.
 var recordedFields = []object.Path{"spec.resourceRefs", "spec.crossplane.resourceRefs"}
 
-// desiredFields are the fields of an object that state what is desired.
+// These fields state what is desired.
 func desiredFields(o *unstructured.Unstructured) map[string]any {
 	out := maps.Clone(o.Object)
 	delete(out, "metadata")

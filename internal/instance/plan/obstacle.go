@@ -18,9 +18,8 @@ var NamespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 // CRDKind is the kind of CustomResourceDefinitions.
 var CRDKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// Obstacle keeps a node's object from being created: a foreign object that has its name, or a
-// namespace that is missing or terminating. It is watched by name, so that the node continues
-// once it is gone.
+// Obstacle keeps a node's object from being created: a foreign object that has its name, or a namespace that is missing
+// or terminating. It is watched by name, so the node continues once it is gone.
 type Obstacle struct {
 	Need    Need
 	Problem Problem
@@ -32,8 +31,8 @@ type Obstacle struct {
 	Writers string
 }
 
-// IsCleared says whether the node may be applied again, given the object with the obstacle's
-// name, nil if there is none. Synced says that a missing object is known not to exist.
+// IsCleared reports whether the node may be applied again, given the object with the obstacle's name, nil if there is
+// none. Synced says that a missing object is known not to exist.
 func (o Obstacle) IsCleared(found *unstructured.Unstructured, synced bool, owner inventory.Owner) bool {
 	switch {
 	case o.IsNamespace():
@@ -46,7 +45,7 @@ func (o Obstacle) IsCleared(found *unstructured.Unstructured, synced bool, owner
 	return synced && owner.Owns(found) && found.GetDeletionTimestamp() == nil
 }
 
-// IsNamespace says whether the obstacle is a namespace.
+// IsNamespace reports whether the obstacle is a namespace.
 func (o Obstacle) IsNamespace() bool { return o.Need.Kind == NamespaceKind }
 
 // NameHolder is an existing object that has the name of a node's object.
@@ -58,14 +57,14 @@ type NameHolder struct {
 	// been read yet; see inventory.InstanceOf.
 	Instance *unstructured.Unstructured
 	Syncing  bool
-	// Reported is the problem of the node that the status has. It stays until the instance is read, so that a
-	// restart does not change it.
+	// Reported is the problem of the node that the status has. It stays until the instance is read, so a restart does
+	// not change it.
 	Reported Problem
 }
 
-// NameConflictProblem is the problem of a node whose name an existing object has. If that object
-// is being deleted, the node only waits; otherwise the message names the owner and how the
-// instance could adopt the object. Adopts says that the node takes over objects without owner.
+// NameConflictProblem is the problem of a node when an existing object has its name. If that object is being deleted,
+// the node only waits; otherwise the message names the owner and how the instance could adopt the object. Adopts says
+// that the node takes over objects without owner.
 func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	key, _, known := inventory.InstanceOf(h.Unstructured)
 	known = known && key != owner.Key() // which only its metadata says
@@ -88,7 +87,6 @@ func NameConflictProblem(h NameHolder, owner inventory.Owner, adopts bool) Probl
 	return notOwned(h, owner, adopts)
 }
 
-// notOwned names the owner and the managers of an object, and how the instance could adopt it.
 func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 	how := "Delete it, or give one of the two another name"
 	described, hidden := inventory.DescribeOwnerIn(owner.Namespace, h.Unstructured)
@@ -124,13 +122,13 @@ func notOwned(h NameHolder, owner inventory.Owner, adopts bool) Problem {
 // existsAlready follows the name of an object that is not owned.
 const existsAlready = " already exists and "
 
-// IsNotOwned says whether the problem is that an object exists already and is not the instance's.
+// IsNotOwned reports whether the problem is that an object exists already and is not the instance's.
 func (p Problem) IsNotOwned(key object.Key) bool {
 	return p.Reason == NotOwned && strings.HasPrefix(p.Message, key.String()+existsAlready)
 }
 
-// MissingNamespaceProblem is the problem of a node whose namespace doesn't exist or, if exists
-// is true, is being deleted.
+// MissingNamespaceProblem is the problem of a node in a namespace that doesn't exist or, if exists is true, is being
+// deleted.
 func MissingNamespaceProblem(name string, exists bool) Problem {
 	if exists {
 		return Problem{Reason: WaitingForNamespace, Message: "namespace " + name + " is being deleted"}

@@ -33,14 +33,13 @@ type target struct {
 // only the targets that are ordered after it wait for it.
 func (c target) blocksOnlyDependents() bool { return c.isUsage || len(c.usages) > 0 }
 
-// targetOf reads the place of a child.
 func targetOf(child *unstructured.Unstructured) target {
 	return target{Unstructured: child, place: inventory.PlaceOf(child), hasDependsOn: inventory.HasDependsOn(child)}
 }
 
-// sortForDeletion sorts children in the order of their deletion: the reverse order of
-// application, unless deleteAfter says otherwise. Their annotations may contradict each other,
-// since any user can write them; contradictions are ignored, so that every deletion ends.
+// sortForDeletion sorts children in the order of their deletion: the reverse order of application, unless deleteAfter
+// says otherwise. Their annotations may contradict each other, because any user can write them; contradictions are
+// ignored, so every deletion ends.
 func sortForDeletion(children []target) []target {
 	ranks := computeRanks(children)
 	for i := range children {
@@ -55,9 +54,9 @@ func sortForDeletion(children []target) []target {
 	return children
 }
 
-// computeRanks returns, for each node, the layer of its children, raised above the ranks of all
-// nodes that are to be deleted after it. The dependencies of a node exist as long as the node
-// does, so that a rank doesn't change while others are deleted.
+// computeRanks returns, for each node, the layer of its children, raised above the ranks of all nodes that are to be
+// deleted after it. The dependencies of a node exist as long as the node does, so a rank doesn't change while other
+// nodes are deleted.
 func computeRanks(children []target) map[string]int {
 	layers, dependencies := map[string]int{}, map[string][]string{}
 	for _, c := range children {
@@ -94,13 +93,13 @@ func computeRanks(children []target) map[string]int {
 // still exists.
 type deletionOrder interface {
 	mustWait(target) bool
-	// addRemaining adds a target that still exists, and addLingering one that does and for which
-	// blocksOnlyDependents is true.
+	// addRemaining adds a target that still exists, and addLingering one that does, if blocksOnlyDependents is true for
+	// it.
 	addRemaining(target)
 	addLingering(target)
 }
 
-// waveOrder deletes all targets of one rank in parallel, and the next rank when these are gone.
+// It deletes all targets of one rank in parallel, and the next rank when these are gone.
 type waveOrder struct {
 	current int
 	started bool
@@ -125,17 +124,17 @@ func (w *waveOrder) addRemaining(c target) {
 
 func (w *waveOrder) addLingering(c target) { w.lingering.addLingering(c) }
 
-// dependencyOrder deletes a target as soon as its dependents, and those that are to be deleted
-// before it, are gone: a blocked one delays nothing else. A target that doesn't list its
-// dependencies, since an earlier version has created it, follows the order of the layers.
+// dependencyOrder deletes a target as soon as its dependents, and targets that are to be deleted before it, are gone: a
+// blocked one delays nothing else. A target that doesn't list its dependencies, because an earlier version has created
+// it, follows the order of the layers.
 type dependencyOrder struct {
 	nodes  map[string]bool // that still have objects
 	needed map[string]bool // dependencies of these
-	// highest is the highest rank of the targets that still exist, and highestUnordered that of
-	// those that don't list their dependencies; 0 for none.
+	// highest is the highest rank of the targets that still exist, and highestUnordered of the ones without a list of
+	// dependencies; 0 for none.
 	highest, highestUnordered int
-	// passThrough are the nodes whose objects stay in place, with their dependencies: they delay
-	// nothing, and their dependents depend on their dependencies.
+	// passThrough are the nodes with objects that stay in place, and their dependencies: they delay nothing, and their
+	// dependents depend on their dependencies.
 	passThrough map[string][]string
 }
 

@@ -27,7 +27,7 @@ const (
 	Skip    Action = "Skip"    // the node is left out
 )
 
-// Applies says whether the action writes the node's object.
+// Applies reports whether the action writes the node's object.
 func (a Action) Applies() bool { return a == Create || a == Update || a == Correct }
 
 // Step is what to do with one node, and why.
@@ -43,8 +43,8 @@ type Step struct {
 	LostFields, ContestedFields []object.Path
 	// Intact says that the object has all fields that were applied: see the type Intact.
 	Intact bool
-	// Drift says which fields that other managers have changed are left to them, and OmitFields
-	// lists those of them that aren't applied.
+	// Drift says which fields that other managers have changed are left to them, and OmitFields lists the ones that
+	// aren't applied.
 	Drift      Drift
 	OmitFields []object.Path
 	// InspectFields are fields that may have drifted and are to be reported: only a request
@@ -55,8 +55,8 @@ type Step struct {
 	// that is marked for that as well. RefuseConflicts keeps all writes from taking over fields
 	// that another manager has set.
 	AdoptUnowned, AdoptClaimable, RefuseConflicts bool
-	// Recreate says whether the object is recreated when the API server rejects its update.
-	// Preserved says that a deletion policy or a protection keeps the object.
+	// Recreate reports whether the object is recreated when the API server rejects its update. Preserved says that a
+	// deletion policy or a protection keeps the object.
 	Recreate  Recreation
 	Preserved bool
 	// Sensitive says that messages of servers about the object are redacted, and External
@@ -70,7 +70,7 @@ type Step struct {
 	Problem Problem
 	// Waits are the single waits that Problem sums up, if it does.
 	Waits []Wait
-	// Ready says whether the node's object exists and is ready, and Unready why it isn't.
+	// Ready reports whether the node's object exists and is ready, and Unready why it isn't.
 	Ready   bool
 	Unready Problem
 	// Retry is after how long to reconcile again; 0 for never.
@@ -81,14 +81,13 @@ type Step struct {
 type Plan struct {
 	// Steps has one for each node, in topological order.
 	Steps []Step
-	// Prune lists owned objects that are no longer desired; the function Prune says how they
-	// are deleted. It is empty until everything is resolved: an object whose node can't be
-	// rendered now may still be desired.
+	// Prune lists owned objects that are no longer desired; the function Prune says how they are deleted. It is empty
+	// until everything is resolved: an object of a node that can't be rendered now may still be desired.
 	Prune []*unstructured.Unstructured
 	// Policies are their deletion policies, by the current definition and instance.
 	Policies inventory.Policies
-	// Settled says that there is nothing to apply or to wait for: all desired objects exist,
-	// though they may not be ready yet.
+	// Settled says that there is nothing to apply or to wait for: all desired objects exist, though they might not be
+	// ready yet.
 	Settled bool
 	// Unresolved, Problem and Results are Desired's.
 	Unresolved []string
@@ -96,9 +95,8 @@ type Plan struct {
 	Results    []Result
 }
 
-// Ungranted holds, by the UID of a child, the digest of the fields whose ownership the API
-// server did not grant when they were last applied: it prunes what a schema doesn't know.
-// They are not drift.
+// Ungranted holds, by the UID of a child, the digest of the fields that the API server did not grant ownership of when
+// they were last applied: it prunes what a schema doesn't know. They are not drift.
 type Ungranted map[types.UID]string
 
 // Compute decides what to do for an instance. It is a pure function: the same
@@ -123,7 +121,6 @@ func Compute(desired Desired, facts Facts, history History, owner inventory.Owne
 	return p
 }
 
-// decide returns what to do with one node.
 func decide(node Node, preserved preservation, facts Facts, history History, owner inventory.Owner, manager string) Step {
 	if node.SkipMessage != "" {
 		return Step{Node: node.ID, Action: Skip, SkipCause: node.SkipCause, Problem: Problem{Message: node.SkipMessage}}
@@ -174,7 +171,7 @@ func decide(node Node, preserved preservation, facts Facts, history History, own
 	return step
 }
 
-// keepStep is the step that does nothing about a node, with the node's settings.
+// It does nothing about the node, and has its settings.
 func keepStep(node Node) Step {
 	return Step{
 		Node: node.ID, Action: Keep, Current: node.Observed, Ready: node.Ready, Unready: node.Unready,
@@ -183,7 +180,7 @@ func keepStep(node Node) Step {
 	}
 }
 
-// MayAdopt says whether the step may take over an object of its name that is not the instance's.
+// MayAdopt reports whether the step may take over an object of its name that is not the instance's.
 func (s Step) MayAdopt(o *unstructured.Unstructured, owner inventory.Owner) bool {
 	return o.GetDeletionTimestamp() == nil && owner.IsUnowned(o) && (s.AdoptUnowned || s.AdoptClaimable && inventory.IsClaimable(o, owner.Key()))
 }
@@ -208,8 +205,8 @@ func deferred(node Node, problem Problem) Step {
 	return Step{Node: node.ID, Action: Defer, Current: node.Observed, Problem: problem}
 }
 
-// waiting defers a node and sums up its waits in one problem: the message lists them in order,
-// and the first error among them, or else the first, gives the reason.
+// The node's waits become one problem: the message lists them in order, and the first error among them, or else the
+// first, gives the reason.
 func waiting(node Node, facts Facts) Step {
 	step := deferred(node, Problem{})
 	texts := make([]string, 0, len(node.Waits))
@@ -232,8 +229,8 @@ func waiting(node Node, facts Facts) Step {
 	return step
 }
 
-// markWanted adds the objects that are not to be pruned for a node: the one that it renders,
-// or, while it can't be rendered, all that it ever created.
+// These objects are not to be pruned: the one that it renders, or, while it can't be rendered, all that it ever
+// created.
 func markWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	if step.Action == Skip || node.Variable {
 		return // objects of an earlier node with this id are no longer desired
@@ -247,8 +244,7 @@ func markWanted(wanted map[types.UID]bool, node Node, step Step, facts Facts) {
 	}
 }
 
-// prunable lists, sorted by name, owned objects that no node renders. One whose policy is Retain
-// isn't deleted.
+// prunable lists, sorted by name, owned objects that no node renders, except those with the policy Retain.
 func prunable(facts Facts, owner inventory.Owner, wanted map[types.UID]bool, policies inventory.Policies) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, owned := range facts.Owned {

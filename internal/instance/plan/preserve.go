@@ -28,8 +28,7 @@ func preservationOf(desired Desired, facts Facts) preservation {
 	return preservation{policies: policies.WithDefinition(definition), all: protected || len(unclear) > 0}
 }
 
-// applies says whether a node's object, which may not exist yet, is preserved. A policy of a
-// former instance doesn't count: this instance takes the object over.
+// The object might not exist yet. A policy of a former instance doesn't count: this instance takes the object over.
 func (p preservation) applies(at inventory.Place, observed *unstructured.Unstructured) bool {
 	if p.all || p.policies.Declared(at) != v1alpha1.DeletionDelete {
 		return true

@@ -18,8 +18,7 @@ const (
 	maxProblemLength = 512
 )
 
-// UnnamedValue is the Wait.On of a node whose expression has no value: Wait.Detail alone says
-// which expression it is, and why.
+// UnnamedValue is the Wait.On of an expression without a value: Wait.Detail alone says which expression it is, and why.
 const UnnamedValue = "a value"
 
 // Problems returns the problems of nodes: why their objects can't be written, and why an object
@@ -51,8 +50,7 @@ func Problems(steps []Step, before []report.Problem, now time.Time) []report.Pro
 	return out
 }
 
-// ownProblem is the problem of the step's node itself; zero if there is none, or if the node
-// only waits for another.
+// It is zero if there is none, or if the node only waits for another.
 func (s Step) ownProblem() Problem {
 	switch {
 	case s.Action == Defer && len(s.Waits) == 0:
@@ -65,12 +63,11 @@ func (s Step) ownProblem() Problem {
 	return Problem{}
 }
 
-// HasExpressionProblem says whether the step waits for an expression that has no value for these inputs,
-// which no event ends.
+// HasExpressionProblem reports whether the step waits for an expression that has no value for these inputs, which no
+// event ends.
 func (s Step) HasExpressionProblem() bool { return expressionProblem(s.Waits).Reason != "" }
 
-// expressionProblem is the first wait for an expression that has no value for these inputs: no
-// event ends such a wait.
+// The expression has no value for these inputs: no event ends such a wait.
 func expressionProblem(waits []Wait) Problem {
 	for _, w := range waits {
 		switch {
@@ -86,8 +83,7 @@ func expressionProblem(waits []Wait) Problem {
 	return Problem{}
 }
 
-// looksReady says whether the object of an unready node is ready by its own status: then the
-// definition's readyWhen or a function makes the node unready.
+// If it is ready, then the definition's readyWhen or a function makes the node unready.
 func looksReady(o *unstructured.Unstructured) bool {
 	if o == nil {
 		return false

@@ -17,7 +17,7 @@ const (
 	blockerInterval = 200 * time.Millisecond
 )
 
-// deletionStatus is the status to report. What isn't known now stays as it was reported.
+// What isn't known now stays as it was reported.
 func (t *teardown) deletionStatus() report.Deletion {
 	before := t.Reported.Deletion
 	if t.incomplete && len(t.blockers) == 0 && before != nil {
@@ -60,8 +60,7 @@ func (t *teardown) deletionStatus() report.Deletion {
 	return d
 }
 
-// firstBlockers are the blockers to report: those that need an action of a user before those that
-// are only in progress.
+// Blockers that need an action of a user come before those that are only in progress.
 func firstBlockers(blockers []report.Blocker) []report.Blocker {
 	out := slices.Clone(blockers)
 	slices.SortStableFunc(out, func(a, b report.Blocker) int { return inProgressRank(a) - inProgressRank(b) })
@@ -75,8 +74,7 @@ func inProgressRank(b report.Blocker) int {
 	return 0
 }
 
-// mergeLeftBehind adds the objects that are left behind now to those that were before. An object
-// whose deletion is awaited again, because it isn't forced any more, is not left behind.
+// An object that is awaited again, because its deletion isn't forced any more, is not left behind.
 func (t *teardown) mergeLeftBehind(before []report.Blocker) []report.Blocker {
 	out := slices.Clone(t.leftBehind)
 	for _, old := range before {
@@ -89,8 +87,7 @@ func (t *teardown) mergeLeftBehind(before []report.Blocker) []report.Blocker {
 	return out
 }
 
-// reportDelay is how long to wait before a change is reported: a change of the count is reported
-// at intervals, a first blocker at once.
+// A change of the count is reported at intervals, a first blocker at once.
 func (t *teardown) reportDelay(before, now report.Deletion) time.Duration {
 	since := t.Now.Sub(t.History.ReportedAt)
 	switch {
@@ -102,5 +99,5 @@ func (t *teardown) reportDelay(before, now report.Deletion) time.Duration {
 	return blockerInterval - since
 }
 
-// sameDigest compares values as the status holds them.
+// Values are compared as the status holds them.
 func sameDigest(a, b any) bool { return object.Digest(a) == object.Digest(b) }

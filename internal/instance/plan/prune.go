@@ -45,7 +45,6 @@ func Prune(r Remaining, policies inventory.Policies) Pruning {
 	return p
 }
 
-// keepAll deletes nothing while the deletion policies are invalid.
 func (r Remaining) keepAll(problems diag.List) Pruning {
 	var p Pruning
 	for _, child := range r.Children[:min(len(r.Children), maxPruned)] {
@@ -62,8 +61,8 @@ func blockerRank(b report.Blocker) int {
 	return 1
 }
 
-// pendingDeletion reports an object that nothing blocks if its deletion takes longer than usual:
-// most are gone sooner than a user could read of them, and each report is a write.
+// Nothing blocks the object. It is reported if its deletion takes longer than usual: most are gone sooner than a user
+// could read of them, and each report is a write.
 func (p *Pruning) pendingDeletion(r Remaining, v verdict) *report.Blocker {
 	reason, message := report.Deleting, "is being deleted: it is no longer desired"
 	if v.waits {
@@ -81,7 +80,7 @@ func (p *Pruning) pendingDeletion(r Remaining, v verdict) *report.Blocker {
 	return b
 }
 
-// StillPruned returns those of the reported objects that still exist and are not desired again.
+// StillPruned returns the reported objects that still exist and are not desired again.
 func StillPruned(reported []report.Blocker, owned map[string][]*unstructured.Unstructured, steps []Step) []report.Blocker {
 	return slices.DeleteFunc(slices.Clone(reported), func(b report.Blocker) bool {
 		matches := func(o *unstructured.Unstructured) bool { return o != nil && report.ObjectOf(o) == b.Object }

@@ -23,8 +23,8 @@ const (
 	NameHeld Reason = "NameHeld"
 	// ResourceDeleting: the node's object is being deleted; it is recreated once it is gone.
 	ResourceDeleting Reason = "ResourceDeleting"
-	// WaitingForRevision: the revision of its composition or definition by which the instance is
-	// to be composed doesn't exist yet.
+	// WaitingForRevision: the revision of the composition or definition that is to compose the instance doesn't exist
+	// yet.
 	WaitingForRevision Reason = "WaitingForRevision"
 	// Syncing: the watch of the node's kind has not synced yet.
 	Syncing Reason = "Syncing"
@@ -48,8 +48,8 @@ const (
 	TooManyItems Reason = "TooManyItems"
 	// LimitExceeded: a limit of instances, which a flag sets, is exceeded.
 	LimitExceeded Reason = "LimitExceeded"
-	// WatchLimitExceeded: a limit of watches, which a flag sets, is exceeded. Unless it is that of the
-	// instance itself, the end of another watch ends it.
+	// WatchLimitExceeded: a limit of watches, which a flag sets, is exceeded. Unless it is the instance's own limit,
+	// the end of another watch ends it.
 	WatchLimitExceeded Reason = "WatchLimitExceeded"
 	// DuplicateItems: items of a collection have the same name.
 	DuplicateItems Reason = "DuplicateItems"
@@ -63,8 +63,7 @@ const (
 	// RevisionMissing: the revision of its definition that the instance requests doesn't exist,
 	// or can't compose it.
 	RevisionMissing Reason = "RevisionMissing"
-	// ServiceAccountNotFound: the service account whose permissions apply to the instance doesn't
-	// exist.
+	// ServiceAccountNotFound: the service account that the instance is reconciled as doesn't exist.
 	ServiceAccountNotFound Reason = "ServiceAccountNotFound"
 	// PipelineFailed: a step of the composition's pipeline has failed.
 	PipelineFailed Reason = "PipelineFailed"
@@ -72,8 +71,7 @@ const (
 	Unavailable Reason = "Unavailable"
 )
 
-// IsError says whether the reason needs an action of a user: it puts the instance in error rather
-// than in progress.
+// IsError reports whether the reason needs an action of a user: it puts the instance in error rather than in progress.
 func (r Reason) IsError() bool {
 	switch r {
 	case WaitTimeout, NotOwned, Forbidden, Rejected, EvaluationFailed, TooManyItems, LimitExceeded, WatchLimitExceeded, DuplicateItems, DriftContested,
@@ -84,13 +82,12 @@ func (r Reason) IsError() bool {
 	}
 }
 
-// isFailure says whether the desired object could not be applied: because of a mistake, or because
-// the API server or the kind is unavailable now.
+// The cause is a mistake, or the API server or the kind is unavailable now.
 func (r Reason) isFailure() bool {
 	return r.IsError() || r == Unavailable || r == WaitingForKind || r == WaitingForNamespace
 }
 
-// isOfExpressions says whether the definition's expressions cause it for these inputs.
+// They cause it for these inputs.
 func (r Reason) isOfExpressions() bool {
 	return r == EvaluationFailed || r == TooManyItems || r == LimitExceeded || r == DuplicateItems
 }

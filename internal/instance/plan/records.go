@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// isDefinition says whether objects of a kind decide what the controllers do for other instances, and as which
-// service account. The controllers may change them, and impersonate these accounts, and who writes a
-// composition or a graph without an account may not.
+// Objects of such a kind decide what the controllers do for other instances, and as which service account. The
+// controllers may change them, and impersonate these accounts; the author of a composition or a graph without an
+// account is not allowed to.
 func isDefinition(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "apiextensions.crossplane.io", "protection.crossplane.io":
@@ -19,7 +19,7 @@ func isDefinition(kind schema.GroupKind) bool {
 	return false
 }
 
-// recordProblem is why no instance may consist of objects of a kind; zero if one may.
+// It is zero if one may.
 func recordProblem(kind schema.GroupVersionKind) Problem {
 	if why := object.CheckComposable(kind.GroupKind()); why != "" {
 		return Problem{Reason: Rejected, Message: why}

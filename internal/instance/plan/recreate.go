@@ -13,17 +13,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// Recreation says whether an object is deleted and recreated when the API server rejects an
-// update of it that it would accept as a new object.
+// Recreation reports whether an object is deleted and recreated when the API server rejects an update of it that it
+// would accept as a new object.
 type Recreation struct {
 	Allowed bool
 	// DataLoss allows it for an object that may hold data too.
 	DataLoss bool
 }
 
-// kindsWithoutData are the kinds whose objects hold only what is written to them, so that a
-// recreated object is equivalent to the former. A kind that isn't listed may hold data: in the
-// object, in objects that are deleted with it, or in an external resource.
+// Objects of these kinds hold only what is written to them, so a recreated object is equivalent to the former. A kind
+// that isn't listed may hold data: in the object, in objects that are deleted with it, or in an external resource.
 var kindsWithoutData = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}:      true,
 	{Kind: "Endpoints"}:      true,
@@ -61,11 +60,11 @@ var kindsWithoutData = map[schema.GroupKind]bool{
 	{Group: "storage.k8s.io", Kind: "StorageClass"}:                                   true,
 }
 
-// MayHoldData says whether an object of a kind may hold data that is lost with it.
+// MayHoldData reports whether an object of a kind may hold data that is lost with it.
 func MayHoldData(kind schema.GroupKind) bool { return !kindsWithoutData[kind] }
 
-// MayRecreate says whether the step's object is to be recreated because its update was rejected
-// with this message. If not, hint says how to allow it; it is empty if that wouldn't help.
+// MayRecreate reports whether the step's object is to be recreated because its update was rejected with this message.
+// If not, hint says how to allow it; it is empty if that wouldn't help.
 //
 // The node may allow it, and the annotation of the object.
 func (s Step) MayRecreate(rejected string) (may bool, hint string) {
@@ -97,8 +96,7 @@ func (s Step) MayRecreate(rejected string) (may bool, hint string) {
 	return false, fmt.Sprintf("to delete and recreate it, annotate it %s=%s", v1alpha1.RecreateAnnotation, value)
 }
 
-// mentionsImmutability guesses whether a message of the API server is about immutable fields. It
-// only decides whether a hint is given.
+// It is a guess. It only decides whether a hint is given.
 func mentionsImmutability(message string) bool {
 	for _, phrase := range []string{"immutable", "may not change", "may not be changed", "cannot change", "cannot be changed", "updates to"} {
 		if strings.Contains(strings.ToLower(message), phrase) {
@@ -108,17 +106,17 @@ func mentionsImmutability(message string) bool {
 	return false
 }
 
-// RecreatingProblem is the problem of a node whose object is deleted to be recreated, since its
-// update was rejected with this message.
+// RecreatingProblem is the problem of a node whose object is deleted to be recreated: its update was rejected with this
+// message.
 func RecreatingProblem(o *unstructured.Unstructured, rejected string) Problem {
 	problem := TerminatingProblem(o)
 	problem.Message += ": " + rejected
 	return problem
 }
 
-// Deletable returns the objects that can be deleted now, without an order between them, and the
-// blockers of the others; the blocker is nil for an object whose deletion was accepted and isn't
-// observed yet. RetryAfter is after how long to call it again; 0 for on the next event.
+// Deletable returns the objects that can be deleted now, without an order between them, and the blockers of the rest;
+// the blocker is nil for an object whose deletion was accepted and isn't observed yet. RetryAfter is after how long to
+// call it again; 0 for on the next event.
 func Deletable(r Remaining) (deletable []*unstructured.Unstructured, blocked map[*unstructured.Unstructured]*report.Blocker, retryAfter time.Duration) {
 	blocked = map[*unstructured.Unstructured]*report.Blocker{}
 	for _, o := range r.Children {

@@ -12,10 +12,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// asStored returns the node with its object as the API server stores it: the stringData of a Secret
-// becomes data. The API server would do so itself, but record that the manager owns stringData. Nobody
-// would own the data then: others could change it without drift, and a key that is no longer desired
-// would stay.
+// The stringData of a Secret becomes data. The API server would do so itself, but record that the manager owns
+// stringData. Nobody would own the data then: other managers could change it without drift, and a key that is no longer
+// desired would stay.
 func (n Node) asStored() Node {
 	if n.Object == nil {
 		return n
@@ -58,8 +57,8 @@ func ChangedData(desired, current *unstructured.Unstructured) []object.Path {
 	return changed
 }
 
-// sameBytes says whether two values encode the same bytes: base64 may have line breaks, which the API
-// server doesn't store. Values that the API server refuses are the same as any.
+// Base64 may have line breaks, which the API server doesn't store. Values that the API server refuses are the same as
+// any.
 func sameBytes(a, b any) bool {
 	textA, isTextA := a.(string)
 	textB, isTextB := b.(string)
@@ -71,7 +70,7 @@ func sameBytes(a, b any) bool {
 	return errA != nil || errB != nil || bytes.Equal(bytesA, bytesB)
 }
 
-// annotate sets an annotation of an object whose metadata are shared.
+// The object's metadata are shared.
 func annotate(o *unstructured.Unstructured, key, value string) {
 	shared, _ := o.Object["metadata"].(map[string]any)
 	metadata := make(map[string]any, len(shared)+1)

@@ -94,7 +94,6 @@ func Summarize(p Plan, now time.Time) Summary {
 	return s
 }
 
-// summarizedProblem is a problem of a node, or of the plan as a whole.
 type summarizedProblem struct {
 	Problem
 	ofNode bool
@@ -108,7 +107,6 @@ func (p summarizedProblem) isFailure() bool {
 
 func (p summarizedProblem) isUnresolvable() bool { return p.ofNode && p.Reason.isOfExpressions() }
 
-// joinMessages joins the messages of the problems that match, and further texts.
 func joinMessages(problems []summarizedProblem, matches func(summarizedProblem) bool, further ...string) string {
 	var texts []string
 	for _, p := range problems {
@@ -119,7 +117,7 @@ func joinMessages(problems []summarizedProblem, matches func(summarizedProblem) 
 	return join(append(texts, further...))
 }
 
-// WithInventoryProblem returns the summary of an instance whose inventory can't be written.
+// WithInventoryProblem adds that the inventory can't be written.
 func (s Summary) WithInventoryProblem(problem Problem) Summary {
 	s.InventoryProblem = problem
 	switch {
@@ -131,7 +129,7 @@ func (s Summary) WithInventoryProblem(problem Problem) Summary {
 	return s
 }
 
-// problem is why the step's node isn't ready, prefixed with the node's name.
+// It is prefixed with the node's name.
 func (s Step) problem() Problem {
 	switch {
 	case s.Action == Skip, s.Action == Keep && s.Ready, s.Action == Correct && s.Ready:
@@ -152,8 +150,7 @@ func (s *Summary) retryIn(d time.Duration) {
 	}
 }
 
-// join joins texts. If they are too long, each is shortened in its middle, the longest first:
-// the reasons are at their ends.
+// If they are too long, each is shortened in its middle, the longest first: the reasons are at their ends.
 func join(texts []string) string {
 	more := ""
 	if len(texts) > maxMessageProblems {
@@ -164,8 +161,7 @@ func join(texts []string) string {
 	return strings.Join(shorten(texts, maxMessageLength-len(between)*len(texts)), between) + more
 }
 
-// shorten shortens texts to so many bytes in total: what a short text leaves of its share goes
-// to the others.
+// shorten shortens texts to so many bytes in total: what a short text leaves of its share goes to longer ones.
 func shorten(texts []string, room int) []string {
 	byLength := make([]int, len(texts))
 	for i := range byLength {

@@ -30,10 +30,9 @@ type Removal struct {
 
 // RemovalStep is what to do in parallel with objects that are to be deleted or left in place.
 type RemovalStep struct {
-	// Delete lists the objects to delete. Release lists those that are orphaned: they lose the
-	// marks of their instance. Retain lists those that keep them and are marked as retained.
-	// Disown lists those that are left behind: they lose the owner reference, so that the
-	// garbage collector keeps them.
+	// Delete lists the objects to delete. Release lists those that are orphaned: they lose the marks of their instance.
+	// Retain lists those that keep them and are marked as retained. Disown lists those that are left behind: they lose
+	// the owner reference, so the garbage collector keeps them.
 	Delete, Release, Retain, Disown []*unstructured.Unstructured
 	// Retry is after how long to decide again; 0 for on the next event.
 	Retry time.Duration
@@ -45,10 +44,9 @@ func (m *RemovalStep) retryIn(d time.Duration) {
 	}
 }
 
-// Teardown computes the next step for an instance that is being deleted. The children that were
-// applied last are deleted first, all of one wave in parallel, so that no object loses its
-// dependencies. It needs only the instance, its children and the definition's settings, which are
-// recorded on the instance: no definition, no graph, no expressions.
+// Teardown computes the next step for an instance that is being deleted. The children that were applied last are
+// deleted first, all of one wave in parallel, so no object loses its dependencies. It needs only the instance, its
+// children and the definition's settings, which are recorded on the instance: no definition, no graph, no expressions.
 func Teardown(r Remaining) Removal {
 	policies, problems := inventory.PoliciesOf(r.Instance, r.Defaults)
 	limits, invalid := inventory.LimitsOf(r.Instance, r.Defaults)
@@ -69,7 +67,6 @@ func Teardown(r Remaining) Removal {
 	return t.Removal
 }
 
-// teardown is one call of Teardown.
 type teardown struct {
 	Remaining
 	Removal
@@ -84,7 +81,6 @@ type teardown struct {
 	incomplete, marking bool
 }
 
-// verdict is the decision about one child.
 type verdict struct {
 	target
 	// outcome is what happens to the child in the end.
@@ -96,8 +92,7 @@ type verdict struct {
 	retryAfter                 time.Duration
 }
 
-// partition separates the children into those that are to be deleted, in their order, and those
-// that stay, with the decision about each.
+// The targets are in the order of their deletion.
 func (r Remaining) partition(policies inventory.Policies) (targets []target, staying []verdict) {
 	for _, child := range r.Children {
 		c := targetOf(child)
@@ -125,8 +120,8 @@ func (r Remaining) releaseVerdict(c target, outcome v1alpha1.DeletionPolicy) ver
 	return v
 }
 
-// checkPreconditions adds what keeps all children from being touched: the instance is protected
-// or in use, its deletion policies are invalid, or not all children are known.
+// It adds what keeps all children from being touched: the instance is protected or in use, its deletion policies are
+// invalid, or not all children are known.
 func (t *teardown) checkPreconditions(problems diag.List) {
 	self := target{Unstructured: t.Instance}
 	if reason, protected := inventory.Protection(t.Instance); protected {
@@ -159,8 +154,7 @@ func (t *teardown) checkPreconditions(problems diag.List) {
 	}
 }
 
-// leavesBehind says whether a blocker is no longer waited for: an annotation names it, or it
-// exceeds forceAfter.
+// Such a blocker is no longer waited for: an annotation names it, or it exceeds forceAfter.
 func (t *teardown) leavesBehind(b report.Blocker) bool {
 	if t.forced.Matches(b.Node, b.Object.Kind, b.Object.Name) {
 		return true
@@ -172,8 +166,7 @@ func (t *teardown) leavesBehind(b report.Blocker) bool {
 	return t.exceeds(t.limits.ForceAfter, since)
 }
 
-// exceeds says whether a limit, if there is one, has passed since a time. If it hasn't, the next
-// decision is scheduled for when it has.
+// A limit of 0 is none. If the limit hasn't passed, the next decision is scheduled for when it has.
 func (t *teardown) exceeds(limit time.Duration, since time.Time) bool {
 	if limit <= 0 {
 		return false
@@ -183,7 +176,6 @@ func (t *teardown) exceeds(limit time.Duration, since time.Time) bool {
 	return left <= 0
 }
 
-// decideInOrder decides about the children in their order.
 func (r Remaining) decideInOrder(children []target, q deletionOrder, leavesBehind func(report.Blocker) bool) []verdict {
 	out := make([]verdict, 0, len(children))
 	for _, c := range children {
@@ -204,7 +196,6 @@ func (r Remaining) decideInOrder(children []target, q deletionOrder, leavesBehin
 	return out
 }
 
-// addVerdict adds the requests that a decision needs.
 func (m *RemovalStep) addVerdict(v verdict) {
 	m.retryIn(v.retryAfter)
 	switch {
@@ -243,8 +234,7 @@ func (t *teardown) applyVerdicts(verdicts []verdict) {
 	}
 }
 
-// disown removes the owner reference of a protected child that is left behind, so that the
-// garbage collector keeps it. If that is refused the deletion continues: it is forced.
+// The garbage collector keeps it. If that is refused the deletion continues: it is forced.
 func (t *teardown) disown(v verdict) {
 	if v.blocker.Reason != report.Protected || !inventory.IsOwnedBy(v.Unstructured, t.Instance) {
 		return
@@ -260,13 +250,12 @@ func (t *teardown) disown(v verdict) {
 	}
 }
 
-// hasOurFinalizer says whether the instance has a finalizer of its definition.
+// hasOurFinalizer reports whether the instance has a finalizer of its definition.
 func (t *teardown) hasOurFinalizer() bool {
 	return slices.ContainsFunc(t.Instance.GetFinalizers(), inventory.IsFinalizer)
 }
 
-// addForeignFinalizerBlocker reports the finalizers of others that keep the instance, once ours
-// is removed and all children are gone.
+// It reports foreign finalizers that keep the instance, once ours is removed and all children are gone.
 func (t *teardown) addForeignFinalizerBlocker() {
 	if t.hasOurFinalizer() || t.marking || len(t.remaining) > 0 {
 		return
@@ -286,7 +275,7 @@ func (t *teardown) addForeignFinalizerBlocker() {
 	t.blockers = append(t.blockers, *blocker)
 }
 
-// finish decides whether the deletion is done, and what to report.
+// It decides whether the deletion is done, and what to report.
 func (t *teardown) finish() {
 	t.Done = t.hasOurFinalizer() && !t.incomplete && !t.marking && len(t.remaining) == 0 && len(t.blockers) == 0 && t.mayRemoveFinalizer()
 	d := t.deletionStatus()
@@ -303,8 +292,7 @@ func (t *teardown) finish() {
 	t.Stalled = t.exceeds(t.limits.Timeout, t.Instance.GetDeletionTimestamp().Time)
 }
 
-// mayRemoveFinalizer says whether the finalizer is to be removed now. If that was refused
-// before, it is repeated with delay, and the refusal is reported.
+// If that was refused before, it is repeated with delay, and the refusal is reported.
 func (t *teardown) mayRemoveFinalizer() bool {
 	self := target{Unstructured: t.Instance}
 	refusal := t.attemptsOf(self).Refusal
@@ -317,8 +305,7 @@ func (t *teardown) mayRemoveFinalizer() bool {
 	return left <= 0
 }
 
-// ReleaseReason returns the annotation of the instance by which a blocker was left behind; empty
-// if its definition says so.
+// ReleaseReason returns the annotation of the instance that left a blocker behind; empty if its definition says so.
 func ReleaseReason(instance *unstructured.Unstructured, overrides inventory.Overrides, b report.Blocker) (annotation string) {
 	if inventory.ForcedOf(instance, overrides).Matches(b.Node, b.Object.Kind, b.Object.Name) {
 		return v1alpha1.ForceDeleteAnnotation

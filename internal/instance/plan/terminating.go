@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// NameHeldProblem is the problem of a node whose name a foreign object has that is going to be
-// gone, for the given cause. The instance is in the namespace, which is empty for a cluster-scoped one.
+// NameHeldProblem is the problem of a node when a foreign object has its name and is going to be gone, for the given
+// cause. The instance is in the namespace, which is empty for a cluster-scoped one.
 func NameHeldProblem(namespace string, holder *unstructured.Unstructured, cause string) Problem {
 	of, hidden := inventory.DescribeOwnerIn(namespace, holder)
 	blocked := ""
@@ -26,7 +26,7 @@ func NameHeldProblem(namespace string, holder *unstructured.Unstructured, cause 
 	}
 }
 
-// TerminatingProblem is the problem of a node whose object is being deleted.
+// TerminatingProblem is the problem of a node with an object that is being deleted.
 func TerminatingProblem(o *unstructured.Unstructured) Problem {
 	_, name, _ := strings.Cut(object.KeyOf(o).String(), " ")
 	return Problem{Reason: ResourceDeleting, Message: fmt.Sprintf("%s resource %q is being deleted; it is recreated once it is gone%s", o.GetKind(),

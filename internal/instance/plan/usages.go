@@ -13,10 +13,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// orderByUsages adds the order that usages require: the user is deleted first, then the usage,
-// then the used object. Dependencies that contradict it are dropped, since otherwise a used
-// object would never be deleted. Usages that contradict each other order nothing: their deletion
-// is requested at once, unless they protect each other.
+// orderByUsages adds the order that usages require: the user is deleted first, then the usage, then the used object.
+// Dependencies that contradict it are dropped, because otherwise a used object would never be deleted. Usages that
+// contradict each other order nothing: their deletion is requested at once, unless they protect each other.
 func (r Remaining) orderByUsages(targets []target) []target {
 	t := usageOrder{index: map[object.Key]int{}, before: map[string]map[string]bool{}}
 	for i, c := range targets {
@@ -55,7 +54,6 @@ func (r Remaining) orderByUsages(targets []target) []target {
 	return targets
 }
 
-// blockingUsages are the usages that block the deletion of a child.
 func (r Remaining) blockingUsages(c *target) []usage.Usage {
 	var out []usage.Usage
 	for _, u := range r.Usages[object.KeyOf(c)] {
@@ -66,7 +64,6 @@ func (r Remaining) blockingUsages(c *target) []usage.Usage {
 	return out
 }
 
-// usageOrder is the order between nodes that usages require.
 type usageOrder struct {
 	index map[object.Key]int // of the targets
 	edges []usageEdge
@@ -74,10 +71,10 @@ type usageOrder struct {
 	before map[string]map[string]bool
 }
 
-// usageEdge says that one node is deleted before another.
+// The first node is deleted before the second.
 type usageEdge struct{ first, second string }
 
-// gather adds the edges of all usages of the targets, in a fixed order.
+// The order is fixed.
 func (t *usageOrder) gather(targets []target) {
 	for _, c := range targets {
 		for _, u := range c.usages {
@@ -115,7 +112,7 @@ func (t *usageOrder) addEdge(first, second string) {
 	t.before[first][second] = true
 }
 
-// reaches says whether a node is deleted before another, directly or through others.
+// Deletion order counts directly or through other nodes.
 func (t *usageOrder) reaches(from, to string) bool {
 	seen := map[string]bool{}
 	var visit func(string) bool
@@ -137,12 +134,12 @@ func (t *usageOrder) reaches(from, to string) bool {
 	return visit(from)
 }
 
-// isInCycle says whether a node is deleted before itself.
+// Such a node is deleted before itself.
 func (t *usageOrder) isInCycle(node string) bool {
 	return slices.ContainsFunc(t.edges, func(e usageEdge) bool { return e.first == node && t.reaches(e.second, node) })
 }
 
-// dropCycles drops the edges that are part of a cycle.
+// The dropped edges are part of a cycle.
 func (t *usageOrder) dropCycles() {
 	kept := slices.DeleteFunc(slices.Clone(t.edges), func(e usageEdge) bool { return t.reaches(e.second, e.first) })
 	t.edges, t.before = nil, map[string]map[string]bool{}
@@ -151,12 +148,11 @@ func (t *usageOrder) dropCycles() {
 	}
 }
 
-// orders says whether usages order a node before or after another.
 func (t *usageOrder) orders(node string) bool {
 	return slices.ContainsFunc(t.edges, func(e usageEdge) bool { return e.first == node || e.second == node })
 }
 
-// dropContradictions drops the dependencies of children that would form a cycle with usages.
+// The dropped dependencies would form a cycle with usages.
 func (t *usageOrder) dropContradictions(targets []target) {
 	there := map[string]bool{}
 	for _, c := range targets {
@@ -184,9 +180,8 @@ func (t *usageOrder) dropContradictions(targets []target) {
 	}
 }
 
-// usageBlocker says whether a child whose turn it is is in use, and returns the blocker to
-// report. A usage that ends with the removal isn't reported: it is part of the order. Of usages
-// without users that protect each other none can be deleted first.
+// It is the child's turn. A usage that ends with the removal isn't reported: it is part of the order. Of usages without
+// users that protect each other none can be deleted first.
 func (r Remaining) usageBlocker(c target) (blocker *report.Blocker, used bool) {
 	if len(c.usages) == 0 {
 		return r.labelBlocker(c)
@@ -203,14 +198,13 @@ func (r Remaining) usageBlocker(c target) (blocker *report.Blocker, used bool) {
 	return r.newBlocker(c, report.Protected, usage.Message(outside), r.Now), true
 }
 
-// endsWithRemoval says whether a usage ends with this removal: the user is an instance that is
-// being deleted, or a target or former target; or there is no user and the usage is such a
-// target.
+// A usage ends with this removal if the user is an instance that is being deleted, or a target or former target; or
+// there is no user and the usage is such a target.
 func (r Remaining) endsWithRemoval(u usage.Usage) bool {
 	isTarget := func(is func(object.Key) bool) bool {
 		return slices.ContainsFunc(r.deleting, is)
 	}
-	wasTarget := func(uid types.UID) bool { // it may be gone, and some caches may not show it yet
+	wasTarget := func(uid types.UID) bool { // it may be gone, and some caches might not show it yet
 		_, known := r.History.Children[uid]
 		return known
 	}
@@ -225,7 +219,7 @@ func (r Remaining) endsWithRemoval(u usage.Usage) bool {
 	return wasTarget(u.ByUID)
 }
 
-// labelBlocker blocks a child with the in-use label while usages can't be read.
+// Usages can't be read, so the in-use label blocks the child.
 func (r Remaining) labelBlocker(c target) (blocker *report.Blocker, used bool) {
 	if r.UsagesUnreadable == "" || c.GetLabels()[v1beta1.InUseLabel] != "true" {
 		return nil, false
@@ -266,14 +260,12 @@ func (r Remaining) terminatingUsageBlocker(c target) (blocker *report.Blocker, k
 	return r.newBlocker(c, report.Protected, "keeps "+u.Of.String()+" for "+u.By.String()+"; it is deleted once that is gone", r.Now), true
 }
 
-// isKeptByUsageFinalizer says whether a child is a usage that only the finalizer of usages
-// keeps.
+// Only the finalizer of usages keeps such a usage.
 func isKeptByUsageFinalizer(c target) bool {
 	finalizers := c.GetFinalizers()
 	return c.isUsage && len(finalizers) == 1 && finalizers[0] == v1beta1.Finalizer
 }
 
-// keysOf returns the keys of targets.
 func keysOf(children []target) []object.Key {
 	out := make([]object.Key, len(children))
 	for i, c := range children {

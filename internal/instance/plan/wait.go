@@ -14,9 +14,8 @@ const (
 	maxWaitRetry     = time.Hour
 )
 
-// Attempts is how often a wait has been tried by now: once when it was found, and once for each
-// backoff that has passed. It depends on time alone, so that it survives restarts and is the
-// same for every caller.
+// Attempts is how often a wait has been tried by now: once when it was found, and once for each backoff that has
+// passed. It depends on time alone, so it survives restarts and is the same for every caller.
 func (w Wait) Attempts(now time.Time) int {
 	n, _ := backoff(now.Sub(w.Since))
 	return n
@@ -33,7 +32,7 @@ func (w Wait) Next(now time.Time) time.Duration {
 	return next
 }
 
-// backoff returns which attempt it is after so long, and how long it is until the next.
+// attempt is the number of the attempt after so long, and next how long it is until the next.
 func backoff(elapsed time.Duration) (attempt int, next time.Duration) {
 	attempt, due, step := 1, time.Duration(0), initialWaitRetry
 	for step < maxWaitRetry {
@@ -51,7 +50,7 @@ func backoff(elapsed time.Duration) (attempt int, next time.Duration) {
 	return attempt + int(past), maxWaitRetry - (elapsed-due)%maxWaitRetry
 }
 
-// TimedOut says whether the author's timeout or number of retries is exceeded.
+// TimedOut reports whether the author's timeout or number of retries is exceeded.
 func (w Wait) TimedOut(now time.Time) bool {
 	if w.Timeout > 0 && now.Sub(w.Since) >= w.Timeout {
 		return true

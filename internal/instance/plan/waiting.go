@@ -12,8 +12,8 @@ import (
 // maxWaiting bounds status.waiting.
 const maxWaiting = 50
 
-// Waiting lists waits for the status. If there are too many, it has those with a limit, whose beginning must survive a restart, then
-// one of each node, and its last entry says how many more there are.
+// Waiting lists waits for the status. If there are too many, it lists waits with a limit, whose beginning must survive
+// a restart, then one of each node; its last entry says how many more there are.
 func Waiting(waits []Wait, now time.Time) []report.Waiting {
 	more := len(waits) - maxWaiting
 	if more > 0 {
@@ -32,7 +32,7 @@ func Waiting(waits []Wait, now time.Time) []report.Waiting {
 	return out
 }
 
-// mostImportant sorts waits for the list that is cut.
+// The list of waits is cut after them.
 func mostImportant(waits []Wait) []Wait {
 	rank, seen := map[WaitKey]int{}, map[string]bool{}
 	for _, w := range waits {

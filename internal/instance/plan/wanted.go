@@ -7,9 +7,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// WantedInventory holds the kinds and namespaces of the children that an instance has and is
-// going to have, as far as they are known. ChildKinds are the kinds that its composer names; a
-// kind whose nodes are all left out doesn't count until objects of it exist.
+// WantedInventory holds the kinds and namespaces of the children that an instance has and is going to have, as far as
+// they are known. ChildKinds are the kinds that its composer names; a kind with all of its nodes left out doesn't count
+// until objects of it exist.
 func WantedInventory(childKinds []schema.GroupVersionKind, nodes []Node, steps []Step, owned map[string][]*unstructured.Unstructured,
 	namespace string) inventory.Inventory {
 	var kinds []schema.GroupKind
@@ -39,7 +39,7 @@ func WantedInventory(childKinds []schema.GroupVersionKind, nodes []Node, steps [
 	return inv
 }
 
-// skippedKinds are the kinds whose nodes are all left out.
+// All nodes of these kinds are left out.
 func skippedKinds(nodes []Node) map[schema.GroupKind]bool {
 	out := map[schema.GroupKind]bool{}
 	for _, n := range nodes {

@@ -1,7 +1,6 @@
-// Package report defines the part of an instance's status that the engine writes: its fields,
-// their meaning and their schema, for those who write and those who read them. The same status
-// holds the author's own fields.
-// See docs/design/0003-waiting-readiness-and-statuses.md.
+// Package report defines the part of an instance's status that the engine writes: its fields, their meaning and their
+// schema, for writers and readers of it. The same status holds the author's own fields. See
+// docs/design/0003-waiting-readiness-and-statuses.md.
 //
 // Pure: it decides from values alone.
 package report
@@ -18,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Names of the engine's status fields. State and Conditions are the dialect's and always ours.
-// An author who declares one of the others replaces it, and the engine doesn't write it.
+// Names of the engine's status fields. State and Conditions are the dialect's and always ours. An author who declares
+// another of them replaces it, and the engine doesn't write it.
 const (
 	StateField      = "state"
 	ConditionsField = "conditions"
@@ -62,8 +61,8 @@ type Problem struct {
 
 // Skipped is a resource that is left out, and why.
 type Skipped struct {
-	// Node is the id of the resource, and By that of the resource whose condition is false:
-	// itself, or one that it depends on.
+	// Node is the id of the resource, and By the id of the resource with the false condition: itself, or one that it
+	// depends on.
 	Node string `json:"node"`
 	By   string `json:"by"`
 	// Condition is the false expression, and Inputs the values that it read: "schema.spec.mode
@@ -100,9 +99,8 @@ const (
 type Deletion struct {
 	StartedAt Time   `json:"startedAt"`
 	Policy    Policy `json:"policy,omitempty"`
-	// Total counts the objects that are to be removed, Removed those of them that are gone and
-	// Remaining those that aren't. Percent is Removed of Total, rounded down, and 100 if there
-	// is nothing to remove.
+	// Total counts the objects that are to be removed, Removed the ones that are gone and Remaining the ones that
+	// aren't. Percent is Removed of Total, rounded down, and 100 if there is nothing to remove.
 	Total     int64 `json:"total"`
 	Removed   int64 `json:"removed"`
 	Remaining int64 `json:"remaining"`
@@ -140,7 +138,7 @@ func (b Blocker) RootCause() BlockedObject {
 	return b.BlockedObject
 }
 
-// BlockedObject is an object that is not removed yet, with the reason, and since when.
+// BlockedObject is an object that is not removed yet, with the reason and its beginning.
 type BlockedObject struct {
 	// Object is the object that can't be removed. It has no name if a whole kind can't be read.
 	Object  Object `json:"object"`
@@ -165,8 +163,8 @@ type Finalizer struct {
 // removed when the external resource is gone.
 const ExternalFinalizer = "finalizer.managedresource.crossplane.io"
 
-// HasExternalResource says whether the object is a managed resource with an external resource
-// that its provider has not deleted.
+// HasExternalResource reports whether the object is a managed resource with an external resource that its provider has
+// not deleted.
 func (h BlockedObject) HasExternalResource() bool {
 	return h.Reason == ExternalDeletion || slices.ContainsFunc(h.Finalizers, func(f Finalizer) bool { return f.Name == ExternalFinalizer })
 }
@@ -237,14 +235,14 @@ const (
 	WaitingForOthers Reason = "WaitingForOthers"
 )
 
-// IsBlocker says whether the reason blocks a removal, other than for a moment.
+// IsBlocker reports whether the reason blocks a removal, other than for a moment.
 func (r Reason) IsBlocker() bool { return r != Deleting && r != WaitingForOthers }
 
-// Time is a time as the status holds it: RFC 3339 in UTC, in milliseconds, so that timeouts are
-// counted from the same time after a restart.
+// Time is a time as the status holds it: RFC 3339 in UTC, in milliseconds, so timeouts are counted from the same time
+// after a restart.
 type Time struct{ time.Time }
 
-// At converts a time, truncated to the precision with which it is read back.
+// At converts a time, truncated to the precision that it is read back with.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 const timeFormat = "2006-01-02T15:04:05.000Z"

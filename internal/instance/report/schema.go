@@ -47,8 +47,8 @@ func UndeclaredFields(author *apiextensionsv1.JSONSchemaProps) FieldSet {
 	}
 }
 
-// Schema adds the engine's fields to the schema of the author's status, which may be nil. A
-// field that the author declares too is the author's, except for those of the dialect.
+// Schema adds the engine's fields to the schema of the author's status, which may be nil. A field that the author
+// declares too is the author's, except for the fields of the dialect.
 func Schema(author *apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	out := jsonSchema{Type: "object"}
 	if author != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// Read returns the engine's part of an instance's status. Fields that are missing or malformed,
-// since another writer changed them, are left empty.
+// Read returns the engine's part of an instance's status. Fields that are missing or malformed, because another writer
+// changed them, are left empty.
 func Read(instance *unstructured.Unstructured) Status {
 	s := Status{Conditions: condition.Read(instance)}
 	s.State = StateOf(instance)
@@ -76,7 +76,7 @@ func ReadDeletion(instance *unstructured.Unstructured) *Deletion {
 	return out
 }
 
-// read decodes a field of the status, and says whether it is present and well-formed.
+// It reports whether the field is present and well-formed.
 func read(o *unstructured.Unstructured, field string, into any) bool {
 	raw, ok, _ := unstructured.NestedFieldNoCopy(o.Object, "status", field)
 	if !ok || raw == nil {
@@ -117,8 +117,8 @@ func (s Status) Render(author map[string]any, fields FieldSet) map[string]any {
 	return out
 }
 
-// WithoutAddedGeneration returns the next status without observedGeneration if the current one has none: a former release, or another
-// engine, has written it. It is not written again for that field alone, so that an upgrade writes nothing.
+// WithoutAddedGeneration returns the next status without observedGeneration if the current one has none: a former
+// release or another engine has written it. That field alone is no reason to write, so an upgrade writes nothing.
 func WithoutAddedGeneration(current any, next map[string]any) map[string]any {
 	stored, _ := current.(map[string]any)
 	if _, has := stored[ObservedGenerationField]; has || len(stored) == 0 {
@@ -129,7 +129,6 @@ func WithoutAddedGeneration(current any, next map[string]any) map[string]any {
 	return out
 }
 
-// toUnstructured converts a value to its form in an unstructured object.
 func toUnstructured(value any) any {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -13,12 +13,12 @@ const maxDepth = 16
 // Reader reads an object; it returns nil if there is none or it can't be read.
 type Reader func(kind schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured
 
-// InstanceOf is the instance that an object is a child of, with the version that created it; false if
-// there is none. inventory.InstanceOf, and that of inventory.Keys, are such functions.
+// InstanceOf is the instance that an object is a child of, with the version that created it; false if there is none.
+// inventory.InstanceOf and inventory.Keys.InstanceOf are such functions.
 type InstanceOf func(child *unstructured.Unstructured) (key object.Key, version string, ok bool)
 
-// RelationOf determines how the used object and its user are related, by their metadata and that
-// of the instances above them. Either may be nil if it is unknown.
+// RelationOf determines how the used object and its user are related, by their metadata and the metadata of the
+// instances above them. Either may be nil if it is unknown.
 func RelationOf(of, by *unstructured.Unstructured, instanceOf InstanceOf, read Reader) Relation {
 	switch {
 	case of == nil || by == nil:
@@ -31,7 +31,7 @@ func RelationOf(of, by *unstructured.Unstructured, instanceOf InstanceOf, read R
 	return Unrelated
 }
 
-// isPart says whether an object is a child of an instance, directly or through nested instances.
+// A child counts directly or through nested instances.
 func isPart(o *unstructured.Unstructured, of object.Key, instanceOf InstanceOf, read Reader) bool {
 	for range maxDepth {
 		key, version, ok := instanceOf(o)
@@ -48,9 +48,8 @@ func isPart(o *unstructured.Unstructured, of object.Key, instanceOf InstanceOf, 
 	return false
 }
 
-// IsCircular says whether a usage that is being deleted waits for itself: a usage that is being
-// deleted keeps its user, and so on, until one is kept for the object that this usage is of. Of
-// returns the usages of an object.
+// IsCircular reports whether a usage that is being deleted waits for itself: a usage that is being deleted keeps its
+// user, and so on, until one is kept for the object that this usage is of. Of returns the usages of an object.
 func IsCircular(u Usage, of func(Ref) []Usage) bool {
 	if u.By == nil {
 		return false

@@ -28,25 +28,24 @@ var Kinds = []schema.GroupVersionKind{
 	legacy.GroupVersion.WithKind(legacy.UsageKind),
 }
 
-// Is says whether an object is a usage.
+// Is reports whether an object is a usage.
 func Is(o *unstructured.Unstructured) bool {
 	return IsKind(o.GroupVersionKind().GroupKind())
 }
 
-// IsKind says whether a kind is one of usages.
+// IsKind reports whether a kind is one of usages.
 func IsKind(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(Kinds, func(kind schema.GroupVersionKind) bool { return kind.GroupKind() == gk })
 }
 
-// Ref identifies an object as a usage does. Without a namespace in the reference, it is that of
-// the usage.
+// Ref identifies an object as a usage does. Without a namespace in the reference, it is in the usage's.
 type Ref struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
 }
 
-// Is says whether the Ref identifies the object of this key.
+// Is reports whether the Ref identifies the object of this key.
 func (r Ref) Is(k object.Key) bool { return r.Name != "" && k == r.Key() }
 
 // Key is the key of the object.
@@ -80,8 +79,8 @@ type Relation string
 const (
 	// Unrelated: neither is a child of the other, as far as is known.
 	Unrelated Relation = ""
-	// UserIsAncestor: the used object is a child of the user, which is being deleted. The user
-	// is removed last, so that the usage must not wait for it.
+	// UserIsAncestor: the used object is a child of the user, which is being deleted. The user is removed last, so the
+	// usage must not wait for it.
 	UserIsAncestor Relation = "UserAbove"
 	// UserIsDescendant: the user is a child of the used object, and so is deleted before it
 	// anyway.
@@ -178,20 +177,19 @@ func parseBy(r v1beta1.Resource, namespace string) Resource {
 	return p
 }
 
-// Blocks says whether the usage blocks the deletion of the used object.
+// Blocks reports whether the usage blocks the deletion of the used object.
 func (u Usage) Blocks() bool { return u.Relation != UserIsDescendant }
 
-// Uses says whether the usage is about the object of this key, and may be: whoever may create a
-// Usage in a namespace has no say on the objects of others.
+// Uses reports whether the usage is about the object of this key, and may be: a user who can create a Usage in a
+// namespace has no say on objects of other namespaces.
 func (u Usage) Uses(k object.Key) bool { return !u.IsOfOtherNamespace() && u.Of.Is(k) }
 
-// IsOfOtherNamespace says whether a namespaced usage names an object of another namespace. It
-// protects nothing.
+// IsOfOtherNamespace reports whether a namespaced usage names an object of another namespace. It protects nothing.
 func (u Usage) IsOfOtherNamespace() bool {
 	return u.Key.Namespace != "" && u.Of.Namespace != u.Key.Namespace
 }
 
-// UsedBy says whether the object of this key is the user.
+// UsedBy reports whether the object of this key is the user.
 func (u Usage) UsedBy(k object.Key) bool { return u.By != nil && u.By.Is(k) }
 
 // String describes the usage: the user, the reason, and its key.
@@ -206,7 +204,7 @@ func (u Usage) String() string {
 	return text + " (" + u.Key.String() + ")"
 }
 
-// Message says why an object is kept. It describes one of the usages and counts the others.
+// Message says why an object is kept. It describes one of the usages and counts the rest.
 func Message(uses []Usage) string { return message(uses, "it is deleted once ") }
 
 // Refusal is Message for a deletion that is refused, and neither pending nor replayed later.
