@@ -26,7 +26,7 @@ type Options struct {
 	Runner pipeline.Runner
 	// SubscribeToFunctions calls a callback for each function with responses that may have changed.
 	SubscribeToFunctions func(notify func(name string)) (stop func())
-	// Usages knows which objects are in use by others.
+	// Usages knows which objects other objects use.
 	Usages instance.Usages
 	// Limits bound each composite and claim.
 	Limits instance.Limits
@@ -38,8 +38,8 @@ type Options struct {
 	Version string
 	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of Crossplane.
 	AdditionalPrinterColumns bool
-	// Registry has the dialect's definitions; the cluster uses it to find the definitions
-	// that a change of a kind affects.
+	// Registry holds the dialect's definitions; the cluster uses it to find the definitions that a change of a kind
+	// affects.
 	Registry *definition.Registry
 	// Functions are the names of the functions that need no Function object.
 	Functions []string

@@ -22,8 +22,7 @@ type reconcilers struct {
 	cluster *cluster.Cluster
 	Options
 
-	mu sync.Mutex
-	// composites are the reconcilers of the composite kinds that are served.
+	mu         sync.Mutex
 	composites map[definition.InstanceReconciler]*composite.Reconciler
 }
 
@@ -58,7 +57,7 @@ func (k *reconcilers) functionChanged(name string) {
 	}
 }
 
-// enqueueAll enqueues all objects of a kind with low priority.
+// enqueueAll uses a low priority.
 func enqueueAll(k *cluster.Cluster, kind schema.GroupVersionKind) {
 	for _, key := range k.Hub.Keys(kind) {
 		k.Engine.Enqueue(watch.Subscriber{Key: key}, watch.Cause{Priority: watch.Background})

@@ -49,7 +49,7 @@ func (c *Composer) ChildKinds() []schema.GroupVersionKind {
 // Depth is 2: the Secret comes after the composite.
 func (c *Composer) Depth() int { return 2 }
 
-// StatusFields are those that the author's schema does not declare.
+// StatusFields are the fields that the author's schema does not declare.
 func (c *Composer) StatusFields() report.FieldSet { return xrd.UndeclaredStatusFields(c.Definition) }
 
 // Defaults are what the definition's annotation says about the annotations of claims. The dialect
@@ -95,9 +95,9 @@ func (c *Composer) Compose(_ context.Context, facts plan.Facts, cluster instance
 	return desired, nil
 }
 
-// compositesAreClaimable says whether the definition's author lets claims take over any composite
-// that no claim refers to. Otherwise its existence gives the author of a claim no right to it:
-// composites are cluster-scoped, and claims are not.
+// compositesAreClaimable reports whether the definition's author allows claims to take over any composite that no
+// claim refers to. Otherwise its existence gives the author of a claim no right to it: composites are cluster-scoped,
+// and claims are not.
 func (c *Composer) compositesAreClaimable() bool {
 	return c.Definition.Annotations[v1alpha1.ClaimableAnnotation] == v1alpha1.ClaimableTrue
 }
@@ -126,7 +126,6 @@ const (
 	maxNameLength = 63
 )
 
-// compositeObject is the desired composite.
 func (c *Composer) compositeObject(claim, composite xrd.Instance, name string) *unstructured.Unstructured {
 	if selector, applies := xrd.DefaultRevisionSelector(claim, c.Definition); applies { // claimFields writes it to the claim
 		claim = xrd.NewInstance(claim.Object().DeepCopy(), claim.Layout())
@@ -156,9 +155,8 @@ func (c *Composer) compositeObject(claim, composite xrd.Instance, name string) *
 	return o
 }
 
-// leaveToComposite removes a field from the desired spec, so that the composite's own
-// controller sets it. If only the claim's controller manages the field, the current value
-// stays: removing it by server-side apply would leave a null.
+// leaveToComposite removes a field from the desired spec, so the composite's own controller sets it. If only the
+// claim's controller manages the field, the current value stays: removing it by server-side apply would leave a null.
 func leaveToComposite(spec map[string]any, composite xrd.Instance, field string) {
 	delete(spec, field)
 	value, found, _ := unstructured.NestedMap(composite.Object().Object, "spec", field)
@@ -190,7 +188,6 @@ func propagated(all map[string]string) map[string]string {
 	return out
 }
 
-// readiness is the composite's readiness, by its conditions for the current generation.
 func readiness(o *unstructured.Unstructured) (bool, plan.Problem) {
 	h := health.Instance(o)
 	if h.Ready && o.GetDeletionTimestamp() == nil {
@@ -203,7 +200,6 @@ func readiness(o *unstructured.Unstructured) (bool, plan.Problem) {
 	return false, plan.Problem{Reason: plan.NotReady, Message: message}
 }
 
-// claimConditions are the composite's conditions that its claim shows as well.
 func claimConditions(composite xrd.Instance) []v1alpha1.Condition {
 	types := composite.ClaimConditionTypes()
 	var out condition.Set
@@ -216,8 +212,8 @@ func claimConditions(composite xrd.Instance) []v1alpha1.Condition {
 	return out
 }
 
-// claimFields are the changes of the claim's spec and metadata: the reference to the
-// composite, and the composition, revision and external name that the composite has.
+// claimFields lists the changes of the claim's spec and metadata: the reference to the composite, and the composite's
+// composition, revision and external name.
 func (c *Composer) claimFields(claim, composite xrd.Instance, name string) []inventory.Field {
 	next := xrd.NewInstance(claim.Object().DeepCopy(), claim.Layout())
 	apiVersion, kind := c.Definition.CompositeKind().ToAPIVersionAndKind()
@@ -275,8 +271,8 @@ func (c *Composer) secretNode(claim, composite xrd.Instance, facts plan.Facts, c
 	return node, true
 }
 
-// isConnectionSecretOf says whether a Secret is owned by a composite. Without this check, a
-// claim could read any Secret through a composite that names it.
+// isConnectionSecretOf reports whether a Secret is owned by a composite. Without this check, a claim could read any
+// Secret through a composite that names it.
 func isConnectionSecretOf(secret *unstructured.Unstructured, composite xrd.Instance, keys inventory.Keys) bool {
 	owner := inventory.OwnerOf(composite.Object(), object.Definition{Dialect: object.CompositeDialect}, "")
 	return owner.Recognizing(keys, composite.Object(), time.Time{}).Owns(secret)

@@ -20,10 +20,8 @@ type Dialect struct {
 	Composite schema.GroupVersionKind
 }
 
-// reasonWaiting is the reason of Ready on a claim if its composite isn't ready.
 const reasonWaiting = "Waiting"
 
-// waiting is the condition Ready of a claim that waits for its composite.
 func waiting(why string) v1alpha1.Condition {
 	return v1alpha1.Condition{Type: v1.TypeReady, Status: condition.False, Reason: reasonWaiting,
 		Message: "Claim is waiting for composite resource to become Ready: " + why}

@@ -14,8 +14,8 @@ type Reconciler struct{ *instance.Reconciler }
 // SetSnapshot sets the definition that claims are composed by.
 func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) { s.SetComposer(composerOf(snapshot)) }
 
-// composerOf is the composer of claims. If their composites would be objects of somebody else's kind, it leaves claims
-// unchanged.
+// composerOf returns the composer of claims. If the kind of their composites belongs to another owner, it leaves
+// claims unchanged.
 func composerOf(snapshot xrd.Snapshot) instance.Composer {
 	composer := &Composer{Definition: snapshot.Definition}
 	if !snapshot.ForeignComposites {

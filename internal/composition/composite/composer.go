@@ -42,7 +42,7 @@ func (c *Composer) ChildKinds() []schema.GroupVersionKind { return nil }
 // what the last one applied.
 func (c *Composer) Depth() int { return 8 }
 
-// StatusFields are those that the author's schema does not declare.
+// StatusFields are the fields that the author's schema does not declare.
 func (c *Composer) StatusFields() report.FieldSet { return xrd.UndeclaredStatusFields(c.Definition) }
 
 // Defaults are what the definition's annotation says about the annotations of composites. The dialect
@@ -52,15 +52,14 @@ func (c *Composer) Defaults() inventory.Defaults { return xrd.DeletionDefaults(c
 // SchemaUnknown is false for all kinds: functions render without schemas.
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
-// memory is kept for a composite between reconciles.
+// memory is the state of a composite between reconciles.
 type memory struct {
 	// lastDesired is the desired state of the last pipeline run that succeeded.
 	lastDesired *pipeline.Desired
-	// required are the last requirements of each step.
-	required map[string]*requirements
+	required    map[string]*requirements
 	// pending is the last run, if it ended with requirements that were not read yet.
 	pending pendingRun
-	// secrets are the values of the Secrets that lastDesired may have, and those that the last run was given.
+	// secrets are the values of Secrets that lastDesired may contain, and those that the last run was given.
 	secrets secretValues
 	// ambiguity is the message about an ambiguous choice of a composition in this reconcile.
 	// Later rounds no longer see the ambiguity: the composite references the chosen one.
@@ -76,7 +75,6 @@ type memory struct {
 	status map[string]any
 }
 
-// compositeState is the state of one Compose of one composite.
 type compositeState struct {
 	*Composer
 	xr      xrd.Instance
@@ -85,7 +83,7 @@ type compositeState struct {
 	memory  *memory
 	// secrets are the values of the Secrets that functions are given, in this run or the last.
 	secrets secretValues
-	// resourceNames has the resource name of each of the composite's resourceRefs.
+	// resourceNames contains the resource name of each of the composite's resourceRefs.
 	resourceNames map[objectRef]string
 }
 
@@ -145,13 +143,11 @@ func (c *Composer) newState(facts plan.Facts, cluster instance.ClusterState) *co
 	return s
 }
 
-// selection is what composes a composite.
 type selection struct {
 	composition xrd.CompositionChoice
 	revision    xrd.RevisionChoice
 }
 
-// selectComposition selects the composition and its revision, and returns the problem if there is none.
 func (s *compositeState) selectComposition(ctx context.Context) (selection, plan.Problem, error) {
 	composition := xrd.SelectComposition(s.Compositions, s.xr, s.Definition)
 	if composition.Problem != "" {
@@ -182,12 +178,12 @@ func memoryOf(cluster instance.ClusterState) *memory {
 	return m
 }
 
-// desiredOf converts the result of a pipeline run to the engine's desired state, and remembers the values of the Secrets
-// that it may have.
+// desiredOf converts the result of a pipeline run to the engine's desired state, and remembers the values of the
+// Secrets that it may contain.
 func (s *compositeState) desiredOf(result pipeline.Result) plan.Desired {
 	var desired plan.Desired
 	given, former := s.secrets, s.memory.lastDesired
-	s.secrets.merge(s.memory.secrets) // the former desired state may have these
+	s.secrets.merge(s.memory.secrets) // the former desired state may contain these
 	switch {
 	case result.Failure != nil:
 		desired = s.keepLast(s.failureProblem(result.Failure))

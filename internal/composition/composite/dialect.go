@@ -157,7 +157,7 @@ func markAuthorConditions(set condition.Set, desired plan.Desired, at instance.M
 	return set
 }
 
-// IsSystemCondition says whether a condition belongs to the engine and not to a function.
+// IsSystemCondition reports whether a condition belongs to the engine and not to a function.
 func IsSystemCondition(c v1alpha1.Condition) bool {
 	switch c.Type {
 	case v1.TypeReady, v1.TypeSynced, v1.TypeHealthy, v1.TypeResponsive:

@@ -17,7 +17,6 @@ import (
 // enqueues the composite.
 type fetcher struct {
 	instance.ClusterState
-	// secrets gets the values of the Secrets that are read.
 	secrets *secretValues
 }
 

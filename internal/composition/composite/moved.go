@@ -6,9 +6,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// movedResources are the resources of a namespaced composite that name another namespace than the composite's, in which they are composed
-// nevertheless, with the namespace that they name. A function that returns the observed namespace of an existing object, as
-// function-patch-and-transform does, hides what the composition says, so this is remembered for as long as the revision composes the object.
+// movedResources are the resources of a namespaced composite that name another namespace than the composite's, with that
+// namespace; they are composed in the composite's. A function that returns an existing object's observed namespace, as
+// function-patch-and-transform does, hides what the composition says: it is remembered while the revision composes it.
 type movedResources struct {
 	revision string
 	named    map[string]string
@@ -21,7 +21,6 @@ func (m *movedResources) begin(revision string) {
 	}
 }
 
-// record records the namespace that a resource names, and the one that it is in.
 func (m *movedResources) record(resource, named, namespace string, exists bool) {
 	switch {
 	case m.named == nil:
@@ -32,7 +31,6 @@ func (m *movedResources) record(resource, named, namespace string, exists bool) 
 	}
 }
 
-// warnings are the results that name the objects.
 func (m *movedResources) warnings(nodes []plan.Node) []plan.Result {
 	var out []plan.Result
 	for i := range nodes {

@@ -89,10 +89,10 @@ func (s *compositeState) cycleProblem(name string, o *unstructured.Unstructured)
 	return ""
 }
 
-// adoptsUnowned says whether a composed resource takes over an existing object without owner: its
-// composition says so. Otherwise a tenant could have a composite change and delete what was not
-// composed, where a field of the composite or of its claim gives the name. No composite takes over a
-// CustomResourceDefinition: it would be deleted with the composite, and all its objects with it.
+// adoptsUnowned reports whether a composed resource takes over an existing object without owner: its composition says
+// so. Otherwise a tenant could make a composite change and delete what was not composed, where a field of the
+// composite or of its claim gives the name. No composite takes over a CustomResourceDefinition: it would be deleted
+// with the composite, and all its objects with it.
 func adoptsUnowned(o *unstructured.Unstructured) bool {
 	return o.GetAnnotations()[v1alpha1.AdoptAnnotation] == string(v1alpha1.AdoptIfUnowned) && o.GroupVersionKind().GroupKind() != plan.CRDKind
 }
@@ -153,16 +153,14 @@ func (s *compositeState) setNames(resource string, o, observed *unstructured.Uns
 	}
 }
 
-// namePrefix is the prefix of a generated name.
 func (s *compositeState) namePrefix(o *unstructured.Unstructured) string {
 	prefix := cmp.Or(o.GetGenerateName(), inventory.RootOf(s.facts.Instance)+"-")
 	return strings.ToLower(prefix[:min(len(prefix), maxNameLength-suffixLength)])
 }
 
-// generateName is the name of an object for which no function sets one: its observed name,
-// or the name in the composite's reference, which was written before the object was to be
-// created, or else a name computed from the composite and the resource, so that it is the
-// same after a crash.
+// generateName is the name of an object that no function names: its observed name, or the name in the composite's
+// reference, which was written before the object was to be created, or else a name computed from the composite and
+// the resource, so it is the same after a crash.
 func (s *compositeState) generateName(resource string, o, observed *unstructured.Unstructured, ref xrd.ComposedRef) string {
 	switch {
 	case observed != nil:
@@ -198,7 +196,7 @@ func readiness(name string, desired fnv1.Ready, o *unstructured.Unstructured) (b
 	return unready(unreadyReason(o))
 }
 
-// unreadyReason is the cause that the object's own status has, the most specific one.
+// unreadyReason is the most specific cause in the object's own status.
 func unreadyReason(o *unstructured.Unstructured) string {
 	complaint := diag.TruncateMiddle(health.SyncProblem(o), maxEchoedMessage)
 	said, ok := health.ReadyConditionOf(o)
@@ -214,7 +212,7 @@ func unreadyReason(o *unstructured.Unstructured) string {
 	return "no function of the pipeline set it ready"
 }
 
-// maxEchoedMessage bounds how much of an object's message is repeated, in bytes.
+// maxEchoedMessage is in bytes.
 const maxEchoedMessage = 500
 
 func readyOf(r fnv1.Ready) *bool {

@@ -39,8 +39,8 @@ func (s *compositeState) observedResources() map[string]*unstructured.Unstructur
 	return out
 }
 
-// owned are the objects with a resource name, sorted by matchRank. Objects outside the
-// namespace of a namespaced composite are foreign, whatever their labels, and are left out.
+// owned returns the objects with a resource name, sorted by matchRank. Objects outside the namespace of a namespaced
+// composite are foreign, whatever their labels, and are left out.
 func (s *compositeState) owned(name string) []*unstructured.Unstructured {
 	if name == "" || name == secretNode {
 		return nil
@@ -53,8 +53,8 @@ func (s *compositeState) owned(name string) []*unstructured.Unstructured {
 	return out
 }
 
-// matchRank ranks the objects with one resource name: lower is better. A copied annotation
-// alone doesn't win over the object that the composite's resourceRefs have for the name.
+// matchRank ranks the objects with one resource name: lower is better. A copied annotation alone doesn't win over the
+// object that the composite's resourceRefs list for the name.
 func (s *compositeState) matchRank(name string, o *unstructured.Unstructured) int {
 	by, referred := s.resourceNames[objectRefOf(s.refOf(o))]
 	switch {
@@ -62,7 +62,7 @@ func (s *compositeState) matchRank(name string, o *unstructured.Unstructured) in
 		return 4
 	case referred && by == name:
 		return 0
-	case referred && by == "": // it was another resource's, or another implementation created it
+	case referred && by == "": // it belonged to another resource, or another implementation created it
 		return 1
 	case referred:
 		return 3
@@ -82,7 +82,7 @@ func (s *compositeState) findObserved(name string, desired *unstructured.Unstruc
 	return nil
 }
 
-// refOf is a reference to an object, without its resource name.
+// refOf returns a reference without a resource name.
 func (s *compositeState) refOf(o *unstructured.Unstructured) xrd.ComposedRef {
 	ref := xrd.ComposedRef{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
 	if !s.xr.Layout().Namespaced {
@@ -91,15 +91,15 @@ func (s *compositeState) refOf(o *unstructured.Unstructured) xrd.ComposedRef {
 	return ref
 }
 
-// objectRef is what a reference refers to, in whatever version of its kind.
+// objectRef is the target of a reference, in any version of its kind.
 type objectRef struct{ group, kind, namespace, name string }
 
 func objectRefOf(r xrd.ComposedRef) objectRef {
 	return objectRef{r.GroupVersionKind().Group, r.Kind, r.Namespace, r.Name}
 }
 
-// observations are the observed objects as functions see them, or the problem if one of them
-// cannot be read: with a part of the observed state, functions would render wrong resources.
+// observations are the observed objects as functions see them, or the problem if one of them cannot be read: given
+// only a part of the observed state, functions would render wrong resources.
 func (s *compositeState) observations(observed map[string]*unstructured.Unstructured) (map[string]pipeline.Observation, plan.Problem) {
 	if problem := s.unreadableOwned(); problem.Reason != "" {
 		return nil, problem

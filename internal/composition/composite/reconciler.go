@@ -13,7 +13,7 @@ type Reconciler struct {
 	*instance.Reconciler
 	Runner pipeline.Runner
 
-	// functions are those that the compositions of the snapshot call.
+	// functions are the functions that the compositions of the snapshot call.
 	functions atomic.Pointer[map[string]bool]
 }
 
@@ -29,8 +29,8 @@ func (s *Reconciler) SetSnapshot(snapshot xrd.Snapshot) {
 	s.SetComposer(&Composer{Snapshot: snapshot, Runner: s.Runner, Now: s.Now, Cluster: s.Cluster})
 }
 
-// CallsFunction says whether a composition of the snapshot calls a function. It is false
-// before the first snapshot.
+// CallsFunction reports whether a composition of the snapshot calls a function. It is false before the first
+// snapshot.
 func (s *Reconciler) CallsFunction(function string) bool {
 	calls := s.functions.Load()
 	return calls != nil && (*calls)[function]

@@ -14,9 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// refs are the composite's resourceRefs: the desired children and those that are still
-// there. One of the latter has no resource name if a desired child has that name, or if only
-// the composite's reference, and no label, makes the object a child.
+// refs returns the composite's resourceRefs: the desired children and those that are still there. One of the latter
+// has no resource name if a desired child has that name, or if only the composite's reference, and no label, makes
+// the object a child.
 func (s *compositeState) refs(nodes []plan.Node) []xrd.ComposedRef {
 	var refs []xrd.ComposedRef
 	seen, desired := map[objectRef]bool{}, map[string]bool{}
@@ -50,11 +50,10 @@ func (s *compositeState) refs(nodes []plan.Node) []xrd.ComposedRef {
 	return refs
 }
 
-// sameRefs says whether the composite's resourceRefs, as Crossplane wrote them, without
-// resource names, already refer to the same objects, and all of these exist. The resource
-// names, which the objects carry as annotations, are added with the next change of the
-// references: adding only them would raise the composite's generation and make it unready
-// until its status is written.
+// sameRefs reports whether the composite's resourceRefs, as Crossplane wrote them, without resource names, already
+// refer to the same objects, and all of these exist. The resource names, which the objects carry as annotations, are
+// added with the next change of the references: adding only them would raise the composite's generation and make it
+// unready until its status is written.
 func (s *compositeState) sameRefs(refs []xrd.ComposedRef, nodes []plan.Node) bool {
 	before := s.xr.ResourceRefs()
 	versions := make(map[objectRef]string, len(before))

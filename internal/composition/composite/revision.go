@@ -22,9 +22,9 @@ type LiveReader interface {
 var revisionKind = v1.GroupVersion.WithKind(v1.CompositionRevisionKind)
 
 // selectRevision selects the revision of the composition. If the snapshot lacks the revision that the composite
-// references, and another would be selected, it reads the former: the watch of revisions may be behind that of
-// composites, of which a former leader may have updated one, or that are restored with their revisions. An older
-// revision would delete what only the newer one composes.
+// references, and another would be selected, it reads the former: the watch of revisions may be behind the watch of
+// composites, after a former leader updated one, or a restore of both. An older revision would delete what only the
+// newer one composes.
 func (s *compositeState) selectRevision(ctx context.Context, composition string) (xrd.RevisionChoice, error) {
 	chosen := xrd.SelectRevision(s.Revisions, composition, s.xr, s.Definition)
 	current := s.xr.RevisionName()

@@ -17,10 +17,9 @@ import (
 // resource of the composition has this name.
 const secretNode = "crossplane.io/connection-details"
 
-// secretType is the type of connection Secrets.
 const secretType = "connection.crossplane.io/v1alpha1"
 
-// observedSecret is the composite's observed connection Secret, or nil.
+// observedSecret may be nil.
 func (s *compositeState) observedSecret() *unstructured.Unstructured {
 	ref, _ := s.xr.ConnectionSecretRef()
 	return s.facts.Object(secretNode, secretKind, ref.Namespace, ref.Name)
@@ -45,7 +44,6 @@ func (s *compositeState) secretNode(d *pipeline.Desired) (plan.Node, bool) {
 	return plan.Node{ID: secretNode, Kind: secretKind, Object: o, Observed: observed, Ready: observed != nil, Sensitive: true}, true
 }
 
-// publishedDetails are the connection details with the keys that the definition publishes.
 func (s *compositeState) publishedDetails(d *pipeline.Desired) map[string]any {
 	keys := s.Definition.Spec.ConnectionSecretKeys
 	out := map[string]any{}

@@ -16,7 +16,7 @@ import (
 // secretValues are the values of the Secrets that a pipeline was given. Functions are opaque: what
 // they computed from a value is unknown. Texts and objects are searched for the values.
 type secretValues struct {
-	// values are sorted by length, the longest first, so that no part of a value remains.
+	// values are sorted by length, the longest first, so no part of a value remains.
 	values []string
 	// overflow says that there are more values than are searched for. Each text counts as one then.
 	overflow bool
@@ -28,13 +28,11 @@ const (
 	minSecretValue = 6
 	// minSecretPart is the length, in bytes, of the shortest part of a value that is searched for
 	// where a text was truncated.
-	minSecretPart = 3
-	// maxSecretValues bounds the values that are searched for.
+	minSecretPart   = 3
 	maxSecretValues = 1000
 	// maxSearched bounds a search: the bytes of the texts of all objects, times the number of values. It takes a tenth of a
 	// second.
-	maxSearched = 256 << 20
-	// redactedValue replaces a value in a text.
+	maxSearched   = 256 << 20
 	redactedValue = "(redacted: from a Secret)"
 	// redactedText replaces a text if there are more than maxSecretValues.
 	redactedText = "(redacted: the Secrets have too many values to search for)"
@@ -112,14 +110,13 @@ func (v *secretValues) addStrings(document any) {
 	}
 }
 
-// addObject adds the data of an object if it is a Secret.
 func (v *secretValues) addObject(o *unstructured.Unstructured) {
 	if o != nil && o.GroupVersionKind().GroupKind() == secretKind.GroupKind() {
 		v.add(secretData(o))
 	}
 }
 
-// merge adds the values of an earlier run. It changes no slice that another secretValues has.
+// merge adds the values of an earlier run. It changes no slice of another secretValues.
 func (v *secretValues) merge(earlier secretValues) {
 	v.overflow = v.overflow || earlier.overflow
 	if slices.Equal(v.values, earlier.values) {
@@ -132,7 +129,6 @@ func (v *secretValues) merge(earlier secretValues) {
 	v.sort()
 }
 
-// search searches objects for the values.
 func (v *secretValues) search() *secretSearch {
 	return &secretSearch{values: v.values, exceeded: v.overflow}
 }
@@ -170,7 +166,7 @@ func (s *secretSearch) isIn(text string) bool {
 	return s.exceeded || slices.ContainsFunc(s.values, func(value string) bool { return strings.Contains(text, value) })
 }
 
-// redact returns a text without the values, and without parts of them where it was truncated.
+// redact removes the values from a text, and parts of them where it was truncated.
 func (v *secretValues) redact(text string) string {
 	if v.overflow && text != "" {
 		return redactedText
@@ -181,7 +177,7 @@ func (v *secretValues) redact(text string) string {
 	return v.redactTruncated(text)
 }
 
-// redactReason replaces a reason that has a value by another one: a reason is one word.
+// redactReason replaces a reason that contains a value by another one: a reason is one word.
 func (v *secretValues) redactReason(reason string) string {
 	if v.redact(reason) != reason {
 		return "Redacted"
@@ -209,7 +205,7 @@ func (v *secretValues) redactTruncated(text string) string {
 	return strings.Join(pieces, diag.Ellipsis)
 }
 
-// longestPart is the length of the longest part of a value that a text has, of at most so many bytes; 0 for none.
+// longestPart is the length of the longest part of a value that a text contains, up to a limit in bytes; 0 for none.
 func (v *secretValues) longestPart(has func(value string, n int) bool, limit int) int {
 	longest := 0
 	for _, value := range v.values {
@@ -222,7 +218,7 @@ func (v *secretValues) longestPart(has func(value string, n int) bool, limit int
 	return longest
 }
 
-// redactedError is an error with a text without secret values.
+// redactedError is an error whose text contains no secret values.
 type redactedError struct {
 	error
 	text string

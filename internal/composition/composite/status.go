@@ -48,7 +48,6 @@ func (s *compositeState) recordStatus(result pipeline.Result) (changed bool) {
 	return object.Digest(seen) != object.Digest(s.memory.status)
 }
 
-// resultConditions are the conditions that functions set.
 func (s *compositeState) resultConditions(result pipeline.Result) []v1alpha1.Condition {
 	var out []v1alpha1.Condition
 	for _, c := range result.Conditions {
@@ -57,7 +56,7 @@ func (s *compositeState) resultConditions(result pipeline.Result) []v1alpha1.Con
 	return out
 }
 
-// functionResults are the results of functions, a Fatal one included.
+// functionResults includes a Fatal result.
 func (s *compositeState) functionResults(result pipeline.Result) []plan.Result {
 	var out []plan.Result
 	for _, r := range result.Results {
@@ -75,7 +74,6 @@ func (s *compositeState) failureProblem(f *pipeline.Failure) plan.Problem {
 	return plan.Problem{Reason: plan.PipelineFailed, Message: "cannot compose resources: " + s.secrets.redact(f.Error())}
 }
 
-// pendingProblem names the requirements that are not read yet.
 func pendingProblem(pending []pipeline.PendingRequirement) plan.Problem {
 	var texts []string
 	for _, p := range pending {

@@ -19,7 +19,6 @@ type requirements = fnv1.Requirements
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// pipelineSteps are the steps of a revision's pipeline, with their credentials.
 func (s *compositeState) pipelineSteps(revision *v1.CompositionRevision) ([]pipeline.Step, plan.Problem) {
 	steps := make([]pipeline.Step, 0, len(revision.Spec.Pipeline))
 	for _, p := range revision.Spec.Pipeline {
@@ -48,7 +47,6 @@ func stepProblem(step, what string) plan.Problem {
 	return plan.Problem{Reason: plan.PipelineFailed, Message: fmt.Sprintf("cannot compose resources: step %q: %s", step, what)}
 }
 
-// credentials reads the Secrets of a step's credentials.
 func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][]byte, plan.Problem) {
 	out := map[string]map[string][]byte{}
 	for _, c := range p.Credentials {
@@ -70,7 +68,6 @@ func (s *compositeState) credentials(p v1.PipelineStep) (map[string]map[string][
 	return out, plan.Problem{}
 }
 
-// secretData is the decoded data of a Secret.
 func secretData(secret *unstructured.Unstructured) map[string][]byte {
 	data, _, _ := unstructured.NestedMap(secret.Object, "data")
 	out := make(map[string][]byte, len(data))
@@ -83,7 +80,6 @@ func secretData(secret *unstructured.Unstructured) map[string][]byte {
 	return out
 }
 
-// stepRequirements are the requirements that the composition states for a step.
 func stepRequirements(r *v1.FunctionRequirements) *requirements {
 	if r == nil {
 		return nil
@@ -121,13 +117,13 @@ type pendingRun struct {
 	step         string
 	requirements *requirements
 	// calls is the number of calls of all steps. It grows from run to run while the requirements of a function lead
-	// to others, since each run has read more of them.
+	// to others, because each run has read more of them.
 	calls int
-	// unsettled is the number of such runs in a row that got no further than the one before, with other requirements.
+	// unsettled is the number of such runs in a row with other requirements that got no further than the run before.
 	unsettled int
 }
 
-// unsettledRuns are those of a step.
+// unsettledRuns counts those of a step.
 func (p pendingRun) unsettledRuns(step string) int {
 	if p.step != step {
 		return 0
@@ -135,7 +131,7 @@ func (p pendingRun) unsettledRuns(step string) int {
 	return p.unsettled
 }
 
-// recordPending remembers a run that ended with pending requirements. Each run requires anew, so that without this a
+// recordPending remembers a run that ended with pending requirements. Each run requires anew, so without this a
 // function with other requirements at each call would be called forever, and each call would start a watch.
 func (m *memory) recordPending(result pipeline.Result) {
 	if len(result.Pending) == 0 {

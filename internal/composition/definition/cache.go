@@ -15,17 +15,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// CompositionCache indexes compositions and their revisions by composite kind, from watch
-// events, so that a change of one only enqueues one definition. It is safe for concurrent
-// use.
+// CompositionCache indexes compositions and their revisions by composite kind, from watch events, so a change of one
+// only enqueues one definition. It is safe for concurrent use.
 type CompositionCache struct {
 	hub *watch.Hub
 	// changed is called with the composite kind of a change, or with the empty kind if the
 	// whole cache changed.
 	changed func(schema.GroupKind)
 
-	// mu is held from the read of an object to its update here, so that of two concurrent
-	// events of one object the newer read wins.
+	// mu is held from the read of an object to its update here, so of two concurrent events of one object the newer
+	// read wins.
 	mu           sync.Mutex
 	compositions index[*v1.Composition]
 	revisions    index[*v1.CompositionRevision]
@@ -55,14 +54,14 @@ func NewCompositionCache(hub *watch.Hub, changed func(schema.GroupKind)) *Compos
 	return l
 }
 
-// decode decodes an object; it returns false if the object is invalid.
+// decode returns false for an invalid object.
 func decode[T any](o *unstructured.Unstructured) (*T, bool) {
 	out := new(T)
 	err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out)
 	return out, err == nil
 }
 
-// digestIf is the digest of an object's content; "" if it could not be decoded.
+// digestIf returns "" for an object that could not be decoded.
 func digestIf(ok bool, content ...any) string {
 	if !ok {
 		return ""
@@ -70,7 +69,6 @@ func digestIf(ok bool, content ...any) string {
 	return object.Digest(content)
 }
 
-// conditionsOf are a revision's conditions without their times.
 func conditionsOf(r *v1.CompositionRevision) []string {
 	var out []string
 	for _, c := range r.Status.Conditions {
@@ -122,7 +120,7 @@ func (l *CompositionCache) compositionsFor(gk schema.GroupKind) (compositions []
 	return compositions, revisions, object.Digest([]any{first, second}), true
 }
 
-// index has objects by name and by composite kind.
+// index holds objects by name and by composite kind.
 type index[T any] struct {
 	// read decodes an object; digest is the digest of its content, or "" if it is invalid.
 	read     func(*unstructured.Unstructured) (decoded T, kind schema.GroupKind, digest string)
@@ -137,7 +135,7 @@ type indexed[T any] struct {
 	digest string
 }
 
-// put sets an object, or removes it if it is nil, and returns the affected composite kinds.
+// put removes the object if o is nil, and returns the affected composite kinds.
 func (s *index[T]) put(name string, o *unstructured.Unstructured) (affected []schema.GroupKind) {
 	was, had := s.byName[name]
 	is := indexed[T]{}
@@ -171,7 +169,6 @@ func (s *index[T]) put(name string, o *unstructured.Unstructured) (affected []sc
 	return affected
 }
 
-// replace replaces all objects.
 func (s *index[T]) replace(all []*unstructured.Unstructured) {
 	existing := map[string]struct{}{}
 	for _, o := range all {
@@ -186,7 +183,7 @@ func (s *index[T]) replace(all []*unstructured.Unstructured) {
 	s.complete = true
 }
 
-// of lists the objects for a kind, sorted by name, with their digests.
+// of lists objects sorted by name.
 func (s *index[T]) of(gk schema.GroupKind) (objects []T, digests []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byKind[gk])) {
 		v := s.byName[name]

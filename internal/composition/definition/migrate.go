@@ -13,11 +13,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-// versionStillStored is the reason of a kind of which a version cannot be removed yet.
+// versionStillStored is the reason of a kind with a version that cannot be removed yet.
 const versionStillStored serving.Reason = "VersionStillStored"
 
-// awaitsMigration says whether the wanted CustomResourceDefinition lacks a version in which objects may be stored, and
-// what that waits for. NotRewritten names the objects that the API server refuses to rewrite.
+// awaitsMigration reports whether the wanted CustomResourceDefinition lacks a version in which objects may be stored,
+// and what that waits for. notRewritten names the objects that the API server refuses to rewrite.
 func awaitsMigration(current, wanted *extv1.CustomResourceDefinition, notRewritten string) (readiness serving.Readiness, waits bool) {
 	if current == nil {
 		return serving.Readiness{}, false
@@ -41,7 +41,7 @@ func awaitsMigration(current, wanted *extv1.CustomResourceDefinition, notRewritt
 	return out, true
 }
 
-// migrate rewrites composites and claims that may be stored in a version that was referenceable before, so that the
+// migrate rewrites composites and claims that may be stored in a version that was referenceable before, so the
 // version can be removed.
 func (r *Dialect) migrate(ctx context.Context, v *session, out reconcile.Result) reconcile.Result {
 	composite, claim := r.ownedCRDs(v)

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/crd"
 )
 
-// ownedCRDs lists the CustomResourceDefinitions that a definition controls: that of its
-// composites, which has its name, and those of claims.
+// ownedCRDs lists the CustomResourceDefinitions that a definition controls: the one of its composites, which has its
+// name, and those of claims.
 func (r *Dialect) ownedCRDs(v *session) (composite, claim *extv1.CustomResourceDefinition) {
 	for _, c := range r.Config.Kinds.ListCRDs(func(c *extv1.CustomResourceDefinition) bool {
 		owner, owned := ownerOf(c)
@@ -44,8 +44,8 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// Categories that identify a CustomResourceDefinition without a controller as a former one of
-// a definition, for example one that was orphaned by the definition's deletion.
+// Categories identify a CustomResourceDefinition without a controller as a former one of a definition, for example
+// one that was orphaned by the definition's deletion.
 var categories = []string{"composite", "claim"}
 
 // otherOwner is the owner of a CustomResourceDefinition that a definition cannot take over;

@@ -71,7 +71,6 @@ func (r *Dialect) lastGood(v *session) *v1.CompositeResourceDefinition {
 	return d
 }
 
-// setGood records the definition that the kinds were published for.
 func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
 	if m.good != nil && m.good.UID == d.UID && m.good.Generation == d.Generation && slices.Equal(xrd.Annotations(m.good), xrd.Annotations(d)) {
 		return
@@ -79,7 +78,7 @@ func (m *memory) setGood(d *v1.CompositeResourceDefinition) {
 	m.good, m.goodDigest = d, digestOf(d)
 }
 
-// digestOf is the digest of what a definition's instances are reconciled by.
+// digestOf covers what reconciles of the definition's instances depend on.
 func digestOf(d *v1.CompositeResourceDefinition) string {
 	return object.Digest([]any{d.UID, d.Spec, xrd.Annotations(d)})
 }

@@ -8,10 +8,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 )
 
-// Reconcilers creates the reconcilers of a definition's kinds, one each time that the controller of a
-// kind starts. The definition is the one that the kind was last published for; kind has the version
-// that is reconciled. Call enqueueDefinition when an object of the kind is gone, since a deleted
-// definition may wait for that.
+// Reconcilers creates the reconcilers of a definition's kinds, one each time that the controller of a kind starts.
+// The definition is the one that the kind was last published for; kind has the version that is reconciled. Call
+// enqueueDefinition when an object of the kind is gone, because a deleted definition may wait for that.
 type Reconcilers interface {
 	Composite(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) InstanceReconciler
 	Claim(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) InstanceReconciler
@@ -31,7 +30,6 @@ type InstanceReconciler interface {
 	SetSnapshot(Snapshot)
 }
 
-// Snapshot has the definition that a kind was last published for, all compositions for its composite
-// kind, in any of its versions, and all of their revisions, sorted by name. It and its contents are
-// immutable.
+// Snapshot contains the definition that a kind was last published for, all compositions for its composite kind, in
+// any of its versions, and all of their revisions, sorted by name. It and its contents are immutable.
 type Snapshot = xrd.Snapshot

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-// Registry has the state of all definitions. It is safe for concurrent use.
+// Registry holds the state of all definitions. It is safe for concurrent use.
 type Registry struct {
 	*serving.Registry[*memory]
 }
@@ -20,7 +20,7 @@ func NewRegistry() *Registry {
 	return &Registry{serving.NewRegistry(func() *memory { return &memory{} })}
 }
 
-// memory is kept for one definition between reconciles. Only its reconcile uses it.
+// memory is the state of one definition between reconciles. Only its reconcile uses it.
 type memory struct {
 	validated validation
 	// good is the definition that its composite kind was last published for; goodDigest is its
@@ -30,11 +30,10 @@ type memory struct {
 	composite, claim running
 }
 
-// running is the controller of one of a definition's kinds.
 type running struct {
 	serving.Running
 	reconciler InstanceReconciler
-	// snapshotDigest is the digest of the last snapshot of the reconciler.
+	// snapshotDigest is of the reconciler's last snapshot.
 	snapshotDigest string
 	// migration rewrites objects that may be stored in a former referenceable version; nil for none.
 	migration *serving.Migration

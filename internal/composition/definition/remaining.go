@@ -13,14 +13,14 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/report"
 )
 
-// maxNamedObjects limits the objects that a message names, and maxNamedBlockers those of which it
-// has the blockers.
+// maxNamedObjects limits the objects that a message names, and maxNamedBlockers those that it names with their
+// blockers.
 const (
 	maxNamedObjects  = 5
 	maxNamedBlockers = 3
 )
 
-// remainingText has the number of remaining objects, the first names, and what blocks them.
+// remainingText contains the number of remaining objects, the first names, and what blocks them.
 func remainingText(n *serving.Remaining) string {
 	if !n.Known() {
 		return fmt.Sprintf("cannot determine whether objects of kind %s remain: %s", n.Kind, n.State.Message)
@@ -42,7 +42,6 @@ func remainingText(n *serving.Remaining) string {
 	return text
 }
 
-// blockedTexts are what blocks the deletion of the first blocked objects.
 func blockedTexts(n *serving.Remaining) []string {
 	var out []string
 	for _, o := range n.Objects {
@@ -56,7 +55,7 @@ func blockedTexts(n *serving.Remaining) []string {
 	return out
 }
 
-// blockedText is what blocks the deletion of an object; empty if nothing is known.
+// blockedText is empty if no blocker is known.
 func blockedText(n *serving.Remaining, o *unstructured.Unstructured) string {
 	if refused := n.Refused[o.GetUID()]; refused != "" {
 		return "cannot be deleted: " + refused

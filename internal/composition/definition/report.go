@@ -21,7 +21,6 @@ import (
 // ReasonInvalid is the reason of False conditions of an invalid definition. Crossplane has no such reason.
 const ReasonInvalid = "InvalidDefinition"
 
-// report writes the definition's status if it changed.
 func (r *Dialect) report(ctx context.Context, v *session) reconcile.Result {
 	set := condition.Read(v.Unstructured)
 	set = r.mark(set, v, v1.TypeEstablished, v.memory.composite.status(v.composite, v1.ReasonWatchingComposite).condition(v.problems, v.memory.validated.notes))
@@ -47,17 +46,15 @@ func (r *Dialect) markReady(set condition.Set, v *session) condition.Set {
 	return set.Mark(ready, r.Now()).MarkProgress(progress, v.GetGeneration(), r.Now())
 }
 
-// passingReasons are those of a False condition that end without an action of a user.
+// passingReasons are the reasons of False conditions that end without an action of a user.
 var passingReasons = map[string]bool{string(watch.WaitingForKind): true, string(watch.Degraded): true}
 
-// kindStatus is the state of a kind that its condition reports.
 type kindStatus struct {
 	readiness serving.Readiness
 	// serving says that its controller runs, and state is the state of the controller's watch.
 	serving bool
 	state   watch.State
-	// good is the reason of a True condition.
-	good string
+	good    string
 }
 
 func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
@@ -68,7 +65,6 @@ func (m *running) status(readiness *serving.Readiness, good string) kindStatus {
 	return out
 }
 
-// condition is the condition of a kind, without its type.
 func (a kindStatus) condition(problems diag.List, notes string) v1alpha1.Condition {
 	no := func(reason, message string) v1alpha1.Condition {
 		return v1alpha1.Condition{Status: condition.False, Reason: reason, Message: message}
@@ -105,7 +101,7 @@ func (v *session) ReportEnding(ctx context.Context, e *serving.Ending, remaining
 	return v.r.writeStatus(ctx, v, v.r.markReady(v.r.endingConditions(v, e.Finalizer == v1.OfferedFinalizer, text), v))
 }
 
-// endingConditions are the conditions during a deletion. Claims are deleted first.
+// endingConditions: claims are deleted first.
 func (r *Dialect) endingConditions(v *session, ofClaims bool, text string) condition.Set {
 	set := condition.Read(v.Unstructured)
 	composites, claims := text, "no claim remains"
@@ -124,11 +120,10 @@ func (r *Dialect) mark(set condition.Set, v *session, kind string, c v1alpha1.Co
 	return set.Mark(c, r.Now())
 }
 
-// maxMessageLength limits a condition's message, in bytes.
+// maxMessageLength is in bytes.
 const maxMessageLength = 32768
 
-// writeStatus writes the definition's status if it changed, and records transitions as
-// events.
+// writeStatus also records transitions as events.
 func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set) reconcile.Result {
 	status := v1.DefinitionStatus{ObservedGeneration: v.GetGeneration()}
 	if c := v.memory.composite.Controller; c != nil {
@@ -153,7 +148,7 @@ func (r *Dialect) writeStatus(ctx context.Context, v *session, set condition.Set
 	return reconcile.Done()
 }
 
-// Reasons of events, those of Crossplane.
+// eventReasons are Crossplane's reasons of events.
 var eventReasons = map[string]struct{ serve, end string }{
 	v1.TypeEstablished: {"EstablishComposite", "TerminateComposite"},
 	v1.TypeOffered:     {"OfferClaim", "RedactClaim"},

@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/ending"
 )
 
-// Endings delete the claims, then the composites, of all namespaces, and then their CRDs.
-// Both kinds stay served meanwhile, since claims delete their composites.
+// Endings delete the claims, then the composites, of all namespaces, and then their CRDs. Both kinds stay served
+// meanwhile, because claims delete their composites.
 func (v *session) Endings(context.Context) []*serving.Ending {
 	composite, claim := v.r.ownedCRDs(v)
 	claimName := ""

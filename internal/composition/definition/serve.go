@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/queue"
 )
 
-// newReconciler makes the reconciler of a kind.
 type newReconciler = func(d *v1.CompositeResourceDefinition, kind schema.GroupVersionKind, enqueueDefinition func()) InstanceReconciler
 
 // serve starts the controller of a kind once the API server serves it, in the working
@@ -42,7 +41,6 @@ func (r *Dialect) serve(v *session, m *running, c *extv1.CustomResourceDefinitio
 	}
 }
 
-// setCompositions sets the compositions of a kind's reconciler, if they have changed.
 func (r *Dialect) setCompositions(v *session, m *running, d *v1.CompositeResourceDefinition, digest string) (changed bool) {
 	compositions, revisions, cacheDigest, complete := r.Compositions.compositionsFor(d.CompositeKind().GroupKind())
 	foreign := r.compositesAreForeign(v, d)
@@ -55,7 +53,7 @@ func (r *Dialect) setCompositions(v *session, m *running, d *v1.CompositeResourc
 	return true
 }
 
-// compositesAreForeign says whether the composite kind belongs to another definition, or to another program.
+// compositesAreForeign reports whether the composite kind belongs to another definition, or to another program.
 func (r *Dialect) compositesAreForeign(v *session, d *v1.CompositeResourceDefinition) bool {
 	if own, _ := r.ownedCRDs(v); own != nil {
 		return false

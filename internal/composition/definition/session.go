@@ -41,7 +41,6 @@ func New(c Config) *serving.Reconciler {
 	return &serving.Reconciler{Config: c.Config, Dialect: &Dialect{c}}
 }
 
-// session is one reconcile of one definition.
 type session struct {
 	*serving.Definition
 	r      *Dialect
@@ -50,11 +49,10 @@ type session struct {
 	definition *v1.CompositeResourceDefinition
 	problems   diag.List
 
-	// composite and claim say whether the kinds that the definition requests are served.
+	// composite and claim report whether the kinds that the definition requests are served.
 	composite, claim *serving.Readiness
 }
 
-// isValid says whether the definition has no problems.
 func (v *session) isValid() bool { return len(v.problems) == 0 }
 
 func (v *session) offersClaim() bool {
@@ -86,7 +84,6 @@ func (r *Dialect) Open(d *serving.Definition) serving.Session {
 	return v
 }
 
-// defines lists the kinds that a definition requests.
 func defines(d *v1.CompositeResourceDefinition) []serving.Kind {
 	out := []serving.Kind{{GroupKind: d.CompositeKind().GroupKind(), Name: d.Spec.Names.Plural + "." + d.Spec.Group}}
 	if kind, offered := d.ClaimKind(); offered {

@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// validation is the result of the validation of a definition by itself. It is cached between
-// reconciles, since it compiles the schema's rules.
+// validation is the result of the validation of a definition by itself. It is cached between reconciles, because it
+// compiles the schema's rules.
 type validation struct {
 	// of is the digest of the validated input.
 	of       string
@@ -24,8 +24,7 @@ type validation struct {
 	notes            string
 }
 
-// validate validates the definition, by itself and against its last good state. It collects
-// all problems.
+// validate checks the definition by itself and against its last good state. It collects all problems.
 func (r *Dialect) validate(v *session) error {
 	if v.definition == nil {
 		return nil

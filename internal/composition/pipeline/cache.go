@@ -31,8 +31,8 @@ type Cache struct {
 
 // CacheStats are the counters and the size of a cache.
 type CacheStats struct {
-	// Hits are calls with a cached response, Joined those that shared a call in flight, and
-	// Misses those that called the function.
+	// Hits are calls with a cached response, Joined the calls that shared one in flight, and Misses the calls of the
+	// function.
 	Hits, Joined, Misses uint64
 	// Entries and Bytes are the current size.
 	Entries, Bytes int
@@ -114,7 +114,6 @@ func (c *Cache) lookup(ctx context.Context, key cacheKey, request *fnv1.RunFunct
 	return nil, f
 }
 
-// inflightCall is a call in flight.
 type inflightCall struct {
 	done    chan struct{} // closed once response and err are set
 	cancel  context.CancelFunc
@@ -179,7 +178,7 @@ func (c *Cache) evict(e *list.Element) {
 	c.bytes -= evicted.bytes
 }
 
-// withTTL is a shallow copy of the response with another TTL.
+// withTTL returns a shallow copy.
 func withTTL(r *fnv1.RunFunctionResponse, ttl time.Duration) *fnv1.RunFunctionResponse {
 	return &fnv1.RunFunctionResponse{
 		Meta:         &fnv1.ResponseMeta{Tag: r.GetMeta().GetTag(), Ttl: durationpb.New(ttl)},

@@ -22,12 +22,12 @@ type Identity struct {
 	Certificate, Key []byte
 }
 
-// Certificates returns the identity to connect with. It is called for each TLS handshake,
-// so that certificates can be rotated without a restart.
+// Certificates returns the identity to connect with. It is called for each TLS handshake, so certificates can be
+// rotated without a restart.
 type Certificates func() (Identity, error)
 
-// CertificatesFromDirectory reads ca.crt, tls.crt and tls.key from a directory, as a
-// mounted Secret has them, for each connection.
+// CertificatesFromDirectory reads ca.crt, tls.crt and tls.key from a directory, as in a mounted Secret, for each
+// connection.
 func CertificatesFromDirectory(path string) Certificates {
 	return func() (Identity, error) {
 		var identity Identity
@@ -48,7 +48,6 @@ func CertificatesFromDirectory(path string) Certificates {
 
 var errNoCACertificate = errors.New("no CA certificate")
 
-// tlsConfig is the TLS configuration of a client with that identity.
 func (i Identity) tlsConfig() (*tls.Config, error) {
 	own, err := tls.X509KeyPair(i.Certificate, i.Key)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 
 // ResponseLimits limit the response of a step. Zero values stand for the defaults.
 type ResponseLimits struct {
-	// MaxResources is how many resources a composite may have. The default is 2,000.
+	// MaxResources is how many resources a composite may contain. The default is 2,000.
 	MaxResources int
 	// MaxResults and MaxConditions are how many a step may return. The defaults are 256 and
 	// 64.
 	MaxResults, MaxConditions int
-	// MaxRequirements is how many a step may have. The default is 128.
+	// MaxRequirements is how many a step may state. The default is 128.
 	MaxRequirements int
 	// ReservedConditions are the types of conditions that functions cannot set; they are
 	// dropped. The default is Ready, Synced, Healthy and Responsive.
@@ -42,8 +42,8 @@ func (l ResponseLimits) withDefaults() ResponseLimits {
 	return l
 }
 
-// check returns a ResponseError if a response is invalid. Desired resources are only
-// checked after the last step, since a later step may complete an object.
+// check returns a ResponseError if a response is invalid. Desired resources are only checked after the last step,
+// because a later step may complete an object.
 func (l ResponseLimits) check(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
 	if response == nil {
 		return &ResponseError{Problem: "is missing"}
@@ -68,8 +68,6 @@ func (l ResponseLimits) check(request *fnv1.RunFunctionRequest, response *fnv1.R
 
 func (l ResponseLimits) state(request *fnv1.RunFunctionRequest, response *fnv1.RunFunctionResponse) error {
 	resources := response.GetDesired().GetResources()
-	// Functions commonly forget to copy the desired state of the steps before them. That must
-	// not delete resources.
 	if before := len(request.GetDesired().GetResources()); before > 0 && response.GetDesired() == nil {
 		return &ResponseError{Path: "desired", Problem: fmt.Sprintf("is missing, although the request has %d desired resources", before)}
 	}
@@ -84,7 +82,6 @@ func (l ResponseLimits) state(request *fnv1.RunFunctionRequest, response *fnv1.R
 	return checkComposite(request.GetObserved().GetComposite().GetResource(), response.GetDesired().GetComposite().GetResource())
 }
 
-// resourceNameProblem says what is wrong with a resource's name in the composition.
 func resourceNameProblem(name string) string {
 	switch {
 	case name == "":
@@ -126,7 +123,6 @@ func checkComposite(observed, desired *structpb.Struct) error {
 	return nil
 }
 
-// conditionType is the pattern of metav1.Condition's type.
 var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
 
 func (l ResponseLimits) conditions(all []*fnv1.Condition) error {
@@ -141,7 +137,6 @@ func (l ResponseLimits) conditions(all []*fnv1.Condition) error {
 	return nil
 }
 
-// requirements says which requirement is invalid, and why.
 func (l ResponseLimits) requirements(all *fnv1.Requirements) (path, problem string) {
 	extra := all.GetExtraResources() //nolint:staticcheck // functions still ask this way
 	if n := len(all.GetResources()) + len(extra) + len(all.GetSchemas()); n > l.MaxRequirements {
@@ -165,7 +160,6 @@ func (l ResponseLimits) requirements(all *fnv1.Requirements) (path, problem stri
 	return "", ""
 }
 
-// selectorProblem says which field of a selector is invalid, and why.
 func selectorProblem(s *fnv1.ResourceSelector) (field, problem string) {
 	if field, problem := kindProblem(s.GetApiVersion(), s.GetKind()); problem != "" {
 		return field, problem
@@ -192,7 +186,6 @@ func selectorProblem(s *fnv1.ResourceSelector) (field, problem string) {
 	return "", ""
 }
 
-// kindProblem says which of the two fields that name a kind is invalid, and why.
 func kindProblem(apiVersion, kind string) (field, problem string) {
 	if apiVersion == "" {
 		return "apiVersion", "is required"

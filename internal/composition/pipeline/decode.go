@@ -14,14 +14,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxValues limits the values of a response. An empty value takes 2 bytes in a message and about 70 in
-// memory, so that the limit of bytes alone does not bound the memory for a response.
+// maxValues limits the values of a response. An empty value takes 2 bytes in a message and about 70 in memory, so the
+// limit of bytes alone does not bound the memory for a response.
 const maxValues = 1_000_000
 
 // valueMemory is about how many bytes of memory a decoded value takes, without its text.
 const valueMemory = 100
 
-// memoryOf is about how many bytes of memory a decoded message takes; math.MaxInt if it is invalid.
+// memoryOf is approximate, in bytes; math.MaxInt for an invalid message.
 func memoryOf(message proto.Message) int {
 	raw, err := proto.Marshal(message)
 	if err != nil {
@@ -44,7 +44,6 @@ func boundValues(ctx context.Context, method string, request, response any, conn
 	return err
 }
 
-// boundedCodec decodes the message of one call.
 type boundedCodec struct {
 	encoding.CodecV2
 	exceeded error

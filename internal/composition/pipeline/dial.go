@@ -14,7 +14,7 @@ import (
 // Service.
 const roundRobin = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 
-// dial makes a client for an endpoint. It connects with the first call.
+// dial makes a client that connects with the first call.
 func (r *Remote) dial(e Endpoint) (*grpc.ClientConn, error) {
 	if err := e.check(r.options.Certificates); err != nil {
 		return nil, &CallError{Code: "FailedPrecondition", Message: err.Error(), Err: err}
@@ -29,12 +29,12 @@ func (r *Remote) dial(e Endpoint) (*grpc.ClientConn, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(r.options.IdleTimeout),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// A short delay, so that a restarted function is reached again soon.
+			// A short delay, so a restarted function is reached again soon.
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// Pings detect a machine that is gone, so that calls don't wait for their timeout.
-		// Servers tolerate that few pings within the time of a call.
+		// Pings detect a machine that is gone, so calls don't wait for their timeout. Servers tolerate that few pings
+		// within the time of a call.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 15 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithUnaryInterceptor(boundValues),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(r.options.MaxBytes), grpc.MaxCallSendMsgSize(r.options.MaxBytes)),

@@ -25,8 +25,8 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// IsTransient says whether the same run may succeed later without a change of its input:
-// the network failed, for example, or the function's program had exited.
+// IsTransient reports whether the same run may succeed later without a change of its input: the network failed, for
+// example, or the function's program had exited.
 func (f *Failure) IsTransient() bool {
 	var call *CallError
 	if errors.As(f.Err, &call) {
@@ -39,8 +39,8 @@ func (f *Failure) IsTransient() bool {
 // permanentCodes are the codes of calls that fail again until the input changes.
 var permanentCodes = map[string]bool{"TooLarge": true, "InvalidArgument": true, "FailedPrecondition": true, "Unimplemented": true}
 
-// isForSize says whether gRPC refused a message for its size, on either side. Other calls that exhaust a
-// resource have the same code, but it may be available again later.
+// isForSize reports whether gRPC refused a message for its size, on either side. Other calls that exhaust a resource
+// have the same code, but it may be available again later.
 func (e *CallError) isForSize() bool {
 	return e.Code == codes.ResourceExhausted.String() && strings.Contains(e.Message, "message larger than max")
 }
@@ -76,7 +76,7 @@ func fatal(response *fnv1.RunFunctionResponse) error {
 type UnstableError struct {
 	// Calls is how often the function was called.
 	Calls int
-	// Before are the requirements that the last call was given, Last those that it returned.
+	// Before are the requirements that the last call was given, Last the ones that it returned.
 	Before, Last *fnv1.Requirements
 }
 

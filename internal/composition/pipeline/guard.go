@@ -86,7 +86,7 @@ func toGuardError(ctx context.Context, err error) error {
 	case timedOut && errors.Is(err, call):
 		return call
 	case timedOut:
-		// The runner's error may have the cause, for example that no connection was made.
+		// The runner's error may name the cause, for example that no connection was made.
 		return &CallError{Code: call.Code, Message: shorten(call.Message + ": " + grpcStatus.Message()), Err: call.Err}
 	case ctx.Err() != nil:
 		return &CallError{Code: "Canceled", Message: context.Cause(ctx).Error(), Err: context.Cause(ctx)}

@@ -22,8 +22,8 @@ type Step struct {
 	Input *structpb.Struct
 	// Credentials are the data of Secrets, by the name of the credentials.
 	Credentials map[string]map[string][]byte
-	// Requirements are those that the composition states for the step, or nil. They are
-	// met from the first call on.
+	// Requirements are the ones that the composition states for the step, or nil. They are met from the first call
+	// on.
 	Requirements *fnv1.Requirements
 	// LastRequirements are the Requirements of the step's last Progress, or nil. If the
 	// function requires the same again, it is called once instead of twice.
@@ -89,7 +89,6 @@ func (p *Pipeline) Run(ctx context.Context, steps []Step, request Request) Resul
 	return r.result
 }
 
-// run is one run of a pipeline.
 type run struct {
 	*Pipeline
 	limits   ResponseLimits
@@ -97,12 +96,12 @@ type run struct {
 	desired  *fnv1.State              // after the last step that ran
 	context  *structpb.Struct         // after the last step that ran
 	history  []*fnv1.State            // the desired state after each step
-	fetched  map[string]any           // by selectorKey, so that all steps see the same objects
+	fetched  map[string]any           // by selectorKey, so all steps see the same objects
 	called   *fnv1.RunFunctionRequest // the last request of the current step
 	result   Result
 }
 
-// runStep runs one step and returns whether the next one may run.
+// runStep reports whether the next step may run.
 func (r *run) runStep(ctx context.Context, s Step) bool {
 	progress := Progress{Step: s.Name, Function: s.Function}
 	r.called = nil
@@ -110,7 +109,7 @@ func (r *run) runStep(ctx context.Context, s Step) bool {
 	if r.Record != nil {
 		recorded := Recorded{Step: s, Request: r.called, Response: response, Err: err}
 		if err != nil {
-			recorded.Response = nil // that of a Fatal result is not the outcome
+			recorded.Response = nil // the response of a Fatal result is not the outcome
 		}
 		r.Record(recorded)
 	}
@@ -131,8 +130,8 @@ func (r *run) runStep(ctx context.Context, s Step) bool {
 	return true
 }
 
-// callUntilStable calls the step's function until its requirements are those that it was
-// given. With a FatalError it returns the response as well, for its results.
+// callUntilStable calls the step's function until it requires what it was given. With a FatalError it returns the
+// response as well, for its results.
 func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (*fnv1.RunFunctionResponse, []PendingRequirement, error) {
 	initial := orEmpty(s.Requirements)
 	if path, problem := r.limits.requirements(initial); problem != "" {
@@ -169,7 +168,6 @@ func (r *run) callUntilStable(ctx context.Context, s Step, progress *Progress) (
 	}
 }
 
-// call calls a function once.
 func (r *run) call(ctx context.Context, s Step, request *fnv1.RunFunctionRequest, number int) (*fnv1.RunFunctionResponse, error) {
 	ctx, span := tracing.StartFunction(ctx, s.Name, s.Function, number)
 	response, err := r.Runner.Run(ctx, s.Function, request)

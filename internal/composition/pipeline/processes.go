@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Processes runs functions as child processes. It starts a program with the flags that
-// function programs have:
+// Processes runs functions as child processes. It starts a program with the flags of function programs:
 //
 //	--insecure --address=127.0.0.1:PORT
 //
-// It is the Endpoints of a Remote. A program that exits is restarted with exponential
-// backoff. It is safe for concurrent use.
+// It is the Endpoints of a Remote. A program that exits is restarted with exponential backoff. It is safe for
+// concurrent use.
 type Processes struct {
 	options ProcessOptions
 
@@ -28,8 +27,8 @@ type ProcessOptions struct {
 	// Output returns the writer for the output of a function's program. The default discards
 	// it. The writer must be safe for concurrent use.
 	Output func(name string) io.Writer
-	// Environment are the environment variables of the programs, as NAME=VALUE. They get no
-	// others: the environment of this process may have credentials.
+	// Environment are the environment variables of the programs, as NAME=VALUE. They get no other ones: the
+	// environment of this process may contain credentials.
 	Environment []string
 	// MinBackoff and MaxBackoff bound the delay before a program is restarted. The defaults
 	// are 200 ms and 30 s.
@@ -172,8 +171,8 @@ type NotRunningError struct {
 	Function, Program string
 	// Err is the exit error.
 	Err error
-	// Output is the end of the program's output, if it exited before it accepted connections. Later output may have
-	// data of any composite.
+	// Output is the end of the program's output, if it exited before it accepted connections. Later output may
+	// contain data of any composite.
 	Output string
 	// RestartAt is when the program is restarted.
 	RestartAt time.Time

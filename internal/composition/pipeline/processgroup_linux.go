@@ -2,8 +2,8 @@ package pipeline
 
 import "syscall"
 
-// processGroup starts a child in its own process group, so that its descendants can be
-// killed with it. The kernel kills the child if this program is killed.
+// processGroup starts a child in its own process group, so its descendants can be killed with it. The kernel kills
+// the child if this program is killed.
 func processGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

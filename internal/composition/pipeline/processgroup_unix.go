@@ -4,8 +4,7 @@ package pipeline
 
 import "syscall"
 
-// processGroup starts a child in its own process group, so that its descendants can be
-// killed with it.
+// processGroup starts a child in its own process group, so its descendants can be killed with it.
 func processGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// processGroup starts a child in its own process group, so that Ctrl-C in the console does not
-// reach it.
+// processGroup starts a child in its own process group, so Ctrl-C in the console does not reach it.
 func processGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -41,7 +41,7 @@ type RemoteOptions struct {
 	Endpoints Endpoints
 	// Certificates are for endpoints that aren't Insecure. Without them, calls to those fail.
 	Certificates Certificates
-	// MaxBytes is how large a message may be. The default is that of CallLimits.
+	// MaxBytes is how large a message may be. The default is the one of CallLimits.
 	MaxBytes int
 	// IdleTimeout is how long a connection is kept without a call. The default is 10 minutes.
 	IdleTimeout time.Duration
@@ -174,7 +174,7 @@ func (r *Remote) closeWhenIdle(name string) {
 	}
 }
 
-// check returns an error for an endpoint if its traffic could be intercepted.
+// check returns an error if traffic to the endpoint could be intercepted.
 func (e Endpoint) check(certificates Certificates) error {
 	switch {
 	case e.Target == "":
@@ -187,8 +187,7 @@ func (e Endpoint) check(certificates Certificates) error {
 	return nil
 }
 
-// IsLoopback says whether a target is on this machine, so that its traffic can't be
-// intercepted.
+// IsLoopback reports whether a target is on this machine, so its traffic can't be intercepted.
 func IsLoopback(target string) bool {
 	if strings.HasPrefix(target, "unix:") {
 		return true
@@ -204,7 +203,6 @@ func IsLoopback(target string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// connection is a connection to an endpoint.
 type connection struct {
 	endpoint Endpoint
 	client   *grpc.ClientConn

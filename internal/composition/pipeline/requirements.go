@@ -33,8 +33,8 @@ type PendingRequirement struct {
 	Schema   *fnv1.SchemaSelector
 }
 
-// fetch adds the required resources and schemas to the request. It returns all pending
-// requirements, not only the first, so that all of them are read at the same time.
+// fetch adds the required resources and schemas to the request. It returns all pending requirements, not only the
+// first, so all of them are read at the same time.
 func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirements, into *fnv1.RunFunctionRequest) ([]PendingRequirement, error) {
 	var waiting []PendingRequirement
 	size := 0
@@ -78,14 +78,14 @@ func (r *run) fetch(ctx context.Context, step string, required *fnv1.Requirement
 
 var errNoFetcher = errors.New("required resources and schemas are not supported here")
 
-// fetchedResources are the objects that a selector matches, encoded. If they have more than defaultSizeLimit bytes, some
-// are omitted: no request can have them.
+// fetchedResources are the objects that a selector matches, encoded. If they take more than defaultSizeLimit bytes,
+// some are omitted: no request can contain them.
 type fetchedResources struct {
 	objects *fnv1.Resources
 	bytes   int
 }
 
-// resources reads the objects that a selector matches, once per run.
+// resources reads the objects once per run.
 func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (found fetchedResources, known bool, err error) {
 	key := selectorKey('r', selector)
 	if found, ok := r.fetched[key]; ok {
@@ -113,7 +113,7 @@ func (r *run) resources(ctx context.Context, selector *fnv1.ResourceSelector) (f
 	return found, true, nil
 }
 
-// schema reads the schema of a kind, once per run.
+// schema reads the schema once per run.
 func (r *run) schema(ctx context.Context, selector *fnv1.SchemaSelector) (*fnv1.Schema, bool, error) {
 	key := selectorKey('s', selector)
 	if found, ok := r.fetched[key]; ok {
@@ -135,7 +135,6 @@ func (r *run) schema(ctx context.Context, selector *fnv1.SchemaSelector) (*fnv1.
 	return found, true, nil
 }
 
-// selectorKey is the key of a selector in run.fetched.
 func selectorKey(sort byte, selector proto.Message) string {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(selector)
 	if err != nil { // a selector that can't be encoded fails with its request
@@ -144,7 +143,7 @@ func selectorKey(sort byte, selector proto.Message) string {
 	return string(sort) + string(data)
 }
 
-// orEmpty returns empty requirements for nil, so that both compare as equal.
+// orEmpty makes nil and empty requirements compare as equal.
 func orEmpty(r *fnv1.Requirements) *fnv1.Requirements {
 	if r == nil {
 		return &fnv1.Requirements{}
@@ -152,8 +151,7 @@ func orEmpty(r *fnv1.Requirements) *fnv1.Requirements {
 	return r
 }
 
-// subtract returns the requirements without those that the others have with the same key
-// and the same selector.
+// subtract returns the requirements without those that are in others with the same key and the same selector.
 func subtract(r, others *fnv1.Requirements) *fnv1.Requirements {
 	return &fnv1.Requirements{
 		ExtraResources: maps.Clone(r.GetExtraResources()), //nolint:staticcheck // functions still ask this way
@@ -172,7 +170,7 @@ func subtractMap[S proto.Message](of, others map[string]S) map[string]S {
 	return out
 }
 
-// union returns the requirements of both; where both have a key, others wins.
+// In the union, others wins where both have a key.
 func union(r, others *fnv1.Requirements) *fnv1.Requirements {
 	return &fnv1.Requirements{
 		ExtraResources: unionMap(r.GetExtraResources(), others.GetExtraResources()), //nolint:staticcheck // functions still ask this way

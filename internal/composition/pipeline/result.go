@@ -38,8 +38,8 @@ type Result struct {
 
 // Desired is the desired state after the last step.
 type Desired struct {
-	// Composite has the fields of the composite that functions set. Only its status is
-	// used. It is nil if no function sets any field.
+	// Composite contains the fields of the composite that functions set. Only its status is used. It is nil if no
+	// function sets any field.
 	Composite map[string]any
 	// Ready overrides the readiness that follows from the resources, unless it is
 	// unspecified.
@@ -98,10 +98,9 @@ type Progress struct {
 	TTL time.Duration
 }
 
-// maxReason is how many bytes the API server accepts in the reason of an event.
+// maxReason is the API server's limit, in bytes.
 const maxReason = 128
 
-// defaultReason is the reason of a result without one.
 const defaultReason = "ComposeResources"
 
 // record adds a step's results, conditions and TTL. Conditions of reserved types are
@@ -149,7 +148,6 @@ func (o *Result) record(step string, response *fnv1.RunFunctionResponse, reserve
 	}
 }
 
-// setCondition adds a condition, or replaces the one of its type.
 func (o *Result) setCondition(c Condition) {
 	if c.Status == "" {
 		c.Status = metav1.ConditionUnknown

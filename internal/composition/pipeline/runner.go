@@ -51,7 +51,7 @@ func (e *UnknownFunctionError) Error() string {
 type CallError struct {
 	// Code is a gRPC status code, such as Unavailable.
 	Code string
-	// Message has the details, which may be the function's own text.
+	// Message contains the details, which may be the function's own text.
 	Message string
 	// Err is the cause within this process, if there is one, such as a deadline.
 	Err error
@@ -94,7 +94,7 @@ func (e *ResponseError) Error() string {
 	return fmt.Sprintf("the function's response: %s %s", e.Path, e.Problem)
 }
 
-// maxEchoed limits how much of a function's text is repeated, in bytes.
+// maxEchoed bounds a function's text in messages, in bytes.
 const maxEchoed = 4 << 10
 
 // shorten cuts a text from outside to maxEchoed bytes, and escapes its control characters.

@@ -42,8 +42,8 @@ func observed(o Observation) (*fnv1.Resource, error) {
 	return &fnv1.Resource{Resource: s, ConnectionDetails: o.ConnectionDetails}, nil
 }
 
-// setDesired sets the result's desired state from that of the last step. An invalid
-// resource fails the step that changed it last.
+// setDesired sets the result's desired state from the desired state of the last step. An invalid resource fails the
+// step that changed it last.
 func (r *run) setDesired() {
 	desired := &Desired{
 		Ready:             readiness(r.desired.GetComposite()),
@@ -95,7 +95,7 @@ func (r *run) failLastChange(err error, of func(*fnv1.State) *fnv1.Resource) {
 	r.result.Failure = &Failure{Step: step.Step, Function: step.Function, Err: err}
 }
 
-// readiness of a resource; a word that is not known yet says nothing.
+// A readiness that is not known yet counts as unspecified.
 func readiness(r *fnv1.Resource) fnv1.Ready {
 	switch ready := r.GetReady(); ready {
 	case fnv1.Ready_READY_TRUE, fnv1.Ready_READY_FALSE:
@@ -105,7 +105,6 @@ func readiness(r *fnv1.Resource) fnv1.Ready {
 	}
 }
 
-// resourcePath is the path of a desired resource, or of a field of it.
 func resourcePath(name, field string) string {
 	path := "desired.resources[" + shorten(name) + "]"
 	if field == "" {
@@ -114,7 +113,6 @@ func resourcePath(name, field string) string {
 	return path + "." + field
 }
 
-// requirementKeys lists the keys of requirements.
 func requirementKeys(r *fnv1.Requirements) string {
 	all := slices.Collect(maps.Keys(r.GetResources()))
 	all = slices.AppendSeq(all, maps.Keys(r.GetExtraResources())) //nolint:staticcheck // functions still ask this way

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// process is a function's program across its restarts.
 type process struct {
 	name, program string
 	arguments     []string

@@ -12,15 +12,12 @@ import (
 type tail struct {
 	next io.Writer
 
-	mu  sync.Mutex
-	end []byte
-	// cut says that there was more before.
-	cut bool
-	// discarded says that nothing is kept any more.
+	mu        sync.Mutex
+	end       []byte
+	cut       bool
 	discarded bool
 }
 
-// tailBytes is how much of a program's output is kept for error messages.
 const tailBytes = 1 << 10
 
 func (t *tail) Write(p []byte) (int, error) {

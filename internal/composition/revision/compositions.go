@@ -34,24 +34,23 @@ const (
 type Compositions struct {
 	Config
 
-	// recorded has the last problem that was recorded as an event, by composition.
+	// recorded holds the last problem that was recorded as an event, by composition.
 	recorded sync.Map
 }
 
-// reconcileState is the state of one reconcile of a composition.
 type reconcileState struct {
 	key         object.Key
 	raw         *unstructured.Unstructured
 	composition *v1.Composition
 	lease       *watch.Lease
-	// read are the composition's revisions as they were read, revisions the same decoded.
+	// read are the composition's revisions as they were read, revisions the same ones decoded.
 	read      []*unstructured.Unstructured
 	revisions []*v1.CompositionRevision
 }
 
-// Reconcile makes the newest revision of a composition equal to the composition. It writes at
-// most one revision number per reconcile, after it has read all numbers, so that no two
-// revisions get the same number and a crash leaves no partial state.
+// Reconcile makes the newest revision of a composition equal to the composition. It writes at most one revision
+// number per reconcile, after it has read all numbers, so no two revisions get the same number and a crash leaves no
+// partial state.
 func (r *Compositions) Reconcile(ctx context.Context, key object.Key) reconcile.Result {
 	raw, ok := r.Hub.GetCached(CompositionKind, key.Namespace, key.Name)
 	if !ok || raw.GetDeletionTimestamp() != nil { // the garbage collector deletes its revisions
@@ -111,12 +110,10 @@ func (r *Compositions) adopt(ctx context.Context, v *reconcileState, o *unstruct
 	return r.revisions().Adopt(ctx, v.key, o, metav1.NewControllerRef(v.composition, CompositionKind))
 }
 
-// revisions is the store of compositions' revisions.
 func (r *Compositions) revisions() serving.RevisionStore {
 	return serving.RevisionStore{Kind: RevisionKind, Label: v1.CompositionNameLabel, Manager: Manager, Cluster: r.Cluster, Hub: r.Hub}
 }
 
-// write makes the change, if there is one.
 func (r *Compositions) write(ctx context.Context, v *reconcileState, next xrd.RevisionChange) reconcile.Result {
 	switch {
 	case next.Create != nil:
@@ -177,7 +174,7 @@ func (r *Compositions) renumber(ctx context.Context, v *reconcileState, revision
 	return reconcile.Done()
 }
 
-// recordProblem records a problem as an event, once.
+// recordProblem records an event only once per problem.
 func (r *Compositions) recordProblem(v *reconcileState, text string) {
 	last, _ := r.recorded.Swap(v.key, problem{v.raw.GetUID(), text})
 	if last != (problem{v.raw.GetUID(), text}) {

@@ -1,5 +1,5 @@
-// Package revision has the controllers of Compositions and CompositionRevisions. They create
-// a revision for each state of a composition and validate the pipelines of revisions.
+// Package revision contains the controllers of Compositions and CompositionRevisions. They create a revision for each
+// state of a composition and validate the pipelines of revisions.
 package revision
 
 import (
@@ -26,21 +26,20 @@ var (
 // Manager is the field manager of all writes of this package.
 const Manager = "espalier.dev/composition"
 
-// Config configures the controllers of compositions and of their revisions. All four kinds
-// should be watched completely, since most of their objects are read.
+// Config configures the controllers of compositions and of their revisions. All four kinds should be watched
+// completely, because most of their objects are read.
 type Config struct {
 	Cluster *kube.Client
 	Hub     *watch.Hub
 	Events  telemetry.Recorder
 	Now     func() time.Time
-	// Functions are the names of those functions that need no Function object: they are
-	// part of this program.
+	// Functions are the names of functions that need no Function object: they are part of this program.
 	Functions []string
 	// CheckInput checks the inputs of functions.
 	CheckInput CheckInput
 }
 
-// CheckInput lists the problems because of which a function fails with an input for every composite of a kind, with paths in the input;
-// none if only the function itself can check its input. It returns false while it is unknown what serves the function: then the check is
-// repeated when the function's backend is known.
+// CheckInput lists the problems that make a function fail with an input for every composite of a kind, with paths in
+// the input; none if only the function itself can check its input. It returns false while it is unknown what serves
+// the function: then the check is repeated when the function's backend is known.
 type CheckInput func(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) (problems diag.List, known bool)

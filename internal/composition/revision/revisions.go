@@ -83,9 +83,7 @@ func (r *Revisions) inputProblems(c *v1.Composition) (out diag.List, known bool)
 	return out, true
 }
 
-// knownFunctions are the functions of the cluster, as a pipeline's validation needs them.
 type knownFunctions struct {
-	// names are the names of all functions.
 	names []string
 	// incapable are the pipeline's functions that lack the capability composition.
 	incapable []string
@@ -120,11 +118,10 @@ func (r *Revisions) readFunctions(lease *watch.Lease, c *v1.Composition) (out kn
 	return out, false
 }
 
-// composes is the capability of functions that compositions may call.
+// composes: compositions may call a function with this capability.
 const composes = "composition"
 
-// cannotCompose says whether the active revision of a function has capabilities without
-// composition.
+// cannotCompose reports whether the active revision of a function has capabilities without composition.
 func (r *Revisions) cannotCompose(lease *watch.Lease, function string) bool {
 	all, _ := lease.Matching(FunctionRevisionKind, "", labels.SelectorFromSet(labels.Set{pkgv1.PackageLabel: function}))
 	for _, o := range all {
@@ -137,7 +134,7 @@ func (r *Revisions) cannotCompose(lease *watch.Lease, function string) bool {
 	return false
 }
 
-// pipelineCondition is the condition ValidPipeline, with all problems of the pipeline and those of the inputs of its functions.
+// pipelineCondition is the condition ValidPipeline, with all problems of the pipeline and of the inputs of its functions.
 func pipelineCondition(c *v1.Composition, inputs diag.List, f knownFunctions) v1alpha1.Condition {
 	out := v1alpha1.Condition{Type: v1.TypeValidPipeline, Status: condition.True, Reason: v1.ReasonValidPipeline}
 	invalid := append(xrd.ValidateComposition(c), inputs...)
@@ -162,7 +159,7 @@ func pipelineCondition(c *v1.Composition, inputs diag.List, f knownFunctions) v1
 	return out
 }
 
-// maxMessageLength limits a condition's message, in bytes.
+// maxMessageLength is in bytes.
 const maxMessageLength = 32768
 
 // report writes the condition if it changed, and records an event if it became False.

@@ -43,7 +43,7 @@ type Write struct {
 	Reads []Read
 	// Transforms are the values after each transform of what was read.
 	Transforms []Transform
-	// Value is the value of the field after the write; nil for that after the step.
+	// Value is the value of the field after the write; nil for the value after the step.
 	Value any
 }
 
@@ -86,7 +86,7 @@ type Step struct {
 	Name, Function string
 	// Index is its place in the pipeline.
 	Index int
-	// Elsewhere is true for a step whose function cannot be run here: State is that of the step before, and what the step did is unknown.
+	// Elsewhere: the step's function cannot run here, State is the previous step's, and what the step did is unknown.
 	Elsewhere bool
 	// Failed is why a step failed; it and the steps after it have no state.
 	Failed string
@@ -157,8 +157,8 @@ func At(o map[string]any, path []any) (value any, has bool) {
 	return value, true
 }
 
-// Aligned returns the path in one object of what is at a path of another one: items of lists that have names are found by these, since
-// other writers insert items too. One that is not there has the index -1.
+// Aligned returns the path in one object of what is at a path of another one: items of lists that have names are
+// found by these, because other writers insert items too. One that is not there has the index -1.
 func Aligned(in, live map[string]any, path []any) []any {
 	out := make([]any, len(path))
 	copy(out, path)

@@ -15,7 +15,7 @@ import (
 // value.
 const maxNameLength = 63
 
-// parseSchema parses the author's schema of a version. Unknown keywords are dropped.
+// parseSchema drops unknown keywords.
 func parseSchema(v *v1.DefinitionVersion) (*extv1.JSONSchemaProps, error) {
 	if v.Schema == nil || len(v.Schema.OpenAPIV3Schema.Raw) == 0 {
 		return nil, errors.New("is required: it defines the fields of the kind")
@@ -27,9 +27,8 @@ func parseSchema(v *v1.DefinitionVersion) (*extv1.JSONSchemaProps, error) {
 	return out, nil
 }
 
-// authorSchema is the author's part of the schema of a version: the root's description and
-// rules, the maximum length of names, and of spec and status what authorProperties copies.
-// Everything else is ignored.
+// authorSchema is the author's part of the schema of a version: the root's description and rules, the maximum length
+// of names, and what authorProperties copies of spec and status. Everything else is ignored.
 func authorSchema(v *v1.DefinitionVersion) *extv1.JSONSchemaProps {
 	author, err := parseSchema(v)
 	if err != nil {

@@ -15,7 +15,6 @@ type Options struct {
 
 type column = extv1.CustomResourceColumnDefinition
 
-// additionalColumns are the printer columns besides those of Crossplane.
 func (o Options) additionalColumns(d *v1.CompositeResourceDefinition) []column {
 	if !o.AdditionalPrinterColumns {
 		return nil

@@ -9,10 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// maxSteps bounds the steps of a pipeline.
 const maxSteps = 99
 
-// ValidateComposition lists the problems because of which a composition cannot be used.
+// ValidateComposition lists the problems that keep a composition from being used.
 func ValidateComposition(c *v1.Composition) diag.List {
 	var out diag.List
 	for _, problem := range validation.IsValidLabelValue(c.Name) {
@@ -124,10 +123,8 @@ func checkType(apiVersion, kind string, at object.Path, out *diag.List) {
 	}
 }
 
-// seenNames is a set of names.
 type seenNames map[string]bool
 
-// checkUnique reports a name that is empty or was seen before.
 func (n seenNames) checkUnique(name string, at object.Path, out *diag.List) {
 	switch {
 	case name == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/inventory"
 )
 
-// ChangedFields are Crossplane's spec fields in which the instance differs from before.
+// ChangedFields are Crossplane's spec fields that differ between the instance and before.
 func (i Instance) ChangedFields(before Instance) []inventory.Field {
 	p := i.layout
 	var out []inventory.Field

@@ -118,7 +118,7 @@ func (i Instance) ClaimConditionTypes() []string {
 	return out
 }
 
-// fieldAt is the value at a path with further segments, or nil.
+// fieldAt returns nil for an absent field.
 func (i Instance) fieldAt(p FieldPath, more ...string) any {
 	if len(p) == 0 {
 		return nil

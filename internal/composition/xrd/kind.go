@@ -92,8 +92,8 @@ func newCRD(d *v1.CompositeResourceDefinition, names extv1.CustomResourceDefinit
 	return out
 }
 
-// kindLabels are the labels of the CustomResourceDefinitions: the definition's labels and
-// those of its spec.metadata, without those that mark the owner of an object. Nil if there are none.
+// kindLabels are the labels of the CustomResourceDefinitions: the definition's labels and those of its spec.metadata,
+// without the labels that mark the owner of an object. Nil if there are none.
 func kindLabels(d *v1.CompositeResourceDefinition) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, d.Labels)

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// FieldPath is the path of a field from the root of an object. The zero FieldPath is that of
-// a field that the kind doesn't have.
+// FieldPath is the path of a field from the root of an object. The zero FieldPath stands for a field that the kind
+// lacks.
 type FieldPath []string
 
 // Path is the path in the notation of messages: spec.compositionRef.
@@ -16,8 +16,8 @@ func (p FieldPath) Path() object.Path { return object.Path("").Field(p...) }
 
 func (p FieldPath) jsonPath() string { return "." + strings.Join(p, ".") }
 
-// Layout has the paths of Crossplane's fields in the objects of a kind, so that the same
-// code reads and writes composites of all scopes and claims.
+// Layout contains the paths of Crossplane's fields in the objects of a kind, so the same code reads and writes
+// composites of all scopes and claims.
 type Layout struct {
 	// Namespaced says that composed objects are in the object's own namespace; references
 	// to them have no namespace.
@@ -73,7 +73,7 @@ func ClaimLayout() Layout {
 	return p
 }
 
-// claimableLayout has the fields that claims and their composites have in common.
+// claimableLayout contains the fields that claims and their composites share.
 func claimableLayout() Layout {
 	p := selectionLayout("spec")
 	p.ConnectionSecretRef = FieldPath{"spec", "writeConnectionSecretToRef"}
@@ -94,7 +94,7 @@ func selectionLayout(parent ...string) Layout {
 	}
 }
 
-// SetInStatus sets the field in a status. It does nothing if the kind doesn't have the field.
+// SetInStatus sets the field in a status. It does nothing if the kind lacks the field.
 func (p FieldPath) SetInStatus(status map[string]any, value any) {
 	if len(p) < 2 || p[0] != "status" {
 		return

@@ -61,9 +61,8 @@ func NextRevision(c *v1.Composition, existing []*v1.CompositionRevision) Revisio
 	return RevisionChange{}
 }
 
-// Hash is the hash of a composition's labels, annotations and spec. It is the value of a
-// revision's label and equals the hash that Crossplane computes, so that a cluster with
-// revisions of Crossplane gets no second set.
+// Hash is the hash of a composition's labels, annotations and spec. It is the value of a revision's label and equals
+// the hash that Crossplane computes, so a cluster with revisions of Crossplane gets no second set.
 func Hash(c *v1.Composition) string {
 	var all []byte
 	for _, part := range []any{c.Labels, withoutImportAnnotation(c.Annotations), c.Spec} {
@@ -77,8 +76,8 @@ func Hash(c *v1.Composition) string {
 	return hex.EncodeToString(sum[:])[:hashLabelLength]
 }
 
-// withoutImportAnnotation are a composition's annotations without that of an import. An
-// import must not change the hash: it would create revisions that composites move to.
+// withoutImportAnnotation are a composition's annotations without the import annotation. An import must not change
+// the hash: it would create revisions that composites move to.
 func withoutImportAnnotation(annotations map[string]string) map[string]string {
 	if _, imported := annotations[espalier.ImportAnnotation]; !imported {
 		return annotations

@@ -21,8 +21,8 @@ func checkInstanceOverrides(d *v1.CompositeResourceDefinition, out *diag.List) {
 	out.Add(problems...)
 }
 
-// Annotations are the annotations of a definition by which its instances are reconciled. They may
-// change without its generation.
+// Annotations are the annotations of a definition that determine how its instances are reconciled. They may change
+// without its generation.
 func Annotations(d *v1.CompositeResourceDefinition) []string {
 	return []string{d.Annotations[v1alpha1.InstanceOverridesAnnotation], d.Annotations[v1alpha1.ClaimableAnnotation]}
 }

@@ -112,7 +112,6 @@ func validity(r *v1.CompositionRevision, i Instance) int {
 	return 2
 }
 
-// pinnedRevision is the revision that an instance references.
 func pinnedRevision(revisions []*v1.CompositionRevision, name string, d *v1.CompositeResourceDefinition) RevisionChoice {
 	out := RevisionChoice{Name: name, SelectedBy: Referenced}
 	at := slices.IndexFunc(revisions, func(r *v1.CompositionRevision) bool { return r.Name == name })
@@ -129,7 +128,6 @@ func pinnedRevision(revisions []*v1.CompositionRevision, name string, d *v1.Comp
 	return out
 }
 
-// revisionSelector is the selector of an instance's revisions.
 func revisionSelector(i Instance, d *v1.CompositeResourceDefinition) (labels.Selector, error) {
 	if match, selects := i.RevisionSelector(); selects {
 		return labels.SelectorFromValidatedSet(match), nil

@@ -59,7 +59,7 @@ func compileRules(s *structural.Structural, at object.Path, root bool, out *diag
 // of the expression follows in the error.
 var compileErrorPosition = regexp.MustCompile(`<input>:(\d+):(\d+): (.*)`)
 
-// ruleProblem is a compile error of an expression, with its offset.
+// ruleProblem includes the offset of the error.
 func ruleProblem(at object.Path, expression, compileError string) diag.Diagnostic {
 	out := diag.Diagnostic{Path: at, Expr: expression, Problem: compileError}
 	m := compileErrorPosition.FindStringSubmatch(compileError)

@@ -19,7 +19,6 @@ func selectorSchema() extv1.JSONSchemaProps {
 	}}
 }
 
-// selectionSchemas are the fields that select an object's composition and revision.
 func selectionSchemas() schemas {
 	return schemas{
 		"compositionRef":              stringsSchema("name"),
@@ -30,7 +29,6 @@ func selectionSchemas() schemas {
 	}
 }
 
-// compositeSpecSchemas are Crossplane's fields in the spec of a composite.
 func compositeSpecSchemas(scope v1.Scope, policy *v1.UpdatePolicy) schemas {
 	out := selectionSchemas()
 	if policy != nil {
@@ -47,8 +45,8 @@ func compositeSpecSchemas(scope v1.Scope, policy *v1.UpdatePolicy) schemas {
 	return out
 }
 
-// resourceRefSchema is the schema of a reference to a composed object. That of a namespaced
-// composite has no namespace.
+// resourceRefSchema is the schema of a reference to a composed object. For a namespaced composite it has no
+// namespace.
 func resourceRefSchema(scope v1.Scope) extv1.JSONSchemaProps {
 	out := stringsSchema("apiVersion", "kind")
 	out.Properties["name"], out.Properties["resourceName"] = stringSchema(), stringSchema()
@@ -59,7 +57,6 @@ func resourceRefSchema(scope v1.Scope) extv1.JSONSchemaProps {
 	return out
 }
 
-// claimSpecSchemas are Crossplane's fields in the spec of a claim.
 func claimSpecSchemas(policy *v1.DeletePolicy) schemas {
 	out := selectionSchemas()
 	deletion := enumSchema(string(v1.DeleteBackground), string(v1.DeleteForeground))
@@ -72,7 +69,6 @@ func claimSpecSchemas(policy *v1.DeletePolicy) schemas {
 	return out
 }
 
-// compositeStatusSchemas are Crossplane's fields in the status of a composite.
 func compositeStatusSchemas(scope v1.Scope) schemas {
 	if scope != v1.LegacyClusterScope {
 		return schemas{
@@ -85,7 +81,6 @@ func compositeStatusSchemas(scope v1.Scope) schemas {
 	return out
 }
 
-// claimStatusSchemas are Crossplane's fields in the status of a claim.
 func claimStatusSchemas() schemas {
 	return schemas{
 		"conditions":          conditionsSchema(),
@@ -110,8 +105,8 @@ func conditionsSchema() extv1.JSONSchemaProps {
 	return out
 }
 
-// pendingSchema is the schema of pendingResources: objects that are not created or deleted
-// yet because others have to be created or deleted first.
+// pendingSchema is the schema of pendingResources: objects that are not created or deleted yet because other ones
+// have to be created or deleted first.
 func pendingSchema(scope v1.Scope) extv1.JSONSchemaProps {
 	required := stringsSchema("name")
 	required.Properties["resourceName"], required.Properties["namespace"] = stringSchema(), stringSchema()
@@ -144,7 +139,6 @@ func enumSchema(values ...string) extv1.JSONSchemaProps {
 	return out
 }
 
-// stringsSchema is the schema of an object with required string fields.
 func stringsSchema(names ...string) extv1.JSONSchemaProps {
 	out := extv1.JSONSchemaProps{Type: "object", Required: names, Properties: schemas{}}
 	for _, name := range names {

@@ -64,13 +64,13 @@ type CompositionChoice struct {
 	// Problem is why there is no composition; "" if there is one.
 	Problem Problem
 
-	// TypeRef is the kind of an incompatible composition; with NoMatch it is the kind that a
-	// composition is needed for, and Labels are those that it needs.
+	// TypeRef is the kind of an incompatible composition; with NoMatch it is the kind that a composition is needed
+	// for, and Labels are the labels that it needs.
 	TypeRef v1.TypeReference
 	Labels  map[string]string
 }
 
-// IsAmbiguous says whether other compositions match as well.
+// IsAmbiguous reports whether other compositions match as well.
 func (c CompositionChoice) IsAmbiguous() bool { return len(c.OtherMatches) > 0 }
 
 // String is a message about the choice.
@@ -93,10 +93,9 @@ func (c CompositionChoice) String() string {
 	return fmt.Sprintf("composition %s (%s)", c.Name, c.SelectedBy)
 }
 
-// SelectComposition selects the composition of an instance: the one that the definition
-// enforces; or else the one that the instance references; or else, if the instance has no
-// selector, the definition's default; or else the first by name of those that match. The
-// result doesn't depend on the order of the compositions.
+// SelectComposition selects the composition of an instance: the one that the definition enforces; or else the one
+// that the instance references; or else, if the instance has no selector, the definition's default; or else the first
+// match by name. The result doesn't depend on the order of the compositions.
 func SelectComposition(compositions []*v1.Composition, i Instance, d *v1.CompositeResourceDefinition) CompositionChoice {
 	match, selects := i.CompositionSelector()
 	switch {
@@ -125,7 +124,7 @@ func SelectComposition(compositions []*v1.Composition, i Instance, d *v1.Composi
 	return out
 }
 
-// compositionByName selects the composition of a name, if it is for the kind.
+// compositionByName requires that the composition is for the kind.
 func compositionByName(compositions []*v1.Composition, d *v1.CompositeResourceDefinition, name string, by SelectedBy, field string) CompositionChoice {
 	out := CompositionChoice{Name: name, SelectedBy: by, NamedBy: field}
 	at := slices.IndexFunc(compositions, func(c *v1.Composition) bool { return c.Name == name })
@@ -140,8 +139,8 @@ func compositionByName(compositions []*v1.Composition, d *v1.CompositeResourceDe
 	return out
 }
 
-// isForKind says whether a composition is for the definition's composite kind in its
-// referenceable version: compositions are written for that version's schema.
+// isForKind reports whether a composition is for the definition's composite kind in its referenceable version:
+// compositions are written for that version's schema.
 func isForKind(c *v1.Composition, d *v1.CompositeResourceDefinition) bool {
 	return c.Spec.CompositeTypeRef == v1.TypeReferenceTo(d.CompositeKind())
 }

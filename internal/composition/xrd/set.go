@@ -106,8 +106,8 @@ func (i Instance) SetConditions(conditions []v1alpha1.Condition) {
 	i.set(i.layout.Conditions, items)
 }
 
-// AddClaimConditionTypes adds types to the conditions that the composite's claim shows as
-// well. It returns those that are refused: system conditions, which a claim has of its own.
+// AddClaimConditionTypes adds types to the conditions that the composite's claim shows as well. It returns the
+// refused types: system conditions, because a claim sets its own.
 func (i Instance) AddClaimConditionTypes(types ...string) (refused []string) {
 	all := i.ClaimConditionTypes()
 	for _, t := range types {
@@ -125,8 +125,7 @@ func (i Instance) AddClaimConditionTypes(types ...string) (refused []string) {
 	return refused
 }
 
-// set sets the value at a path; nil removes it. It does nothing if the kind doesn't have the
-// field.
+// set does nothing if the kind lacks the field; nil removes the value.
 func (i Instance) set(p FieldPath, value any) {
 	if len(p) == 0 {
 		return

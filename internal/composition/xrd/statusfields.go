@@ -20,5 +20,4 @@ func UndeclaredStatusFields(d *v1.CompositeResourceDefinition) report.FieldSet {
 	return undeclared
 }
 
-// progressSchemas are the schemas of status fields.
 func progressSchemas(fields report.FieldSet) schemas { return report.Fields(fields) }

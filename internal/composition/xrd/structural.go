@@ -57,10 +57,9 @@ func fieldBelow(at object.Path, field string) object.Path {
 	return at + object.Path("."+index.ReplaceAllString(field, ".$1"))
 }
 
-// types are the types of values; "" is allowed since other keywords can set the type.
+// types are the types of values; "" is allowed because other keywords can set the type.
 var types = []string{"", "array", "boolean", "integer", "number", "object", "string"}
 
-// checkKeywords lists the keywords that the schema of a CRD cannot have.
 func checkKeywords(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 	for _, keyword := range []struct {
 		name string
@@ -90,7 +89,7 @@ func checkKeywords(s *extv1.JSONSchemaProps, at object.Path, out *diag.List) {
 	visitChildren(s, at, func(child *extv1.JSONSchemaProps, at object.Path) { checkKeywords(child, at, out) })
 }
 
-// visitChildren calls visit for each schema directly below s.
+// visitChildren visits only the schemas directly below s.
 func visitChildren(s *extv1.JSONSchemaProps, at object.Path, visit func(*extv1.JSONSchemaProps, object.Path)) {
 	for name, child := range s.Properties {
 		visit(&child, at.Field("properties", name))

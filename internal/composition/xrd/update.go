@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// ValidateUpdate lists the changes of immutable fields: those that name and scope the kinds,
-// and the enforced composition.
+// ValidateUpdate lists the changes of immutable fields: the names and the scope of the kinds, and the enforced
+// composition.
 func ValidateUpdate(before, after *v1.CompositeResourceDefinition) diag.List {
 	var out diag.List
 	fixed := func(at object.Path, was, is string) {
@@ -40,7 +40,6 @@ func checkNamesUnchanged(before, after *extv1.CustomResourceDefinitionNames, at 
 	}
 }
 
-// namesText is the names of a kind for messages.
 func namesText(n *extv1.CustomResourceDefinitionNames) string {
 	out := n.Kind + " (" + n.Plural
 	if n.Singular != "" {

@@ -14,9 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Validate lists the problems because of which the kinds of a definition cannot be served.
-// Author's fields with the name of one of Crossplane's fields are no problem; Warnings lists
-// them.
+// Validate lists the problems that keep the kinds of a definition from being served. Author's fields with the name of
+// one of Crossplane's fields are no problem; Warnings lists them.
 func Validate(d *v1.CompositeResourceDefinition) diag.List {
 	var out diag.List
 	checkIdentity(d, &out)
@@ -109,7 +108,7 @@ func checkClaimNames(d *v1.CompositeResourceDefinition, out *diag.List) {
 	}
 }
 
-// withDefaultNames are the names with the API server's defaults.
+// withDefaultNames adds the API server's defaults to the names.
 func withDefaultNames(n extv1.CustomResourceDefinitionNames) extv1.CustomResourceDefinitionNames {
 	if n.Singular == "" {
 		n.Singular = strings.ToLower(n.Kind)
@@ -171,7 +170,6 @@ func checkVersions(d *v1.CompositeResourceDefinition, out *diag.List) {
 	}
 }
 
-// checkVersion checks a version and its schema.
 func checkVersion(d *v1.CompositeResourceDefinition, i int, at object.Path, out *diag.List) {
 	v := &d.Spec.Versions[i]
 	if v.DeprecationWarning != nil && (v.Deprecated == nil || !*v.Deprecated) {

@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Warnings lists the parts of a definition's schemas that have no effect: fields with the
-// names of Crossplane's fields, and keywords that are not copied into the CRDs. They don't
-// keep the kinds from being served, since existing definitions have them.
+// Warnings lists the parts of a definition's schemas that have no effect: fields with the names of Crossplane's
+// fields, and keywords that are not copied into the CRDs. They don't keep the kinds from being served, because
+// existing definitions have them.
 func Warnings(d *v1.CompositeResourceDefinition) diag.List {
 	var out diag.List
 	scope := d.ScopeOrDefault()
@@ -64,7 +64,6 @@ func warnIgnored(s extv1.JSONSchemaProps, preserves bool, at object.Path, out *d
 	}
 }
 
-// isMetadataKept says whether the whole schema of metadata is copied into the CRD.
 func isMetadataKept(s extv1.JSONSchemaProps) bool {
 	if len(s.Required) > 0 || len(s.XValidations) > 0 || len(s.Properties) > 1 {
 		return false

@@ -79,7 +79,6 @@ func under(field string, err error) error {
 	return &fieldError{path: []string{field}, err: err}
 }
 
-// fieldError names the field that could not be converted.
 type fieldError struct {
 	path []string // innermost field first
 	err  error
@@ -102,5 +101,5 @@ func (e *fieldError) Error() string {
 
 func (e *fieldError) Unwrap() error { return e.err }
 
-// maxPath limits how many bytes of a path an error names.
+// maxPath bounds the path in an error, in bytes.
 const maxPath = 200

@@ -122,7 +122,6 @@ func toList(list []any, depth int) (*structpb.Value, error) {
 	return structpb.NewListValue(&structpb.ListValue{Values: values}), nil
 }
 
-// toNumber converts the number types of decoders and of objects built in Go.
 func toNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:
