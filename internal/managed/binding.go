@@ -24,8 +24,8 @@ func isReservation(b *unstructured.Unstructured) bool {
 	return b.GetLabels()[reservationLabel] == "true"
 }
 
-// ownerID is the label value by which the bindings of a managed resource are found. It
-// derives from group, kind, namespace and name only.
+// It is the label value that the bindings of a managed resource are found by. It derives from group, kind, namespace
+// and name only.
 func ownerID(o *unstructured.Unstructured) string { return inventory.ApplySetID(object.KeyOf(o)) }
 
 func readSpec(o *unstructured.Unstructured) (*binding.BindingSpec, error) {
@@ -45,8 +45,7 @@ func setSpec(o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	return unstructured.SetNestedMap(o.Object, raw, "spec")
 }
 
-// createBinding creates a binding. If another binding has the name, it returns that one and
-// watches it.
+// If another binding has the name, it returns that one and watches it.
 func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name string, spec *binding.BindingSpec,
 	labels map[string]string) (created *unstructured.Unstructured, reservedBy *binding.BindingSpec, err error) {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -76,8 +75,8 @@ func (r *Reconciler) createBinding(ctx context.Context, s *reconcileState, name 
 	return nil, reservedBy, err
 }
 
-// findBinding reads the binding that this managed resource would create; nil if there is none, or it is another's. The
-// cache may lack one that a former leader has created, with an external resource that nothing else records.
+// It is nil if there is none, or it is another's. The cache may lack one that a former leader has created, with an
+// external resource that nothing else records.
 func (r *Reconciler) findBinding(ctx context.Context, s *reconcileState) (*unstructured.Unstructured, error) {
 	key := s.state.DesiredKey
 	name := execute.BindingName(&binding.BindingSpec{
@@ -97,7 +96,7 @@ func (r *Reconciler) findBinding(ctx context.Context, s *reconcileState) (*unstr
 	return live, nil
 }
 
-// updateBinding replaces the binding. It fails if the binding was changed since it was read.
+// It fails if the binding was changed after it was read.
 func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec *binding.BindingSpec) error {
 	next := s.binding.DeepCopy()
 	if err := setSpec(next, spec); err != nil {
@@ -111,7 +110,7 @@ func (r *Reconciler) updateBinding(ctx context.Context, s *reconcileState, spec 
 	return nil
 }
 
-// deleteBindings deletes the binding, and the one that reserves its identity.
+// The binding that reserves its identity is deleted, too.
 func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) error {
 	bindings, _ := s.lease.Children(BindingKind, ownerID(s.object))
 	for _, b := range bindings {
@@ -126,7 +125,7 @@ func (r *Reconciler) deleteBindings(ctx context.Context, s *reconcileState) erro
 	return nil
 }
 
-// write makes one write. Its answer is in the caches when write returns.
+// Its answer is in the caches when write returns.
 func (r *Reconciler) write(s *reconcileState, do func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	return r.Cache.Write(watch.Subscriber{Key: s.key}, do)
 }

@@ -1,6 +1,6 @@
 package managed
 
-// The interfaces to the API server and its caches. Those to providers are in package port.
+// The interfaces to the API server and its caches. The interfaces to providers are in package port.
 
 import (
 	"context"

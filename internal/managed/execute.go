@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// callOrStore carries out one step. During a call of the external API, the reconcile needs no worker.
+// During a call of the external API, the reconcile needs no worker.
 func (r *Reconciler) callOrStore(ctx context.Context, s *reconcileState, step operation.Step, limits execute.Limits) error {
 	if execute.IsCall(step) {
 		defer queue.Calling(ctx)()
@@ -22,8 +22,7 @@ func (r *Reconciler) callOrStore(ctx context.Context, s *reconcileState, step op
 	return execute.Step(ctx, s.session, bindingStore{r, s}, &s.state, step, limits)
 }
 
-// execute carries out one step and adds its result to the state. It ends the reconcile if a
-// written object was changed meanwhile; the event of that change brings the next one.
+// It ends the reconcile if a written object was changed meanwhile; the event of that change brings the next one.
 func (r *Reconciler) execute(ctx context.Context, s *reconcileState, step operation.Step) reconcile.Result {
 	if step.Do == operation.RemoveFinalizer && s.binding == nil && s.state.ReservedBy == nil {
 		found, err := r.findBinding(ctx, s)

@@ -19,7 +19,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Expirer deletes or orphans Bindings whose managed resources are gone.
+// Expirer deletes or orphans Bindings of managed resources that are gone.
 type Expirer struct {
 	// Handles reports whether the managed resources of a kind are this program's; other providers
 	// handle theirs.
@@ -77,9 +77,8 @@ func (e *Expirer) Reconcile(ctx context.Context, key object.Key) reconcile.Resul
 	return reconcile.Done()
 }
 
-// deleteBindings deletes the bindings of a managed resource. The reservation of its assigned
-// identity goes first, since it is found by the other one, which stays if it has changed: the
-// cache may lack the operation that a former leader has recorded in it.
+// The reservation of its assigned identity goes first, because it is found by the main one, which stays if it has
+// changed: the cache may lack the operation that a former leader has recorded in it.
 func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) error {
 	lease := e.Watch(watch.Subscriber{Key: key})
 	defer lease.Discard()
@@ -95,9 +94,9 @@ func (e *Expirer) deleteBindings(ctx context.Context, key object.Key, o *unstruc
 	return e.Bindings.DeleteIfUnchanged(ctx, o)
 }
 
-// expireReservation deletes the reservation of an identity once the managed resource and its
-// main binding are gone. While the main binding exists, it is watched: its own reconcile
-// deletes the reservation, unless a person deletes the main binding before.
+// expireReservation deletes the reservation of an identity once the managed resource and its main binding are gone.
+// While the main binding exists, it is watched: its own reconcile deletes the reservation, unless a user deletes the
+// main binding before.
 func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unstructured.Unstructured, spec *binding.BindingSpec) reconcile.Result {
 	main := execute.BindingName(&binding.BindingSpec{Owner: spec.Owner})
 	lease := e.Watch(watch.Subscriber{Key: key})
@@ -116,8 +115,8 @@ func (e *Expirer) expireReservation(ctx context.Context, key object.Key, o *unst
 	return reconcile.Done()
 }
 
-// ownerGone reports whether a managed resource no longer exists. One that the cache lacks is
-// read from the API server. While its kind cannot be read, the answer is an error.
+// A managed resource that the cache lacks is read from the API server. While its kind cannot be read, the answer is an
+// error.
 func (e *Expirer) ownerGone(ctx context.Context, owner binding.BindingOwner) (bool, error) {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	isOwner := func(o *unstructured.Unstructured) bool { return o != nil && o.GetUID() == owner.UID }

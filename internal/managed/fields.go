@@ -24,7 +24,6 @@ func (f field) name() string {
 
 func (f field) value() any { return f.parent[f.name()] }
 
-// inList reports whether the path leads through a list.
 func (f field) inList() bool {
 	return slices.ContainsFunc(f.path, func(step any) bool { _, isIndex := step.(int); return isIndex })
 }
@@ -46,8 +45,8 @@ func (f field) String() string {
 	return out.String()
 }
 
-// findFields returns the fields that a path such as A.B[*].C means: one for each item of the
-// lists, and none if one of the objects does not exist.
+// The path is such as A.B[*].C. There is one field for each item of the lists, and none if one of the objects does not
+// exist.
 func findFields(path string, forProvider map[string]any) []field {
 	steps := strings.Split(path, ".")
 	parents := []field{{parent: forProvider}}
@@ -77,13 +76,11 @@ func findFields(path string, forProvider map[string]any) []field {
 	return parents
 }
 
-// fieldValue is a value for a field of spec.forProvider.
 type fieldValue struct {
 	path  []any
 	value any
 }
 
-// withListValues returns the managed resource with the resolved values of fields in lists.
 func (s *reconcileState) withListValues() *unstructured.Unstructured {
 	if len(s.listValues) == 0 {
 		return s.object
@@ -96,7 +93,7 @@ func (s *reconcileState) withListValues() *unstructured.Unstructured {
 	return o
 }
 
-// setField sets the field at a path. It creates objects, but no items of lists.
+// It creates objects, but no items of lists.
 func setField(in any, path []any, value any) {
 	switch at := in.(type) {
 	case map[string]any:

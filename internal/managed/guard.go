@@ -72,8 +72,7 @@ func (g *Guard) writer() writer.Writer {
 	return writer.Writer{Cluster: g.Configs, Caches: g.Cache, Events: g.Events, Manager: FieldManager, StatusManager: FieldManager}
 }
 
-// findUsers names the managed resources that refer to a configuration, and reports whether
-// all kinds could be read.
+// known reports whether all kinds could be read.
 func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bool) {
 	known = true
 	for _, kind := range g.UserKinds() {
@@ -89,7 +88,7 @@ func (g *Guard) findUsers(lease Lease, key object.Key) (users []string, known bo
 	return users, known
 }
 
-// refersTo reports whether a managed resource refers to a configuration of this kind.
+// The configuration is of this kind.
 func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "kind")
 	name, _, _ := unstructured.NestedString(o.Object, "spec", "providerConfigRef", "name")
@@ -99,8 +98,8 @@ func (g *Guard) refersTo(o *unstructured.Unstructured, config string) bool {
 // maxListedUsers is how many managed resources a message lists.
 const maxListedUsers = 10
 
-// inUseMessage says which managed resources use a configuration, and how its deletion goes on. That they may not use
-// it any more is no reason to delete it: without it, their external resources cannot be deleted.
+// It says how the deletion of the configuration goes on. That the users are no longer allowed to use it is no reason to
+// delete it: without it, their external resources cannot be deleted.
 func inUseMessage(users []string) string {
 	listed := users[:min(len(users), maxListedUsers)]
 	text := "the configuration is not deleted while it is used by " + strings.Join(listed, ", ")
@@ -111,8 +110,7 @@ func inUseMessage(users []string) string {
 		"Or have them refer to another configuration, in spec.providerConfigRef"
 }
 
-// reportUsers writes into the status which managed resources keep a configuration that is
-// being deleted, and records one event.
+// It records one event.
 func (g *Guard) reportUsers(ctx context.Context, config *writer.Object, users []string) reconcile.Result {
 	text := inUseMessage(users)
 	before, _, _ := unstructured.NestedString(config.Object, "status", "message")

@@ -27,10 +27,9 @@ type Usages interface {
 	Forget(subscriber object.Key)
 }
 
-// blockIfInUse ends the reconcile of a managed resource that is being deleted while it is in
-// use, so that its external resource is not deleted. The webhook denies such a deletion, but
-// the API server may not have called it. A deletion of the external resource that has started
-// goes on.
+// blockIfInUse ends the reconcile of a managed resource that is being deleted while it is in use, so its external
+// resource is not deleted. The webhook denies such a deletion, but the API server might not have called it. A deletion
+// of the external resource that has started goes on.
 func (r *Reconciler) blockIfInUse(ctx context.Context, s *reconcileState) reconcile.Result {
 	if r.Usages == nil || s.object.GetDeletionTimestamp() == nil {
 		return reconcile.Result{}
@@ -60,15 +59,13 @@ func (r *Reconciler) blockIfInUse(ctx context.Context, s *reconcileState) reconc
 	return reconcile.Result{}
 }
 
-// reportInUse reports why the external resource is not deleted.
 func (r *Reconciler) reportInUse(ctx context.Context, s *reconcileState, message string) reconcile.Result {
 	return r.report(ctx, s, operation.Step{Do: operation.Finish, Synced: operation.Condition{
 		Status: metav1.ConditionFalse, Reason: resource.InUse, Message: "the external resource is not deleted while the object is " + message,
 	}})
 }
 
-// hasDeletionStarted reports whether the deletion of a binding's external resource has started,
-// or the external resource is gone or released.
+// An external resource that is gone or released counts.
 func hasDeletionStarted(b *unstructured.Unstructured) bool {
 	if b == nil {
 		return false

@@ -27,7 +27,7 @@ func (s *reconcileState) Get(kind schema.GroupVersionKind, namespace, name strin
 	return nil, nil
 }
 
-// checkSynced returns an error unless an object that the cache lacks is known not to exist.
+// It is an error unless an object that the cache lacks is known not to exist.
 func checkSynced(state watch.State) error {
 	switch state.Phase {
 	case watch.Synced:

@@ -25,7 +25,6 @@ const (
 // keep overwriting it.
 const restoreInterval = 5 * time.Second
 
-// secretName is the namespace and name of a secret.
 type secretName struct{ namespace, name string }
 
 func (p secretName) String() string { return p.namespace + "/" + p.name }
@@ -50,11 +49,10 @@ type publication struct {
 	// live is the secret in the cache; nil if there is none. It is current only if known.
 	live  *unstructured.Unstructured
 	known bool
-	// read is the secret from which the content may follow.
+	// The content may follow from the secret read.
 	read *unstructured.Unstructured
 }
 
-// writeReason is why a connection secret is to be written.
 type writeReason int
 
 const (
@@ -86,8 +84,7 @@ func (p publication) digest() string {
 	return object.Digest([]any{p.object.GetUID(), p.name.namespace, p.name.name, p.connection})
 }
 
-// isStored reports whether a secret holds the wanted content, and the label by which it is
-// watched.
+// A stored secret holds the wanted content, and the label that it is watched by.
 func (p publication) isStored(o *unstructured.Unstructured) bool {
 	if o == nil || o.GetLabels()[v1alpha1.ApplySetPartOfLabel] != ownerID(p.object) {
 		return false
@@ -110,7 +107,7 @@ func (p publication) isUnread(stored *unstructured.Unstructured) bool {
 	return p.read == nil || p.read.GetResourceVersion() != stored.GetResourceVersion()
 }
 
-// secret is the secret that is applied.
+// It is applied.
 func (p publication) secret() *unstructured.Unstructured {
 	data := make(map[string]any, len(p.connection))
 	for key, value := range p.connection {

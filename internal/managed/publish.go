@@ -15,8 +15,7 @@ import (
 
 var secretKind = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 
-// publish writes the connection details into the secret that the managed resource refers
-// to. Other keys of the secret stay.
+// Other keys of the secret stay.
 func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection map[string][]byte) error {
 	at, ok := secretRef(s.object)
 	if !ok {
@@ -43,8 +42,7 @@ func (r *Reconciler) publish(ctx context.Context, s *reconcileState, connection 
 	return r.patch(ctx, s, map[string]any{"metadata": map[string]any{"annotations": p.annotations(due, r.Now())}})
 }
 
-// findSecret returns a connection secret from the cache, and whether the cache is synced.
-// Only secrets with our label are in it.
+// known reports whether the cache is synced. Only secrets with our label are in it.
 func (s *reconcileState) findSecret(at secretName) (live *unstructured.Unstructured, known bool) {
 	all, state := s.lease.Children(secretKind, ownerID(s.object))
 	for _, o := range all {
@@ -55,8 +53,8 @@ func (s *reconcileState) findSecret(at secretName) (live *unstructured.Unstructu
 	return live, state.Phase == watch.Synced
 }
 
-// readSecret watches the connection secret and reads it. It reports whether its cache is synced or
-// unavailable. A program that may not watch secrets relies on the annotations instead.
+// readSecret watches the connection secret and reads it. It reports whether its cache is synced or unavailable. A
+// program that is not allowed to watch secrets relies on the annotations instead.
 func (s *reconcileState) readSecret() (ready bool) {
 	at, ok := secretRef(s.object)
 	if !ok || s.object.GetDeletionTimestamp() != nil {
@@ -67,10 +65,9 @@ func (s *reconcileState) readSecret() (ready bool) {
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable
 }
 
-// applySecret creates or updates a secret. It fails if a secret of the name exists that the managed resource does not
-// control. If that secret is not the one that the client could read, it records it, and the error satisfies
-// kube.IsNameTaken: the content may follow from what is stored, and a password that a former leader has generated, or
-// somebody has restored, would be replaced.
+// It fails if a secret of the name exists that the managed resource does not control. If that secret is not the one
+// that the client could read, it records it, and the error satisfies kube.IsNameTaken: the content may follow from what
+// is stored, and a password that a former leader has generated, or a user has restored, would be replaced.
 func (r *Reconciler) applySecret(ctx context.Context, p publication) (*unstructured.Unstructured, error) {
 	o := p.secret()
 	made, err := r.Secrets.Create(ctx, o, FieldManager)

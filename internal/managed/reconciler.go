@@ -46,8 +46,8 @@ type Reconciler struct {
 	Watch  func(watch.Subscriber) Lease
 	Events telemetry.Recorder
 	Now    func() time.Time
-	// LeaderUntil is until when this process is certain to be the only leader; zero without
-	// leader election. A call that changes something is canceled then.
+	// LeaderUntil is how long this process is certain to be the only leader; zero without leader election. A call that
+	// changes something is canceled then.
 	LeaderUntil func() time.Time
 	// Leader returns this process and the epoch of its leadership; the holder is empty without
 	// leader election.
@@ -64,7 +64,6 @@ type Reconciler struct {
 	Usages Usages
 }
 
-// reconcileState is the state of one reconcile of a managed resource.
 type reconcileState struct {
 	key    object.Key
 	object *unstructured.Unstructured
@@ -114,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return reconcile.Fail(fmt.Errorf("%s is not done after %d steps", key, maxSteps))
 }
 
-// load reads the managed resource and its bindings, both from caches.
+// Both come from caches.
 func (r *Reconciler) load(key object.Key) (*reconcileState, reconcile.Result) {
 	cached, ok := r.Cache.GetCached(r.Port.GVK, key.Namespace, key.Name)
 	if !ok {
@@ -169,7 +168,7 @@ func (r *Reconciler) connect(ctx context.Context, s *reconcileState) reconcile.R
 	return reconcile.Result{}
 }
 
-// openSession connects the client, which identifies the external resource.
+// The client identifies the external resource.
 func (r *Reconciler) openSession(ctx context.Context, s *reconcileState) (err error) {
 	if s.session, err = r.connectClient(ctx, s); err != nil {
 		return err
@@ -185,15 +184,13 @@ func (r *Reconciler) connectClient(ctx context.Context, s *reconcileState) (port
 	return r.Port.Connect(ctx, s, s.withListValues())
 }
 
-// close ends the session with the provider's client, if there is one.
 func (s *reconcileState) close() {
 	if s.session != nil {
 		_ = s.session.Close() // best effort: nothing depends on it
 	}
 }
 
-// isReservationMissing reports whether a binding names an identity that none of the managed
-// resource's bindings reserves, since that one was deleted.
+// The binding names an identity that none of the managed resource's bindings reserves: the one that did was deleted.
 func isReservationMissing(b *unstructured.Unstructured, own []*unstructured.Unstructured) bool {
 	if b == nil {
 		return false
@@ -206,7 +203,6 @@ func isReservationMissing(b *unstructured.Unstructured, own []*unstructured.Unst
 	return !slices.ContainsFunc(own, func(o *unstructured.Unstructured) bool { return o.GetName() == name })
 }
 
-// enqueueBindings enqueues the bindings of a managed resource that is gone.
 func (r *Reconciler) enqueueBindings(key object.Key) {
 	lease := r.Watch(watch.Subscriber{Key: key})
 	left, _ := lease.Children(BindingKind, inventory.ApplySetID(key))
@@ -219,7 +215,6 @@ func (r *Reconciler) enqueueBindings(key object.Key) {
 // Disown is cluster.Disowner's.
 func (r *Reconciler) Disown(key object.Key) { r.forget(key) }
 
-// forget ends the subscriptions of a managed resource that is gone.
 func (r *Reconciler) forget(key object.Key) {
 	r.Cache.Forget(watch.Subscriber{Key: key})
 	if r.Usages != nil {
@@ -227,7 +222,7 @@ func (r *Reconciler) forget(key object.Key) {
 	}
 }
 
-// update sets the fields of the state that follow from the stored objects.
+// The fields follow from the stored objects.
 func (s *reconcileState) update(r *Reconciler) {
 	s.state.Resource = execute.ReadResource(s.object, max(r.PollInterval, r.Port.PollInterval))
 	if !execute.HasPollInterval(s.object) {
@@ -241,7 +236,6 @@ func (s *reconcileState) update(r *Reconciler) {
 	}
 }
 
-// markOwner identifies a managed resource on marks.
 func (r *Reconciler) markOwner(o *unstructured.Unstructured) string {
 	return operation.MarkOwner(o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName(), r.Installation)
 }

@@ -18,13 +18,13 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// resolveReferences stores the values that fields of spec.forProvider take from other managed
-// resources. The error names one that does not exist or has no identity yet; its event
-// brings the next reconcile. References of an object that is being deleted are not resolved.
+// resolveReferences stores the values that fields of spec.forProvider take from other managed resources. The error
+// names one that does not exist or has no identity yet; its event brings the next reconcile. References of an object
+// that is being deleted are not resolved.
 //
-// Values of fields in lists are not stored, but given to the provider's client only. In a
-// CustomResourceDefinition, a list is one value to server-side apply: storing a value would make
-// this controller the owner of the whole list, and whoever applies the list would write it again.
+// Values of fields in lists are not stored, but given to the provider's client only. In a CustomResourceDefinition, a
+// list is one value to server-side apply: storing a value would make this controller the owner of the whole list, and
+// the list's applier would write it again.
 func (r *Reconciler) resolveReferences(ctx context.Context, s *reconcileState) error {
 	if s.object.GetDeletionTimestamp() != nil {
 		return nil
@@ -59,7 +59,6 @@ func (e waitingError) Error() string { return e.message }
 
 func waitingf(format string, args ...any) error { return waitingError{fmt.Sprintf(format, args...)} }
 
-// fieldError says which field an error is about.
 func fieldError(f field, err error) error {
 	var denied *external.NotAllowedError
 	if errors.As(err, &denied) {
@@ -70,11 +69,10 @@ func fieldError(f field, err error) error {
 
 func equal(a, b any) bool { return object.Digest(a) == object.Digest(b) }
 
-// target is an object that a field refers to.
 type target struct {
 	namespace, name, policy string
 	optional                bool
-	// found is the object; nil if it does not exist, or may not be referred to.
+	// found is the object; nil if it does not exist, or must not be referred to.
 	found *unstructured.Unstructured
 }
 
@@ -85,7 +83,7 @@ func (s *reconcileState) resolveField(ref port.Reference, f field) (any, error) 
 	named, selector := s.readReference(ref, f)
 	always := slices.ContainsFunc(named, target.resolvesAlways) || len(named) == 0 && s.readTarget(selector).resolvesAlways()
 	if isSet(f.value()) && !always {
-		return nil, nil // nothing is read for it, so that the value outlives what it is from
+		return nil, nil // nothing is read for it, so the value outlives what it is from
 	}
 	targets, err := s.findTargets(ref, named, selector)
 	if err != nil {
@@ -127,7 +125,7 @@ func isSet(value any) bool {
 	return value != nil && value != "" && (!isList || len(list) > 0)
 }
 
-// readReference returns the objects that a field names, and how it selects them otherwise.
+// selector selects objects if the field names none.
 func (s *reconcileState) readReference(ref port.Reference, f field) (named []target, selector map[string]any) {
 	value := f.parent[cmp.Or(ref.Ref, f.name()+"Ref")]
 	if ref.List && ref.Ref == "" && value == nil {
@@ -147,7 +145,7 @@ func (s *reconcileState) readReference(ref port.Reference, f field) (named []tar
 	return named, selector
 }
 
-// findTargets returns the objects that are named, or else those that are selected, and watches them.
+// If none is named, the objects are selected. They are watched.
 func (s *reconcileState) findTargets(ref port.Reference, named []target, selector map[string]any) ([]target, error) {
 	for i, t := range named {
 		found, err := s.Get(ref.To, t.namespace, t.name)
@@ -217,8 +215,7 @@ func (s *reconcileState) selectTargets(ref port.Reference, selector map[string]a
 	return out, nil
 }
 
-// noMatchError says that no object is selected by its labels or, if others with these labels are
-// left out, by its controller.
+// No object is selected by its labels or, if further ones with these labels are left out, by its controller.
 func noMatchError(kind, namespace string, match map[string]string, ofOtherControllers bool) error {
 	if namespace != "" {
 		kind += fmt.Sprintf(" in namespace %q", namespace)
@@ -235,18 +232,16 @@ func noMatchError(kind, namespace string, match map[string]string, ofOtherContro
 	return waitingf("no %s matches the labels %s", kind, selector)
 }
 
-// A reference to another namespace would tell whether an object exists there, and what its external resource is
-// called, to whoever may create managed resources here. So the other object has to allow it. An object that does not
-// is treated as one that does not exist.
+// A reference to another namespace would tell whether an object exists there, and what its external resource is called,
+// to a user who can create managed resources here. So the other object has to allow it. An object that does not is
+// treated as one that does not exist.
 
-// isForeign reports whether a namespace is another one than that of the object. References of cluster-scoped objects
-// are not restricted.
+// The namespace is another one than the object's. References of cluster-scoped objects are not restricted.
 func (s *reconcileState) isForeign(namespace string) bool {
 	own := s.object.GetNamespace()
 	return own != "" && namespace != own
 }
 
-// mayReferTo reports whether the object may refer to another one.
 func (s *reconcileState) mayReferTo(o *unstructured.Unstructured) bool {
 	if o.GetNamespace() == "" || !s.isForeign(o.GetNamespace()) {
 		return true

@@ -68,13 +68,11 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step operati
 	return reconcile.Done()
 }
 
-// isOperationOpen reports whether the outcome of an operation is not known yet.
 func (s *reconcileState) isOperationOpen() bool {
 	return s.state.Binding != nil && s.state.Binding.Operation != nil
 }
 
-// generationOf is the generation that a condition of the step is about. While a change has not reached the external
-// resource, its readiness is still that of the generation before.
+// While a change has not reached the external resource, the condition is still about the generation before.
 func (s *reconcileState) generationOf(kind string, step operation.Step, before condition.Set) int64 {
 	ready, reported := before.Get(resource.Ready)
 	o := s.state.Observed
@@ -103,7 +101,7 @@ func (s *reconcileState) progress(conditions condition.Set, step operation.Step)
 	return condition.ProgressOf(ready, false)
 }
 
-// isChangePending reports whether the external resource is known not to be as wanted.
+// The external resource is known not to be as wanted.
 func (s *reconcileState) isChangePending(step operation.Step) bool {
 	reported, _, _ := unstructured.NestedInt64(s.object.Object, "status", "observedGeneration")
 	isNew := step.Synced.Reason != "" && reported != s.object.GetGeneration()
@@ -111,20 +109,18 @@ func (s *reconcileState) isChangePending(step operation.Step) bool {
 	return isNew || isDifferent || s.state.OperationErr != nil || condition.Read(s.object).IsTrue(condition.TypeReconciling)
 }
 
-// needsAction are the reasons of Synced that stay until a user acts. A ReconcileError is none, except where the step says so: the request is
-// retried, and no answer of an external API says that it will be the same.
+// needsAction are the reasons of Synced that stay until a user acts. A ReconcileError is none, except where the step
+// says so: the request is retried, and the answer of an external API never says that it will be the same.
 var needsAction = map[string]bool{
 	resource.CreateUnresolved: true, resource.NameReserved: true, resource.Conflict: true, resource.Disagreement: true,
 	resource.Contested: true, resource.NotAllowed: true,
 }
 
-// isBound reports whether the observed external resource is bound. Of another owner's
-// resource, the status shows nothing that other objects could refer to.
+// Of another owner's resource, the status shows nothing that other objects could refer to.
 func isBound(s *reconcileState, step operation.Step) bool {
 	return s.state.Binding != nil && s.state.Binding.Ref != "" && step.Synced.Reason != resource.Conflict && step.Synced.Reason != resource.NotAllowed
 }
 
-// readyFirst puts Ready first.
 func readyFirst(s condition.Set) condition.Set {
 	if len(s) > 1 && s[0].Type != resource.Ready {
 		if ready, ok := s.Get(resource.Ready); ok {

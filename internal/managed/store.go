@@ -64,8 +64,8 @@ func (s bindingStore) SetExternalName(ctx context.Context, ref external.Ref) err
 	return s.annotate(ctx, s.reconcileState, resource.ExternalNameAnnotation, string(ref))
 }
 
-// LateInitialize sets those fields of spec.forProvider that are not set yet. Values that the schema of
-// the kind refuses stay unset: external APIs choose some that they do not accept.
+// LateInitialize sets fields of spec.forProvider that are not set yet. Values that the schema of the kind refuses stay
+// unset: external APIs choose some that they do not accept.
 func (s bindingStore) LateInitialize(ctx context.Context, chosen map[string]any) error {
 	missing := execute.UnsetFields(s.object, chosen)
 	for len(missing) > 0 {
@@ -106,19 +106,18 @@ func (s bindingStore) PublishConnection(ctx context.Context, connection map[stri
 	return s.publish(ctx, s.reconcileState, connection)
 }
 
-// annotate writes an annotation of the managed resource.
 func (r *Reconciler) annotate(ctx context.Context, s *reconcileState, key, value string) error {
 	return r.patch(ctx, s, map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: value}}})
 }
 
-// patch changes the managed resource. It fails if that was changed since it was read.
+// It fails if the managed resource was changed after it was read.
 func (r *Reconciler) patch(ctx context.Context, s *reconcileState, change map[string]any) error {
 	return r.writeResource(s, func() (*unstructured.Unstructured, error) {
 		return r.Resources.Patch(ctx, s.object, change, FieldManager)
 	})
 }
 
-// writeResource makes one write to the managed resource, and replaces it by the answer.
+// The answer replaces it.
 func (r *Reconciler) writeResource(s *reconcileState, do func() (*unstructured.Unstructured, error)) error {
 	o := &writer.Object{Unstructured: s.object}
 	err := r.writer().Write(o, do)

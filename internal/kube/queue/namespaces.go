@@ -14,7 +14,7 @@ type namespaces struct {
 	len    int
 }
 
-// Keys are in the order of their requests.
+// The keys are in the order of their requests.
 type namespace struct {
 	items    list.List // of *item
 	elements map[*item]*list.Element

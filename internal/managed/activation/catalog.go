@@ -40,7 +40,7 @@ func (c *Catalog) Kind(key plan.Key) (plan.Kind, error) {
 	return k.kind, k.err
 }
 
-// opened opens a kind, once.
+// Each kind is opened once.
 func (c *Catalog) opened(key plan.Key) *openedKind {
 	if k := c.kinds[key]; k != nil {
 		return k
@@ -57,8 +57,7 @@ func (c *Catalog) opened(key plan.Key) *openedKind {
 	return k
 }
 
-// configuration returns the CustomResourceDefinition of a kind that belongs to an activation, as a
-// signed apply configuration.
+// It is a signed apply configuration.
 func (c *Catalog) configuration(key plan.Key, activation string) (*unstructured.Unstructured, error) {
 	_, definition, err := c.Open(key.Type, key.ClusterScoped)
 	if err != nil {
@@ -70,7 +69,7 @@ func (c *Catalog) configuration(key plan.Key, activation string) (*unstructured.
 	return install.Configuration(definition)
 }
 
-// digest returns the digest of a configuration; empty if the type cannot be served.
+// It is empty if the type cannot be served.
 func (c *Catalog) digest(key plan.Key, activation string) string {
 	at := digestKey{key, activation}
 	if known, ok := c.digests[at]; ok {
@@ -87,7 +86,6 @@ func (c *Catalog) digest(key plan.Key, activation string) string {
 	return digest
 }
 
-// forget drops the kinds that are not used.
 func (c *Catalog) forget(used func(plan.Key) bool) {
 	for key := range c.kinds {
 		if !used(key) {

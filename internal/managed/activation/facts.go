@@ -21,7 +21,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// readActivation reads an activation. Fields that the API server would not accept count as unset.
+// Fields that the API server would not accept count as unset.
 func readActivation(o *unstructured.Unstructured) plan.Activation {
 	a := plan.Activation{Name: o.GetName(), Deleting: o.GetDeletionTimestamp() != nil}
 	raw, _, _ := unstructured.NestedMap(o.Object, "spec")
@@ -31,7 +31,6 @@ func readActivation(o *unstructured.Unstructured) plan.Activation {
 	return a
 }
 
-// installed returns the CustomResourceDefinitions of the catalog.
 func (r *Reconciler) installed() []plan.CRD {
 	var out []plan.CRD
 	for _, c := range r.CRDs.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return IsOf(r.Provider, c) }) {
@@ -40,7 +39,6 @@ func (r *Reconciler) installed() []plan.CRD {
 	return out
 }
 
-// find returns the CustomResourceDefinition of the catalog with a name.
 func (r *Reconciler) find(name string) (*apiextensionsv1.CustomResourceDefinition, bool) {
 	found := r.CRDs.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == name && IsOf(r.Provider, c) })
 	if len(found) == 0 {
@@ -49,8 +47,7 @@ func (r *Reconciler) find(name string) (*apiextensionsv1.CustomResourceDefinitio
 	return found[0], true
 }
 
-// read returns what a plan needs of a CustomResourceDefinition. That of a type that the catalog does
-// not have any more is kept apart by the name of its kind.
+// The CustomResourceDefinition of a type that the catalog has lost is kept apart by the name of its kind.
 func (r *Reconciler) read(c *apiextensionsv1.CustomResourceDefinition) plan.CRD {
 	kind := crd.GroupKind(c)
 	name, clusterScoped, ok := r.Catalog.TypeOf(kind)
@@ -68,7 +65,6 @@ func (r *Reconciler) read(c *apiextensionsv1.CustomResourceDefinition) plan.CRD 
 	return out
 }
 
-// facts gathers what the plan depends on.
 func (r *Reconciler) facts(s *reconcileState, installed []plan.CRD) plan.Facts {
 	f := plan.Facts{
 		CRDs: map[string]plan.CRD{}, Users: map[plan.Key]plan.Users{}, Starting: map[plan.Key]bool{}, Forbidden: map[plan.Key]string{},
@@ -94,8 +90,8 @@ func (r *Reconciler) facts(s *reconcileState, installed []plan.CRD) plan.Facts {
 // noName is the name of no object.
 const noName = "*"
 
-// addAccess adds whether the objects of a kind are known, or cannot be read. The lease is on an object that cannot exist: it
-// shares the watch of the kind's controller, whose state is the only thing that brings another reconcile.
+// addAccess adds whether the objects of a kind are known, or cannot be read. The lease is on an object that cannot
+// exist: it shares the watch of the kind's controller, and only the state of that brings another reconcile.
 func (r *Reconciler) addAccess(f *plan.Facts, s *reconcileState, c plan.CRD) {
 	if !c.Established || !s.wanted.Has(c.Key) {
 		return
@@ -113,7 +109,7 @@ func (r *Reconciler) addAccess(f *plan.Facts, s *reconcileState, c plan.CRD) {
 	}
 }
 
-// users counts what keeps a kind from being removed. Its changes bring the next reconcile.
+// Its changes bring the next reconcile.
 func (r *Reconciler) users(s *reconcileState, c plan.CRD) plan.Users {
 	var u plan.Users
 	if c.Established {
@@ -133,7 +129,6 @@ func (r *Reconciler) users(s *reconcileState, c plan.CRD) plan.Users {
 	return u
 }
 
-// addState records that a kind is not known completely.
 func addState(u *plan.Users, state watch.State) {
 	switch state.Phase {
 	case watch.Synced:
@@ -144,7 +139,6 @@ func addState(u *plan.Users, state watch.State) {
 	}
 }
 
-// namedKinds are the kinds that a generation of a definition names.
 type namedKinds struct {
 	generation int64
 	kinds      []schema.GroupKind

@@ -18,8 +18,8 @@ import (
 // maxWrites limits the writes of CustomResourceDefinitions in one reconcile, which has a timeout.
 const maxWrites = 20
 
-// install carries out the steps of a plan, and reports whether some are left. Those that have failed
-// before come last, so that they do not keep the others from being carried out.
+// It reports whether steps are left. Steps that have failed before come last, so they do not keep the rest from being
+// carried out.
 func (r *Reconciler) install(ctx context.Context, s *reconcileState) (more bool, err error) {
 	steps := slices.Clone(s.plan.Steps)
 	slices.SortStableFunc(steps, func(a, b plan.Step) int { return len(r.failures[a.Key]) - len(r.failures[b.Key]) })
@@ -41,7 +41,7 @@ func (r *Reconciler) install(ctx context.Context, s *reconcileState) (more bool,
 	return len(steps) > maxWrites && len(failed) == 0, errors.Join(failed...)
 }
 
-// execute carries out one step. That another client was first is no error: an event follows.
+// That another client was first is no error: an event follows.
 func (r *Reconciler) execute(ctx context.Context, step plan.Step) error {
 	var err error
 	switch step.Action {
@@ -59,8 +59,7 @@ func (r *Reconciler) execute(ctx context.Context, step plan.Step) error {
 	return fmt.Errorf("%s CustomResourceDefinition %s: %w", verb, step.CRD, err)
 }
 
-// create creates a CustomResourceDefinition. One of the name that another process of this program
-// has created meanwhile is as good.
+// One of the name that another process of this program has created meanwhile is as good.
 func (r *Reconciler) create(ctx context.Context, step plan.Step) error {
 	wanted, err := r.Catalog.configuration(step.Key, step.Activation)
 	if err != nil {
@@ -103,10 +102,9 @@ func (r *Reconciler) written(answer *unstructured.Unstructured) error {
 	return err
 }
 
-// remove deletes a CustomResourceDefinition, unless the API server has an object of the kind. The
-// cache has none; if one is created at the same time, the API server deletes it. The controller of
-// the kind runs until the CustomResourceDefinition is gone, so that it can delete that object's
-// external resource.
+// remove deletes a CustomResourceDefinition, unless the API server has an object of the kind. The cache has none; if
+// one is created at the same time, the API server deletes it. The controller of the kind runs until the
+// CustomResourceDefinition is gone, so it can delete that object's external resource.
 func (r *Reconciler) remove(ctx context.Context, step plan.Step) error {
 	current, exists := r.find(step.CRD)
 	if !exists {

@@ -45,7 +45,7 @@ type Cluster interface {
 type CRDs interface {
 	// ListCRDs returns those that match.
 	ListCRDs(matches func(*apiextensionsv1.CustomResourceDefinition) bool) []*apiextensionsv1.CustomResourceDefinition
-	// CRD returns that of a kind.
+	// CRD returns the one of a kind.
 	CRD(kind schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, bool)
 }
 
@@ -90,8 +90,7 @@ type Reconciler struct {
 	named    map[types.UID]namedKinds
 }
 
-// Key is the key under which all activations of a kind are reconciled. It is no valid name, so that
-// it is that of no object.
+// Key is the key that all activations of a kind are reconciled under. It is no valid name, so no object has it.
 func Key(kind schema.GroupVersionKind) object.Key {
 	return object.Key{Group: kind.Group, Kind: kind.Kind, Name: noName}
 }
@@ -99,7 +98,6 @@ func Key(kind schema.GroupVersionKind) object.Key {
 // Follows makes an installation for some namespaces serve the activated kinds: another one writes.
 func (r *Reconciler) Follows() {}
 
-// reconcileState is the state of one reconcile.
 type reconcileState struct {
 	lease       Lease
 	activations map[string]*unstructured.Unstructured
@@ -143,7 +141,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return reconcile.Done()
 }
 
-// readActivations reads the activations, and reports whether they are known.
+// ready reports whether they are known.
 func (r *Reconciler) readActivations(s *reconcileState) (out []plan.Activation, ready bool) {
 	found, state := s.lease.Matching(r.Kind, "", labels.Everything())
 	if state.Phase != watch.Synced {
@@ -157,8 +155,7 @@ func (r *Reconciler) readActivations(s *reconcileState) (out []plan.Activation, 
 	return out, true
 }
 
-// serve stops the controllers of kinds that are not served any more, and starts those of new ones. It reports whether it
-// has started some.
+// It stops the controllers of kinds that are not served any more, and reports whether it has started any.
 func (r *Reconciler) serve(s *reconcileState) (started bool) {
 	if r.served == nil {
 		r.served = map[plan.Key]func(){}

@@ -19,7 +19,7 @@ func (r *Reconciler) writer() writer.Writer {
 	return writer.Writer{Cluster: r.Cluster, Caches: r.Cache, Events: r.Events, Manager: FieldManager, StatusManager: FieldManager}
 }
 
-// addFinalizers adds the finalizer to the activations that lack it. Only then are kinds installed.
+// Kinds are installed only after that.
 func (r *Reconciler) addFinalizers(ctx context.Context, s *reconcileState) reconcile.Result {
 	for _, a := range s.sorted() {
 		o := &writer.Object{Unstructured: s.activations[a]}
@@ -35,7 +35,7 @@ func (r *Reconciler) addFinalizers(ctx context.Context, s *reconcileState) recon
 	return reconcile.Result{}
 }
 
-// report writes the statuses, and removes the finalizers of activations that have no kinds left.
+// It removes the finalizers of activations that have no kinds left.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Result {
 	last := reconcile.Result{}
 	for _, a := range s.sorted() {
@@ -47,7 +47,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState) reconcile.Re
 			out = r.writeStatus(ctx, o, s.plan.Statuses[a])
 		}
 		if out.IsFinal() {
-			last = out // the others do not depend on it
+			last = out // the rest does not depend on it
 		}
 	}
 	return last
@@ -92,7 +92,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, o *writer.Object, status p
 	return out
 }
 
-// sorted returns the names of the activations, sorted.
 func (s *reconcileState) sorted() []string {
 	var out []string
 	for name := range s.activations {

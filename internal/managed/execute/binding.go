@@ -9,9 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// BindingName is the name of a binding. It derives from the key if the binding is exclusive
-// and the key has a name, so that only one binding can have the key; otherwise it derives
-// from the managed resource's UID.
+// BindingName is the name of a binding. It derives from the key if the binding is exclusive and the key has a name, so
+// only one binding can have the key; otherwise it derives from the managed resource's UID.
 func BindingName(b *binding.BindingSpec) string {
 	if b.Shared || b.Key.Name == "" {
 		return "u-" + string(b.Owner.UID)

@@ -69,7 +69,7 @@ func changedAt(o *unstructured.Unstructured) time.Time {
 	return at
 }
 
-// policiesOf reads the management policies; nil, which allows everything, if none are set.
+// They are nil, which allows everything, if none are set.
 func policiesOf(o *unstructured.Unstructured) resource.Policies {
 	raw, ok, _ := unstructured.NestedSlice(o.Object, "spec", "managementPolicies")
 	if !ok {
@@ -83,8 +83,8 @@ func policiesOf(o *unstructured.Unstructured) resource.Policies {
 	return out
 }
 
-// UnsetFields are the fields of chosen that neither spec.forProvider nor spec.initProvider
-// sets. The latter are set for the creation only, and late initialization leaves them alone.
+// UnsetFields are the fields of chosen that neither spec.forProvider nor spec.initProvider sets. Fields of initProvider
+// are set for the creation only, and late initialization leaves them alone.
 func UnsetFields(o *unstructured.Unstructured, chosen map[string]any) map[string]any {
 	wanted, _, _ := unstructured.NestedMap(o.Object, "spec", "forProvider")
 	initial, _, _ := unstructured.NestedMap(o.Object, "spec", "initProvider")

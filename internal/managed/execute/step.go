@@ -1,8 +1,7 @@
-// Package execute carries out the steps that package operation decides on: calls of the
-// external API go to the provider's client, and writes that have to survive a crash go to a
-// Store. The controller has a Store on an API server. The conformance kit has one in memory,
-// so that it tests a client with the code that serves it.
-// See docs/design/0007-managed-resources.md.
+// Package execute carries out the steps that package operation decides on: calls of the external API go to the
+// provider's client, and writes that have to survive a crash go to a Store. The controller has a Store on an API
+// server. The conformance kit has one in memory, so it tests a client with the code that serves it. See
+// docs/design/0007-managed-resources.md.
 package execute
 
 import (
@@ -25,7 +24,7 @@ type Store interface {
 	// CreateBinding creates the binding. If another binding has its name, CreateBinding
 	// returns that one.
 	CreateBinding(ctx context.Context, spec *binding.BindingSpec) (reservedBy *binding.BindingSpec, err error)
-	// UpdateBinding replaces the binding. It fails if the binding was changed since it was read.
+	// UpdateBinding replaces the binding. It fails if the binding was changed after it was read.
 	UpdateBinding(ctx context.Context, spec *binding.BindingSpec) error
 	// DeleteBinding deletes the binding and the one that reserves its assigned identity.
 	DeleteBinding(ctx context.Context) error
@@ -44,9 +43,9 @@ type Store interface {
 type Limits struct {
 	// Timeout is how long a call may take; 0 for callLimit.
 	Timeout time.Duration
-	// LeaderUntil is until when this process is certain to be the only leader, by Now; zero
-	// without leader election. A call that changes something is not made after that, and is
-	// canceled then unless leadership was renewed. Nil stands for no leader election.
+	// LeaderUntil is how long this process is certain to be the only leader, by Now; zero without leader election. A
+	// call that changes something is not made after that, and is canceled then unless leadership was renewed. Nil
+	// stands for no leader election.
 	LeaderUntil func() time.Time
 	// Now is the clock of LeaderUntil; it is required with LeaderUntil.
 	Now func() time.Time
@@ -96,7 +95,7 @@ func (l Limits) leadershipEnded() bool {
 	return !until.IsZero() && !l.Now().Before(until)
 }
 
-// cancelWithLeadership cancels a call when leadership ends, unless it is renewed before.
+// A renewal before the end keeps the call.
 func (l Limits) cancelWithLeadership(ctx context.Context, cancel context.CancelFunc) {
 	for until := l.LeaderUntil(); !until.IsZero(); until = l.LeaderUntil() {
 		left := until.Sub(l.Now())
@@ -114,7 +113,6 @@ func (l Limits) cancelWithLeadership(ctx context.Context, cancel context.CancelF
 	}
 }
 
-// call carries out a step that calls the client.
 func call(ctx context.Context, session port.Session, s *operation.State, step operation.Step) {
 	switch step.Do {
 	case operation.Observe:
@@ -144,7 +142,6 @@ func call(ctx context.Context, session port.Session, s *operation.State, step op
 	}
 }
 
-// persist carries out a step that writes to the store.
 func persist(ctx context.Context, store Store, s *operation.State, step operation.Step) (err error) {
 	switch step.Do {
 	case operation.AddFinalizer:

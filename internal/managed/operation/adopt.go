@@ -10,8 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// adopt binds the observed external resource if it belongs to the managed resource or may
-// be adopted.
+// The observed external resource belongs to the managed resource or may be adopted.
 func (s State) adopt() Step {
 	mark, conflict := s.checkOwnership()
 	if conflict == "" {
@@ -37,8 +36,7 @@ func (s State) isNamed() bool {
 	return !s.Binding.Explicit && name != "" && !s.isStaleName() && name == s.DesiredKeyAnnotation && s.DesiredKey == s.reservedKey()
 }
 
-// refuse ends the reconcile since the observed external resource does not belong to the
-// managed resource.
+// The observed external resource does not belong to the managed resource.
 func (s State) refuse(conflict string) Step {
 	if conflict == s.Observed.AdoptionDenied {
 		return finish(resource.NotAllowed, conflict, recheckNotAllowed)
@@ -46,7 +44,7 @@ func (s State) refuse(conflict string) Step {
 	return finish(resource.Conflict, conflict, s.recheckInterval())
 }
 
-// namesAnother reports whether the annotation names another key than the reserved one.
+// The annotation names another key than the reserved one.
 func (s State) namesAnother() bool {
 	name := s.Resource.ExternalName
 	return name != "" && name == s.DesiredKeyAnnotation && s.DesiredKey.Name != "" && s.DesiredKey != s.reservedKey()
@@ -66,7 +64,6 @@ func Owner(b binding.BindingSpec) *external.Owner {
 	return nil
 }
 
-// observedRef is the identity of the observed external resource.
 func (s State) observedRef() external.Ref {
 	if s.Observed.Ref != "" {
 		return s.Observed.Ref
@@ -74,8 +71,7 @@ func (s State) observedRef() external.Ref {
 	return s.ref()
 }
 
-// checkOwnership returns the mark by which the observed external resource belongs to the
-// managed resource, or why it does not.
+// mark proves that the observed external resource belongs to the managed resource; conflict is why it does not.
 func (s State) checkOwnership() (mark, conflict string) {
 	b, seen, denied := s.Binding, s.Observed.Mark, s.Observed.AdoptionDenied
 	switch {
@@ -104,8 +100,8 @@ func (s State) checkOwnership() (mark, conflict string) {
 		s.observedRef(), resource.ExternalNameAnnotation, resource.AdoptAnnotation, resource.AdoptIfUnmarked)
 }
 
-// appearedSinceFirstAttempt reports, for a kind whose resources cannot carry marks, whether
-// there was none with the key before the first attempt to create it, and there is one since.
+// The resources of the kind cannot carry marks. There was none with the key before the first attempt to create it, and
+// there is one now.
 func (s State) appearedSinceFirstAttempt() bool {
 	b := s.Binding
 	if s.Caps.Marked || b.AbsentBefore == nil || b.Attempts == 0 {
@@ -127,7 +123,7 @@ func (s State) isOpenCreation() bool {
 	return op.Failed == nil
 }
 
-// isForeign reports whether the observed external resource carries another owner's mark.
+// The mark on it is another owner's.
 func (s State) isForeign() bool {
 	seen := s.Observed.Mark
 	return !s.Binding.Shared && seen != nil && !s.mark().Is(seen) && seen.Owner != s.MarkOwner

@@ -17,7 +17,7 @@ const (
 	contestedRetry = time.Hour
 )
 
-// countReverted returns how many updates before the one that has ended had the same content.
+// They precede the update that has ended, and had the same content.
 func countReverted(before, ended *binding.BindingEnded) int64 {
 	if before == nil || ended.Verb != string(external.Update) || before.Verb != ended.Verb || before.Request != ended.Request {
 		return 0
@@ -33,7 +33,7 @@ func (s State) isContested() bool {
 	return last.Verb == string(external.Update) && last.Reverted+1 >= maxReverted && s.Now.Sub(last.At.Time) < contestedRetry
 }
 
-// reportContested ends the reconcile without the update.
+// It ends the reconcile without the update.
 func (s State) reportContested() Step {
 	last := s.Binding.Ended
 	message := fmt.Sprintf("%d updates have succeeded, and the external API or another client has changed back what they set: %s. The next one is made at %s, or when the spec changes",
@@ -41,7 +41,7 @@ func (s State) reportContested() Step {
 	return finish(resource.Contested, message, min(s.Resource.PollInterval, contestedRetry)).with(s.readyCondition())
 }
 
-// settleContest counts from the beginning again, since the external resource is as it should be.
+// It counts from the beginning again, because the external resource is as it should be.
 func (s State) settleContest() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) { b.Ended.Reverted = 0 })
 }

@@ -16,9 +16,8 @@ import (
 // pollInterval is how often an operation is polled if its API suggests no interval.
 const pollInterval = 5 * time.Second
 
-// continueOperation continues the open operation. After a crash it is unknown whether the
-// call was made. So the outcome is resolved, unless this reconcile is about to make the
-// call, or the API has returned a token to resume with.
+// After a crash it is unknown whether the call was made. So the outcome is resolved, unless this reconcile is about to
+// make the call, or the API has returned a token to resume with.
 func (s State) continueOperation() Step {
 	op := s.Binding.Operation
 	switch {
@@ -36,7 +35,6 @@ func (s State) continueOperation() Step {
 	return step
 }
 
-// handleAnswer decides on the external API's answer about the open operation.
 func (s State) handleAnswer(a external.Op) Step {
 	switch {
 	case s.Polled && a.Err != nil && !a.Done: // the poll failed, which proves nothing about the operation
@@ -53,8 +51,7 @@ func (s State) handleAnswer(a external.Op) Step {
 	return s.awaitOutcome(a.Err)
 }
 
-// awaitOutcome ends the reconcile after an error that does not show the operation's
-// outcome. The next reconcile resolves it, and may repeat the same call.
+// The error does not show the operation's outcome. The next reconcile resolves it, and may repeat the same call.
 func (s State) awaitOutcome(err *external.OpError) Step {
 	return Step{
 		Do: Finish, Err: err, After: err.RetryAfter, Ready: s.readyDuringOperation(),
@@ -63,7 +60,7 @@ func (s State) awaitOutcome(err *external.OpError) Step {
 	}
 }
 
-// awaitCompletion stores what is needed to poll the operation, then waits.
+// It first stores what is needed to poll the operation.
 func (s State) awaitCompletion(a external.Op) Step {
 	op := s.Binding.Operation
 	if (a.Resume != "" && a.Resume != op.Resume) || (a.Ref != "" && string(a.Ref) != op.Ref) {
@@ -86,7 +83,6 @@ func (s State) awaitCompletion(a external.Op) Step {
 	}
 }
 
-// handleSuccess closes an operation that has succeeded.
 func (s State) handleSuccess(a external.Op) Step {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
@@ -105,19 +101,17 @@ func (s State) handleSuccess(a external.Op) Step {
 	})
 }
 
-// closeOperation records that the open operation has succeeded.
 func (s State) closeOperation(b *binding.BindingSpec) {
 	ended := &binding.BindingEnded{Verb: b.Operation.Verb, Request: digest(b.Operation.Request), At: metav1.NewMicroTime(s.Now)}
 	ended.Reverted = countReverted(b.Ended, ended)
 	b.Ended = ended
-	if external.Verb(ended.Verb) != external.Delete && s.OperationErr == nil { // a creation that failed may not have set them
+	if external.Verb(ended.Verb) != external.Delete && s.OperationErr == nil { // a creation that failed might not have set them
 		b.WriteOnlyDigest = b.Operation.WriteOnlyDigest
 	}
 	b.Operation = nil
 }
 
-// handleRejection closes an operation that the API has rejected, so that it had no effect.
-// A deletion stays open as long as a repetition would make the same call.
+// The rejected operation had no effect. A deletion stays open as long as a repetition would make the same call.
 func (s State) handleRejection(a external.Op) Step {
 	op := s.Binding.Operation
 	if external.Verb(op.Verb) == external.Delete {
@@ -155,9 +149,8 @@ func (s State) handleRejectedRepeat(a external.Op) Step {
 	return s.afterRejectedRepeat(s.awaitOutcome(a.Err))
 }
 
-// afterRejectedRepeat keeps a creation open whose repetition was rejected, and sets the time
-// of its last call back to that of the previous one, whose outcome is still unknown. Once
-// that is stored, it returns next.
+// The creation stays open, and the time of its last call is set back to the previous one's, which has an unknown
+// outcome. Once that is stored, it returns next.
 func (s State) afterRejectedRepeat(next Step) Step {
 	if !s.isRepeatRejected() || s.PreviousCall.Equal(s.Binding.Operation.RepeatedAt) {
 		return next
@@ -190,8 +183,8 @@ func (s State) handleRejectedDelete(a external.Op) Step {
 	}
 }
 
-// handleFailure closes an operation that has failed. What a failed creation has left is
-// bound, so that no second resource is created.
+// handleFailure closes an operation that has failed. What a failed creation has left is bound, so no second resource is
+// created.
 func (s State) handleFailure(a external.Op) Step {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
@@ -214,8 +207,7 @@ func (s State) handleFailure(a external.Op) Step {
 	return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// bind stores the identity. An identity that the provider has assigned is reserved first,
-// so that no other managed resource is bound to it.
+// An identity that the provider has assigned is reserved first, so no other managed resource is bound to it.
 func (s State) bind(ref external.Ref, mark string) Step {
 	if s.Caps.Naming == external.ProviderAssigned && !s.IdentityReserved && !s.Binding.Shared {
 		if s.IdentityReservedBy != nil {
@@ -236,7 +228,6 @@ func (s State) bind(ref external.Ref, mark string) Step {
 	})
 }
 
-// readyDuringOperation is the Ready condition while an operation is open.
 func (s State) readyDuringOperation() Condition {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
@@ -248,7 +239,7 @@ func (s State) readyDuringOperation() Condition {
 	return Condition{}
 }
 
-// gerund is a verb as messages show an operation in progress.
+// It is the verb as messages show an operation in progress.
 func gerund(verb string) string {
 	return map[string]string{string(external.Create): "creating", string(external.Update): "updating", string(external.Delete): "deleting"}[verb]
 }

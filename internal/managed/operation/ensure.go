@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// ensure decides how the external resource comes to be as the managed resource wants it.
 func (s State) ensure() Step {
 	switch {
 	case !s.Resource.HasFinalizer:
@@ -39,8 +38,7 @@ func (s State) ensure() Step {
 	return s.handlePresent()
 }
 
-// handleAbsent decides about an external resource that does not exist. That a bound one is
-// gone counts only once the API shows the effects of all earlier calls.
+// That a bound one is gone counts only once the API shows the effects of all earlier calls.
 func (s State) handleAbsent() Step {
 	if s.Binding.Ref == "" {
 		return s.create()
@@ -89,7 +87,7 @@ func (s State) isExplicit() bool {
 	return s.Resource.ExternalName != "" && s.Resource.ExternalName != b.StaleName
 }
 
-// create starts a creation, if the policies allow it.
+// It starts a creation only if the policies allow it.
 func (s State) create() Step {
 	switch {
 	case s.OperationErr != nil:
@@ -113,7 +111,6 @@ func (s State) create() Step {
 	return s.openOperation(external.Create, binding.BindingCreating)
 }
 
-// handlePresent decides about an external resource that exists.
 func (s State) handlePresent() Step {
 	b := s.Binding
 	switch {
@@ -166,18 +163,16 @@ func (s State) handlePresent() Step {
 	}
 }
 
-// needsUpdate reports whether the external resource differs, or may differ in what the external API does not return.
+// It may differ in what the external API does not return.
 func (s State) needsUpdate() bool {
 	return s.Observed.UpToDate == external.No || s.isWriteOnlyChanged()
 }
 
-// isWriteOnlyChanged reports whether the wanted write-only values are not those that were sent last. Of an adopted
-// resource it is unknown which it has, so they are sent once.
+// The values that were sent last count. Those of an adopted resource are unknown, so they are sent once.
 func (s State) isWriteOnlyChanged() bool {
 	return s.WriteOnlyDigest != "" && s.WriteOnlyDigest != s.Binding.WriteOnlyDigest
 }
 
-// driftMessage describes a difference that the policies do not allow to correct.
 func (s State) driftMessage() string {
 	const notAllowed = "and spec.managementPolicies does not allow updating it"
 	switch {
@@ -195,7 +190,7 @@ func (s State) isConnectedForOtherName() bool {
 	return s.ExternalNameSet && s.Caps.Naming == external.CallerAssigned && s.DesiredKeyAnnotation != "" && s.DesiredKeyAnnotation != s.Binding.Ref
 }
 
-// setExternalName writes the bound identity into the external-name annotation.
+// The identity is bound already.
 func (s State) setExternalName() Step {
 	step := Step{Do: SetExternalName, Ref: external.Ref(s.Binding.Ref)}
 	if was := s.Resource.ExternalName; was != "" {
@@ -205,7 +200,6 @@ func (s State) setExternalName() Step {
 	return step
 }
 
-// readyCondition is the Ready condition as the external resource was observed.
 func (s State) readyCondition() Condition {
 	message := s.Observed.Message
 	if message == "" {
@@ -227,8 +221,8 @@ const (
 		resource.ExternalNameAnnotation + " to the identity of an existing one"
 )
 
-// identityNotChoosable ends the reconcile if the annotation names a resource that does not
-// exist, and that cannot be created since the provider assigns identities.
+// identityNotChoosable ends the reconcile if the annotation names a resource that does not exist, and cannot be created
+// because the provider assigns identities.
 func (s State) identityNotChoosable() Step {
 	return finish(resource.ReconcileError, fmt.Sprintf("the external resource %s does not exist, and cannot be created with this identity, since the external API assigns identities. Correct the annotation %s, or remove it to have a new one created",
 		s.ref(), resource.ExternalNameAnnotation), s.Resource.PollInterval).needingAction()

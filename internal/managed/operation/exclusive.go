@@ -5,9 +5,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// makeExclusive turns a shared binding into an exclusive one, since the policies now allow
-// creation or deletion. It requires that the external resource belongs to no other owner
-// and that no other binding reserves its name.
+// makeExclusive turns a shared binding into an exclusive one, because the policies now allow creation or deletion. It
+// requires that the external resource belongs to no other owner and that no other binding reserves its name.
 func (s State) makeExclusive() Step {
 	mark, name := s.Binding.Mark, external.Ref(s.Binding.Key.Name)
 	if s.Caps.Naming == external.ProviderAssigned {

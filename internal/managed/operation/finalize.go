@@ -64,8 +64,7 @@ func (s State) finalize() Step {
 	return s.deleteExternal()
 }
 
-// deleteExternal starts the deletion of the external resource, if it belongs to the managed
-// resource.
+// It starts only if the external resource belongs to the managed resource.
 func (s State) deleteExternal() Step {
 	b := s.Binding
 	if b.Phase == binding.BindingReserved {
@@ -139,8 +138,8 @@ func tombstoneTTL(b binding.BindingSpec, now time.Time) time.Duration {
 	return b.Until.Sub(now)
 }
 
-// Expire decides about a binding whose managed resource is gone. A shared binding reserves
-// no name and has created nothing, so it is deleted.
+// Expire decides about the binding of a managed resource that is gone. A shared binding reserves no name and has
+// created nothing, so it is deleted.
 func Expire(b binding.BindingSpec, now metav1.MicroTime) Step {
 	if b.Shared {
 		return Step{Do: DeleteBinding}

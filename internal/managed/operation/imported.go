@@ -10,11 +10,10 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// resolveImported finds out the outcome of an operation that an import has restored, by
-// observing the external resource. The call is never made again, and the operation is not polled:
-// request and tokens come from an archive that somebody else may have written. The operation is closed once no
-// late call can arrive any more; what is still missing then is a new operation, computed from
-// the managed resource.
+// resolveImported finds out the outcome of an operation that an import has restored, by observing the external
+// resource. The call is never made again, and the operation is not polled: request and tokens come from an archive that
+// another user may have written. The operation is closed once no late call can arrive any more; what is still missing
+// then is a new operation, computed from the managed resource.
 func (s State) resolveImported() Step {
 	if external.Verb(s.Binding.Operation.Verb) == external.Create {
 		return s.resolveImportedCreate()
@@ -37,8 +36,8 @@ func (s State) resolveImported() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// resolveImportedCreate looks for the external resource by its name, its identity or its mark.
-// Where none of them shows whether it exists, a person decides.
+// resolveImportedCreate looks for the external resource by its name, its identity or its mark. Where none of them shows
+// whether it exists, a user decides.
 func (s State) resolveImportedCreate() Step {
 	ref := s.ref()
 	switch {

@@ -17,16 +17,14 @@ func (s State) mayHaveLostBinding() bool {
 	return s.isFindableByOwner() && !s.noneOwned()
 }
 
-// isFindableByOwner reports whether a resource with the owner on its mark would be found and
-// bound.
+// It would be found and bound.
 func (s State) isFindableByOwner() bool {
 	return s.Caps.Naming == external.ProviderAssigned && s.Caps.Findable && s.Binding.Attempts == 0
 }
 
 func (s State) noneOwned() bool { return s.SearchedByOwner && len(s.owned()) == 0 }
 
-// owned are the found resources that are not being deleted: one that is belongs to a former
-// incarnation of the managed resource.
+// None of them is being deleted: one that is belongs to a former incarnation of the managed resource.
 func (s State) owned() []external.Observation {
 	return slices.DeleteFunc(slices.Clone(s.FoundByOwner), func(o external.Observation) bool {
 		return o.Presence != external.Present || o.Mark == nil || o.Mark.Owner != s.MarkOwner
@@ -49,7 +47,7 @@ func (s State) recoverBinding() Step {
 			len(found), joinRefs(found), resource.ExternalNameAnnotation), s.recheckInterval()).with(creating)
 	}
 	if denied := found[0].AdoptionDenied; denied != "" {
-		// Whoever may write tags of the external API can write an owner into them.
+		// A user who can write tags of the external API can write an owner into them.
 		return finish(resource.NotAllowed, fmt.Sprintf("the external resource %s names this object as its owner, and nothing else shows that it belongs to it: %s", found[0].Ref, denied), recheckNotAllowed).with(creating)
 	}
 	return s.bind(found[0].Ref, found[0].Mark.ID)

@@ -16,8 +16,8 @@ func MarkOwner(kind schema.GroupKind, namespace, name, installation string) stri
 }
 
 // describeMarkOwner names the owner on another managed resource's mark. As in describeOwner, a managed resource in a
-// namespace is not told the names of objects elsewhere, in another installation's namespace neither. Whoever may write
-// marks may write any text into them.
+// namespace is not told the names of objects elsewhere, in another installation's namespace neither. A user who can
+// write marks can write any text into them.
 func (s State) describeMarkOwner(mark *external.Mark) string {
 	if mark.Holder != "" {
 		return mark.Holder
@@ -39,7 +39,7 @@ func (s State) foreignMark(mark *external.Mark) string {
 	return text
 }
 
-// markPlace is the namespace and installation of an owner on a mark, as NAMESPACE@INSTALLATION; empty for another text.
+// The form is NAMESPACE@INSTALLATION; it is empty for another text.
 func markPlace(owner string) string {
 	parts := strings.Split(owner, "/")
 	if len(parts) != 3 {

@@ -19,7 +19,6 @@ const (
 	maxRetryAfter = 10 * time.Minute
 )
 
-// bounded returns the step with sanitized messages and bounded delays.
 func (s Step) bounded() Step {
 	s.Synced.Message, s.Ready.Message, s.Event.Message = sanitize(s.Synced.Message), sanitize(s.Ready.Message), sanitize(s.Event.Message)
 	if s.Binding != nil && s.Binding.Unresolved != nil {
@@ -34,7 +33,7 @@ func (s Step) bounded() Step {
 	return s
 }
 
-// sanitize returns the text without control characters and at most maxMessage bytes long.
+// The result has no control characters and at most maxMessage bytes.
 func sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
@@ -56,7 +55,6 @@ func sanitize(text string) string {
 	return text[:head] + gap + text[tail:]
 }
 
-// sanitizedError is an error with a sanitized text.
 type sanitizedError struct{ error }
 
 func (w sanitizedError) Error() string { return sanitize(w.error.Error()) }

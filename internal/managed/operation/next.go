@@ -53,11 +53,10 @@ func supersededMessage(by binding.BindingLeader) string {
 	return fmt.Sprintf("nothing is changed: %s leads the controllers with epoch %d, later than this process. Two installations may serve this cluster; stop one", by.Holder, by.Epoch)
 }
 
-// isGuarded reports whether a step needs leadership: it makes a call that changes something,
-// or opens an operation for one, or reserves the key. The API server refuses updates of what
-// others have changed, but it would accept a key from a former leader for a managed
-// resource that is gone by now. An assigned identity is reserved without leadership, since
-// the answer that names it is known only now.
+// A step needs leadership if it makes a call that changes something, or opens an operation for one, or reserves the
+// key. The API server refuses updates of what other clients have changed, but it would accept a key from a former
+// leader for a managed resource that is gone by now. An assigned identity is reserved without leadership, because the
+// answer that names it is known only now.
 func (s State) isGuarded(step Step) bool {
 	opens := step.Do == UpdateBinding && step.Binding.Operation != nil &&
 		(s.Binding.Operation == nil || s.Binding.Operation.Attempt != step.Binding.Operation.Attempt)
@@ -103,9 +102,8 @@ func (s State) createBinding() Step {
 	}}
 }
 
-// reservedBy ends the reconcile since another binding reserves the key, and reports its
-// owner. The deletion of that binding is an event, which brings the next reconcile; the
-// external API is not called until then.
+// It ends the reconcile because another binding reserves the key, and reports its owner. The deletion of that binding
+// is an event, which brings the next reconcile; the external API is not called until then.
 func (s State) reservedBy(by *binding.BindingSpec) Step {
 	owner := s.describeOwner(by.Owner)
 	key := fmt.Sprintf("%s %q in %s", s.DesiredKey.Type, s.DesiredKey.Name, s.DesiredKey.Scope)
@@ -125,8 +123,8 @@ func (s State) reservedBy(by *binding.BindingSpec) Step {
 	return finish(resource.NameReserved, fmt.Sprintf("%s belongs to %s", key, owner), 0)
 }
 
-// describeOwner names the owner of another binding. A managed resource in a namespace is not told the
-// names of objects elsewhere: the Binding has them, for those who may read it.
+// describeOwner names the owner of another binding. A managed resource in a namespace is not told the names of objects
+// elsewhere: the Binding contains them, for users who may read it.
 func (s State) describeOwner(o binding.BindingOwner) string {
 	switch own := s.Resource.Owner.Namespace; {
 	case own != "" && o.Namespace == "":
@@ -139,14 +137,14 @@ func (s State) describeOwner(o binding.BindingOwner) string {
 	return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
 }
 
-// updateBinding is the step that stores a changed copy of the binding.
+// The binding is changed in a copy.
 func (s State) updateBinding(change func(*binding.BindingSpec)) Step {
 	next := s.Binding.DeepCopy()
 	change(next)
 	return Step{Do: UpdateBinding, Binding: next}
 }
 
-// openOperation is the step that stores a new operation. Its call is made after that.
+// Its call is made after that.
 func (s State) openOperation(verb external.Verb, phase binding.BindingPhase) Step {
 	request, prepared := s.Requests[verb]
 	if !prepared {
@@ -191,7 +189,6 @@ func (s State) openOperationOnce(verb external.Verb, phase binding.BindingPhase)
 	return s.openOperation(verb, phase)
 }
 
-// digest identifies a request.
 func digest(request []byte) string {
 	sum := sha256.Sum256(request)
 	return hex.EncodeToString(sum[:16])

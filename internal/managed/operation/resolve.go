@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// resolve finds out the outcome of a call whose answer was lost.
+// The answer of the call was lost.
 func (s State) resolve() Step {
 	if s.Binding.Operation.Imported {
 		return s.resolveImported()
@@ -32,7 +32,7 @@ func (s State) resolve() Step {
 	return s.resolveUpdate()
 }
 
-// resolveByName observes the resource by its identity to see whether the call created it.
+// Observing the resource shows whether the call created it.
 func (s State) resolveByName() Step {
 	if step, done := s.observe(); done {
 		return step
@@ -49,7 +49,7 @@ func (s State) resolveByName() Step {
 	}
 	left := s.untilVisible(s.Binding.Operation.StartedAt)
 	if s.isUnwanted() {
-		left = s.untilVisible(s.lastUnresolvedCall()) + arrivalTime // so that it isn't created only to be deleted
+		left = s.untilVisible(s.lastUnresolvedCall()) + arrivalTime // otherwise it is created only to be deleted
 	}
 	switch {
 	case left > 0:
@@ -62,8 +62,7 @@ func (s State) resolveByName() Step {
 	return s.repeatCall() // safe: the API has at most one resource of a name
 }
 
-// isUnwanted reports whether the open operation would not be started by now. Then it is not
-// repeated either.
+// The open operation would not be started by now. Then it is not repeated either.
 func (s State) isUnwanted() bool {
 	switch external.Verb(s.Binding.Operation.Verb) {
 	case external.Create:
@@ -75,16 +74,15 @@ func (s State) isUnwanted() bool {
 	return !s.Resource.Policies.Allow(resource.ActionUpdate)
 }
 
-// closeWithoutEffect closes a creation that had no effect and is no longer wanted.
+// The creation had no effect and is no longer wanted.
 func (s State) closeWithoutEffect() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) {
 		b.Operation, b.Unresolved, b.Phase, b.Retried = nil, nil, binding.BindingReserved, s.Resource.Retry
 	})
 }
 
-// repeatCall makes the same call once more. The time of the repetition is stored first,
-// since its effect becomes visible late as well. After a failure in this reconcile, the next
-// one repeats the call.
+// repeatCall makes the same call once more. The time of the repetition is stored first, because its effect becomes
+// visible late as well. After a failure in this reconcile, the next one repeats the call.
 func (s State) repeatCall() Step {
 	if s.OperationErr != nil {
 		return s.afterRejectedRepeat(Failure(s.OperationErr))
@@ -98,7 +96,6 @@ func (s State) repeatCall() Step {
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// lastCall is when the open creation's call was last made.
 func (s State) lastCall() metav1.MicroTime {
 	op := s.Binding.Operation
 	if op.RepeatedAt != nil {
@@ -203,15 +200,13 @@ func (s State) resolveByMark() Step {
 	return s.openOperation(external.Create, binding.BindingCreating) // the call had no effect
 }
 
-// reportDuplicates ends the reconcile with a conflict: a person has to choose which of
-// several external resources to keep.
+// It ends the reconcile with a conflict: a user has to choose which of several external resources to keep.
 func (s State) reportDuplicates() Step {
 	return finish(resource.Conflict, fmt.Sprintf("%d external resources carry the mark of this object: %s. None is deleted; keep one, and remove the mark from the others", len(s.FoundByMark), joinRefs(s.FoundByMark)), s.recheckInterval())
 }
 
-// checkDuplicates searches once more, after a creation whose call was repeated, for a second
-// resource that a late call may have created. Where names rule a second one out, it only
-// delays a deletion until no late call can arrive any more.
+// checkDuplicates searches once more, after a creation whose call was repeated, for a second resource that a late call
+// may have created. If names rule a second one out, it only delays a deletion until no late call can arrive any more.
 func (s State) checkDuplicates() (step Step, done bool) {
 	switch {
 	case s.Binding.Doubted == nil:
@@ -270,8 +265,8 @@ func joinRefs(found []external.Observation) string {
 	return text
 }
 
-// unresolved waits for a person to set an annotation: another creation could create a second
-// resource, and no name, token or mark would show it.
+// It waits for a user to set an annotation: another creation could create a second resource, and no name, token or mark
+// would show it.
 func (s State) unresolved(reason string) Step {
 	b := s.Binding
 	retryRequested := s.Resource.Retry != "" && s.Resource.Retry != b.Retried
@@ -300,7 +295,6 @@ func (s State) unresolved(reason string) Step {
 			s.annotateCommand(resource.ExternalNameAnnotation, "ID"), s.annotateCommand(resource.RetryAnnotation, s.nextRetry())), 0)
 }
 
-// annotateCommand is the command that sets an annotation of the managed resource.
 func (s State) annotateCommand(annotation, value string) string {
 	owner := s.Binding.Owner
 	kind, namespace := owner.Kind, ""
@@ -320,7 +314,7 @@ func (s State) nextRetry() string {
 	return strconv.Itoa(max(was, done, 0) + 1)
 }
 
-// resolveUpdate repeats an update, unless the external resource shows its effect.
+// The update is repeated unless the external resource shows its effect.
 func (s State) resolveUpdate() Step {
 	if step, done := s.observe(); done {
 		return step
@@ -338,8 +332,7 @@ func (s State) resolveUpdate() Step {
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// closeUnwanted closes an update or deletion that is no longer wanted, once its call cannot
-// arrive any more.
+// It does so once the operation's call cannot arrive any more.
 func (s State) closeUnwanted() Step {
 	if left := s.untilVisible(s.Binding.Operation.StartedAt) + arrivalTime; left > 0 {
 		return s.awaitVisible(left)
@@ -347,7 +340,7 @@ func (s State) closeUnwanted() Step {
 	return s.updateBinding(func(b *binding.BindingSpec) { b.Operation, b.Phase = nil, binding.BindingBound })
 }
 
-// awaitChange waits while the external resource is changing.
+// The external resource is changing.
 func (s State) awaitChange() Step {
 	return Step{
 		Do: Finish, After: s.recheckInterval(), Ready: s.readyCondition(),
@@ -355,8 +348,7 @@ func (s State) awaitChange() Step {
 	}
 }
 
-// resolveDelete repeats a deletion, as long as the external resource belongs to the managed
-// resource.
+// It repeats the deletion as long as the external resource belongs to the managed resource.
 func (s State) resolveDelete() Step {
 	if step, done := s.observe(); done {
 		return step
@@ -379,7 +371,7 @@ func (s State) resolveDelete() Step {
 	return Step{Do: Begin, Intent: s.intent()}
 }
 
-// awaitVisible waits until the external API shows all recent changes.
+// It waits until the external API shows all recent changes.
 func (s State) awaitVisible(left time.Duration) Step {
 	return Step{Do: Finish, After: left, Synced: syncedCondition(metav1.ConditionUnknown, resource.OperationInProgress,
 		"waiting until the external API shows all recent changes")}

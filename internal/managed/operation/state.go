@@ -28,8 +28,8 @@ import (
 type Resource struct {
 	Owner      binding.BindingOwner
 	Generation int64
-	// Deleting reports whether it has a deletion timestamp, HasFinalizer whether it has our
-	// finalizer. OtherFinalizers are all others, which have to be removed first.
+	// Deleting reports whether it has a deletion timestamp, HasFinalizer whether it has our finalizer. OtherFinalizers
+	// are all further ones, which have to be removed first.
 	Deleting, HasFinalizer bool
 	OtherFinalizers        []string
 	// Paused reports whether it has the annotation that pauses it.
@@ -47,8 +47,8 @@ type Resource struct {
 	// grows up to MaxPollInterval the longer nothing changes, and is shorter after a change until
 	// the external resource is ready; with 0, it stays the same.
 	PollInterval, MaxPollInterval time.Duration
-	// ChangedAt is when the managed resource was created or its condition Synced or Ready has
-	// changed, or zero if the generation has changed since the last report.
+	// ChangedAt is when the managed resource was created or its condition Synced or Ready has changed, or zero if the
+	// generation has changed after the last report.
 	ChangedAt time.Time
 }
 
@@ -66,8 +66,7 @@ type State struct {
 	// MarkOwner identifies the managed resource on the external resource's mark.
 	MarkOwner string
 	Now       time.Time
-	// LeaderUntil is until when this process is certain to be the only leader; zero without
-	// leader election.
+	// LeaderUntil is how long this process is certain to be the only leader; zero without leader election.
 	LeaderUntil time.Time
 	// Leader is this process and its epoch; its holder is empty without leader election.
 	Leader binding.BindingLeader
@@ -95,8 +94,8 @@ type State struct {
 	// Requests are the prepared requests; PrepareErr is the error of the latest Prepare.
 	Requests   map[external.Verb]external.Request
 	PrepareErr error
-	// Replaced reports whether this reconcile has released the Binding of an external resource that others have
-	// replaced: whether the client may use that one is known only with the stored Binding.
+	// Replaced reports whether this reconcile has released the Binding of an external resource that another client has
+	// replaced: whether our client may use that one is known only with the stored Binding.
 	Replaced bool
 	// NotBegun reports whether the open operation was stored in this reconcile and its call
 	// was not made yet.
@@ -109,8 +108,7 @@ type State struct {
 	Answer *external.Op
 	// Polled reports whether Answer comes from a poll.
 	Polled bool
-	// LastRequest and LastVerb are those of the last call that succeeded in this reconcile;
-	// empty if none did.
+	// LastRequest and LastVerb are of the last call that succeeded in this reconcile; empty if none did.
 	LastRequest external.Request
 	LastVerb    external.Verb
 	// OperationErr is the last error of an operation in this reconcile with a known outcome.
@@ -127,8 +125,8 @@ type State struct {
 	ExternalNameSet, LateInitialized, ConnectionPublished bool
 }
 
-// ref is the identity by which the external resource can be observed: the bound one, the
-// name that we choose, or the one from the annotation.
+// The external resource can be observed by this identity: the bound one, the name that we choose, or the one from the
+// annotation.
 func (s State) ref() external.Ref {
 	switch {
 	case s.Binding != nil && s.Binding.Ref != "":
@@ -151,10 +149,8 @@ func (s State) reservedKey() external.Key {
 	return s.DesiredKey
 }
 
-// mark is the mark of the external resource.
 func (s State) mark() external.Mark { return external.Mark{ID: s.Binding.Mark, Owner: s.MarkOwner} }
 
-// intent is the call of the open operation.
 func (s State) intent() *external.Intent {
 	op := s.Binding.Operation
 	return &external.Intent{

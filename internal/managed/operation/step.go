@@ -24,7 +24,7 @@ const (
 	// CreateBinding creates the Binding, which reserves its key. If another managed resource
 	// has reserved it, State.ReservedBy is set.
 	CreateBinding Do = "CreateBinding"
-	// UpdateBinding replaces the stored Binding, unless it was changed since it was read.
+	// UpdateBinding replaces the stored Binding, unless it was changed after it was read.
 	UpdateBinding Do = "UpdateBinding"
 	// DeleteBinding deletes the Binding.
 	DeleteBinding Do = "DeleteBinding"
@@ -32,8 +32,8 @@ const (
 	Observe Do = "Observe"
 	// FindByMark lists the external resources that carry the mark.
 	FindByMark Do = "FindByMark"
-	// FindByOwner lists the external resources that carry the owner on their mark, whatever
-	// the mark's ID: those of a binding that was lost.
+	// FindByOwner lists the external resources that carry the owner on their mark, whatever the mark's ID: the
+	// resources of a lost binding.
 	FindByOwner Do = "FindByOwner"
 	// Prepare computes the request of Verb, which is then stored and sent unchanged.
 	Prepare Do = "Prepare"
@@ -70,8 +70,7 @@ type Step struct {
 	Event Event
 }
 
-// onlyReads says whether the step changes nothing, neither at the external API nor in the
-// cluster.
+// It changes nothing at the external API nor in the cluster.
 func (s Step) onlyReads() bool {
 	switch s.Do {
 	case Finish, Observe, FindByMark, FindByOwner, Prepare, Poll:
@@ -103,9 +102,8 @@ func finish(reason, message string, after time.Duration) Step {
 // Wait ends the reconcile until an event of what the message names, which is watched.
 func Wait(message string) Step { return finish(resource.ReconcileError, message, 0).bounded() }
 
-// Failure ends the reconcile with an error, so that it is repeated with backoff, but not
-// before the external API's RetryAfter. What the configuration does not allow is no failure:
-// backoff does not help.
+// Failure ends the reconcile with an error, so it is repeated with backoff, but not before the external API's
+// RetryAfter. What the configuration does not allow is no failure: backoff does not help.
 func Failure(err error) Step {
 	var denied *external.NotAllowedError
 	if errors.As(err, &denied) {
@@ -123,13 +121,11 @@ func Failure(err error) Step {
 // change of the configuration is an event; what is observed on the external API is not.
 const recheckNotAllowed = time.Minute
 
-// needingAction says that a user must act.
 func (s Step) needingAction() Step {
 	s.NeedsAction = true
 	return s
 }
 
-// with sets the Ready condition.
 func (s Step) with(ready Condition) Step {
 	s.Ready = ready
 	return s

@@ -25,8 +25,8 @@ type Kind struct {
 	// PollInterval is how often an external resource is observed without an event at most; 0 stands
 	// for the runtime's default.
 	PollInterval time.Duration
-	// MaxPollInterval is up to which interval an external resource at rest is observed less often,
-	// while one that is not ready after a change is observed more often; 0 if it always is as often.
+	// MaxPollInterval is the interval that an external resource at rest is observed up to, while one that is not ready
+	// after a change is observed more often; 0 if the interval is constant.
 	MaxPollInterval time.Duration
 	Connect         func(context.Context, Objects, *unstructured.Unstructured) (Session, error)
 }
@@ -37,11 +37,11 @@ type Objects interface {
 	Owner(key external.Key) (*external.Owner, error)
 }
 
-// ErrNotSynced is returned for an object of a kind whose cache is not synced yet. It is no
-// failure: an event brings another reconcile once the cache is synced.
+// ErrNotSynced is returned for an object of a kind with a cache that is not synced yet. It is no failure: an event
+// brings another reconcile once the cache is synced.
 var ErrNotSynced = errors.New("the cache is not synced yet")
 
-// Reference is a field of spec.forProvider whose value comes from another managed resource.
+// Reference is a field of spec.forProvider with a value from another managed resource.
 type Reference struct {
 	// Field is the field's name in spec.forProvider, such as networkID, or the path to a field of
 	// objects and lists of objects in it, such as network.rules[*].groupID. The value of a field

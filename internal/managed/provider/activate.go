@@ -22,7 +22,7 @@ var definitions = []schema.GroupVersionKind{
 	apiextensions.GroupVersion.WithKind(apiextensions.CompositionKind),
 }
 
-// activate starts the controller of the activations of a provider's catalog.
+// The catalog is the provider's.
 func (s starter) activate(p sdk.Provider) {
 	if p.Catalog == nil {
 		return
@@ -37,8 +37,8 @@ func (s starter) activate(p sdk.Provider) {
 	s.Enqueue(activation.Key(p.Activations)) // also without activations, kinds may be left to remove
 }
 
-// Dependents returns what to enqueue when a CustomResourceDefinition changes: the activations of the
-// provider whose catalog has its kind.
+// Dependents returns what to enqueue when a CustomResourceDefinition changes: the activations of the provider with its
+// kind in the catalog.
 func Dependents(providers []sdk.Provider, c *apiextensionsv1.CustomResourceDefinition) []object.Key {
 	var out []object.Key
 	for _, p := range providers {

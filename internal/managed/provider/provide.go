@@ -33,8 +33,8 @@ type Options struct {
 	PollInterval time.Duration
 	// Now is the clock.
 	Now func() time.Time
-	// LeaderUntil is until when this process is certain to be the only leader. It is optional,
-	// and returns zero without leader election.
+	// LeaderUntil is how long this process is certain to be the only leader. It is optional, and returns zero without
+	// leader election.
 	LeaderUntil func() time.Time
 	// Leader returns this process and the epoch of its leadership. It is optional.
 	Leader func() (holder string, epoch int64)
@@ -84,7 +84,6 @@ func Start(ctx context.Context, k *cluster.Cluster, o Options) error {
 	return nil
 }
 
-// starter starts the controllers of providers.
 type starter struct {
 	*cluster.Cluster
 	Options
@@ -93,7 +92,6 @@ type starter struct {
 
 func (s starter) begin(of watch.Subscriber) managed.Lease { return s.Hub.Begin(of) }
 
-// serve starts the controller of a kind.
 func (s starter) serve(kind sdk.Kind) *queue.Controller {
 	return s.Serve(kind.Port().GVK, &managed.Reconciler{
 		Port: kind.Port(), Bindings: s.Client, Resources: s.Client, Secrets: s.Client, Cache: s.Hub, Watch: s.begin,
@@ -103,7 +101,7 @@ func (s starter) serve(kind sdk.Kind) *queue.Controller {
 	})
 }
 
-// handles reports whether a kind is one of the providers, activated or not.
+// The kind may be activated or not.
 func (s starter) handles(kind schema.GroupKind) bool {
 	for _, p := range s.Providers {
 		if slices.ContainsFunc(p.Kinds, func(k sdk.Kind) bool { return k.Port().GVK.GroupKind() == kind }) {
@@ -118,8 +116,7 @@ func (s starter) handles(kind schema.GroupKind) bool {
 	return false
 }
 
-// guardConfigs starts the controllers that keep a provider's configurations from being
-// deleted while they are used.
+// They keep a provider's configurations from being deleted while they are used.
 func (s starter) guardConfigs(p sdk.Provider) {
 	for i, config := range p.Configs {
 		s.Start(config, &managed.Guard{
@@ -129,8 +126,8 @@ func (s starter) guardConfigs(p sdk.Provider) {
 	}
 }
 
-// userKinds returns the kinds of a provider's managed resources, with those of its catalog that are
-// installed: also before they are served, so that no configuration is deleted meanwhile.
+// These include the installed kinds of its catalog, also before they are served, so no configuration is deleted
+// meanwhile.
 func (s starter) userKinds(p sdk.Provider) []schema.GroupVersionKind {
 	var out []schema.GroupVersionKind
 	for _, kind := range p.Kinds {

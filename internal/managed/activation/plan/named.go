@@ -26,7 +26,6 @@ func NamedKinds(definition any, matches func(schema.GroupKind) bool) []schema.Gr
 	})
 }
 
-// collect calls add for each pair of an API version and a kind.
 func collect(value any, add func(apiVersion, kind string)) {
 	switch value := value.(type) {
 	case map[string]any:

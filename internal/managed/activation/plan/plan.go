@@ -45,11 +45,11 @@ type Facts struct {
 	// CRDs are the CustomResourceDefinitions of ours, and those with the names of wanted ones, by
 	// name.
 	CRDs map[string]CRD
-	// Users are those of kinds that are not wanted.
+	// Users are the users of kinds that are not wanted.
 	Users map[Key]Users
 	// Digest returns the digest of the configuration of a kind that belongs to an activation.
 	Digest func(key Key, activation string) string
-	// Starting are the kinds whose objects are not known yet, and Forbidden says why those of a kind cannot be read.
+	// Starting are kinds with objects that are not known yet, and Forbidden says why a kind cannot be read.
 	Starting  map[Key]bool
 	Forbidden map[Key]string
 	// Failures are the errors of the last write, by kind.
@@ -60,9 +60,9 @@ type Facts struct {
 type Plan struct {
 	// Steps are the writes of CustomResourceDefinitions, in order.
 	Steps []Step
-	// Serve are the kinds to serve; others are not. They are sorted.
+	// Serve are exactly the kinds to serve, sorted.
 	Serve []Key
-	// Statuses are those of the activations, by name, without conditions.
+	// Statuses are the statuses of activations, by name, without conditions.
 	Statuses map[string]Status
 	// Release are the activations that are being deleted and have no kinds left, sorted.
 	Release []string
@@ -89,7 +89,6 @@ func Compute(w Wanted, f Facts) Plan {
 	return p
 }
 
-// builder makes a plan.
 type builder struct {
 	Wanted
 	Facts
@@ -111,7 +110,7 @@ func (b *builder) step(action Action, key Key, crd, activation string) {
 	b.plan.Steps = append(b.plan.Steps, Step{action, key, crd, activation})
 }
 
-// wantedKinds installs and updates what is wanted.
+// These are installed and updated.
 func (b *builder) wantedKinds() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.kinds), compareKeys) {
 		kind := b.kinds[key]
@@ -159,7 +158,7 @@ func (b *builder) servedState(state resource.ActivatedType, key Key, c CRD) reso
 	return state
 }
 
-// unwantedKinds removes what is not wanted any more and is not used.
+// They are removed once they are not used.
 func (b *builder) unwantedKinds() {
 	for _, c := range b.Unwanted(slices.SortedFunc(maps.Values(b.CRDs), func(x, y CRD) int { return compareKeys(x.Key, y.Key) })) {
 		state := resource.ActivatedType{Type: c.Key.Type, Kind: c.Kind.GroupKind().String(), State: resource.StateDeactivated}
@@ -179,7 +178,7 @@ func (b *builder) unwantedKinds() {
 	}
 }
 
-// blocker says what keeps a kind from being removed; empty if nothing does.
+// It is empty if nothing keeps the kind.
 func (b *builder) blocker(c CRD) string {
 	users := b.Users[c.Key]
 	switch {
@@ -217,8 +216,8 @@ func describeBindings(names []string) string {
 	return fmt.Sprintf("%d Bindings of deleted objects are left: they reserve names, or the outcome of an operation is not known; see kubectl describe bindings.espalier.dev %s", len(names), strings.Join(first, " "))
 }
 
-// reportTo returns the activation whose status has a kind that belongs to one that may be gone;
-// empty if there are no activations.
+// The kind's own activation may be gone: then another one's status lists the kind. It is empty if there are no
+// activations.
 func (b *builder) reportTo(activation string) string {
 	for _, a := range b.Activations {
 		if a.Name == activation {
@@ -231,7 +230,6 @@ func (b *builder) reportTo(activation string) string {
 	return ""
 }
 
-// ownsAny reports whether a CustomResourceDefinition belongs to an activation.
 func (b *builder) ownsAny(activation string) bool {
 	for _, c := range b.CRDs {
 		if c.Ours && c.Activation == activation {

@@ -34,8 +34,8 @@ func (s Status) Progress() condition.Progress {
 	}
 }
 
-// reasons are those of Ready for the states of types, the most important first. A state without a
-// reason does not keep an activation from being ready.
+// These are the reasons of Ready for the states of types, the most important first. A state without a reason does not
+// keep an activation from being ready.
 var reasons = []struct {
 	state  resource.ActivationState
 	reason resource.ActivationReason
@@ -52,7 +52,6 @@ var reasons = []struct {
 // maxTypes is how many types a status has at most, as its schema says.
 const maxTypes = 100
 
-// status returns the status of an activation.
 func (b *builder) status(a Activation) Status {
 	var s Status
 	all := slices.Clone(b.problems[a.Name])
@@ -77,7 +76,7 @@ func (b *builder) status(a Activation) Status {
 	return s
 }
 
-// rank orders states: those with a problem first, and served kinds last.
+// States with a problem come first, and served kinds last.
 func rank(state resource.ActivationState) int {
 	for i, r := range reasons {
 		if r.state == state {
@@ -113,7 +112,7 @@ func (b *builder) ready(a Activation, kinds resource.ActivatedKinds, all []resou
 	return metav1.ConditionTrue, resource.Active, message
 }
 
-// deactivation describes the kinds that are still to be removed; empty if there are none.
+// It is empty if there are none.
 func deactivation(all []resource.ActivatedType) string {
 	for _, state := range []resource.ActivationState{resource.StateDeactivated, resource.StateFailed} {
 		if n, first := find(all, state); n > 0 {
@@ -123,7 +122,7 @@ func deactivation(all []resource.ActivatedType) string {
 	return ""
 }
 
-// find returns how many types have a state, and the first of them.
+// n is how many types have the state.
 func find(all []resource.ActivatedType, state resource.ActivationState) (n int, first resource.ActivatedType) {
 	for _, t := range all {
 		if t.State != state {

@@ -57,7 +57,7 @@ type Activation struct {
 
 func (a Activation) maxKinds() int { return int(cmp.Or(a.Spec.MaxKinds, resource.DefaultMaxKinds)) }
 
-// scopes returns whether the kinds of a type are cluster-scoped, for each of them.
+// There is one for each kind of the type.
 func (a Activation) scopes() []bool {
 	var out []bool
 	for _, scope := range []resource.ActivationScope{resource.ScopeNamespaced, resource.ScopeCluster} {
@@ -87,7 +87,7 @@ type CRD struct {
 	// Activation is the activation that it belongs to. Ours: this program has installed it.
 	Activation string
 	Ours       bool
-	// Digest is that of the applied configuration.
+	// Digest is the digest of the applied configuration.
 	Digest                string
 	Deleting, Established bool
 	// Message says why it is not established.
@@ -101,8 +101,7 @@ type Wanted struct {
 	Demand      Demand
 	// kinds are the activated kinds, with the names of their activations, sorted.
 	kinds map[Key]wantedKind
-	// held are the kinds that definitions may activate and that are kept while it is not known
-	// which ones these name.
+	// held are the kinds that definitions may activate and that are kept while it is unknown which ones these name.
 	held map[Key]bool
 	// problems are what keeps activations from activating kinds, by name of the activation.
 	problems map[string][]resource.ActivatedType
@@ -136,7 +135,6 @@ func Want(activations []Activation, demand Demand, catalog Catalog, installed []
 	return w
 }
 
-// expand adds the kinds of one activation.
 func (w *Wanted) expand(a Activation, catalog Catalog, exists, demanded map[Key]bool) {
 	named := w.supported(a, catalog, w.match(a, a.Spec.Types, catalog))
 	count := 0
@@ -181,7 +179,7 @@ func (w *Wanted) expand(a Activation, catalog Catalog, exists, demanded map[Key]
 	}
 }
 
-// match returns the kinds of the types that patterns match, sorted.
+// The kinds are sorted.
 func (w *Wanted) match(a Activation, patterns []resource.TypePattern, catalog Catalog) []Key {
 	found := map[Key]bool{}
 	for _, pattern := range patterns {
@@ -205,7 +203,7 @@ func (w *Wanted) match(a Activation, patterns []resource.TypePattern, catalog Ca
 	return slices.SortedFunc(maps.Keys(found), compareKeys)
 }
 
-// supported returns the kinds that can be served, and records why the others cannot.
+// It records why other kinds cannot be served.
 func (w *Wanted) supported(a Activation, catalog Catalog, keys []Key) []Key {
 	if len(keys) > a.maxKinds() {
 		return keys // too many to look at each
