@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// inVersion is the managed fields of an object with all entries in one version, and says whether that changes any. The
-// API server refuses to apply an object while an entry has a version that the kind no longer has, and an update then
-// drops all entries. A field of another name in the version has no manager afterwards, as if it had been converted.
+// The API server refuses to apply an object while an entry has a version that the kind no longer has, and an update
+// then drops all entries. A field of another name in the version has no manager afterwards, as if it had been
+// converted.
 func inVersion(entries []metav1.ManagedFieldsEntry, apiVersion string) (out []metav1.ManagedFieldsEntry, changed bool) {
 	for _, e := range entries {
 		changed = changed || e.APIVersion != apiVersion

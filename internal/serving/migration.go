@@ -24,8 +24,7 @@ import (
 // may observe the change later and still store the former version.
 const migrationDelay = 5 * time.Second
 
-// migrationBatch limits the instances that one reconcile rewrites, so that other definitions do not
-// wait.
+// migrationBatch limits the instances that one reconcile rewrites, so other definitions do not wait.
 const migrationBatch = 200
 
 // Migration rewrites the instances of a kind in the current storage version. It starts over
@@ -37,8 +36,8 @@ type Migration struct {
 	listed         bool
 	instances      int
 	pending        []*unstructured.Unstructured
-	// refused are those of the pending instances that the API server has refused to write, with the reason. They are
-	// tried again after the others.
+	// refused are the pending instances that the API server has refused to write, with the reason. They are tried again
+	// after the rest.
 	refused []refusedInstance
 	// problem names the refused instances of the last attempt; empty if there are none.
 	problem string
@@ -52,7 +51,6 @@ func (m *Migration) Problem() string {
 	return m.problem
 }
 
-// refusedInstance is an instance that cannot be rewritten.
 type refusedInstance struct {
 	*unstructured.Unstructured
 
@@ -62,7 +60,7 @@ type refusedInstance struct {
 // maxRefusedInstances bounds how many refused instances a message names.
 const maxRefusedInstances = 3
 
-// retryRefused makes the refused instances pending again, and returns a message about them.
+// It returns a message about them.
 func (m *Migration) retryRefused() string {
 	var texts []string
 	for _, o := range m.refused {
@@ -79,14 +77,14 @@ func (m *Migration) retryRefused() string {
 	return text
 }
 
-// NeedsMigration says whether instances of a kind may be stored in another version than the storage version.
+// NeedsMigration reports whether instances of a kind may be stored in another version than the storage version.
 func NeedsMigration(c *apiextensionsv1.CustomResourceDefinition) bool {
 	return c.DeletionTimestamp == nil && crd.IsEstablished(c) && len(crd.OutdatedStoredVersions(c)) > 0
 }
 
 // Migrate rewrites some of the instances that may be stored in a former version, as an account. When all are rewritten,
-// it updates status.storedVersions, so that the version can be removed. m is the migration so far, nil for none, and next
-// is the migration that remains. A result that is not final asks for nothing.
+// it updates status.storedVersions, so the version can be removed. m is the migration so far, nil for none, and next is
+// the migration that remains. A result that is not final asks for nothing.
 func (c *Config) Migrate(ctx context.Context, d *Definition, m *Migration, current *apiextensionsv1.CustomResourceDefinition,
 	as *kube.Client) (next *Migration, out reconcile.Result) {
 	if version := crd.StorageVersion(current); m == nil || m.crd != current.UID || m.storageVersion != version {
@@ -115,9 +113,9 @@ func (c *Config) Migrate(ctx context.Context, d *Definition, m *Migration, curre
 	return nil, reconcile.Result{}
 }
 
-// rewriteBatch rewrites some of the instances: an empty change makes the API server store an
-// object again if it is stored in another version. One that it refuses does not keep the others waiting. The controllers list them, since they watch
-// them anyway and the account may not in all namespaces.
+// An empty change makes the API server store an object again if it is stored in another version. One that it refuses
+// does not keep the rest waiting. The controllers list the instances, because they watch them anyway and the account is
+// not allowed to in all namespaces.
 func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *Migration, current *apiextensionsv1.CustomResourceDefinition) error {
 	if !m.listed {
 		kind := crd.GroupKind(current).WithVersion(m.storageVersion)
@@ -152,8 +150,8 @@ func rewriteBatch(ctx context.Context, controllers, as *kube.Client, m *Migratio
 	return nil
 }
 
-// rewriteInstance makes the API server store an instance in the storage version, with managed fields in that version. It
-// returns true if the instance changed meanwhile, so that it has to be rewritten again.
+// The managed fields are in the storage version, too. It returns true if the instance changed meanwhile, so it has to
+// be rewritten again.
 func rewriteInstance(ctx context.Context, as *kube.Client, o *unstructured.Unstructured) (changed bool, err error) {
 	answer, err := as.PatchMetadata(ctx, o, map[string]any{"metadata": map[string]any{}}, v1alpha1.InstanceManager)
 	if err != nil {
@@ -172,7 +170,6 @@ func rewriteInstance(ctx context.Context, as *kube.Client, o *unstructured.Unstr
 	return false, err
 }
 
-// setStoredVersion sets status.storedVersions to the current storage version.
 func (c *Config) setStoredVersion(ctx context.Context, m *Migration, name string) error {
 	o, err := c.Cluster.Get(ctx, crd.Kind, "", name)
 	if err != nil {

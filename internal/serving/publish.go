@@ -21,8 +21,8 @@ import (
 // Publisher writes CustomResourceDefinitions.
 type Publisher struct {
 	Cluster *kube.Client
-	// Published is called with each CustomResourceDefinition that was written or found, before its event arrives. A watch
-	// that breaks before then delivers neither this event nor that of the deletion.
+	// Published is called with each CustomResourceDefinition that was written or found, before its event arrives. A
+	// watch that breaks before then delivers neither this event nor the deletion's.
 	Published func(*apiextensionsv1.CustomResourceDefinition)
 }
 
@@ -55,19 +55,19 @@ type Wanted struct {
 	// Owner names the owner of a CustomResourceDefinition, as the end of a sentence; empty if it
 	// is the definition's own or may become its own.
 	Owner func(*apiextensionsv1.CustomResourceDefinition) string
-	// Review says whether CRD may replace the current one, which is nil if there is none. It may change CRD. If it
+	// Review reports whether CRD may replace the current one, which is nil if there is none. It may change CRD. If it
 	// returns false, it sets Readiness. Optional.
 	Review func(ctx context.Context, current *apiextensionsv1.CustomResourceDefinition) (write bool, err error)
-	// RecordsTakeover says that it is recorded when the kind was taken over from another engine, since that engine's
-	// children have labels only.
+	// RecordsTakeover says that the time of a takeover from another engine is recorded, because that engine's children
+	// have labels only.
 	RecordsTakeover bool
 
 	// Readiness is the result of publishing it.
 	Readiness Readiness
 }
 
-// publish makes the API server serve the kinds of a definition, unless another object owns them. refused says that the API
-// server refused one, so that the status should say so.
+// publish makes the API server serve the kinds of a definition, unless another object owns them. refused says that the
+// API server refused one, so the status should say so.
 func (r *Reconciler) publish(ctx context.Context, key object.Key, s Session) (refused bool, err error) {
 	wanted, err := s.Wanted(ctx)
 	for _, w := range wanted {
@@ -116,7 +116,7 @@ func (r *Reconciler) publishOne(ctx context.Context, key object.Key, w *Wanted) 
 	return nil
 }
 
-// refusesNew reports whether a kind that does not exist yet cannot be published. What exists is not taken away.
+// Only a kind that does not exist yet is refused: what exists is not taken away.
 func (r *Reconciler) refusesNew(key object.Key, wanted *apiextensionsv1.CustomResourceDefinition) (Readiness, bool) {
 	group := wanted.Spec.Group
 	if problem := object.GroupProblem(group); problem != "" { // of a definition that was accepted before this was refused
@@ -143,7 +143,7 @@ func (r *Reconciler) publisher() Publisher {
 	return Publisher{Cluster: r.Cluster, Published: r.Published}
 }
 
-// blockedBy says whether a CustomResourceDefinition that exists keeps the wanted one from being published.
+// The CustomResourceDefinition exists, and keeps the wanted one from being published.
 func (w *Wanted) blockedBy(current *apiextensionsv1.CustomResourceDefinition) (Readiness, bool) {
 	owner := w.Owner(current)
 	switch {
@@ -162,7 +162,7 @@ func notOwned(format string, args ...any) Readiness {
 	return Readiness{Reason: NotOwned, Message: fmt.Sprintf(format, args...)}
 }
 
-// terminating is the readiness of a kind while its former CustomResourceDefinition is being deleted.
+// The kind's former CustomResourceDefinition is being deleted.
 func terminating() Readiness {
 	return Readiness{Unknown: true, Reason: Terminating, Message: "waiting for the former CustomResourceDefinition to be deleted; it is recreated then"}
 }
@@ -243,8 +243,8 @@ func (p Publisher) Delete(ctx context.Context, c *apiextensionsv1.CustomResource
 	return nil
 }
 
-// DeleteUnchanged deletes a CustomResourceDefinition unless it has changed since it was read: then kube.IsStale
-// is true for the error.
+// DeleteUnchanged deletes a CustomResourceDefinition unless it has changed after it was read: then kube.IsStale is true
+// for the error.
 func (p Publisher) DeleteUnchanged(ctx context.Context, c *apiextensionsv1.CustomResourceDefinition) error {
 	if err := p.Cluster.DeleteIfUnchanged(ctx, reference(c)); err != nil {
 		return fmt.Errorf("delete CustomResourceDefinition %s: %w", c.Name, err)

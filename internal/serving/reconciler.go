@@ -46,10 +46,10 @@ type Config struct {
 	Now     func() time.Time
 	// Published is as in Publisher.
 	Published func(*apiextensionsv1.CustomResourceDefinition)
-	// Held wraps the reconciler of instances, so that it does nothing while there is a Hold. Definitions themselves are
+	// Held wraps the reconciler of instances, so it does nothing while there is a Hold. Definitions themselves are
 	// reconciled all the same.
 	Held func(schema.GroupVersionKind, queue.Reconciler) queue.Reconciler
-	// AdditionalPrinterColumns adds printer columns to the kinds, besides those of the dialect.
+	// AdditionalPrinterColumns adds printer columns to the kinds, besides the dialect's.
 	AdditionalPrinterColumns bool
 	// MaxKindsPerNamespace is from how many kinds on the definitions of a namespace cannot define another one; 0 for no limit.
 	// Definitions that are reconciled at the same time can exceed it by the number of workers.
@@ -90,7 +90,7 @@ func (d *Definition) WriteStatus(ctx context.Context, status map[string]any) (wr
 // later ones still run as far as possible: a kind that is served stays served until it can be replaced.
 // A final result ends the reconcile.
 type Session interface {
-	// Finalizers are those that the definition must have before anything is created for it.
+	// Finalizers are what the definition must have before anything is created for it.
 	Finalizers() []string
 	// Compile compiles the definition.
 	Compile(context.Context) reconcile.Result
@@ -101,8 +101,7 @@ type Session interface {
 	// Report writes the status and records events.
 	Report(ctx context.Context, publishErr, serveErr error) reconcile.Result
 
-	// Endings are the kinds of a deleted definition in the order in which they end. They replace
-	// all of the above.
+	// Endings are the kinds of a deleted definition in the order of their ends. They replace all of the above.
 	Endings(context.Context) []*Ending
 	// ReportEnding reports what a deleted definition waits for: instances that remain, or, without any, the
 	// CustomResourceDefinition of the kind.
@@ -119,14 +118,14 @@ type Ending struct {
 	// definition is skipped.
 	Finalizer string
 	// CRD is the CustomResourceDefinition, nil for none, and CRDName the name that it has or would have; empty if the
-	// definition defines no kind. Kind is the kind in the version in which instances are read; Unreadable says why there is
-	// no such version.
+	// definition defines no kind. Kind is the kind in the version that instances are read in; Unreadable says why there
+	// is no such version.
 	CRD        *apiextensionsv1.CustomResourceDefinition
 	CRDName    string
 	Kind       schema.GroupVersionKind
 	Unreadable string
 	Running    *Running
-	// Serve starts or continues serving the instances; nil if there can be none, since the API server does not serve the kind.
+	// Serve starts or continues serving the instances; nil if the kind is not served, so there are none.
 	Serve func(context.Context)
 	// Cleanup is called before the finalizer is removed; optional.
 	Cleanup func(ctx context.Context, orphaned bool) reconcile.Result
@@ -177,7 +176,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return s.Report(ctx, publishErr, serveErr).Within(r.Cluster.StatusRecheck(r.Kind))
 }
 
-// load finds a definition in the cache.
 func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 	o, found := r.Hub.GetCached(r.Kind, key.Namespace, key.Name)
 	if !found {
@@ -192,7 +190,7 @@ func (r *Reconciler) load(key object.Key) (d *Definition, found bool) {
 	}, true
 }
 
-// end ends the kinds of a deleted definition, one after the other, and removes its finalizers.
+// They end one after the other; then its finalizers are removed.
 func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcile.Result {
 	endings := s.Endings(ctx)
 	if !kube.MayWrite(ctx) {
@@ -227,7 +225,7 @@ func (r *Reconciler) end(ctx context.Context, d *Definition, s Session) reconcil
 	return reconcile.Done()
 }
 
-// endKind takes the steps toward the end of a kind, until it has ended or has to wait.
+// It takes steps until the kind has ended or has to wait.
 func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *Ending) (orphaned bool, out reconcile.Result) {
 	for {
 		remaining := r.remaining(d, e)
@@ -260,8 +258,8 @@ func (r *Reconciler) endKind(ctx context.Context, d *Definition, s Session, e *E
 	}
 }
 
-// confirmAbsent ends the reconcile if the CustomResourceDefinition exists and the cache has not observed it: the watch can
-// be behind that of definitions. The definition would be gone before its instances.
+// confirmAbsent ends the reconcile if the CustomResourceDefinition exists and the cache has not observed it: the watch
+// can be behind the watch of definitions. The definition would be gone before its instances.
 func (r *Reconciler) confirmAbsent(ctx context.Context, e *Ending) reconcile.Result {
 	cached := r.Kinds.ListCRDs(func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == e.CRDName })
 	if e.Running.confirmed || len(cached) > 0 || len(validation.IsDNS1123Subdomain(e.CRDName)) > 0 {
@@ -278,8 +276,7 @@ func (r *Reconciler) confirmAbsent(ctx context.Context, e *Ending) reconcile.Res
 	return reconcile.Result{}
 }
 
-// remaining reads the instances of a kind. The definition is enqueued when an instance is
-// created or deleted, or when the instances can be read again.
+// The definition is enqueued when an instance is created or deleted, or when the instances can be read again.
 func (r *Reconciler) remaining(d *Definition, e *Ending) *Remaining {
 	out := &Remaining{State: watch.State{Phase: watch.Synced}}
 	if e.CRD == nil || !crd.IsEstablished(e.CRD) {
@@ -313,8 +310,7 @@ func factsOf(e *Ending, remaining *Remaining) ending.Facts {
 	return f
 }
 
-// reportRemaining lets the dialect report what remains, if that is due. It reports nothing while instances are being
-// read for the first time.
+// It reports nothing while instances are being read for the first time.
 func (r *Reconciler) reportRemaining(ctx context.Context, s Session, e *Ending, remaining *Remaining) reconcile.Result {
 	if remaining.State.Phase == watch.Syncing {
 		return reconcile.Done() // the lease enqueues the definition

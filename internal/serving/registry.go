@@ -28,14 +28,14 @@ type Entry[M any] struct {
 
 // RelatedKinds are the kinds that concern a definition when they change.
 type RelatedKinds struct {
-	// Defines are the kinds that it requests, even if another definition owns them, and those of the
+	// Defines are the kinds that it requests, even if another definition owns them, and the kinds of the
 	// CustomResourceDefinitions that it owns.
 	Defines []Kind
 	// Uses are the kinds that its resources are of.
 	Uses []schema.GroupKind
 }
 
-// Kind is a kind that a definition defines. Name is that of the requested CustomResourceDefinition; empty if the
+// Kind is a kind that a definition defines. Name is the name of the requested CustomResourceDefinition; empty if the
 // definition no longer requests the kind.
 type Kind struct {
 	schema.GroupKind

@@ -21,7 +21,7 @@ import (
 // object reads all of its revisions before it creates one, and creates one at most: no two get the same number, and a
 // crash leaves nothing half done.
 type RevisionStore struct {
-	// Kind is the kind of the revisions, and Label the label by which they name the object that they are of.
+	// Kind is the kind of the revisions, and Label the label that names the object that they are of.
 	Kind  schema.GroupVersionKind
 	Label string
 	// Manager is the field manager of what is written.
@@ -90,8 +90,8 @@ func (s RevisionStore) Write(of object.Key, revision *unstructured.Unstructured,
 	return answer, nil
 }
 
-// ResultOf is the result of a reconcile that a write has ended with an error: it was stale, so that an event brings the
-// next reconcile, or it has failed.
+// ResultOf is the result of a reconcile that a write has ended with an error: it was stale, so an event brings the next
+// reconcile, or it has failed.
 func ResultOf(err error) reconcile.Result {
 	if kube.IsStale(err) {
 		return reconcile.Conflict()

@@ -27,9 +27,8 @@ type Running struct {
 	identity any
 	stopped  func()
 
-	// deleted are the instances of which the deletion was requested, and refused those for which it was
-	// refused, while the definition is being deleted; reported is the count that was last
-	// reported.
+	// deleted are the instances that were requested to be deleted, and refused the ones with a refused request, while
+	// the definition is being deleted; reported is the count that was last reported.
 	deleted  map[types.UID]struct{}
 	refused  map[types.UID]string
 	reported ending.Count
@@ -38,7 +37,7 @@ type Running struct {
 	confirmed bool
 }
 
-// Is says whether a controller runs for a kind, and for this identity.
+// Is reports whether a controller runs for a kind, and for this identity.
 func (r *Running) Is(kind schema.GroupVersionKind, identity any) bool {
 	return r.Controller != nil && r.Kind == kind && r.identity == identity
 }
@@ -73,7 +72,7 @@ type Remaining struct {
 	Refused map[types.UID]string
 }
 
-// Known says whether all of them are known.
+// Known reports whether all of them are known.
 func (n *Remaining) Known() bool { return n.State.Phase == watch.Synced }
 
 func (n *Remaining) count(now time.Time) ending.Count {
@@ -91,7 +90,7 @@ const (
 	maxErrors = 3
 )
 
-// delete requests the deletion of each object, once. It records those that are refused.
+// Each deletion is requested once. Refused ones are recorded.
 func (r *Running) delete(ctx context.Context, cluster *kube.Client, kind schema.GroupVersionKind, objects []*unstructured.Unstructured) error {
 	before := r.deleted
 	r.deleted, r.refused = map[types.UID]struct{}{}, map[types.UID]string{}
@@ -127,7 +126,7 @@ func (r *Running) delete(ctx context.Context, cluster *kube.Client, kind schema.
 	return errors.Join(errs[:min(len(errs), maxErrors)]...)
 }
 
-// NameOf names an object among those of its kind.
+// NameOf names an object within its kind.
 func NameOf(o *unstructured.Unstructured) string {
 	return strings.TrimPrefix(object.KeyOf(o).String(), o.GetKind()+" ")
 }

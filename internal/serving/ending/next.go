@@ -26,7 +26,7 @@ type Facts struct {
 	// has none.
 	Instances        int
 	InstancesUnknown bool
-	// Stopped says that no controller runs for the kind: a count after that is final, since without a controller no
+	// Stopped says that no controller runs for the kind: a count after that is final, because without a controller no
 	// instance gets a finalizer.
 	Stopped bool
 }
@@ -38,7 +38,7 @@ type CRD string
 const (
 	// Absent: it was never created, is gone, or belongs to another definition.
 	Absent CRD = "Absent"
-	// Pending: the API server has not served the kind yet, so that it never had an instance.
+	// Pending: the API server has not served the kind yet, so it never had an instance.
 	Pending CRD = "Pending"
 	// Established: the API server serves the kind.
 	Established CRD = "Established"
@@ -51,8 +51,7 @@ type Do string
 
 // Steps, in their order.
 const (
-	// KeepServing continues to serve the instances, so that they can be deleted, and reports
-	// what remains.
+	// KeepServing continues to serve the instances, so they can be deleted, and reports what remains.
 	KeepServing Do = "KeepServing"
 	// DeleteInstances does the same and deletes them.
 	DeleteInstances Do = "DeleteInstances"

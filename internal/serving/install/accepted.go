@@ -35,7 +35,6 @@ func SetAccepted(c *apiextensionsv1.CustomResourceDefinition, definition any) er
 	return err
 }
 
-// pack encodes a definition as the value of an annotation.
 func pack(definition any) (string, error) {
 	raw, err := json.Marshal(definition)
 	if err != nil {
@@ -58,7 +57,7 @@ func ReadAccepted(c *apiextensionsv1.CustomResourceDefinition, into any) bool {
 	return unpack(c.Annotations[acceptedAnnotation], into)
 }
 
-// unpack decodes what pack has encoded. It returns false for any other text.
+// It returns false for a text that pack has not encoded.
 func unpack(text string, into any) bool {
 	packed, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(packed) == 0 {

@@ -25,8 +25,7 @@ func Configuration(c *apiextensionsv1.CustomResourceDefinition) (*unstructured.U
 	return u, nil
 }
 
-// IsUpToDate says whether a CustomResourceDefinition is what was applied, and no other manager
-// has changed it since.
+// IsUpToDate reports whether a CustomResourceDefinition is what was applied, and unchanged by other managers.
 func IsUpToDate(current *apiextensionsv1.CustomResourceDefinition, wanted *unstructured.Unstructured) bool {
 	if current.Annotations[v1alpha1.AppliedAnnotation] != wanted.GetAnnotations()[v1alpha1.AppliedAnnotation] {
 		return false

@@ -25,8 +25,8 @@ type Endpoint struct {
 // CustomResourceDefinition follows, and a digest of its versions and conversion rules.
 const ConversionPath = "/conversions/"
 
-// SetConversion makes the API server send conversion requests to an endpoint. The path names the
-// digest of the rules, so that the converter knows whether it has them already.
+// SetConversion makes the API server send conversion requests to an endpoint. The path names the digest of the rules,
+// so the converter knows whether it has them already.
 func SetConversion(c *apiextensionsv1.CustomResourceDefinition, e Endpoint) {
 	path := ConversionPath + c.Name + "/" + object.Digest([]any{c.Spec.Versions, c.Annotations[ConversionsAnnotation]})
 	client := &apiextensionsv1.WebhookClientConfig{CABundle: e.CABundle}

@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// formerAnnotation holds what a CustomResourceDefinition of another program was when this program replaced it, so that a
+// formerAnnotation holds what a CustomResourceDefinition of another program was when this program replaced it, so a
 // release can restore it.
 const formerAnnotation = "espalier.dev/former-definition"
 
-// former is the content of formerAnnotation.
 type former struct {
 	Labels        map[string]string           `json:"labels,omitempty"`
 	Annotations   map[string]string           `json:"annotations,omitempty"`
@@ -20,7 +19,7 @@ type former struct {
 	Spec          any                         `json:"spec"`
 }
 
-// SetFormer records on a wanted CustomResourceDefinition what it replaces: the live object, since caches keep only a part.
+// SetFormer records on wanted what it replaces: the live object, because caches keep only a part.
 func SetFormer(wanted, live *unstructured.Unstructured) error {
 	text, err := pack(former{live.GetLabels(), live.GetAnnotations(), live.GetManagedFields(), live.Object["spec"]})
 	if err == nil {
@@ -29,14 +28,13 @@ func SetFormer(wanted, live *unstructured.Unstructured) error {
 	return err
 }
 
-// keepFormer keeps the record of what was replaced.
 func keepFormer(wanted *unstructured.Unstructured, current *apiextensionsv1.CustomResourceDefinition) {
 	if text := current.Annotations[formerAnnotation]; text != "" && !IsForeign(current) {
 		setAnnotation(wanted, formerAnnotation, text)
 	}
 }
 
-// setAnnotation sets an annotation that does not count as part of what is applied.
+// The annotation does not count as part of what is applied.
 func setAnnotation(o *unstructured.Unstructured, key, value string) {
 	annotations := o.GetAnnotations()
 	if annotations == nil {

@@ -28,10 +28,10 @@ import (
 // Action is what installing a CustomResourceDefinition does.
 type Action string
 
-// Actions. A foreign CustomResourceDefinition is one that this program didn't install: another
-// controller may rely on its content, so it is not changed. The exception are those of kro that lack fields, and have none
-// that this program lacks: they are replaced. Nor is one of a newer schema changed: the API
-// server would remove the fields that this program doesn't know from each object with its next write.
+// Actions. A foreign CustomResourceDefinition is one that this program didn't install: another controller may rely on
+// its content, so it is not changed. The exception are kro's if they only lack fields that this program has: they are
+// replaced. Nor is one of a newer schema changed: the API server would remove the fields that this program doesn't know
+// from each object with its next write.
 const (
 	Create      Action = "Create"
 	Update      Action = "Update"
@@ -51,7 +51,7 @@ type Step struct {
 	// MissingVersions and MissingFields are what a foreign one doesn't serve: the API server
 	// rejects objects of these versions, and drops these fields.
 	MissingVersions, MissingFields []string
-	// UnknownFields are those of a foreign one that this program does not know. It is not replaced then.
+	// UnknownFields are the fields of a foreign one that this program does not know. It is not replaced then.
 	UnknownFields []string
 	// Problem is why it is refused, and the remedy.
 	Problem string
@@ -78,15 +78,15 @@ func Plan(wanted []*unstructured.Unstructured, current func(name string) (*apiex
 	return out, nil
 }
 
-// IsForeign says whether another program has installed a CustomResourceDefinition.
+// IsForeign reports whether another program has installed a CustomResourceDefinition.
 func IsForeign(c *apiextensionsv1.CustomResourceDefinition) bool {
 	_, ours := c.Annotations[v1alpha1.AppliedAnnotation]
 	return !ours
 }
 
-// RecordTakeover sets on a wanted CustomResourceDefinition since when this program serves the kind,
-// if another engine did before: the current one, nil for none, is of that engine or says so
-// already. What the other engine has made until then has no signature of ours.
+// RecordTakeover records on a wanted CustomResourceDefinition when this program began to serve the kind, if another
+// engine did before: the current one, nil for none, is of that engine or says so already. What the other engine has
+// made until then has no signature of ours.
 func RecordTakeover(wanted, current *apiextensionsv1.CustomResourceDefinition, now time.Time) {
 	if current == nil {
 		return
@@ -100,7 +100,6 @@ func RecordTakeover(wanted, current *apiextensionsv1.CustomResourceDefinition, n
 	}
 }
 
-// compare decides about a CustomResourceDefinition that exists.
 func (s *Step) compare() error {
 	switch {
 	case IsForeign(s.Current):
@@ -115,7 +114,7 @@ func (s *Step) compare() error {
 	return nil
 }
 
-// schemaNumber is the number in the SchemaAnnotation; 0 without one.
+// It is 0 without one.
 func schemaNumber(annotations map[string]string) uint64 {
 	n, err := strconv.ParseUint(annotations[v1alpha1.SchemaAnnotation], 10, 64)
 	if err != nil {
@@ -124,7 +123,6 @@ func schemaNumber(annotations map[string]string) uint64 {
 	return n
 }
 
-// decodeWanted decodes the desired CustomResourceDefinition.
 func (s *Step) decodeWanted() (wanted apiextensionsv1.CustomResourceDefinition, err error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.Wanted.Object, &wanted); err != nil {
 		return wanted, fmt.Errorf("decode CustomResourceDefinition %s: %w", s.Wanted.GetName(), err)
@@ -132,8 +130,8 @@ func (s *Step) decodeWanted() (wanted apiextensionsv1.CustomResourceDefinition, 
 	return wanted, nil
 }
 
-// compareUnchanged decides about a CustomResourceDefinition that has been applied as it is wanted. Another program may have
-// written over it since, which keeps the annotations.
+// The CustomResourceDefinition has been applied as it is wanted. Another program may have written over it afterwards,
+// which keeps the annotations.
 func (s *Step) compareUnchanged() error {
 	wanted, err := s.decodeWanted()
 	if err != nil {
@@ -204,8 +202,8 @@ func MissingIn(has, wants *apiextensionsv1.CustomResourceDefinition) (versions, 
 	return versions, slices.Compact(fields)
 }
 
-// incompatibility is why the controllers can't work with a CustomResourceDefinition that they do not replace, and the
-// remedy; empty if they can.
+// It is why the controllers can't work with a CustomResourceDefinition that they do not replace, and the remedy; empty
+// if they can.
 func (s *Step) incompatibility(wanted *apiextensionsv1.CustomResourceDefinition) string {
 	installed, remedy := "another program", ""
 	if s.Action == KeepNewer {
@@ -225,7 +223,6 @@ func (s *Step) incompatibility(wanted *apiextensionsv1.CustomResourceDefinition)
 	return ""
 }
 
-// servedBy lists the versions that a CustomResourceDefinition serves.
 func servedBy(c *apiextensionsv1.CustomResourceDefinition) string {
 	var names []string
 	for _, v := range c.Spec.Versions {
@@ -239,7 +236,7 @@ func servedBy(c *apiextensionsv1.CustomResourceDefinition) string {
 	return strings.Join(names, ", ")
 }
 
-// missingFields lists, sorted, the fields that a schema lacks and another has.
+// They are sorted.
 func missingFields(has, wants *apiextensionsv1.JSONSchemaProps, at string) []string {
 	if has == nil || wants == nil || has.XPreserveUnknownFields != nil && *has.XPreserveUnknownFields {
 		return nil

@@ -70,7 +70,7 @@ func Hash(spec *v1alpha1.DefinitionSpec) string {
 	return object.Digest(c)[:hashLength]
 }
 
-// canonical rewrites JSON with sorted fields.
+// Fields are sorted.
 func canonical(raw *runtime.RawExtension) {
 	if len(bytes.TrimSpace(raw.Raw)) == 0 {
 		*raw = runtime.RawExtension{}

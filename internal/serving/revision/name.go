@@ -10,10 +10,9 @@ import (
 // maxNameLength is the API server's limit of an object's name.
 const maxNameLength = 253
 
-// Name is the name of a revision: shop-r00001. That of a ResourceGroup is prefixed with the
-// namespace and has another letter, team.shop-g00001, so that it never equals that of a
-// ResourceGraphDefinition. A name that is too long is truncated, and a digest of the full name
-// keeps it unique.
+// Name is the name of a revision: shop-r00001. A ResourceGroup's is prefixed with the namespace and has another letter,
+// team.shop-g00001, so it never equals a ResourceGraphDefinition's. A name that is too long is truncated, and a digest
+// of the full name keeps it unique.
 func Name(of object.Definition, number int64) string {
 	name, suffix := of.Name, fmt.Sprintf("-r%05d", number)
 	if of.Namespace != "" {

@@ -14,7 +14,7 @@ type Pin struct {
 	Malformed string
 }
 
-// PinOf reads the annotation of an instance; pinned says whether it is set.
+// PinOf reads the annotation of an instance; pinned reports whether it is set.
 func PinOf(instance *unstructured.Unstructured) (pin Pin, pinned bool) {
 	text, pinned := instance.GetAnnotations()[v1alpha1.RevisionAnnotation]
 	if !pinned {
@@ -27,7 +27,8 @@ func PinOf(instance *unstructured.Unstructured) (pin Pin, pinned bool) {
 	return Pin{Number: n}, true
 }
 
-// AllowedPinOf is PinOf for an instance whose definition has the overrides: pinned is false if the definition does not allow the annotation.
+// AllowedPinOf is PinOf under the definition's overrides: pinned is false if the definition does not allow the
+// annotation.
 func AllowedPinOf(instance *unstructured.Unstructured, overrides inventory.Overrides) (pin Pin, pinned bool) {
 	if !overrides.AllowsRevision() {
 		return pin, false

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// BelongsTo says whether a revision is one of the definition, of any incarnation.
+// BelongsTo reports whether a revision is one of the definition, of any incarnation.
 func BelongsTo(r *rev.GraphRevision, d object.Definition) bool {
 	return r.Spec.Snapshot.Name == d.Name && r.Spec.Snapshot.Namespace == d.Namespace
 }
@@ -64,8 +64,8 @@ func Next(all []*rev.GraphRevision, issued int64) int64 {
 	return issued + 1
 }
 
-// New returns the revision of a definition whose instances an account reconciles. A cluster-scoped definition controls it, so that the
-// garbage collector deletes both; a namespaced one can't control a cluster-scoped object.
+// New returns the revision of a definition; an account reconciles its instances. A cluster-scoped definition controls
+// it, so the garbage collector deletes both; a namespaced one can't control a cluster-scoped object.
 func New(d object.Definition, spec *v1alpha1.DefinitionSpec, account string, generation, number int64, version string) *rev.GraphRevision {
 	labels := map[string]string{
 		v1alpha1.OwnedLabel:          "true",
@@ -113,9 +113,8 @@ func HistoryLimit(spec *v1alpha1.DefinitionSpec) int {
 // DefaultHistoryLimit is the HistoryLimit of a definition that sets none.
 const DefaultHistoryLimit = 5
 
-// Prunable returns those of sorted revisions that are to be deleted: all but the newest ones
-// within the limit and those in use. A revision that is being deleted is neither returned nor
-// counted.
+// Prunable returns the sorted revisions that are to be deleted: all but the newest ones within the limit and the used
+// ones. A revision that is being deleted is neither returned nor counted.
 func Prunable(all []*rev.GraphRevision, limit int, used map[int64]bool) []*rev.GraphRevision {
 	var out []*rev.GraphRevision
 	for _, r := range slices.Backward(all) {

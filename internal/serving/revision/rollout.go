@@ -27,7 +27,7 @@ type Member struct {
 	Deleting bool
 	// Revision is the one that last composed it; 0 if that isn't known.
 	Revision int64
-	// Ready says whether it was ready then; Reason and Message say why not.
+	// Ready reports whether it was ready then; Reason and Message say why not.
 	Ready           bool
 	Reason, Message string
 }
@@ -35,8 +35,7 @@ type Member struct {
 // updating is the reason of an instance that is not reconciled at the revision yet.
 const updating = "Updating"
 
-// IsUnobserved says that the instance takes part in rollouts and has not been reconciled since
-// the program started.
+// IsUnobserved says that the instance takes part in rollouts and has not been reconciled yet by this process.
 func (m Member) IsUnobserved() bool { return m.participates() && m.Revision == 0 }
 
 func (m Member) participates() bool { return !m.Pinned && !m.Deleting }
@@ -66,10 +65,9 @@ const (
 	defaultDeadline  = 10 * time.Minute
 )
 
-// advance advances a rollout. Written is the status that was written last, by which the members are
-// composed; if it is nil, the rollout starts. The returned status must be written before any
-// instance is composed by it: a wave that started and was forgotten would be reverted. RequeueAfter
-// is after how long to call it again without an event.
+// Written is the status that was written last, which the members are composed by; if it is nil, the rollout starts. The
+// returned status must be written before any instance is composed by it: a wave that started and was forgotten would be
+// reverted. RequeueAfter is after how long to call it again without an event.
 func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members []Member, now time.Time) (status *v1alpha1.RolloutStatus,
 	transitions []Transition, requeueAfter time.Duration) {
 	if written == nil {
@@ -119,7 +117,6 @@ func (w Waves) advance(written *v1alpha1.RolloutStatus, revision int64, members 
 	return status, append(transitions, phaseTransitions(phaseBefore, status)...), requeueAfter
 }
 
-// startNextWave starts the next wave.
 func (w Waves) startNextWave(status *v1alpha1.RolloutStatus, members []Member, now time.Time) {
 	since := statusTime(now)
 	status.Phase, status.WaveStartedAt, status.WaveReadyAt = v1alpha1.RolloutProgressing, &since, nil
@@ -128,9 +125,8 @@ func (w Waves) startNextWave(status *v1alpha1.RolloutStatus, members []Member, n
 	status.Wave++
 }
 
-// reachesOthers says whether the wave that has just started reaches instances that the waves
-// before it don't. One that doesn't isn't waited for. Former waves don't count: a user who
-// lowers a percentage doesn't mean to skip the pause after it.
+// The wave has just started. One that reaches no further instances isn't waited for. Former waves don't count: a user
+// who lowers a percentage doesn't mean to skip the pause after it.
 func reachesOthers(status *v1alpha1.RolloutStatus, members []Member) bool {
 	last := len(status.Begun) - 1
 	now := reachedFunc(status.Begun[last:])
@@ -140,8 +136,7 @@ func reachesOthers(status *v1alpha1.RolloutStatus, members []Member) bool {
 	})
 }
 
-// countMembers counts the members in the status, and returns those that were reached and that the
-// wave waits for, sorted: they aren't ready, or not known to be ready still.
+// It returns, sorted, the reached members that the wave waits for: they aren't ready, or not known to be ready still.
 func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.UnreadyInstance {
 	status.Total, status.Updated, status.Ready, status.Pinned = 0, 0, 0, 0
 	var unready []v1alpha1.UnreadyInstance
@@ -178,7 +173,7 @@ func countMembers(status *v1alpha1.RolloutStatus, members []Member) []v1alpha1.U
 	return unready
 }
 
-// maxUnavailable is how many instances may be unready while the rollout continues.
+// The rollout continues with so many unready instances.
 func (w Waves) maxUnavailable(status *v1alpha1.RolloutStatus) int {
 	if w.rollout.MaxUnavailable == nil {
 		return 0
@@ -190,7 +185,7 @@ func (w Waves) maxUnavailable(status *v1alpha1.RolloutStatus) int {
 	return n
 }
 
-// scaled is a number, or a percentage of a total, rounded down.
+// The number is fixed, or a percentage of a total, rounded down.
 func scaled(of *intstr.IntOrString, total int64) (int, error) {
 	n := int64(of.IntVal)
 	if of.Type == intstr.String {
@@ -207,8 +202,7 @@ func scaled(of *intstr.IntOrString, total int64) (int, error) {
 	return int(min(n, math.MaxInt32)), nil
 }
 
-// awaitWave reports that the wave isn't ready, and stops the rollout after the deadline. It
-// returns how long is left until then.
+// It stops the rollout after the deadline. It returns how long is left until then.
 func (w Waves) awaitWave(status *v1alpha1.RolloutStatus, unready []v1alpha1.UnreadyInstance, now time.Time) time.Duration {
 	status.WaveReadyAt = nil
 	if status.WaveStartedAt == nil {
@@ -262,7 +256,7 @@ func (w Waves) complete(status *v1alpha1.RolloutStatus, now time.Time) {
 	status.Begun, status.WaveStartedAt, status.WaveReadyAt = nil, nil, nil
 }
 
-// phaseTransitions are the transitions between two phases.
+// They lead from one phase to the other.
 func phaseTransitions(before v1alpha1.RolloutPhase, status *v1alpha1.RolloutStatus) []Transition {
 	switch {
 	case status.Phase == before:
@@ -275,7 +269,6 @@ func phaseTransitions(before v1alpha1.RolloutPhase, status *v1alpha1.RolloutStat
 	return nil
 }
 
-// describeUnready names the first unready instances.
 func describeUnready(unready []v1alpha1.UnreadyInstance) string {
 	const maxNamed = 3
 	var texts []string
@@ -292,5 +285,5 @@ func describeUnready(unready []v1alpha1.UnreadyInstance) string {
 	return strings.Join(texts, ", ")
 }
 
-// statusTime is a time with the precision of a status.
+// It has the precision of a status.
 func statusTime(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }

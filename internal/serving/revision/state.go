@@ -57,9 +57,9 @@ const Served = "RevisionServed"
 
 // Step is the result of one decision.
 type Step struct {
-	// Now is the state by which instances are composed until Next is written, and Next the one to
-	// write. Nothing is composed by a revision before the written state says so: neither a crash nor
-	// a refused write reverts an instance. Only the first revision of all does not wait.
+	// Now is the state that instances are composed by until Next is written, and Next the one to write. Nothing is
+	// composed by a revision before the written state says so: neither a crash nor a refused write reverts an instance.
+	// Only the first revision of all does not wait.
 	Now, Next   State
 	Transitions []Transition
 	// RequeueAfter is after how long to decide again without an event; 0 for never.
@@ -88,7 +88,6 @@ func (s Step) UnmatchedSelectors(members func() []Member) []labels.Selector {
 	return out
 }
 
-// begunWaves are the begun waves of a current rollout.
 func begunWaves(s State) []v1alpha1.BegunWave {
 	if s.Rolling() == 0 {
 		return nil

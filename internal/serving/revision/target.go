@@ -15,7 +15,7 @@ import (
 // Reason is why a revision is the target.
 type Reason string
 
-// Reasons, which are also those of the definition's condition.
+// Reasons, which the definition's condition has too.
 const (
 	// Latest: no other revision is requested.
 	Latest Reason = "Resolved"
@@ -33,8 +33,7 @@ type Target struct {
 	Source string
 	// Revision is nil if no revision has the number, or there is none at all.
 	Revision *rev.GraphRevision
-	// Problems are those of an invalid request; the definition's instances stay as they are
-	// then.
+	// Problems are the problems of an invalid request; the definition's instances stay as they are then.
 	Problems diag.List
 }
 

@@ -43,7 +43,6 @@ type step struct {
 	v1alpha1.Wave
 }
 
-// reachesAll says whether the wave includes all instances.
 func (s step) reachesAll() bool { return s.percent == 100 && s.selector.Empty() }
 
 // WavesOf reads a definition's rollout, and returns the problems of an invalid one. A last wave
@@ -81,8 +80,7 @@ func WavesOf(spec *v1alpha1.DefinitionSpec) (Waves, diag.List) {
 	return out, nil
 }
 
-// stepOf reads one wave at a path, and returns its problems. Waves without a selector include those before, of which
-// the last one has the given percentage.
+// Waves without a selector include the ones before; the last of these has the given percentage.
 func stepOf(w v1alpha1.Wave, at object.Path, percentBefore int64) (s step, problems diag.List) {
 	s = step{selector: labels.Everything(), percent: 100, Wave: w}
 	if w.Percent == nil && w.Selector == nil {
@@ -92,7 +90,7 @@ func stepOf(w v1alpha1.Wave, at object.Path, percentBefore int64) (s step, probl
 		selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 		if err != nil {
 			problems.Addf(at.Field("selector"), "%v", err)
-			selector = labels.Nothing() // so that its percentage does not count for later waves
+			selector = labels.Nothing() // its percentage must not count for later waves
 		}
 		s.selector = selector
 	}
@@ -108,16 +106,16 @@ func stepOf(w v1alpha1.Wave, at object.Path, percentBefore int64) (s step, probl
 	return s, problems
 }
 
-// Any says whether there are waves.
+// Any reports whether there are waves.
 func (w Waves) Any() bool { return len(w.steps) > 0 }
 
-// Reached says whether a rollout has reached an instance: whether one of the started waves
-// includes it. The waves count as they were when they started.
+// Reached reports whether a rollout has reached an instance: whether one of the started waves includes it. The waves
+// count as they were when they started.
 func Reached(at *v1alpha1.RolloutStatus, namespace, name string, instance labels.Set) bool {
 	return reachedFunc(at.Begun)(namespace, name, instance)
 }
 
-// reachedFunc is Reached for many instances.
+// It is Reached for many instances.
 func reachedFunc(begun []v1alpha1.BegunWave) func(namespace, name string, instance labels.Set) bool {
 	selectors := make([]labels.Selector, len(begun))
 	for i, b := range begun {
@@ -145,8 +143,7 @@ func reachedFunc(begun []v1alpha1.BegunWave) func(namespace, name string, instan
 // maxFormerWaves bounds the recorded waves that are no longer in the definition.
 const maxFormerWaves = 64
 
-// startedWavesChanged says whether the started waves aren't the first ones of the definition any
-// more.
+// They aren't the first ones of the definition any more.
 func (w Waves) startedWavesChanged(status *v1alpha1.RolloutStatus) bool {
 	n := 0
 	for _, b := range status.Begun {
@@ -165,9 +162,8 @@ func sameWave(b v1alpha1.BegunWave, w v1alpha1.Wave) bool {
 	return object.Digest([]any{b.Percent, b.Selector}) == object.Digest([]any{w.Percent, w.Selector})
 }
 
-// restartWaves starts the waves again. The started waves are recorded as former ones, so that
-// the instances that they reached keep the revision: new waves with the same bounds would reach
-// other instances.
+// The started waves are recorded as former ones, so the instances that they reached keep the revision: new waves with
+// the same bounds would reach other instances.
 func restartWaves(status *v1alpha1.RolloutStatus) {
 	var former []v1alpha1.BegunWave
 	for _, b := range status.Begun {
@@ -185,7 +181,7 @@ func restartWaves(status *v1alpha1.RolloutStatus) {
 	status.Wave, status.WaveStartedAt, status.WaveReadyAt = 0, nil, nil
 }
 
-// upperBound is the bound below which the hash positions of a wave's instances are.
+// The hash positions of a wave's instances are below it.
 func upperBound(b v1alpha1.BegunWave) int64 {
 	if b.Below == 0 {
 		return hashSpace
@@ -193,7 +189,7 @@ func upperBound(b v1alpha1.BegunWave) int64 {
 	return b.Below
 }
 
-// dropRedundantBounds removes bounds that include all positions.
+// They include all positions.
 func dropRedundantBounds(status *v1alpha1.RolloutStatus) {
 	for i := range status.Begun {
 		if status.Begun[i].Below >= hashSpace {
@@ -202,9 +198,9 @@ func dropRedundantBounds(status *v1alpha1.RolloutStatus) {
 	}
 }
 
-// computeBound is the bound of a wave: the given percentage of the current instances is below
-// it, rounded up, so that a small wave isn't empty. Without instances it is the percentage of
-// all positions. A wave of all instances has no bound: 0.
+// computeBound is the bound of a wave: the given percentage of the current instances is below it, rounded up, so a
+// small wave isn't empty. Without instances it is the percentage of all positions. A wave of all instances has no
+// bound: 0.
 func (s step) computeBound(members []Member) int64 {
 	if s.percent == 100 {
 		return 0
@@ -223,7 +219,6 @@ func (s step) computeBound(members []Member) int64 {
 	return places[n-1] + 1
 }
 
-// describe names a wave in messages.
 func (w Waves) describe(n int32) string {
 	if n == 0 {
 		return "the instances updated before the waves changed"
