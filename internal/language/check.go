@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/workspace"
 )
 
-// Limits, so that a file cannot keep an editor busy.
+// Limits, so a file cannot keep an editor busy.
 const (
 	// MaxTextBytes bounds a text that is checked.
 	MaxTextBytes = 4 << 20
@@ -66,9 +66,9 @@ type file struct {
 	failure string
 }
 
-// Check checks texts by their names. Those that are the same as in an earlier result, which may be nil, are not parsed again. While a
-// text has problems of syntax, the kinds that it defined before are still known, so that other texts have no problems for its sake.
-// A panic of a compiler is a problem of the texts that have changed.
+// Check checks texts by their names. Those that are the same as in an earlier result, which may be nil, are not parsed
+// again. While a text has problems of syntax, the kinds that it defined before are still known, so other texts have no
+// problems because of it. A panic of a compiler is a problem of the texts that have changed.
 func Check(earlier *Checked, texts map[string]*Text, o Options) *Checked {
 	c := &Checked{options: o, files: map[string]*file{}, found: map[string][]Diagnostic{}}
 	if o.check == nil {
@@ -103,7 +103,7 @@ func (c *Checked) file(name string) *file {
 	return c.files[name]
 }
 
-// isManifest matches texts that may have objects of Kubernetes: others are left alone.
+// It matches texts that may contain objects of Kubernetes: other texts are left alone.
 var isManifest = regexp.MustCompile(`(?m)^[\s"{-]*(apiVersion|kind)"?\s*:`)
 
 func newFile(name string, text *Text, before *file) (f *file) {
@@ -134,7 +134,7 @@ func panicText(p any) string {
 	return "the check failed because of an error in Espalier: " + diag.Panic(p)
 }
 
-// run checks all files that have not failed.
+// Files that have failed are left out.
 func (c *Checked) run() (failure string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +162,6 @@ func (c *Checked) run() (failure string) {
 	return ""
 }
 
-// collect converts the findings.
 func (c *Checked) collect() {
 	for name, f := range c.files {
 		if f.failure != "" {
@@ -189,7 +188,6 @@ func (c *Checked) collect() {
 // Diagnostics returns the problems of a text, in the order of their places.
 func (c *Checked) Diagnostics(name string) []Diagnostic { return c.found[name] }
 
-// lookUp returns what is known of a kind.
 func (c *Checked) lookUp(gvk schema.GroupVersionKind) (object.KindInfo, bool) {
 	return c.workspace.Lookup(gvk)
 }

@@ -59,7 +59,7 @@ func (c *Checked) Complete(name string, text *Text, at Position) []Item {
 	return out[:min(len(out), maxItems)]
 }
 
-// rangeBefore is the range from a byte to the place.
+// It goes from a byte to the place.
 func (p *place) rangeBefore(from int) Range {
 	return Range{Start: p.text.Position(from), End: p.text.Position(p.offset)}
 }
@@ -98,7 +98,7 @@ func (c *Checked) completeExpression(p place) []Item {
 
 func code(lines ...string) string { return "```\n" + strings.Join(lines, "\n") + "\n```\n" }
 
-// completeNames are the fields that an object may have besides those that it has.
+// They are the fields that an object may have besides its present ones.
 func (c *Checked) completeNames(p place) []Item {
 	replaced := p.rangeBefore(p.offset - len(strings.TrimLeft(p.line, " -")))
 	existing, _ := valueAt(p.document.Object, p.path).(map[string]any)
@@ -124,7 +124,6 @@ func (c *Checked) completeNames(p place) []Item {
 	return out
 }
 
-// completeValue are the values that a field may have.
 func (c *Checked) completeValue(p place) []Item {
 	if p.document == nil || p.isName {
 		return nil
@@ -184,7 +183,7 @@ func (c *Checked) kindsOf(gv schema.GroupVersion) []string {
 	return slices.Compact(out)
 }
 
-// completeType are the types of SimpleSchema, and behind a bar its markers.
+// They are the types of SimpleSchema, and behind a bar its markers.
 func (c *Checked) completeType(p place, written string) []Item {
 	if i := strings.LastIndexByte(written, '|'); i >= 0 {
 		word := written[strings.LastIndexAny(written, " |")+1:]

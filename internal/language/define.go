@@ -42,7 +42,7 @@ func (c *Checked) Definition(name string, text *Text, at Position) []Location {
 	return c.definitionOfField(c.innermost(p.document.Object, steps))
 }
 
-// innermost returns the kind of the innermost object around a field, and the path of the field in it.
+// inside is the path of the field in the innermost object around it.
 func (c *Checked) innermost(o map[string]any, steps []any) (gvk schema.GroupVersionKind, inside []any) {
 	gvk, inside = gvkOf(o), steps
 	var v any = o
@@ -90,7 +90,7 @@ func (c *Checked) definitionOfName(name string, p place) []Location {
 	return c.definitionOfIterator(p, found.Ref.Root, here)
 }
 
-// definitionOfIterator finds an iterator of the resource around an expression.
+// The iterator is of the resource around an expression.
 func (c *Checked) definitionOfIterator(p place, name string, here func(object.Path) []Location) []Location {
 	steps := p.path.Segments()
 	if len(steps) < 3 {
@@ -107,7 +107,7 @@ func (c *Checked) definitionOfIterator(p place, name string, here func(object.Pa
 	return nil
 }
 
-// stepsOf are the steps of a path of names and indexes; it ends before a step that is neither.
+// They end before a step that is neither a name nor an index.
 func stepsOf(r expr.Ref) []any {
 	var out []any
 	for _, s := range r.Path {
@@ -123,7 +123,6 @@ func stepsOf(r expr.Ref) []any {
 	return out
 }
 
-// withSteps appends steps to a path.
 func withSteps(path object.Path, steps []any) object.Path {
 	for _, step := range steps {
 		path = appendStep(path, step)
@@ -131,7 +130,7 @@ func withSteps(path object.Path, steps []any) object.Path {
 	return path
 }
 
-// definitionOfField finds the place of a field in the definition that the workspace has of a kind; without steps, that of the kind.
+// The workspace has the definition. Without steps, it is the place of the kind.
 func (c *Checked) definitionOfField(gvk schema.GroupVersionKind, steps []any) []Location {
 	for _, d := range c.workspace.Documents() {
 		at, defines := placeInDefinition(d, gvk, steps)
@@ -144,7 +143,7 @@ func (c *Checked) definitionOfField(gvk schema.GroupVersionKind, steps []any) []
 	return nil
 }
 
-// placeInDefinition says whether a document defines a kind, and where it has a field of its objects.
+// The bool reports whether the document defines the kind.
 func placeInDefinition(d *workspace.Document, gvk schema.GroupVersionKind, steps []any) (object.Path, bool) {
 	spec, _ := d.Object.Object["spec"].(map[string]any)
 	own := d.Object.GroupVersionKind()
@@ -166,7 +165,7 @@ func placeInDefinition(d *workspace.Document, gvk schema.GroupVersionKind, steps
 	return "", false
 }
 
-// placeInCRD does so for a CustomResourceDefinition or a CompositeResourceDefinition.
+// It is placeInDefinition for a CustomResourceDefinition or a CompositeResourceDefinition.
 func placeInCRD(spec map[string]any, gvk schema.GroupVersionKind, steps []any) (object.Path, bool) {
 	if spec["group"] != gvk.Group {
 		return "", false

@@ -14,8 +14,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// schemaAt returns the schema of a field of an object; nil if it is unknown. Where the object contains another one, such as a template,
-// it continues in the schema of that one's kind.
+// It is nil if it is unknown. Where the object contains another one, such as a template, it continues in the schema of
+// that one's kind.
 func (c *Checked) schemaAt(o map[string]any, path object.Path) *spec.Schema {
 	s := c.schemaOf(gvkOf(o))
 	var v any = o
@@ -41,7 +41,7 @@ func (c *Checked) schemaAt(o map[string]any, path object.Path) *spec.Schema {
 	return s
 }
 
-// schemaOf returns the schema of the objects of a kind; nil if it is unknown.
+// It is nil if it is unknown.
 func (c *Checked) schemaOf(gvk schema.GroupVersionKind) *spec.Schema {
 	if gvk.Kind == "" || gvk.Version == "" {
 		return nil
@@ -60,7 +60,6 @@ func (c *Checked) schemaOf(gvk schema.GroupVersionKind) *spec.Schema {
 	return out
 }
 
-// below returns the schema of a field or an item.
 func below(s *spec.Schema, step any) *spec.Schema {
 	if s = unwrap(s); s == nil {
 		return nil
@@ -81,7 +80,7 @@ func below(s *spec.Schema, step any) *spec.Schema {
 	return nil
 }
 
-// unwrap returns the schema that an allOf of one gives a description to.
+// An allOf of one gives a description to it.
 func unwrap(s *spec.Schema) *spec.Schema {
 	for s != nil && len(s.Type) == 0 && len(s.Properties) == 0 && len(s.AllOf) == 1 {
 		s = &s.AllOf[0]
@@ -89,7 +88,6 @@ func unwrap(s *spec.Schema) *spec.Schema {
 	return s
 }
 
-// typeOf names the type of a schema.
 func typeOf(s *spec.Schema) string {
 	inner := unwrap(s)
 	if inner == nil {
@@ -111,7 +109,7 @@ func typeOf(s *spec.Schema) string {
 	return strings.Join(inner.Type, " or ")
 }
 
-// describeField says in Markdown what a schema says of a field.
+// The text is Markdown.
 func describeField(name string, s *spec.Schema) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "```\n%s: %s\n```\n", name, typeOf(s))
@@ -142,7 +140,7 @@ func enumOf(s *spec.Schema) []string {
 	return out
 }
 
-// fieldsOf lists the fields of a schema, sorted, those that are required first.
+// They are sorted, required fields first.
 func fieldsOf(s *spec.Schema) []string {
 	s = unwrap(s)
 	if s == nil {

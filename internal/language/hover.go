@@ -7,8 +7,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/graph/expr"
 )
 
-// Hover says what is at a position of a text that may be newer than the checked one, in Markdown: of a name in an expression its type and
-// documentation, of a field those of its kind's schema. It is empty if there is nothing to say.
+// Hover says what is at a position of a text that may be newer than the checked one, in Markdown: of a name in an
+// expression its type and documentation, of a field what its kind's schema says of it. It is empty if there is nothing
+// to say.
 func (c *Checked) Hover(name string, text *Text, at Position) (markdown string, of Range) {
 	if len(text.text) > MaxTextBytes {
 		return "", of
@@ -35,7 +36,7 @@ func (c *Checked) Hover(name string, text *Text, at Position) (markdown string, 
 	return describeField(last, s), p.word()
 }
 
-// word is the range of the name at the place.
+// It is the range of the name.
 func (p *place) word() Range {
 	from, to := p.offset, p.offset
 	isPart := func(c byte) bool { return isName(c) || c == '-' || c == '.' || c == '/' }

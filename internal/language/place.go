@@ -13,15 +13,16 @@ import (
 	"github.com/espalier-dev/espalier/internal/source"
 )
 
-// place is what is at a byte of a text.
+// It is at a byte of a text.
 type place struct {
 	text   *Text
 	offset int
-	// line is the text of the line up to the byte, and first the line at which the document begins.
+	// line is the text of the line up to the byte, and first the line that the document begins at.
 	line  string
 	first int
-	// document is the one around the byte; nil if it cannot be read even without the line. path is the field there. isName says that the
-	// byte is on its name, and isNew that the name is only being written: it is not in the document, and path is that of its parent.
+	// document is the one around the byte; nil if it cannot be read even without the line. path is the field there.
+	// isName says that the byte is on its name, and isNew that the name is being written: it is not in the document
+	// yet, and path is its parent's.
 	document      *source.Document
 	path          object.Path
 	isName, isNew bool
@@ -42,7 +43,7 @@ var (
 	nameLine = regexp.MustCompile(`^(\s*(?:- +)*)[A-Za-z0-9_./-]*$`)
 )
 
-// placeAt reads the document around a byte. If it has a problem of syntax, it is read without the value that is on the line.
+// If the document has a problem of syntax, it is read without the value that is on the line.
 func placeAt(text *Text, offset int) place {
 	p := place{text: text, offset: offset}
 	begin := strings.LastIndexByte(text.text[:offset], '\n') + 1
@@ -79,7 +80,6 @@ func placeAt(text *Text, offset int) place {
 	return p
 }
 
-// readWithout reads the document without the value on the line.
 func (p *place) readWithout(line string, read func(string) bool) bool {
 	if m := keyLine.FindStringSubmatch(line); m != nil && read(m[1]+m[2]+": x") {
 		return true
@@ -90,7 +90,6 @@ func (p *place) readWithout(line string, read func(string) bool) bool {
 	return read("")
 }
 
-// parentOf returns a path without its last step.
 func parentOf(path object.Path) object.Path {
 	var out object.Path
 	steps := path.Segments()
@@ -108,7 +107,7 @@ func appendStep(path object.Path, step any) object.Path {
 	return path.Field(name)
 }
 
-// documentAround returns the bytes of the document around a line, and counts the lines before it.
+// to counts the lines before it.
 func (p *place) documentAround(begin, end int) (from, to int) {
 	text := p.text.text
 	for at := 0; at < begin; {
@@ -143,7 +142,7 @@ const (
 	maxExpressionBytes = 64 << 10
 )
 
-// findExpression finds the expression around the byte by the text alone.
+// It uses the text alone.
 func (p *place) findExpression() {
 	text := p.text.text
 	limit := max(0, p.offset-maxExpressionBytes)
@@ -173,13 +172,13 @@ func (p *place) findExpression() {
 	p.expression = before + rest
 }
 
-// quotes counts the double quotes of a line that are not escaped.
+// Escaped quotes do not count.
 func quotes(line string) int { return strings.Count(line, `"`) - strings.Count(line, `\"`) }
 
-// unescaped replaces the escaped quotes of a double-quoted value. The length stays the same.
+// The length stays the same.
 func unescaped(text string) string { return strings.ReplaceAll(text, `\"`, ` "`) }
 
-// isLeft says whether lines after the beginning of an expression no longer belong to its value.
+// They come after the beginning of an expression, and no longer belong to its value.
 func isLeft(until, after string) bool {
 	line := until[strings.LastIndexByte(until, '\n')+1:]
 	indent := len(line) - len(strings.TrimLeft(line, " "))
@@ -193,8 +192,8 @@ func isLeft(until, after string) bool {
 	return false
 }
 
-// at returns the place at a byte of a text that may be newer than the checked one. If the document there cannot be read, it is the last one
-// that could, without a path.
+// The text may be newer than the checked one. If the document there cannot be read, it is the last one that could,
+// without a path.
 func (c *Checked) at(name string, text *Text, offset int) place {
 	p := placeAt(text, offset)
 	f := c.files[name]
@@ -210,14 +209,14 @@ func (c *Checked) at(name string, text *Text, offset int) place {
 	return p
 }
 
-// definition is the definition of a graph around a place, as far as it compiles.
+// It is the definition of a graph around a place, as far as it compiles.
 type definition struct {
 	*graph.Partial
 	document *source.Document
 	spec     *v1alpha1.DefinitionSpec
 }
 
-// definitionAt returns the definition around a place; nil if there is none.
+// It is nil if there is none.
 func (c *Checked) definitionAt(p place) *definition {
 	if p.document == nil || !isGraph(gvkOf(p.document.Object)) {
 		return nil
@@ -246,7 +245,7 @@ func gvkOf(o map[string]any) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(apiVersion, kind)
 }
 
-// valueAt returns the value at a path of an object; nil if there is none.
+// It is nil if there is none.
 func valueAt(v any, path object.Path) any {
 	for _, step := range path.Segments() {
 		switch step := step.(type) {

@@ -45,7 +45,7 @@ func NewText(text string) *Text {
 // String returns the text.
 func (t *Text) String() string { return t.text }
 
-// line returns a line without its end, and the byte at which it begins.
+// It returns a line without its end, and its first byte.
 func (t *Text) line(n int) (string, int) {
 	begin, end := t.lines[n], len(t.text)
 	if n+1 < len(t.lines) {
@@ -81,7 +81,7 @@ func unitsOf(r rune) int {
 	return 1 // a replacement character
 }
 
-// Position returns the position of a byte; inside a character, that of its beginning.
+// Position returns the position of a byte; inside a character, the position of its beginning.
 func (t *Text) Position(offset int) Position {
 	offset = min(max(offset, 0), len(t.text))
 	n := sort.SearchInts(t.lines, offset+1) - 1
@@ -106,7 +106,7 @@ func (t *Text) Replace(r Range, with string) *Text {
 	return NewText(t.text[:from] + with + t.text[to:])
 }
 
-// fromSource returns the byte of a place: those end lines with line feeds only, and count characters.
+// Such places end lines with line feeds only, and count characters.
 func (t *Text) fromSource(p source.Position) int {
 	at := 0
 	for range p.Line - 1 {
@@ -126,7 +126,7 @@ func (t *Text) fromSource(p source.Position) int {
 	return at
 }
 
-// toSource returns the place of a byte; inside a character, that of its beginning.
+// Inside a character, it is the place of its beginning.
 func (t *Text) toSource(offset int) source.Position {
 	before := t.text[:offset]
 	begin := strings.LastIndexByte(before, '\n') + 1
@@ -140,7 +140,7 @@ func (t *Text) toSource(offset int) source.Position {
 	return p
 }
 
-// rangeOf converts a range. One character of a name is extended to all of the name.
+// One character of a name is extended to all of the name.
 func (t *Text) rangeOf(r source.Range) Range {
 	from, to := t.fromSource(r.Start), t.fromSource(r.End)
 	if to > from && isName(t.text[from]) && utf8.RuneCountInString(t.text[from:to]) == 1 {

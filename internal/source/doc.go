@@ -11,7 +11,7 @@ import "fmt"
 // Position is a place in a file. Both numbers begin at 1; a column counts characters.
 type Position struct{ Line, Column int }
 
-// Before says whether p comes before q in the same file.
+// Before reports whether p comes before q in the same file.
 func (p Position) Before(q Position) bool {
 	return p.Line < q.Line || p.Line == q.Line && p.Column < q.Column
 }
@@ -19,7 +19,7 @@ func (p Position) Before(q Position) bool {
 // Range is a part of a file; End is the place after its last character.
 type Range struct{ Start, End Position }
 
-// Contains says whether the position is in the range, or at its end.
+// Contains reports whether the position is in the range, or at its end.
 func (r Range) Contains(p Position) bool { return !p.Before(r.Start) && !r.End.Before(p) }
 
 // Problem is something wrong in a file that cannot be read.

@@ -31,7 +31,7 @@ func (d *Document) MisreadKeys() []Problem {
 	return out
 }
 
-// readAs returns how a key is read, and whether that is another text than the one that is written.
+// The bool reports whether that is another text than the written one.
 func readAs(key *yaml.Node) (string, bool) {
 	if key.Kind != yaml.ScalarNode || key.Style != 0 || key.Value == "<<" || plainWord.MatchString(key.Value) {
 		return "", false

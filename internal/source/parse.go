@@ -47,11 +47,10 @@ func Parse(text string) ([]*Document, []Problem) {
 	return out, problems
 }
 
-// part is a document's lines, from first to before end.
+// They go from first to before end.
 type part struct{ first, end int }
 
-// split finds the documents of a stream. A separator is a line that begins with three
-// hyphens and a space, or has nothing else.
+// A separator is a line that begins with three hyphens and a space, or has nothing else.
 func split(lines []string) []part {
 	var out []part
 	first := 0
@@ -101,8 +100,7 @@ func parse(lines []string, p part) (*Document, []Problem) {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// duplicateKeys adds a problem for each key that a map has twice: which one counts differs
-// between readers.
+// Which of two equal keys counts differs between readers.
 func (d *Document) duplicateKeys(n *yaml.Node, out []Problem) []Problem {
 	seen := map[string]int{}
 	for i, c := range n.Content {
@@ -121,7 +119,7 @@ func (d *Document) duplicateKeys(n *yaml.Node, out []Problem) []Problem {
 // lineOfError is how the YAML library names the line of an error.
 var lineOfError = regexp.MustCompile(`^(?:.*?)line (\d+): `)
 
-// syntaxProblem is an error of the YAML library, with its line of the file.
+// It has the line of the file.
 func (d *Document) syntaxProblem(err error, p part) Problem {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := p.first + 1

@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Range returns the place of a field: that of its value if it is a single one, and of its
-// key otherwise. If the field is missing, it is the place of the field that should have it.
+// Range returns the place of a field: of its value if that is a single one, and of its key otherwise. If the field is
+// missing, it is the place of the field that should have it.
 func (d *Document) Range(path object.Path) Range {
 	key, value := d.find(path)
 	if value.Kind == yaml.ScalarNode && value.Value != "" || key == nil {
@@ -64,7 +64,6 @@ func indexOfLine(text, expr string, offset int) (at, within, length int) {
 	return -1, 0, 0
 }
 
-// advance returns the position after a text.
 func advance(from Position, text string) Position {
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		return Position{from.Line + strings.Count(text, "\n"), utf8.RuneCountInString(text[i+1:]) + 1}
@@ -72,8 +71,7 @@ func advance(from Position, text string) Position {
 	return Position{from.Line, from.Column + utf8.RuneCountInString(text)}
 }
 
-// find returns the key and the value of a field, or of the nearest existing one above it. The
-// document itself has no key.
+// It is the nearest existing field above a missing one. The document itself has no key.
 func (d *Document) find(path object.Path) (key, value *yaml.Node) {
 	value = d.root
 	for _, segment := range path.Segments() {
@@ -91,7 +89,7 @@ func (d *Document) find(path object.Path) (key, value *yaml.Node) {
 	return key, value
 }
 
-// child returns the key and the value of one step below a node; an item of a list has no key.
+// An item of a list has no key.
 func child(n *yaml.Node, segment any) (key, value *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -121,8 +119,7 @@ func child(n *yaml.Node, segment any) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// rangeOf is the place of a node: of a single value all of it, of a list or an object its
-// beginning.
+// Of a single value it is all of it, of a list or an object its beginning.
 func (d *Document) rangeOf(n *yaml.Node) Range {
 	text, start := d.textFrom(n)
 	line, _, _ := strings.Cut(text, "\n")
@@ -143,7 +140,7 @@ func (d *Document) rangeOf(n *yaml.Node) Range {
 	return Range{Start: start, End: Position{start.Line, start.Column + length}}
 }
 
-// textFrom is the text of the file from a node on, up to the end of its document or 64 KiB.
+// It ends at the end of its document, or after 64 KiB.
 func (d *Document) textFrom(n *yaml.Node) (string, Position) {
 	const maxSearched = 64 << 10
 	line := min(max(n.Line, 1)+d.first, len(d.lines))
@@ -175,7 +172,7 @@ func (d *Document) At(p Position) (path object.Path, onKey bool) {
 	return path, onKey
 }
 
-// walk visits keys and values in the order of the text until visit returns false.
+// They come in the order of the text, until visit returns false.
 func (d *Document) walk(n *yaml.Node, at object.Path, visit func(key bool, n *yaml.Node, at object.Path) bool) bool {
 	for i, c := range n.Content {
 		var below object.Path

@@ -26,7 +26,6 @@ var (
 	functionKind            = pkgv1.GroupVersion.WithKind(pkgv1.FunctionKind).GroupKind()
 )
 
-// addCompositeKinds checks CompositeResourceDefinitions, and adds their kinds.
 func (w *Workspace) addCompositeKinds() {
 	for _, d := range w.Documents(compositeDefinitionKind) {
 		x, err := xrd.Read(d.Object)
@@ -53,7 +52,6 @@ func (w *Workspace) addCompositeKinds() {
 	}
 }
 
-// checkCompositions checks Compositions, and the inputs of the built-in functions.
 func (w *Workspace) checkCompositions() {
 	for _, d := range w.Documents(compositionKind) {
 		c := &v1.Composition{}
@@ -75,7 +73,8 @@ func (w *Workspace) checkCompositions() {
 	}
 }
 
-// warnOfFunctions says which functions are not built in and have no Function in the files: whether anything serves them is unknown.
+// It reports functions that are not built in and have no Function in the files: whether anything serves them is
+// unknown.
 func (w *Workspace) warnOfFunctions(d *Document, c *v1.Composition) {
 	known := slices.Collect(maps.Keys(functions.BuiltIn()))
 	for _, f := range w.Documents(functionKind) {
@@ -94,7 +93,7 @@ func (w *Workspace) warnOfFunctions(d *Document, c *v1.Composition) {
 	}
 }
 
-// checkSteps checks the inputs of the steps with built-in functions, and the composed resources in them.
+// It checks the inputs of the steps with built-in functions, and the composed resources in them.
 func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.GroupVersionKind) {
 	for i, step := range c.Spec.Pipeline {
 		at := object.Path("spec.pipeline").Index(i).Field("input")
@@ -114,7 +113,7 @@ func (w *Workspace) checkSteps(d *Document, c *v1.Composition, composite schema.
 	}
 }
 
-// isLast reports whether none of the later steps can add fields to composed resources.
+// None of the later steps can add fields to composed resources.
 func isLast(later []v1.PipelineStep) bool {
 	return !slices.ContainsFunc(later, func(s v1.PipelineStep) bool {
 		return !slices.Contains([]string{autoready.Name, autoready.PackageName, environment.Name, environment.PackageName}, s.FunctionRef.Name)

@@ -34,7 +34,7 @@ func (w *Workspace) Diagrams() []Diagram {
 	return out
 }
 
-// drawComposition draws the steps of a pipeline, one after the other, and what the built-in functions compose in them.
+// The steps of a pipeline come one after the other.
 func (w *Workspace) drawComposition(c *v1.Composition) diagram.Diagram {
 	composite := schema.FromAPIVersionAndKind(c.Spec.CompositeTypeRef.APIVersion, c.Spec.CompositeTypeRef.Kind)
 	p := &pipelineDrawing{w: w, composite: composite}
@@ -66,7 +66,6 @@ type pipelineDrawing struct {
 	composite schema.GroupVersionKind
 }
 
-// addGraph adds the nodes of function-graph's input.
 func (p *pipelineDrawing) addGraph(step string, input map[string]any) {
 	compiled, _ := graph.Compile(input, p.composite, p.w.Lookup)
 	if compiled == nil {
@@ -88,11 +87,10 @@ func (p *pipelineDrawing) addGraph(step string, input map[string]any) {
 	}
 }
 
-// flow is a field of the composite that a composed resource reads or writes.
+// The field is of the composite; the composed resource reads or writes it.
 type flow struct{ resource, field string }
 
-// addTemplates adds the composed resources of function-patch-and-transform's input. A resource that reads a field of the composite
-// which another one writes depends on it: the edge has the field's name.
+// A resource that reads a field of the composite depends on the resource that writes it: the edge has the field's name.
 func (p *pipelineDrawing) addTemplates(step string, raw map[string]any) {
 	input, _, _ := patchandtransform.Decode(raw)
 	var reads, writes []flow
@@ -123,7 +121,6 @@ func (p *pipelineDrawing) addTemplates(step string, raw map[string]any) {
 	}
 }
 
-// overlaps reports whether one field is the other, or in it.
 func overlaps(a, b string) bool {
 	inside := func(outer, inner string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)

@@ -12,8 +12,8 @@ import (
 // Severity is how bad a finding is.
 type Severity string
 
-// Severities. An Error is what the cluster refuses, or what fails there; a Warning is what may not be
-// as intended, or could not be checked.
+// Severities. An Error is what the cluster refuses, or what fails there; a Warning is what might not be as intended, or
+// could not be checked.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -48,7 +48,7 @@ func compareFindings(a, b Finding) int {
 	)
 }
 
-// add adds diagnostics of a document. Their paths are below prefix.
+// Their paths are below prefix.
 func (w *Workspace) add(d *Document, severity Severity, prefix object.Path, problems diag.List) {
 	for _, p := range problems {
 		f := Finding{File: d.File.Name, Severity: severity, Path: prefix.Join(p.Path), Nearest: p.Nearest}
@@ -74,7 +74,6 @@ func (w *Workspace) add(d *Document, severity Severity, prefix object.Path, prob
 // maxMessage bounds the message of a finding, in bytes.
 const maxMessage = 4 << 10
 
-// addf adds a problem with a field of a document.
 func (w *Workspace) addf(d *Document, severity Severity, path object.Path, format string, args ...any) {
 	w.add(d, severity, "", diag.List{{Path: path, Problem: fmt.Sprintf(format, args...)}})
 }

@@ -23,8 +23,8 @@ var (
 	plainProperty  = regexp.MustCompile(`\[([A-Za-z_][A-Za-z0-9_]*)\]`)
 )
 
-// checkGenerated reports what the API server refuses in the CustomResourceDefinition of a definition: rules that are no CEL or cost too much, columns,
-// names. Origin returns the field of the definition that a field of the CustomResourceDefinition is generated from.
+// The API server refuses rules that are no CEL or cost too much, columns, names. Origin returns the field of the
+// definition that a field of the CustomResourceDefinition is generated from.
 func (w *Workspace) checkGenerated(d *Document, c *apiextensionsv1.CustomResourceDefinition, origin func(generated string) object.Path) {
 	c = c.DeepCopy()
 	c.OwnerReferences = nil // the definition has no UID in a file
@@ -38,7 +38,6 @@ func (w *Workspace) checkGenerated(d *Document, c *apiextensionsv1.CustomResourc
 	}
 }
 
-// originInGraph is the origin of a field in a ResourceGraphDefinition.
 func originInGraph(generated string, s *v1alpha1.Schema, c *apiextensionsv1.CustomResourceDefinition) object.Path {
 	at := object.Path("spec.schema")
 	found := generatedField.FindStringSubmatch(generated)
@@ -68,7 +67,7 @@ func originInGraph(generated string, s *v1alpha1.Schema, c *apiextensionsv1.Cust
 	}
 }
 
-// originInComposite is the origin of a field in a CompositeResourceDefinition, for the kind with the names in the field names.
+// The names are in the field names.
 func originInComposite(generated, names string, x *v1.CompositeResourceDefinition, c *apiextensionsv1.CustomResourceDefinition) object.Path {
 	found := generatedField.FindStringSubmatch(generated)
 	if found == nil {

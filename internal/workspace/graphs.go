@@ -15,13 +15,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// graphKinds are the kinds of definitions of graphs.
 var graphKinds = []schema.GroupKind{
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGraphDefinitionKind).GroupKind(),
 	v1alpha1.GroupVersion.WithKind(v1alpha1.ResourceGroupKind).GroupKind(),
 }
 
-// pendingGraph is a definition that is to be compiled.
 type pendingGraph struct {
 	document *Document
 	spec     *v1alpha1.DefinitionSpec
@@ -30,14 +28,14 @@ type pendingGraph struct {
 	uses     []schema.GroupVersionKind
 }
 
-// compileGraphs compiles the definitions, each after those whose kinds it uses.
+// Each definition is compiled after the definitions of the kinds that it uses.
 func (w *Workspace) compileGraphs() {
 	pending := w.readGraphs()
 	for len(pending) > 0 {
 		next := slices.IndexFunc(pending, func(p *pendingGraph) bool {
 			return !slices.ContainsFunc(pending, func(other *pendingGraph) bool { return other != p && slices.Contains(p.uses, other.kind) })
 		})
-		// Definitions that use each other's kinds: the first one is compiled without the others' schemas.
+		// Definitions that use each other's kinds: the first one is compiled without the schemas of the rest.
 		p := pending[max(next, 0)]
 		pending = slices.DeleteFunc(pending, func(other *pendingGraph) bool { return other == p })
 		w.compileGraph(p)
@@ -76,7 +74,7 @@ func (w *Workspace) readGraphs() []*pendingGraph {
 // soonReserved are ids that kro reserves from version 0.10 on.
 var soonReserved = []string{"graphengine"}
 
-// warnOfReservedIDs warns of ids with which a definition is served here, and not by newer versions of kro.
+// A definition with such ids is served here, and not by newer versions of kro.
 func (w *Workspace) warnOfReservedIDs(p *pendingGraph) {
 	for i, r := range p.spec.Resources {
 		if slices.Contains(soonReserved, r.ID) {
@@ -86,7 +84,7 @@ func (w *Workspace) warnOfReservedIDs(p *pendingGraph) {
 	}
 }
 
-// namespaceOf returns the namespace of a definition, empty for a cluster-scoped one. One without a namespace may be applied to that of the account
+// It is empty for a cluster-scoped definition. One without a namespace may be applied to the namespace of the account
 // that it names.
 func namespaceOf(d *Document, named v1alpha1.ServiceAccount) string {
 	if d.Object.GetKind() != v1alpha1.ResourceGroupKind {
@@ -120,8 +118,8 @@ func (w *Workspace) crdOf(p *pendingGraph, g *graph.Graph) *apiextensionsv1.Cust
 	return kind.For(g, p.spec.Schema, owner, kind.Options{Version: w.options.Version})
 }
 
-// addKindOfInvalid adds what is known of the kind of a definition with errors, so that its instances and the definitions that use it are checked
-// as far as possible.
+// It adds what is known of the kind of a definition with errors, so its instances and the definitions that use it are
+// checked as far as possible.
 func (w *Workspace) addKindOfInvalid(p *pendingGraph, kinds graph.Kinds) {
 	if _, known := w.Lookup(p.kind); known || p.kind.Kind == "" {
 		return
@@ -133,7 +131,7 @@ func (w *Workspace) addKindOfInvalid(p *pendingGraph, kinds graph.Kinds) {
 	w.kinds[p.kind] = object.KindInfo{Namespaced: p.spec.Schema.Scope != v1alpha1.ClusterScope, ServedByDefinition: true, NameRule: object.Subdomain}
 }
 
-// checkTemplates says where kinds are used whose schema is unknown, and which required fields templates lack. That needs no graph, so that an
+// It reports uses of kinds with an unknown schema, and required fields that templates lack. That needs no graph, so an
 // invalid definition has these findings together with its errors.
 func (w *Workspace) checkTemplates(p *pendingGraph, kinds graph.Kinds) {
 	resources, _ := p.document.Object.Object["spec"].(map[string]any)["resources"].([]any)

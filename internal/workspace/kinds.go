@@ -27,7 +27,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// own are the kinds of this program.
 var own = sync.OnceValue(func() map[schema.GroupVersionKind]object.KindInfo {
 	out := map[schema.GroupVersionKind]object.KindInfo{}
 	for _, c := range ownDefinitions() {
@@ -51,7 +50,6 @@ func (w *Workspace) DefinitionsOfFiles() []*apiextensionsv1.CustomResourceDefini
 // not to be changed.
 func OwnDefinitions() []*apiextensionsv1.CustomResourceDefinition { return ownDefinitions() }
 
-// ownDefinitions are the CustomResourceDefinitions of this program.
 var ownDefinitions = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, files := range []fs.FS{v1alpha1.CRDs, revisions.CRDs, apiextensions.CRDs, pkg.CRDs, protection.CRDs, espalier.CRDs} {
@@ -71,7 +69,6 @@ var ownDefinitions = sync.OnceValue(func() []*apiextensionsv1.CustomResourceDefi
 	return out
 })
 
-// kindOf returns what is known of a version of a CustomResourceDefinition's kind.
 func kindOf(c *apiextensionsv1.CustomResourceDefinition, version string) object.KindInfo {
 	_, isServed := crd.Owner(c)
 	return object.KindInfo{
@@ -102,9 +99,8 @@ func (w *Workspace) Lookup(gvk schema.GroupVersionKind) (object.KindInfo, bool) 
 	return w.misnamed(gvk), false
 }
 
-// misnamed returns the versions of a kind that has none of that name, or the name of a kind that is written otherwise: in the plural, or
-// in other capitals. A group without a dot can only have kinds of Kubernetes, and one that it no longer has is looked for in the
-// other groups.
+// The kind has no version of that name, or its name is written otherwise: in the plural, or in other capitals. A group
+// without a dot can only have kinds of Kubernetes, and one that it no longer has is looked for in the other groups.
 func (w *Workspace) misnamed(gvk schema.GroupVersionKind) object.KindInfo {
 	var out object.KindInfo
 	for _, k := range w.Kinds() {
@@ -125,8 +121,8 @@ func (w *Workspace) misnamed(gvk schema.GroupVersionKind) object.KindInfo {
 	return out
 }
 
-// corrected returns the files with the kinds of this program and of Kubernetes instead of those that are written like them or in a version
-// that does not exist, so that everything else of such an object is checked. Each is an error. The files themselves do not change.
+// Kinds written like those of this program or of Kubernetes, or in a version that does not exist, are replaced by them,
+// so everything else of such an object is checked. Each is an error. The files themselves do not change.
 func (w *Workspace) corrected(files []*File) []*File {
 	out := slices.Clone(files)
 	for i, f := range out {
@@ -149,7 +145,7 @@ func (w *Workspace) corrected(files []*File) []*File {
 	return out
 }
 
-// kindMeant is the kind that is served instead of one that is not.
+// It is served instead of one that is not.
 func kindMeant(gvk schema.GroupVersionKind, kind object.KindInfo) schema.GroupVersionKind {
 	if len(kind.Versions) > 0 {
 		return schema.FromAPIVersionAndKind(kind.Versions[0], gvk.Kind)
@@ -167,7 +163,7 @@ func (w *Workspace) NamespaceOf(d *Document, otherwise string) string {
 	return cmp.Or(d.Object.GetNamespace(), otherwise)
 }
 
-// lookUp collects the kinds that a compiler asks for.
+// A compiler asks for the kinds.
 func (w *Workspace) lookUp(used []schema.GroupVersionKind) graph.Kinds {
 	out := graph.Kinds{}
 	for _, gvk := range used {
@@ -178,7 +174,6 @@ func (w *Workspace) lookUp(used []schema.GroupVersionKind) graph.Kinds {
 	return out
 }
 
-// addCRDs checks the CustomResourceDefinitions of the files, and adds their kinds.
 func (w *Workspace) addCRDs() {
 	for _, d := range w.Documents(crd.Kind.GroupKind()) {
 		c, problems := checkCRD(d.Object)
@@ -189,13 +184,12 @@ func (w *Workspace) addCRDs() {
 	}
 }
 
-// addCRD adds a CustomResourceDefinition with its kinds.
 func (w *Workspace) addCRD(c *apiextensionsv1.CustomResourceDefinition) {
 	w.crds[crd.GroupKind(c)] = c
 	w.addKinds(c)
 }
 
-// addKinds adds the served versions of a CustomResourceDefinition's kind.
+// Only served versions are added.
 func (w *Workspace) addKinds(c *apiextensionsv1.CustomResourceDefinition) {
 	gk := crd.GroupKind(c)
 	for _, v := range c.Spec.Versions {

@@ -20,12 +20,12 @@ type Kind struct {
 	schema.GroupVersionKind
 	// Names are the plural, the singular and the short names, in lower case and this order.
 	Names []string
-	// Own says that the files define the kind, and Definition that it is one of the kinds in which people define others.
+	// Own says that the files define the kind, and Definition that users define further kinds in it.
 	Own, Definition bool
 }
 
-// Kinds returns the kinds of the files, of this program and of Kubernetes; each version that is served, the preferred one first.
-// Kinds of an own group come before those of Kubernetes.
+// Kinds returns the kinds of the files, of this program and of Kubernetes; each served version, the preferred one
+// first. Kinds of an own group come before Kubernetes' kinds.
 func (w *Workspace) Kinds() []Kind {
 	var out []Kind
 	for _, gk := range slices.SortedFunc(maps.Keys(w.crds), compareGroupKinds) {
@@ -47,7 +47,7 @@ func compareGroupKinds(a, b schema.GroupKind) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
 }
 
-// kindsOf returns the kinds of a CustomResourceDefinition, the newest version first.
+// The newest version comes first.
 func kindsOf(c *apiextensionsv1.CustomResourceDefinition, own bool) []Kind {
 	names := append([]string{c.Spec.Names.Plural, cmp.Or(c.Spec.Names.Singular, strings.ToLower(c.Spec.Names.Kind))}, c.Spec.Names.ShortNames...)
 	var out []Kind
@@ -60,14 +60,14 @@ func kindsOf(c *apiextensionsv1.CustomResourceDefinition, own bool) []Kind {
 	return out
 }
 
-// isDefinition says whether people define kinds in the kind.
+// Users define kinds in such a kind.
 func isDefinition(gk schema.GroupKind) bool {
 	return slices.Contains(graphKinds, gk) || gk == compositeDefinitionKind || gk == compositionKind
 }
 
-// Find returns the kinds that a name may mean: a kind, plural, singular or short name, with or without .GROUP or .VERSION.GROUP behind it.
-// Of a kind with several versions, it is the preferred one unless a version is named. A kind of the files goes before others, and then
-// one of the core group, as with kubectl.
+// Find returns the kinds that a name may mean: a kind, plural, singular or short name, with or without .GROUP or
+// .VERSION.GROUP behind it. Of a kind with several versions, it is the preferred one unless a version is named. A kind
+// of the files goes first, and then one of the core group, as with kubectl.
 func (w *Workspace) Find(name string) []Kind {
 	out := w.find(strings.ToLower(name))
 	for _, isPreferred := range []func(Kind) bool{func(k Kind) bool { return k.Own }, func(k Kind) bool { return k.Group == "" }} {

@@ -17,7 +17,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// checkObjects validates each object whose kind is known against its schema.
+// Objects of unknown kinds are left out.
 func (w *Workspace) checkObjects() {
 	for _, d := range w.Documents() {
 		gvk := d.Object.GroupVersionKind()
@@ -57,7 +57,7 @@ func (w *Workspace) checkObject(d *Document, kind object.KindInfo) {
 	w.add(d, Error, "", slices.DeleteFunc(problems, func(p diag.Diagnostic) bool { return w.hasError(d, p.Path) }))
 }
 
-// checkLabels checks what no schema says about labels and annotations.
+// It covers what no schema says about them.
 func (w *Workspace) checkLabels(d *Document) {
 	for _, field := range []string{"annotations", "labels"} {
 		values, _, _ := unstructured.NestedMap(d.Object.Object, "metadata", field)
@@ -74,7 +74,7 @@ func (w *Workspace) checkLabels(d *Document) {
 	}
 }
 
-// hasError says whether a compiler has found an error in a field already.
+// A compiler has found the error already.
 func (w *Workspace) hasError(d *Document, path object.Path) bool {
 	at := d.Range(path)
 	return slices.ContainsFunc(w.findings, func(f Finding) bool {
@@ -82,8 +82,7 @@ func (w *Workspace) hasError(d *Document, path object.Path) bool {
 	})
 }
 
-// validate lists the problems of an object. Fields that the schema does not know are problems, as with
-// strict field validation of the API server.
+// Fields that the schema does not know are problems, as with strict field validation of the API server.
 func validate(s *spec.Schema, o map[string]any) diag.List {
 	typed := specschema.WithObjectMeta(s)
 	var out diag.List
@@ -97,7 +96,6 @@ func validate(s *spec.Schema, o map[string]any) diag.List {
 	return out.Sorted()
 }
 
-// diagnosticOf converts an error of Kubernetes' validation.
 func diagnosticOf(e *field.Error) diag.Diagnostic {
 	d := diag.Diagnostic{Path: pathOf(e.Field), Problem: e.Detail}
 	switch e.Type {
@@ -123,10 +121,9 @@ func quoted(v any) string {
 	return fmt.Sprint(v)
 }
 
-// unquotedKey is a key of a map as Kubernetes writes it in a path.
+// Kubernetes writes it so in a path.
 var unquotedKey = regexp.MustCompile(`\[([^\]"]*[^\]"0-9][^\]"]*)\]`)
 
-// pathOf converts a path of Kubernetes.
 func pathOf(path string) object.Path {
 	if path == "<nil>" || path == "." {
 		return ""
@@ -134,7 +131,7 @@ func pathOf(path string) object.Path {
 	return object.Path(unquotedKey.ReplaceAllString(path, `["$1"]`))
 }
 
-// unknownFields adds a problem for each field that a schema does not have.
+// It adds a problem for each field that a schema does not have.
 func unknownFields(s *spec.Schema, v any, at object.Path, out *diag.List) {
 	properties, items, values, isOpen := shapeOf(s)
 	switch v := v.(type) {
@@ -159,8 +156,8 @@ func unknownFields(s *spec.Schema, v any, at object.Path, out *diag.List) {
 	}
 }
 
-// shapeOf merges what a schema and those of its allOf say of an object's fields, a list's items and a map's
-// values. An open object may have further fields.
+// It merges what a schema and its allOf say of an object's fields, a list's items and a map's values. An open object
+// may have further fields.
 func shapeOf(s *spec.Schema) (properties map[string]spec.Schema, items, values *spec.Schema, isOpen bool) {
 	properties = maps.Clone(s.Properties)
 	if s.Items != nil {
@@ -189,7 +186,7 @@ func shapeOf(s *spec.Schema) (properties map[string]spec.Schema, items, values *
 	return properties, items, values, isOpen
 }
 
-// withoutNulls returns an object without fields that are null: the API server treats them as absent.
+// The API server treats them as absent.
 func withoutNulls(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// checkOwner reports if the files have another CustomResourceDefinition of the kind that a definition defines, or another definition of it.
+// It reports another CustomResourceDefinition, or another definition, of the kind that a definition defines.
 func (w *Workspace) checkOwner(d *Document, c *apiextensionsv1.CustomResourceDefinition, kind object.Path) {
 	other, exists := w.crds[crd.GroupKind(c)]
 	if !exists || isOf(other, d) {
@@ -25,7 +25,7 @@ func (w *Workspace) checkOwner(d *Document, c *apiextensionsv1.CustomResourceDef
 	w.addf(d, Error, kind, "%s of group %s is defined by %s already; choose another kind or group", c.Spec.Names.Kind, c.Spec.Group, by)
 }
 
-// warnOfGroup reports a kind of a ResourceGroup that is not in the API group that all controllers allow for these.
+// All controllers allow one API group for the kinds of ResourceGroups.
 func (w *Workspace) warnOfGroup(d *Document, group string) {
 	if d.Object.GetKind() == v1alpha1.ResourceGroupKind && group != v1alpha1.GroupVersion.Group {
 		w.addf(d, Warning, "spec.schema.group", "the controllers accept ResourceGroups with kinds in group %s only if an administrator allows it (%s)",
@@ -33,7 +33,7 @@ func (w *Workspace) warnOfGroup(d *Document, group string) {
 	}
 }
 
-// isOf reports whether a CustomResourceDefinition is that of a definition.
+// The CustomResourceDefinition is generated from the definition.
 func isOf(c *apiextensionsv1.CustomResourceDefinition, d *Document) bool {
 	controller := metav1.GetControllerOfNoCopy(c)
 	return crd.BelongsTo(c, object.Definition{Name: d.Object.GetName(), Namespace: d.Object.GetNamespace()}) ||

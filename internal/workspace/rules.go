@@ -45,7 +45,6 @@ func (w *Workspace) checkRules(o *unstructured.Unstructured) diag.List {
 	return r.check(o)
 }
 
-// ownRules are the rules of the kinds of this program.
 var ownRules = sync.OnceValue(func() map[schema.GroupVersionKind]func() *rules {
 	out := map[schema.GroupVersionKind]func() *rules{}
 	for _, c := range ownDefinitions() {
@@ -91,7 +90,7 @@ func (r *rules) check(o *unstructured.Unstructured) diag.List {
 	return out.Sorted()
 }
 
-// rulesOf returns the rules of a kind and version whose CustomResourceDefinition the files have; nil for another one.
+// It is nil unless the files contain the CustomResourceDefinition.
 func (w *Workspace) rulesOf(gvk schema.GroupVersionKind) *rules {
 	c, ok := w.crds[gvk.GroupKind()]
 	if !ok {
@@ -103,7 +102,7 @@ func (w *Workspace) rulesOf(gvk schema.GroupVersionKind) *rules {
 	return w.rules[gvk]
 }
 
-// checkCRD lists what the API server refuses in a CustomResourceDefinition.
+// They are what the API server refuses.
 func checkCRD(o *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, diag.List) {
 	c := &apiextensionsv1.CustomResourceDefinition{}
 	var out diag.List
@@ -117,7 +116,7 @@ func checkCRD(o *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefi
 	return c, out
 }
 
-// withoutDrawing removes the lines in which CEL repeats an expression and points to a place in it.
+// CEL repeats an expression and points to a place in it; these lines are removed.
 func withoutDrawing(d diag.Diagnostic) diag.Diagnostic {
 	lines := slices.DeleteFunc(strings.Split(d.Problem, "\n"), func(line string) bool { return strings.HasPrefix(line, " | ") })
 	d.Problem = strings.Join(lines, " ")

@@ -18,10 +18,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// isRequired is the problem of a field that is missing.
 const isRequired = "is required"
 
-// requiredFields lists the required fields that a template lacks. What an expression sets is unknown.
+// What an expression sets is unknown.
 func requiredFields(kind object.KindInfo, template map[string]any) diag.List {
 	return slices.DeleteFunc(validate(kind.Schema, template), func(p diag.Diagnostic) bool { return p.Problem != isRequired })
 }
@@ -66,14 +65,14 @@ func (c stepCheck) template(t functions.Template) {
 	}
 }
 
-// base checks the fields of a base, except those that a patch sets.
+// Fields that a patch sets are left out.
 func (c stepCheck) base(t functions.Template, kind object.KindInfo) {
 	c.add(Error, t.Path, slices.DeleteFunc(validate(kind.Schema, t.Object), func(p diag.Diagnostic) bool {
 		return t.Sets(string(p.Path)) || p.Problem == isRequired && (!c.isComplete || adopts(t.Object))
 	}))
 }
 
-// adopts reports whether an object takes over an existing one, which has the fields that it lacks.
+// The existing object has the fields that it lacks.
 func adopts(o map[string]any) bool {
 	adopt, _, _ := unstructured.NestedString(o, "metadata", "annotations", v1alpha1.AdoptAnnotation)
 	return adopt == string(v1alpha1.AdoptIfUnowned)
@@ -101,7 +100,7 @@ func (c stepCheck) namespace(t functions.Template, kind string, isNamespaced boo
 	}
 }
 
-// field checks the path of a field that a patch reads or writes.
+// A patch reads or writes the field.
 func (c stepCheck) field(f functions.Field, composed schema.GroupVersionKind, kind object.KindInfo) {
 	of := composed.Kind
 	if f.OfComposite {
@@ -120,8 +119,8 @@ func (c stepCheck) add(severity Severity, below object.Path, problems diag.List)
 	c.w.add(c.d, severity, c.at.Join(below), problems)
 }
 
-// missingField reports whether objects of a schema cannot have a field, and why, or which name may have been meant. Below what may have any
-// fields, all are possible.
+// because is why objects of a schema cannot have the field; nearest is the name that may have been meant. Below what
+// may have any fields, all are possible.
 func missingField(s *spec.Schema, path fieldpath.Path) (because, nearest string, missing bool) {
 	for i, segment := range path {
 		properties, items, values, isOpen := shapeOf(s)
@@ -151,7 +150,7 @@ func missingField(s *spec.Schema, path fieldpath.Path) (because, nearest string,
 	return "", "", false
 }
 
-// isScalar reports whether values of a schema have neither fields nor items.
+// Its values have neither fields nor items.
 func isScalar(s *spec.Schema) bool {
 	isIntOrString, _ := s.Extensions.GetBool("x-kubernetes-int-or-string")
 	preserves, _ := s.Extensions.GetBool("x-kubernetes-preserve-unknown-fields")

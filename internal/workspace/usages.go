@@ -26,7 +26,7 @@ func (w *Workspace) checkUsage(d *Document) {
 	}
 }
 
-// usedNamespace is the namespace in which a Usage looks for the used object; "" for its own.
+// It is "" for the Usage's own namespace.
 func usedNamespace(o *unstructured.Unstructured) string {
 	for _, by := range []string{"resourceRef", "resourceSelector"} {
 		if namespace, _, _ := unstructured.NestedString(o.Object, "spec", "of", by, "namespace"); namespace != "" {

@@ -65,7 +65,7 @@ type Options struct {
 	Kinds func(schema.GroupVersionKind) (object.KindInfo, bool)
 	// SecretOutputs is what happens to definitions that put data of Secrets into outputs.
 	SecretOutputs graph.SecretOutputs
-	// Version is that of the program.
+	// Version is the program's version.
 	Version string
 }
 
@@ -75,7 +75,7 @@ type Workspace struct {
 	files   []*File
 	kinds   map[schema.GroupVersionKind]object.KindInfo
 	crds    map[schema.GroupKind]*apiextensionsv1.CustomResourceDefinition
-	// rules are those of crds, as far as they were needed.
+	// rules are the rules of crds, as far as they were needed.
 	rules    map[schema.GroupVersionKind]*rules
 	graphs   []*Graph
 	findings []Finding
