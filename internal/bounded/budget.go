@@ -6,7 +6,7 @@ package bounded
 
 import "io"
 
-// maxRead bounds one read, in bytes, so that readers that read ahead take little from the next document.
+// maxRead bounds one read, in bytes, so readers that read ahead take little from the next document.
 const maxRead = 32 << 10
 
 // Budget is how many bytes may still be read, from one reader or from several together.

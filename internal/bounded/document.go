@@ -11,8 +11,8 @@ import (
 // MaxValues bounds the values of a YAML document: parsing takes some hundred bytes for each, however short it is.
 const MaxValues = 1_000_000
 
-// Values estimates how many values a text in YAML or JSON has, without parsing it: it counts commas, opening brackets, and the hyphens,
-// colons and question marks that begin a value. An entry of a map is one. Those within strings count as well.
+// Values estimates how many values a text in YAML or JSON has, without parsing it: it counts commas, opening brackets,
+// and the hyphens, colons and question marks that begin a value. An entry of a map is one. Strings count as well.
 func Values(text []byte) (n int) {
 	last := byte('\n')
 	for _, c := range text {
@@ -48,8 +48,8 @@ func checkText(text []byte, maxBytes int) error {
 	return nil
 }
 
-// Parse parses a YAML document. One is refused that has more than MaxValues, or has more values or more bytes than that with each alias
-// replaced by what it stands for. An empty document is the zero node.
+// Parse parses a YAML document. It refuses one with more values than MaxValues, or with more values or bytes than
+// allowed once each alias is replaced by what it stands for. An empty document is the zero node.
 func Parse(text []byte, maxBytes int) (*yaml.Node, error) {
 	if err := checkText(text, maxBytes); err != nil {
 		return nil, err
@@ -63,16 +63,15 @@ func Parse(text []byte, maxBytes int) (*yaml.Node, error) {
 	return &root, err
 }
 
-// size is the size of a node and of what is in it.
 type size struct{ bytes, values int }
 
 // unfinished is the size of a node that is being computed.
 var unfinished = size{-1, -1}
 
-// expansion computes the sizes of nodes whose aliases are replaced.
+// It computes the sizes of nodes with their aliases replaced.
 type expansion struct {
 	maxBytes int
-	known    map[*yaml.Node]size // those with an anchor, so that each node is visited once
+	known    map[*yaml.Node]size // those with an anchor, so each node is visited once
 }
 
 func (e *expansion) size(n *yaml.Node) (total size, err error) {

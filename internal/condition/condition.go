@@ -34,7 +34,7 @@ func (s Set) Get(kind string) (v1alpha1.Condition, bool) {
 	return s[i], true
 }
 
-// IsTrue says whether the condition of the type has status True.
+// IsTrue reports whether the condition of the type has status True.
 func (s Set) IsTrue(kind string) bool {
 	c, ok := s.Get(kind)
 	return ok && c.Status == True

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// Reconciling and Stalled are the types of the conditions by which kstatus, and with it kubectl's companions, Helm and
-// Flux, tell an object in progress from one that has failed. Each exists only while it is true, and never both.
+// Reconciling and Stalled are the types of the conditions that show kstatus, and with it kubectl's companions, Helm and
+// Flux, whether an object is in progress or has failed. Each exists only while it is true, and never both.
 const (
 	TypeReconciling = "Reconciling"
 	TypeStalled     = "Stalled"
@@ -22,15 +22,15 @@ type Progress struct {
 	reason, message string
 }
 
-// Reconciling is the progress of an object whose controller works towards its spec, or waits for something that comes
-// without an action of a user.
+// Reconciling is the progress of an object while its controller works towards its spec, or waits for something that
+// comes without an action of a user.
 func Reconciling(reason, message string) Progress { return Progress{TypeReconciling, reason, message} }
 
 // Stalled is the progress of an object that stays as it is until a user acts.
 func Stalled(reason, message string) Progress { return Progress{TypeStalled, reason, message} }
 
-// ProgressOf is the progress of an object with the given root condition: none if that is True; otherwise with the
-// condition's reason and message, so that no status is written for the progress alone. Of a list of problems, it has the first one.
+// ProgressOf is the progress of an object with the given root condition: none if that is True; otherwise with its
+// reason and message, so no status is written for the progress alone. It has the first one of a list of problems.
 func ProgressOf(root v1alpha1.Condition, stalled bool) Progress {
 	message, rest, isList := strings.Cut(root.Message, "\n")
 	if isList {
@@ -45,7 +45,7 @@ func ProgressOf(root v1alpha1.Condition, stalled bool) Progress {
 	return Reconciling(root.Reason, message)
 }
 
-// IsStalled says whether the object needs an action of a user.
+// IsStalled reports whether the object needs an action of a user.
 func (p Progress) IsStalled() bool { return p.kind == TypeStalled }
 
 // MarkProgress returns a copy of the set with the condition of a progress, and without the other.

@@ -27,8 +27,8 @@ func New[K cmp.Ordered](nodes ...K) *Graph[K] {
 	return g
 }
 
-// Connect makes node depend on each of the others. It panics if one of them is not a node
-// of the graph, which is a mistake of the program and not of its input.
+// Connect makes node depend on each of dependsOn. It panics if one of them is not a node of the graph, which is a
+// mistake of the program and not of its input.
 func (g *Graph[K]) Connect(node K, dependsOn ...K) {
 	for _, d := range append([]K{node}, dependsOn...) {
 		if _, ok := g.dependencies[d]; !ok {
@@ -93,8 +93,7 @@ func (g *Graph[K]) Order() ([]K, error) {
 	return slices.Concat(layers...), nil
 }
 
-// shortestCycle returns a shortest cycle among the nodes that have no layer; of several,
-// the one that begins with the smallest node.
+// The nodes have no layer. Of several shortest cycles, it is the one that begins with the smallest node.
 func (g *Graph[K]) shortestCycle(missing map[K]int) []K {
 	var stuck []K
 	for node, n := range missing {
@@ -112,8 +111,7 @@ func (g *Graph[K]) shortestCycle(missing map[K]int) []K {
 	return best
 }
 
-// shortestCycleThrough returns a shortest path from start to start, found by breadth-first
-// search; nil if there is none.
+// It finds a shortest path from start to start by breadth-first search; nil if there is none.
 func (g *Graph[K]) shortestCycleThrough(start K) []K {
 	cameFrom := map[K]K{}
 	queue := []K{start}

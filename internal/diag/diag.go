@@ -55,7 +55,7 @@ func (d Diagnostic) String() string {
 // maxExprBytes bounds how much of an expression a message quotes.
 const maxExprBytes = 120
 
-// position is the column, from 1, with the line if the expression has several.
+// It counts from 1, and includes the line if the expression has several.
 func position(expr string, offset int) string {
 	offset = min(max(offset, 0), len(expr))
 	before := expr[:offset]
@@ -95,7 +95,7 @@ func (l List) Sorted() List {
 	return slices.Compact(out)
 }
 
-// compareNatural compares paths so that [2] comes before [10].
+// [2] comes before [10].
 func compareNatural(a, b string) int {
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)

@@ -16,8 +16,7 @@ var goValue = regexp.MustCompile(`[&*]*(?:(?:\[\]|map\[[^\]\s]*\])+[&*]*(?:[A-Za
 var repeatedValue = regexp.MustCompile(`(?:Invalid|Unsupported|Duplicate) value: `)
 
 const (
-	// maxValueBytes is the length up to which a repeated text is kept, and
-	// truncatedValueBytes the length to which a longer one is truncated.
+	// A repeated text up to maxValueBytes is kept; a longer one is truncated to truncatedValueBytes.
 	maxValueBytes       = 100
 	truncatedValueBytes = 60
 )
@@ -42,8 +41,7 @@ func WithoutDumps(message string) string {
 	return strings.TrimRight(out.String(), " \t\n:")
 }
 
-// findDump finds the first value of a message to remove, and its replacement; start is
-// negative if there is none.
+// start is negative if there is none.
 func findDump(text string) (start, end int, instead string) {
 	printed := goValue.FindStringIndex(text)
 	for from := 0; ; {
@@ -73,8 +71,7 @@ func findDump(text string) (start, end int, instead string) {
 	return printed[0], endOf(text, printed[1]-1), Ellipsis
 }
 
-// endOf returns the index after the value that begins with a bracket or a quote at from;
-// the end of the text if it is not closed.
+// The value begins with a bracket or a quote at from. It is the end of the text if the value is not closed.
 func endOf(text string, from int) int {
 	depth := 0
 	for i := from; i < len(text); i++ {
@@ -103,7 +100,7 @@ func endOf(text string, from int) int {
 	return len(text)
 }
 
-// withoutHunks removes line-by-line comparisons of two values.
+// They compare two values line by line.
 func withoutHunks(text string) string {
 	if !strings.Contains(text, "\n@@ ") {
 		return text

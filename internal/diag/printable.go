@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a text on one line and without control characters, so that a text of somebody
-// else, such as a webhook's message, neither controls a terminal nor looks like several messages.
-// Runs of line breaks and tabs become one space; invalid UTF-8 and other characters without a
-// glyph, those that change the direction of text among them, are escaped as in Go: \x1b. A text
-// that is printable stays the same.
+// Printable returns a text on one line and without control characters, so a foreign text, such as a webhook's message,
+// neither controls a terminal nor looks like several messages. Runs of line breaks and tabs become one space; invalid
+// UTF-8 and other characters without a glyph, including the ones that change the direction of text, are escaped as in
+// Go: \x1b. A text that is printable stays the same.
 func Printable(text string) string { return printable(text, false) }
 
 func printable(text string, lines bool) string {

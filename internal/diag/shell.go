@@ -18,14 +18,13 @@ func ShellWord(text string) string {
 	return text
 }
 
-// isShellSpecial says whether a shell may read a character as something else than itself.
 func isShellSpecial(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=@%+,", r)
 }
 
 func isOddSpace(r rune) bool { return r != ' ' && unicode.IsSpace(r) }
 
-// escapedWord quotes a text as Bash and others do in $'…', byte by byte where it cannot be shown.
+// It quotes a text as Bash and other shells do in $'…', byte by byte where it cannot be shown.
 func escapedWord(text string) string {
 	var b strings.Builder
 	b.WriteString("$'")

@@ -30,7 +30,7 @@ func TruncateMiddle(text string, bytes int) string {
 	return first(start, room/2) + Ellipsis + last(end, room-room/2)
 }
 
-// first returns the first bytes of a text, without a character that is cut.
+// A character that is cut is left out.
 func first(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -42,7 +42,7 @@ func first(text string, bytes int) string {
 	return text[:end]
 }
 
-// last returns the last bytes of a text, without a character that is cut.
+// A character that is cut is left out.
 func last(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
@@ -54,6 +54,5 @@ func last(text string, bytes int) string {
 	return text[begin:]
 }
 
-// isContinuation reports whether a byte is inside a character. At most three follow each other in
-// valid UTF-8.
+// At most three such bytes follow each other in valid UTF-8.
 func isContinuation(b byte) bool { return b&0xc0 == 0x80 }

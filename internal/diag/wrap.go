@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap writes words in lines of at most width characters, unless a word is longer; a width of 0 means no limit. The first line begins
-// with first, the others with rest. A no-break space keeps words together, and is written as a space.
+// Wrap writes words in lines of at most width characters, unless a word is longer; a width of 0 means no limit. The
+// first line begins with first, the rest with rest. A no-break space keeps words together, and is written as a space.
 func Wrap(b *strings.Builder, first, rest string, words []string, width int) {
 	line, empty := first, true
 	flush := func() { b.WriteString(strings.TrimRight(strings.ReplaceAll(line, "\u00a0", " "), " ") + "\n") }
@@ -28,8 +28,8 @@ func WrapHanging(b *strings.Builder, prefix string, words []string, width int) {
 	Wrap(b, prefix, strings.Repeat(" ", utf8.RuneCountInString(prefix)), words, width)
 }
 
-// WrapAdvice is WrapHanging for what a person can do. Where it does not fit on one line, a command of kubectl or espalier, at its end or
-// at its beginning up to a semicolon, has a line of its own, and is never wrapped, so that it can be copied.
+// WrapAdvice is WrapHanging for what a user can do. If it does not fit on one line, a command of kubectl or espalier at
+// its end, or at its beginning up to a semicolon, gets its own line and is never wrapped, so it can be copied.
 func WrapAdvice(b *strings.Builder, bullet, text string, width int) {
 	words := strings.Fields(text)
 	text = strings.Join(words, " ")

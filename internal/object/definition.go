@@ -30,8 +30,8 @@ const (
 	ClaimDialect     Dialect = "claim"
 )
 
-// Finalizer is the finalizer of the definition's instances. It depends on names alone, so
-// that a definition that was deleted and recreated recognizes it.
+// Finalizer is the finalizer of the definition's instances. It depends on names alone, so a definition that was deleted
+// and recreated recognizes it.
 func (d Definition) Finalizer() string {
 	switch {
 	case d.Dialect == CompositeDialect:

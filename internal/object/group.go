@@ -14,8 +14,8 @@ var ownGroups = []string{
 	"apiextensions.crossplane.io", "ops.crossplane.io", "pkg.crossplane.io", "protection.crossplane.io",
 }
 
-// CheckComposable says why no instance can consist of objects of a kind; empty if one can. Whoever writes the controllers' own
-// records has the controllers' permissions: a revision names the account of its content, for example.
+// CheckComposable says why no instance can consist of objects of a kind; empty if one can. A user who can write the
+// controllers' own records has the controllers' permissions: a revision names the account of its content, for example.
 func CheckComposable(kind schema.GroupKind) string {
 	if kind.Group != "internal.kro.run" && kind.Group != "espalier.dev" {
 		return ""
@@ -23,8 +23,9 @@ func CheckComposable(kind schema.GroupKind) string {
 	return fmt.Sprintf("%s objects of %s are records of the controllers, which no instance can consist of", kind.Kind, kind.Group)
 }
 
-// IsOwnGroup reports whether an API group is one of Espalier's own. No definition can have its kind there: whoever writes objects
-// of these groups may be trusted as their installer is, and a kind with the name of a provider's would keep that from being installed.
+// IsOwnGroup reports whether an API group is one of Espalier's own. No definition can have its kind there: a writer of
+// these groups may be trusted like their installer, and a kind named like a provider's would keep that from being
+// installed.
 func IsOwnGroup(group string) bool {
 	return slices.Contains(ownGroups, group) || strings.HasSuffix(group, ".aws.espalier.dev")
 }
@@ -39,7 +40,6 @@ func isKubernetesDomain(domain string) bool {
 	return isWithin(domain, "k8s.io") || isWithin(domain, "kubernetes.io")
 }
 
-// isWithin reports whether a domain is another one or below it.
 func isWithin(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }

@@ -79,8 +79,7 @@ func CheckKind(text string) string {
 	return ""
 }
 
-// subdomainGroups are the built-in groups whose kinds follow Subdomain, except for the
-// kinds that BuiltInNameRule lists.
+// The kinds of these built-in groups follow Subdomain, except for the kinds that BuiltInNameRule lists.
 var subdomainGroups = map[string]bool{
 	"": true, "apps": true, "autoscaling": true, "batch": true,
 	"admissionregistration.k8s.io": true, "coordination.k8s.io": true, "discovery.k8s.io": true,
@@ -93,7 +92,7 @@ func BuiltInNameRule(gk schema.GroupKind) NameRule {
 	case gk == schema.GroupKind{Kind: "Namespace"}, gk == schema.GroupKind{Kind: "Service"}:
 		return Label
 	case gk == schema.GroupKind{Group: "networking.k8s.io", Kind: "IPAddress"}:
-		return PathSegment // those of IPv6 have colons
+		return PathSegment // IPv6 addresses contain colons
 	case subdomainGroups[gk.Group]:
 		return Subdomain
 	}

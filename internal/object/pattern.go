@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// Pattern selects fields of documents, each with everything below it. Its syntax is that of
-// Path, so that a path from a message is a valid pattern; [*] matches every item of a list
-// or every key of a map.
+// Pattern selects fields of documents, each with everything below it. It has the syntax of Path, so a path from a
+// message is a valid pattern; [*] matches every item of a list or every key of a map.
 type Pattern struct{ steps []step }
 
-// step leads from a field to one below it: by name, by index, or to every one.
+// It leads to a field by name, by index, or to every one.
 type step struct {
 	name  string
 	index int
@@ -59,7 +58,6 @@ func pointerToPath(pointer string) Path {
 	return p
 }
 
-// parseSteps parses the steps of a path or a pattern.
 func parseSteps(text string) (steps []step, err error) {
 	for rest := text; rest != ""; {
 		var s step
@@ -114,7 +112,7 @@ func bracket(text string) (s step, rest string, err error) {
 	return step{index: i, kind: indexed}, after, nil
 }
 
-// Covers says whether the pattern selects a field or one above it.
+// Covers reports whether the pattern selects a field or one above it.
 func (p Pattern) Covers(field Path) bool {
 	steps, err := parseSteps(string(field))
 	if err != nil || len(steps) < len(p.steps) || len(p.steps) == 0 {
@@ -188,7 +186,6 @@ func keys(m map[string]any) []string {
 	return out
 }
 
-// String is the step as written after another one.
 func (s step) String() string {
 	switch s.kind {
 	case every:

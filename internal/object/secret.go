@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsSecret says whether an object is a Secret of Kubernetes.
+// IsSecret reports whether an object is a Secret of Kubernetes.
 func IsSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
 }

@@ -9,7 +9,7 @@ import (
 // the document. A map that becomes empty is removed too.
 func WithoutFields(document map[string]any, fields []Path) map[string]any {
 	out := document
-	// From the last to the first, so that the indices of list items stay valid.
+	// From the last to the first, so the indices of list items stay valid.
 	for _, field := range slices.Backward(sortedSteps(fields)) {
 		if left, _ := without(out, field).(map[string]any); left != nil {
 			out = left
@@ -20,7 +20,7 @@ func WithoutFields(document map[string]any, fields []Path) map[string]any {
 	return out
 }
 
-// sortedSteps parses paths and sorts them in document order.
+// They are in document order.
 func sortedSteps(fields []Path) [][]step {
 	var all [][]step
 	for _, field := range fields {
@@ -39,7 +39,7 @@ func sortedSteps(fields []Path) [][]step {
 	return all
 }
 
-// without returns a value without a field below it; nil if nothing is left.
+// It returns nil if nothing is left.
 func without(value any, steps []step) any {
 	if len(steps) == 0 {
 		return nil

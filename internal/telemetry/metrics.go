@@ -47,7 +47,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 // server serves. Of several programs in one process, as in tests, the last one is served.
 func (m *Metrics) Register(more ...prometheus.Collector) {
 	for _, c := range append(m.Collectors(), more...) {
-		metrics.Registry.Unregister(c) // that of another program in this process
+		metrics.Registry.Unregister(c) // of another program in this process
 		metrics.Registry.MustRegister(c)
 	}
 }
@@ -58,8 +58,8 @@ func (m *Metrics) Observe(p reconcile.Run) {
 	m.queueWaits.WithLabelValues(p.Kind.Group, p.Kind.Kind).Observe(p.Waited.Seconds())
 }
 
-// ObservePropagation counts how long a value took from the status of one kind to that of the
-// kind above. There are as many pairs of labels as nested kinds.
+// ObservePropagation counts how long a value took from the status of one kind to the status of the kind above. There
+// are as many pairs of labels as nested kinds.
 func (m *Metrics) ObservePropagation(below, above schema.GroupKind, took time.Duration) {
 	m.propagation.WithLabelValues(below.String(), above.String()).Observe(took.Seconds())
 }

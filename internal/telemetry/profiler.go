@@ -14,11 +14,11 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Profiler measures what each kind costs that controllers run for. Its memory is bounded, however many kinds and
+// Profiler measures the costs of each kind that controllers run for. Its memory is bounded, however many kinds and
 // functions there are. It is safe for concurrent use.
 type Profiler struct {
 	began time.Time
-	// served reports the kinds that controllers run for. What was measured of others may be forgotten.
+	// served reports the kinds that controllers run for. What was measured of other kinds may be forgotten.
 	served func() []schema.GroupVersionKind
 
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ type KindProfile struct {
 	functions  map[string]*profile.Function
 }
 
-// kind returns the profile of a kind; nil if there are too many.
+// It is nil if there are too many.
 func (p *Profiler) kind(gk schema.GroupKind) *KindProfile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Profiler) forgetUnserved() {
 
 type profileKey struct{}
 
-// Context returns a context for a reconcile of a kind, to which ProfileOf attributes what it costs.
+// Context returns a context for a reconcile of a kind. ProfileOf attributes the costs to the kind.
 func (p *Profiler) Context(ctx context.Context, kind schema.GroupVersionKind) context.Context {
 	return context.WithValue(ctx, profileKey{}, p.kind(kind.GroupKind()))
 }

@@ -44,8 +44,8 @@ func (l *StatusPropagation) RecordWrite(instance types.UID, at time.Time) {
 	}
 }
 
-// RecordRead records that the instance above read this one at the given time. It returns
-// when the status was first written since the previous read, and false if it was not.
+// RecordRead records that the instance above read this one at the given time. It returns when the status was first
+// written after the previous read, and false if it was not.
 func (l *StatusPropagation) RecordRead(instance types.UID, at time.Time) (since time.Time, written bool) {
 	if l == nil {
 		return time.Time{}, false

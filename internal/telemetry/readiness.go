@@ -11,9 +11,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/condition"
 )
 
-// NewReadiness reports how many objects of the served kinds there are, by their readiness, and
-// how many of them are being deleted. It counts all objects at each scrape, so that the
-// numbers cannot drift.
+// NewReadiness reports how many objects of the served kinds there are, by their readiness, and how many of them are
+// being deleted. It counts all objects at each scrape, so the numbers cannot drift.
 func NewReadiness(kinds func() []schema.GroupVersionKind, objects func(schema.GroupVersionKind) []*unstructured.Unstructured) prometheus.Collector {
 	return readiness{kinds, objects}
 }
@@ -65,19 +64,19 @@ func (r readiness) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// IsReady says whether the condition that sums up an object is true.
+// IsReady reports whether the condition that sums up an object is true.
 func IsReady(o *unstructured.Unstructured) bool { return readyStatus(o) == metav1.ConditionTrue }
 
 // summaries are the conditions that sum up an object; the first one counts.
 var summaries = []string{"Ready", "Established", "Healthy"}
 
-// ReportsReadiness says whether an object has a condition that sums it up.
+// ReportsReadiness reports whether an object has a condition that sums it up.
 func ReportsReadiness(o *unstructured.Unstructured) bool {
 	set := condition.Read(o)
 	return slices.ContainsFunc(summaries, func(kind string) bool { _, has := set.Get(kind); return has })
 }
 
-// readyStatus is the status of the condition that sums up an object; Unknown if it has none.
+// It is Unknown if the object has no condition that sums it up.
 func readyStatus(o *unstructured.Unstructured) metav1.ConditionStatus {
 	set := condition.Read(o)
 	for _, kind := range summaries {

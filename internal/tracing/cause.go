@@ -10,8 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Bounds of what is remembered: states of objects, that is by whom they were written and the spans of their events; the
-// last field managers of others; the causes of one request in the queue; and the requests of one reconcile that write.
+// Bounds of what is remembered: states of objects, that is who wrote them and the spans of their events; the last other
+// field managers; the causes of one request in the queue; and the requests of one reconcile that write.
 const (
 	maxStates   = 8192
 	maxManagers = 1024
@@ -65,8 +65,8 @@ func (r *Reconcile) Later() *Causes {
 	return &Causes{earlier: r.origin.span}
 }
 
-// Retried returns the causes of a retry of a reconcile with these causes: the same ones, or the reconcile itself if it has
-// none, so that the retry belongs to its trace.
+// Retried returns the causes of a retry of a reconcile with these causes: the same ones, or the reconcile itself if it
+// has none, so the retry belongs to its trace.
 func (r *Reconcile) Retried(causes *Causes) *Causes {
 	if r == nil || causes.first() != nil {
 		return causes
@@ -117,7 +117,7 @@ func (c *Causes) first() *Event {
 	return c.events[0]
 }
 
-// links are the causes that are not the parent.
+// They are the causes that are not the parent.
 func (c *Causes) links() []trace.Link {
 	if c == nil {
 		return nil
@@ -142,7 +142,7 @@ func (c *Causes) count() int {
 }
 
 // Event returns the span of a change. The parent is the request of this process that led to the state, if one did. All
-// watches that deliver a state get the same event. Call it only if the change wakes somebody.
+// watches that deliver a state get the same event. Call it only if the change wakes a subscriber.
 func (t *Tracer) Event(c Change) *Event {
 	if t == nil {
 		return nil
@@ -164,7 +164,7 @@ func (t *Tracer) Event(c Change) *Event {
 	return s.event
 }
 
-// startEvent makes the span of a change. It ends at once: what follows is in the spans of the reconciles.
+// The span ends at once: what follows is in the spans of the reconciles.
 func (t *Tracer) startEvent(c Change, cause *origin, assumed bool, manager string) *Event {
 	e := &Event{}
 	ctx, options := background, []trace.SpanStartOption{trace.WithTimestamp(c.At)}
@@ -234,12 +234,12 @@ type write struct {
 	answered, settled bool
 }
 
-// isOf says whether a resource may be that of a kind. It need not be sure: the object's name is the same already.
+// The resource may be the kind's. It need not be sure: the object's name is the same already.
 func (w *write) isOf(kind string) bool {
 	return len(kind) > 0 && strings.HasPrefix(w.resource, strings.ToLower(kind[:len(kind)-1]))
 }
 
-// begin adds a request that writes an object; nil if the reconcile has too many.
+// It returns nil if the reconcile has too many.
 func (t *Tracer) begin(r *Reconcile, at target, resource string, span trace.SpanContext) *write {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -252,7 +252,6 @@ func (t *Tracer) begin(r *Reconcile, at target, resource string, span trace.Span
 	return w
 }
 
-// answer records that a request has its answer.
 func (t *Tracer) answer(w *write, wrote bool) {
 	if w == nil {
 		return
@@ -262,8 +261,8 @@ func (t *Tracer) answer(w *write, wrote bool) {
 	w.answered, w.settled = true, !wrote
 }
 
-// unsettled is the last request that writes an object and whose answer has not been recorded yet, since a watch is often
-// faster. The lock is held.
+// It is the last request that writes an object, without a recorded answer yet: a watch is often faster. The lock is
+// held.
 func (t *Tracer) unsettled(o object.Key) *origin {
 	all := t.requests[targetOf(o)]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -274,8 +273,8 @@ func (t *Tracer) unsettled(o object.Key) *origin {
 	return nil
 }
 
-// writerOf is the last answered request of a writer that writes an object, or of anybody if there is none, or else the
-// writer's reconcile. The lock is held.
+// writerOf is the last answered request of a writer that writes an object, or of any writer if there is none, or else
+// the writer's reconcile. The lock is held.
 func (t *Tracer) writerOf(o, writer object.Key) *origin {
 	var other *origin
 	all := t.requests[targetOf(o)]
@@ -295,7 +294,6 @@ func (t *Tracer) writerOf(o, writer object.Key) *origin {
 	return other
 }
 
-// endReconcile forgets a reconcile and its requests.
 func (t *Tracer) endReconcile(r *Reconcile) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -83,10 +83,9 @@ func Headers(ctx context.Context) []string {
 	return out
 }
 
-// request is a request that a span is made of.
 type request struct{ apirequest.Request }
 
-// title is the name of the span: it has no names of objects, so that there are few.
+// It contains no names of objects, so there are few.
 func (r request) title() string {
 	if r.Resource == "" {
 		return r.Verb

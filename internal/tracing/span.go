@@ -11,7 +11,8 @@ import (
 // Span is the span of a part of a reconcile. The zero value is none.
 type Span struct{ span trace.Span }
 
-// IsRecording says whether the spans of a context are recorded. Where it is false, callers need not compute attributes.
+// IsRecording reports whether the spans of a context are recorded. Where it is false, callers need not compute
+// attributes.
 func IsRecording(ctx context.Context) bool {
 	return reconcileOf(ctx) != nil && trace.SpanFromContext(ctx).IsRecording()
 }
@@ -50,7 +51,6 @@ func StartNode(ctx context.Context, n Node) (context.Context, Span) {
 	return ctx, Span{span}
 }
 
-// takeNode says whether one more node may have a span.
 func (r *Reconcile) takeNode() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (s Span) SetResults(fatal bool, warnings int) {
 	}
 }
 
-// End ends the span. The error may be nil; of others only the reason is recorded.
+// End ends the span. The error may be nil; only the reason of an error is recorded.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return

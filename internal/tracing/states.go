@@ -1,6 +1,6 @@
 package tracing
 
-// stateID identifies a state of an object; without a revision the object is gone.
+// Without a revision the object is gone.
 type stateID struct{ uid, revision string }
 
 // state is what is known of a state of an object: the request that led to it, and the span of its event.
@@ -13,14 +13,14 @@ type state struct {
 type recent[T any] struct {
 	limit  int
 	values map[stateID]T
-	// ring has the identifiers in the order in which they came; next is the oldest once it is full.
+	// ring lists the identifiers in the order of arrival; next is the oldest once it is full.
 	ring []stateID
 	next int
 }
 
 func newRecent[T any](limit int) recent[T] { return recent[T]{limit: limit, values: map[stateID]T{}} }
 
-// set stores a value. That of a new identifier takes the place of the oldest.
+// A new identifier takes the place of the oldest.
 func (r *recent[T]) set(id stateID, value T) {
 	_, known := r.values[id]
 	switch {

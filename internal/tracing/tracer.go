@@ -17,18 +17,17 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// scope is the name of the instrumentation.
 const scope = "github.com/espalier-dev/espalier"
 
-// maxNodeSpans bounds the spans of nodes of one reconcile; the others are counted.
+// maxNodeSpans bounds the spans of nodes of one reconcile; further nodes are counted.
 const maxNodeSpans = 256
 
 // Tracer makes spans of events, reconciles and requests. It is safe for concurrent use. Nil makes none.
 type Tracer struct {
 	tracer trace.Tracer
 
-	// mu is held for map operations and while the span of an event starts, so that an object's state has one event
-	// however many watches deliver it.
+	// mu is held for map operations and while the span of an event starts, so an object's state has one event however
+	// many watches deliver it.
 	mu       sync.Mutex
 	running  map[object.Key]*Reconcile
 	requests map[target][]*write
@@ -36,7 +35,7 @@ type Tracer struct {
 	managers recent[string]
 }
 
-// New returns a tracer whose spans a provider gets.
+// New returns a tracer that gives its spans to a provider.
 func New(provider trace.TracerProvider) *Tracer {
 	return &Tracer{
 		tracer:   provider.Tracer(scope),
@@ -62,14 +61,14 @@ type Reconcile struct {
 
 type contextKey struct{}
 
-// reconcileOf returns the reconcile that a context belongs to; nil if none or if it is not traced.
+// It is nil if the context belongs to none or to one that is not traced.
 func reconcileOf(ctx context.Context) *Reconcile {
 	r, _ := ctx.Value(contextKey{}).(*Reconcile)
 	return r
 }
 
-// StartReconcile starts the span of a reconcile with its causes: the first is its parent, the others are links. The caller
-// must call End. At most one reconcile of an object may be running.
+// StartReconcile starts the span of a reconcile with its causes: the first is its parent, the rest are links. The
+// caller must call End. At most one reconcile of an object may be running.
 func (t *Tracer) StartReconcile(ctx context.Context, kind schema.GroupVersionKind, key object.Key, causes *Causes,
 	waited time.Duration) (context.Context, *Reconcile) {
 	if t == nil {
@@ -124,7 +123,7 @@ func (r *Reconcile) Logger(log logr.Logger) logr.Logger {
 	return log.WithValues(KeyTraceID, r.origin.span.TraceID().String(), KeySpanID, r.origin.span.SpanID().String())
 }
 
-// fail marks a span as failed. The message of the error is left out: it may have values of objects.
+// fail marks a span as failed. The message of the error is left out: it may contain values of objects.
 func fail(span trace.Span, err error) {
 	if err == nil {
 		return
@@ -150,7 +149,7 @@ func objectAttributes(key object.Key) []attribute.KeyValue {
 	return present(KeyGroup, key.Group, KeyKind, key.Kind, KeyNamespace, key.Namespace, KeyName, key.Name)
 }
 
-// present returns those attributes that are not empty.
+// Empty attributes are left out.
 func present(pairs ...string) []attribute.KeyValue {
 	var out []attribute.KeyValue
 	for i := 0; i < len(pairs); i += 2 {

@@ -52,8 +52,7 @@ type Writer struct {
 	Cluster Cluster
 	Caches  Caches
 	Events  telemetry.Recorder
-	// Manager is the field manager of all writes except those of the status, which use
-	// StatusManager.
+	// Manager is the field manager of all writes except writes of the status, which use StatusManager.
 	Manager, StatusManager string
 }
 
@@ -87,8 +86,8 @@ func (w Writer) AddFinalizers(ctx context.Context, o *Object, finalizers ...stri
 	return w.resultOf(o, err, telemetry.FailedFinalizer, "add "+describeFinalizers(finalizers), "the object is not reconciled without it")
 }
 
-// RemoveFinalizers removes those of the finalizers that the object has. If none is left of an object that is being
-// deleted, the object is gone. The result is final if the reconcile cannot go on.
+// RemoveFinalizers removes the finalizers that the object has. If none is left of an object that is being deleted, the
+// object is gone. The result is final if the reconcile cannot go on.
 func (w Writer) RemoveFinalizers(ctx context.Context, o *Object, finalizers ...string) reconcile.Result {
 	_, err := w.Release(ctx, o, finalizers...)
 	return w.resultOf(o, err, telemetry.FailedFinalizer, "remove "+describeFinalizers(finalizers), "the object is not deleted before that")
@@ -140,9 +139,8 @@ func (w Writer) Write(o *Object, do func() (*unstructured.Unstructured, error)) 
 	return nil
 }
 
-// resultOf returns what the answer to a write means for the reconcile. A permanent refusal
-// is recorded as an event, once: the status of the object may be the very thing that cannot
-// be written.
+// A permanent refusal is recorded as an event, once: the status of the object may be the very thing that cannot be
+// written.
 func (w Writer) resultOf(o *Object, err error, reason, what, consequence string) reconcile.Result {
 	switch {
 	case err == nil:

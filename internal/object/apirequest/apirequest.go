@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Request is what the URL and the method of a request tell. Resource is empty if it is not that of a resource.
+// Request is what the URL and the method of a request tell. Resource is empty if the URL is of no resource.
 type Request struct {
 	Group, Namespace, Resource, Name, Subresource string
 	// Verb is as in a Role; for a request that concerns no resource the method in lower case.
@@ -39,7 +39,7 @@ func Parse(method string, u *url.URL) Request {
 	return out
 }
 
-// resourcePath returns the path without the group and version; nil if it is not that of a resource.
+// It is nil if the path is of no resource.
 func resourcePath(path string, group *string) []string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i, part := range parts {
@@ -70,7 +70,7 @@ func verbOf(method string, query url.Values, named bool) string {
 	return strings.ToLower(method)
 }
 
-// Writes says whether the request may change one object whose name it has.
+// Writes reports whether the request may change one object that it names.
 func (r Request) Writes() bool {
 	return r.Name != "" && !r.DryRun && (r.Verb == "update" || r.Verb == "patch" || r.Verb == "delete")
 }
