@@ -15,9 +15,9 @@ import (
 // Lookup returns what is known of a kind.
 type Lookup = func(schema.GroupVersionKind) (object.KindInfo, bool)
 
-// Check lists the problems of the input of a built-in function, with paths in the input, before the function runs: those because of which
-// it fails for some composites, and notes on what may have no effect. lookUp returns what is known of kinds. Inputs of other functions have
-// no problems.
+// Check lists the problems of the input of a built-in function, with paths in the input, before the function runs:
+// those that make it fail for some composites, and notes on what may have no effect. lookUp returns what is known of
+// kinds. Inputs of other functions have no problems.
 func Check(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind, lookUp Lookup) (problems, notes diag.List) {
 	switch function {
 	case graph.Name, graph.PackageName:
@@ -34,7 +34,7 @@ func Check(function string, input map[string]any, isFirstStep bool, composite sc
 	return nil, nil
 }
 
-// Invalid lists the problems of the input of a built-in function because of which it fails for every composite, whatever the schemas of kinds.
+// Invalid lists the problems that make a built-in function fail with an input for every composite, whatever the schemas of kinds.
 func Invalid(function string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) diag.List {
 	if function == patchandtransform.Name || function == patchandtransform.PackageName {
 		return patchandtransform.Invalid(input, isFirstStep)

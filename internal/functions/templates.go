@@ -22,12 +22,12 @@ type Template struct {
 	Object map[string]any
 	// IsGraph: it is a node of function-graph.
 	IsGraph bool
-	// Fields are those that its patches read and write.
+	// Fields are the fields that its patches read and write.
 	Fields []Field
 }
 
-// Templates returns the composed resources in the input of a step; none if the function is not built in. An invalid input has those that can
-// be decoded.
+// Templates returns the composed resources in the input of a step; none if the function is not built in. An invalid
+// input has the ones that can be decoded.
 func Templates(function string, input map[string]any) []Template {
 	var out []Template
 	switch function {
@@ -50,7 +50,7 @@ func Templates(function string, input map[string]any) []Template {
 	return out
 }
 
-// Sets reports whether a patch sets a field of the composed resource, a field of it, or one that it is in.
+// Sets reports whether a patch sets a field of the composed resource, one in it, or one around it.
 func (t Template) Sets(field string) bool {
 	for _, f := range t.Fields {
 		if f.Writes && !f.OfComposite && (isIn(f.Path, field) || isIn(field, f.Path)) {

@@ -16,7 +16,7 @@ import (
 // writesFunc returns what in the input of a request writes a field.
 type writesFunc = func(r call.Request, to trace.Object, path []any) []trace.Write
 
-// tracers are the built-in functions that say what in their input writes a field. The others write none.
+// tracers are the built-in functions that say what in their input writes a field. The other ones write none.
 func tracers() map[string]writesFunc {
 	graphs := graph.New()
 	return map[string]writesFunc{
@@ -31,7 +31,7 @@ func tracers() map[string]writesFunc {
 	}
 }
 
-// writesOfAnswer is for function-dummy: its input has the response.
+// writesOfAnswer is for function-dummy: its input contains the response.
 func writesOfAnswer(r call.Request, to trace.Object, path []any) []trace.Write {
 	at := []any{"response", "desired", "composite", "resource"}
 	switch to.Kind {
@@ -49,7 +49,7 @@ func writesOfAnswer(r call.Request, to trace.Object, path []any) []trace.Write {
 	return []trace.Write{{Place: object.Path("").Steps(at...), What: "response", Value: value}}
 }
 
-// Steps converts a recorded run of a pipeline. Elsewhere says of which functions the calls were only recorded.
+// Steps converts a recorded run of a pipeline. elsewhere reports whether calls of a function were only recorded.
 func Steps(run []pipeline.Recorded, elsewhere func(function string) bool) ([]trace.Step, error) {
 	all := tracers()
 	steps := make([]trace.Step, 0, len(run))
@@ -87,7 +87,7 @@ func Steps(run []pipeline.Recorded, elsewhere func(function string) bool) ([]tra
 	return steps, nil
 }
 
-// traceOf runs a function on the request again, which functions may change.
+// traceOf runs a function again on a copy of the request, because functions may change it.
 func traceOf(request *fnv1.RunFunctionRequest, writes writesFunc) func(trace.Object, []any) []trace.Write {
 	return func(to trace.Object, path []any) []trace.Write {
 		r, err := fromRequest(request)

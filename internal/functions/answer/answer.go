@@ -25,7 +25,6 @@ const (
 	PackageName = "crossplane-contrib-function-dummy"
 )
 
-// inputFields are the known fields of the input.
 var inputFields = []string{"apiVersion", "kind", "metadata", "response"}
 
 // Run merges the response in the input, in the JSON form of the protocol, into the desired
@@ -40,13 +39,12 @@ func Run(r *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
 	return out, nil
 }
 
-// Check lists the problems because of which the function fails with an input.
+// Check lists the problems that make the function fail with an input.
 func Check(input map[string]any) diag.List {
 	_, problems := decode(input)
 	return problems
 }
 
-// decode returns the response in an input, or its problems.
 func decode(input map[string]any) (*fnv1.RunFunctionResponse, diag.List) {
 	var problems diag.List
 	for _, field := range slices.Sorted(maps.Keys(input)) {

@@ -1,13 +1,12 @@
-// Package autoready implements function-auto-ready as a built-in function: it sets the
-// readiness of composed resources for which no function before it did.
+// Package autoready implements function-auto-ready as a built-in function: it sets the readiness of composed
+// resources if no function before it did.
 //
-// A resource is ready once it is observed and its status says so. It differs from upstream:
-// a status or a Ready condition for an older generation than the object's is ignored. And
-// Kubernetes' own kinds without a status, such as Role, are ready when they exist.
+// A resource is ready once it is observed and its status says so. It differs from upstream: a status or a Ready
+// condition for an older generation than the object's is ignored. And Kubernetes' own kinds without a status, such as
+// Role, are ready when they exist.
 //
-// Checks in CEL, which are behind a feature gate upstream, are always evaluated. A resource
-// that doesn't pass its check is explicitly not ready, and so is one for which the check
-// cannot be evaluated; the latter is a Warning as well.
+// Checks in CEL, which are behind a feature gate upstream, are always evaluated. A resource that doesn't pass its
+// check is explicitly not ready, and so is one whose check cannot be evaluated; the latter is a Warning as well.
 //
 // Pure: it decides from values alone.
 package autoready
@@ -100,8 +99,7 @@ func decode(object map[string]any) (in input, ttl time.Duration, problems, notes
 	return in, ttl, problems.Sorted(), notes.Sorted()
 }
 
-// Check lists the problems of an input: those because of which the function fails, and notes on what has no
-// effect.
+// Check lists the problems of an input: those that make the function fail, and notes on what has no effect.
 func Check(input map[string]any) (problems, notes diag.List) {
 	in, _, problems, notes := decode(input)
 	if len(problems) > 0 || in.ChecksInside != "" {

@@ -21,7 +21,6 @@ import (
 // boolean result. They replace the built-in check of the kind.
 type celChecks map[string]string
 
-// checkKey is the key of a kind in celChecks.
 func checkKey(kind schema.GroupVersionKind) string {
 	return kind.Group + "_" + kind.Version + "_" + kind.Kind
 }
@@ -49,9 +48,9 @@ func (in *input) checks(context map[string]any) (celChecks, error) {
 	return all, nil
 }
 
-// ready is the readiness of an observed object, by the check of its kind if there is one. An
-// object that doesn't pass its check, or for which the check cannot be evaluated, is not
-// ready. While the status is for an older generation, readiness stays unspecified.
+// ready is the readiness of an observed object, by the check of its kind if there is one. An object that doesn't pass
+// its check, or whose check cannot be evaluated, is not ready. While the status is for an older generation, readiness
+// stays unspecified.
 func (c celChecks) ready(o *unstructured.Unstructured) (call.Ready, error) {
 	text, ok := c[checkKey(o.GroupVersionKind())]
 	switch {
@@ -74,7 +73,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.Variable("object", cel.DynType))
 })
 
-// maxCost bounds the CEL cost of a check.
+// maxCost bounds a check, in CEL's cost units.
 const maxCost = 100_000
 
 // costs counts the copies that counted repetitions make of a pattern, instead of its characters.
@@ -88,7 +87,6 @@ func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	return library.RegexpCost(args[0], args[1])
 }
 
-// evaluate evaluates an expression of an object.
 func evaluate(text string, object map[string]any) (bool, error) {
 	env, err := environment()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/health"
 )
 
-// Ready says whether an observed object is ready.
+// Ready reports whether an observed object is ready.
 func Ready(o *unstructured.Unstructured) bool {
 	kind := o.GroupVersionKind().GroupKind()
 	if check, ok := kindChecks[kind]; ok {
@@ -25,14 +25,13 @@ func Ready(o *unstructured.Unstructured) bool {
 	return slices.Contains(builtInGroups, kind.Group) && health.Of(o).Ready
 }
 
-// builtInGroups are the API groups of Kubernetes' own kinds.
 var builtInGroups = []string{
 	"", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io",
 	"scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "node.k8s.io", "admissionregistration.k8s.io",
 	"apiextensions.k8s.io", "certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "events.k8s.io",
 }
 
-// kindChecks are the checks of kinds with another readiness than that of kstatus.
+// kindChecks are the checks of kinds with another readiness than kstatus computes.
 var kindChecks = map[schema.GroupKind]func(*unstructured.Unstructured) bool{
 	{Kind: "Pod"}:                   isPodReady,
 	{Kind: "PersistentVolume"}:      isCurrent,
@@ -82,7 +81,7 @@ func hasIngress(o *unstructured.Unstructured) bool {
 	return len(ingress) > 0
 }
 
-// isJobReady is true for a Job that is complete.
+// isJobReady requires that the Job is complete.
 func isJobReady(o *unstructured.Unstructured) bool {
 	said := condition.Read(o)
 	return said.IsTrue("Complete") && !said.IsTrue("Failed") && !said.IsTrue("Suspended")

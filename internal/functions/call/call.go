@@ -1,4 +1,4 @@
-// Package call has the requests and responses of built-in functions as plain values.
+// Package call contains the requests and responses of built-in functions as plain values.
 //
 // Pure: it decides from values alone.
 package call
@@ -32,7 +32,7 @@ type State struct {
 type Request struct {
 	Observed, Desired State
 	Input, Context    map[string]any
-	// Required has the required resources and schemas that were read.
+	// Required contains the required resources and schemas that were read.
 	Required Required
 }
 
@@ -65,8 +65,7 @@ type Response struct {
 	TTL time.Duration
 }
 
-// FatalResponse is a response with a Fatal result. The desired state and the context are
-// those of the request.
+// FatalResponse is a response with a Fatal result. The desired state and the context come from the request.
 func FatalResponse(r Request, message string) Response {
 	return Response{Desired: r.Desired, Context: r.Context, Results: []Result{{Fatal, message}}}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/diag"
 )
 
-// maxProblems bounds how many problems one result lists.
 const maxProblems = 50
 
 // FormatProblems is the message of a result about problems of an input, one per line.

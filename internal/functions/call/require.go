@@ -26,7 +26,7 @@ type Requirements struct {
 	Schemas   map[string]SchemaSelector
 }
 
-// Required has the resources and schemas that were read for a function's requirements.
+// Required contains the resources and schemas that were read for a function's requirements.
 type Required struct {
 	// Resources are the objects that exist, by the key of the requirement.
 	Resources map[string][]map[string]any

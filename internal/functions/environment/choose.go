@@ -38,7 +38,6 @@ func (in *input) requirements(composite, environment map[string]any) (map[string
 	return out, nil
 }
 
-// labelValue is the value of a label.
 func (m *matcher) labelValue(composite, environment map[string]any) (string, error) {
 	if m.Type == fromValue {
 		return *m.Value, nil
@@ -64,7 +63,7 @@ func (m *matcher) labelValue(composite, environment map[string]any) (string, err
 	return text, nil
 }
 
-// selectConfigs are the EnvironmentConfigs to merge of those that were found, in order.
+// selectConfigs returns which of the found EnvironmentConfigs to merge, in order.
 func (in *input) selectConfigs(i int, found []map[string]any) ([]map[string]any, error) {
 	s := &in.Spec.EnvironmentConfigs[i]
 	switch {

@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// input is the function's input.
 type input struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -73,7 +72,7 @@ const (
 	required        = "Required"
 )
 
-// decode decodes an input and returns all of its problems.
+// decode returns all problems of the input.
 func decode(o map[string]any) (in *input, problems diag.List) {
 	in = &input{}
 	strict.Decode(o, in, "", &problems)
@@ -127,7 +126,7 @@ func (c check) selector(at object.Path, s *selector) {
 	}
 }
 
-// oneOf validates an enum field. The first known value is the default.
+// The first known value is the default.
 func (c check) oneOf(at object.Path, text *string, known ...string) {
 	if *text == "" {
 		*text = known[0]
@@ -146,7 +145,7 @@ func (c check) path(at object.Path, path string) {
 	}
 }
 
-// Check lists the problems because of which the function fails with an input.
+// Check lists the problems that make the function fail with an input.
 func Check(input map[string]any) diag.List {
 	_, problems := decode(input)
 	return problems

@@ -48,8 +48,8 @@ func Run(r call.Request) call.Response {
 	return response
 }
 
-// merge merges the default data, the environment before and the selected EnvironmentConfigs. Merged is called with the environment after
-// each of them, with the index of its source.
+// merge merges the default data, the environment before and the selected EnvironmentConfigs. merged is called with
+// the environment after each of them, with the index of its source.
 func (in *input) merge(before map[string]any, wanted map[string]call.ResourceSelector, read map[string][]map[string]any,
 	merged func(source int, config, environment map[string]any)) (map[string]any, error) {
 	environment := mergeMaps(in.Spec.DefaultData, before)
@@ -71,7 +71,6 @@ func (in *input) merge(before map[string]any, wanted map[string]call.ResourceSel
 	return environment, nil
 }
 
-// requirementKey is the key of the requirement of a source, by its index.
 func requirementKey(i int) string { return fmt.Sprintf("environment-config-%d", i) }
 
 // mergeInto merges the data of an EnvironmentConfig into an environment, at the source's

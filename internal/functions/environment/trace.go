@@ -46,7 +46,7 @@ func Writes(r call.Request, to trace.Object, path []any) (out []trace.Write) {
 	return out
 }
 
-// fieldIn returns where the data of an EnvironmentConfig have a field of the environment; false if they are merged into another field.
+// fieldIn returns the place of a field of the environment in the data of an EnvironmentConfig; false if they are merged into another field.
 func (s *source) fieldIn(path []any) (below []any, merged bool) {
 	at, err := fieldpath.Parse(s.ToFieldPath)
 	switch {

@@ -100,7 +100,6 @@ func expand(from any, path Path) ([]Path, error) {
 	return all, nil
 }
 
-// wildcardSegments returns the segments that a wildcard at a path matches.
 func wildcardSegments(in any, path Path) ([]Segment, error) {
 	var segments []Segment
 	switch in := in.(type) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// merge merges a new value with an old one. Appending to a list at the top skips items that
-// the list has already; appending to nested lists doesn't, as upstream.
+// merge merges a new value with an old one. Appending to a list at the top skips items that the list already
+// contains; appending to nested lists doesn't, as upstream.
 func merge(old, value any, policy Policy) (any, error) {
 	if list, ok := value.([]any); ok && policy.AppendLists {
 		if have, ok := old.([]any); ok {
@@ -74,7 +74,6 @@ func mergeList(old any, value []any, policy Policy) (any, error) {
 	}
 }
 
-// isEmpty says whether a value is nil or the zero value of its type.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -29,10 +29,9 @@ type Segment struct {
 	IsIndex bool
 }
 
-// wildcard matches all fields or items.
 const wildcard = "*"
 
-// IsWildcard says whether the segment matches all fields or items.
+// IsWildcard reports whether the segment matches all fields or items.
 func (s Segment) IsWildcard() bool { return !s.IsIndex && s.Field == wildcard }
 
 // Path is the path of a field in an object. The empty path is the object itself.
@@ -75,7 +74,7 @@ func Parse(text string) (Path, error) {
 	return path, nil
 }
 
-// parseSegment parses the segment at an offset and returns the offset of the next one.
+// parseSegment also returns the offset of the next segment.
 func parseSegment(text string, at int) (Segment, int, error) {
 	if text[at] == '[' {
 		return parseBracketed(text, at)
@@ -125,13 +124,13 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return e.message }
 
-// IsNotFound says whether an error is a NotFoundError.
+// IsNotFound reports whether an error is a NotFoundError.
 func IsNotFound(err error) bool {
 	var missing *NotFoundError
 	return errors.As(err, &missing)
 }
 
-// isThroughNull says whether an error is a NotFoundError for a path that goes through null.
+// isThroughNull is for a NotFoundError of a path through null.
 func isThroughNull(err error) bool {
 	var missing *NotFoundError
 	return errors.As(err, &missing) && missing.null

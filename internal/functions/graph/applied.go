@@ -14,10 +14,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/kube/ownership"
 )
 
-// lastApplied is the part of an object that the engine last applied, so that applying it
-// again changes nothing: applying less would remove fields, and applying the whole object
-// would take fields over from other managers. Without managed fields of the engine, it is
-// everything except the status.
+// lastApplied is the part of an object that the engine last applied, so applying it again changes nothing: applying
+// less would remove fields, and applying the whole object would take fields over from other managers. Without managed
+// fields of the engine, it is everything except the status.
 func lastApplied(observed *unstructured.Unstructured) *unstructured.Unstructured {
 	source := runtime.DeepCopyJSON(observed.Object)
 	out := &unstructured.Unstructured{Object: map[string]any{}}
@@ -49,7 +48,6 @@ var engineKeys = []string{
 	"kubectl.kubernetes.io/last-applied-configuration",
 }
 
-// removeEngineKeys removes the labels and annotations that engines write.
 func removeEngineKeys(o *unstructured.Unstructured) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
 	ourLabels, ourAnnotations := inventory.Marks(o)

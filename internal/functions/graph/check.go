@@ -8,9 +8,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Check lists the problems of an input, with paths in it: those because of which the function fails for every
-// composite of the kind, and notes on data of Secrets in outputs. lookUp returns what is known of kinds; expressions
-// about unknown ones are not type-checked.
+// Check lists the problems of an input, with paths in it: those that make the function fail for every composite of
+// the kind, and notes on data of Secrets in outputs. lookUp returns what is known of kinds; expressions about unknown
+// ones are not type-checked.
 func Check(input map[string]any, composite schema.GroupVersionKind, lookUp func(schema.GroupVersionKind) (object.KindInfo, bool)) (problems, notes diag.List) {
 	compiled, problems := Compile(input, composite, lookUp)
 	if compiled != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// Function is function-graph with a cache of compiled graphs: most calls have one of few
-// inputs. The response depends on the request only. It is safe for concurrent use.
+// Function is function-graph with a cache of compiled graphs: most calls have one of few inputs. The response depends
+// only on the request. It is safe for concurrent use.
 type Function struct {
 	inputs cache[*parsed]
 	graphs cache[*compiled]
@@ -27,7 +27,6 @@ type Function struct {
 // New returns a Function with an empty cache.
 func New() *Function { return &Function{} }
 
-// parsed is a decoded input, or its problems.
 type parsed struct {
 	digest   string
 	spec     *v1alpha1.DefinitionSpec
@@ -35,7 +34,7 @@ type parsed struct {
 	problems diag.List
 }
 
-// compiled is a compiled graph, or its problems.
+// compiled is a graph, or its problems.
 type compiled struct {
 	graph    *graph.Graph
 	problems diag.List
@@ -76,7 +75,7 @@ func (f *Function) compile(p *parsed, composite schema.GroupVersionKind, schemas
 	})
 }
 
-// moveStatus changes paths of the status to those in the input.
+// moveStatus changes paths of the status to paths in the input.
 func moveStatus(problems diag.List) {
 	for i := range problems {
 		if rest, ok := strings.CutPrefix(string(problems[i].Path), statusInDefinition); ok {
@@ -85,7 +84,7 @@ func moveStatus(problems diag.List) {
 	}
 }
 
-// keyOf is the key by which a kind's schema is required.
+// keyOf is the key of the requirement for a kind's schema.
 func keyOf(gvk schema.GroupVersionKind) string {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	return apiVersion + "/" + kind
@@ -139,8 +138,8 @@ func withoutRefs(schema any) any {
 	return schema
 }
 
-// isRef says whether a schema is a reference, in one of the forms that API servers publish:
-// a $ref, or an allOf with a $ref, which allows a description beside it.
+// isRef reports whether a schema is a reference, in one of the forms that API servers publish: a $ref, or an allOf
+// with a $ref, which allows a description beside it.
 func isRef(s map[string]any) bool {
 	if _, ok := s["$ref"].(string); ok {
 		return true
@@ -161,10 +160,10 @@ type cache[V any] struct {
 	order  []string // least recently used first
 }
 
-// maxCached bounds the entries of a cache.
+// maxCached bounds the entries.
 const maxCached = 128
 
-// get returns the value of a key, and makes it if it isn't cached.
+// get makes the value if it isn't cached.
 func (m *cache[V]) get(key string, make func() V) V {
 	m.mu.Lock()
 	v, ok := m.values[key]

@@ -29,8 +29,8 @@ func needProblem(n plan.Need) string {
 	return ""
 }
 
-// singleKeyPrefix begins the keys of externalRefs with a name, selectorKeyPrefix those of
-// externalRefs with a selector.
+// singleKeyPrefix begins the keys of externalRefs with a name, selectorKeyPrefix the keys of externalRefs with a
+// selector.
 const (
 	singleKeyPrefix   = "externalRef "
 	selectorKeyPrefix = "externalRefs "
@@ -52,7 +52,7 @@ func needOf(key string) (plan.Need, bool) {
 			return plan.Need{}, false // not a key of this function
 		}
 	}
-	parts := strings.SplitN(rest, " ", 4) // a selector may have blanks in it
+	parts := strings.SplitN(rest, " ", 4) // a selector may contain blanks
 	if len(parts) != 4 {
 		return plan.Need{}, false
 	}
@@ -91,7 +91,7 @@ func selectorOf(n plan.Need) call.ResourceSelector {
 	return out
 }
 
-// lookupOf is the result of a requirement: the objects that match the complete selector.
+// lookupOf returns only objects that match the complete selector.
 func lookupOf(n plan.Need, objects []map[string]any) plan.Lookup {
 	look := plan.Lookup{}
 	if !n.Multiple {

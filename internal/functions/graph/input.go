@@ -68,7 +68,6 @@ type waitFor struct {
 	Fields []any `json:"fields"`
 }
 
-// decode decodes an input and returns all problems of its structure.
 func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	var in input
 	var problems diag.List
@@ -88,7 +87,7 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	return out, problems
 }
 
-// translate converts a resource to that of a ResourceGraphDefinition.
+// translate converts a resource to a resource of a ResourceGraphDefinition.
 func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {
 	out := &v1alpha1.Resource{
 		ID: r.ID, Template: rawExtension(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,

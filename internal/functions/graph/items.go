@@ -10,10 +10,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// Each item of a collection is a resource with a name of the collection's id and the name of
-// the object: workers[shop-alice].
+// Each item of a collection is a resource named after the collection's id and the name of the object:
+// workers[shop-alice].
 
-// collectionOf is the collection of an item, by the resource's name.
 func collectionOf(name string) (collection string, item bool) {
 	collection, _, item = strings.Cut(name, "[")
 	return collection, item && strings.HasSuffix(name, "]")
@@ -67,7 +66,6 @@ func (c *composition) collectionItemNames(nodes []plan.Node) map[string][]string
 	return out
 }
 
-// expandCollections replaces the ids of collections by the resource names of their items.
 func expandCollections(ids []string, names map[string][]string) []string {
 	var out []string
 	for _, id := range ids {

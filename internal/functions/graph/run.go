@@ -45,7 +45,7 @@ func (f *Function) Run(r call.Request) call.Response {
 	return out
 }
 
-// composition is the state of one call.
+// composition belongs to one call.
 type composition struct {
 	call.Request
 	composite    *unstructured.Unstructured
@@ -72,7 +72,6 @@ func (c *composition) requireSchemas(kinds []schema.GroupVersionKind) (wait bool
 	return wait
 }
 
-// facts are the observed composite, its resources and the required resources.
 func (c *composition) facts() plan.Facts {
 	facts := plan.Facts{
 		Instance: c.composite,
@@ -94,7 +93,6 @@ func (c *composition) facts() plan.Facts {
 	return facts
 }
 
-// respond makes the response from the desired state of the graph.
 func (c *composition) respond(d plan.Desired) call.Response {
 	out := call.Response{Desired: c.Desired, Context: c.Context}
 	if out.Desired.Resources == nil {
@@ -170,7 +168,6 @@ func (c *composition) addStatus(desired *call.Resource, status map[string]any) {
 	}
 }
 
-// mergeMaps merges the fields of an object into a copy of another.
 func mergeMaps(into, from map[string]any) map[string]any {
 	out := maps.Clone(into)
 	if out == nil {
@@ -193,7 +190,6 @@ const (
 	statusInInput      = "spec.status"
 )
 
-// maxListedWaits bounds how many waits a condition lists.
 const maxListedWaits = 5
 
 // resolvedCondition is the condition Resolved. It lists waits; one that is an error, which

@@ -17,7 +17,6 @@ import (
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// certificates are the client certificates for calls of functions.
 func (c *Registry) certificates() pipeline.Certificates {
 	if c.options.Certificates != nil || c.options.CertificatesSecret == (SecretName{}) {
 		return c.options.Certificates
@@ -25,7 +24,7 @@ func (c *Registry) certificates() pipeline.Certificates {
 	return c.secretIdentity
 }
 
-// watchSecret watches the Secret, so that a call needs no request to the API server.
+// watchSecret watches the Secret, so a call needs no request to the API server.
 func (c *Registry) watchSecret() {
 	s := c.options.CertificatesSecret
 	subscriber := watch.Subscriber{Key: object.Key{Kind: secretKind.Kind, Namespace: s.Namespace, Name: s.Name}}
@@ -79,7 +78,7 @@ func (c *Registry) updateIdentity() {
 	notifyAll(subscribers, called)
 }
 
-// secretIdentity reads the Secret from the cache, for each TLS handshake.
+// secretIdentity reads the cache, for each TLS handshake.
 func (c *Registry) secretIdentity() (pipeline.Identity, error) {
 	c.secretMu.Lock()
 	defer c.secretMu.Unlock()

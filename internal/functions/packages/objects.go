@@ -18,16 +18,16 @@ var (
 	RevisionKind = v1.GroupVersion.WithKind(v1.FunctionRevisionKind)
 )
 
-// function has the fields of a Function that routes depend on.
+// function contains the fields of a Function that routes depend on.
 type function struct {
 	uid, image string
 	// development is the address of the development runtime; empty if it has none.
 	development string
-	// managedElsewhere says that a package manager manages it.
+	// managedElsewhere: a package manager manages the Function.
 	managedElsewhere bool
 }
 
-// revision has the fields of a FunctionRevision that routes depend on.
+// revision contains the fields of a FunctionRevision that routes depend on.
 type revision struct {
 	name, function, uid string
 	image               string
@@ -36,8 +36,8 @@ type revision struct {
 	endpoint            string
 	capabilities        []string
 	problem             string
-	// managedElsewhere says that another writer sets its conditions, and controlled that a controller owns it: a package manager, which sets
-	// those of the Function too.
+	// managedElsewhere says that another writer sets its conditions, and controlled that a controller owns it: a
+	// package manager, which sets the Function's conditions too.
 	managedElsewhere, controlled bool
 }
 
@@ -78,13 +78,12 @@ func packageProblem(conditions condition.Set) string {
 	return ""
 }
 
-// hasForeignCondition says whether an object has a condition that isn't ours.
 func hasForeignCondition(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(condition.Read(o), func(c v1alpha1.Condition) bool { return !isOwnCondition(c) })
 }
 
-// hasCurrentRevision says whether a package manager has created a revision of a Function:
-// it records the newest in status.currentRevision.
+// hasCurrentRevision reports whether a package manager has created a revision of a Function: it records the newest in
+// status.currentRevision.
 func hasCurrentRevision(o *unstructured.Unstructured) bool {
 	current, _, _ := unstructured.NestedString(o.Object, "status", "currentRevision")
 	return current != ""

@@ -18,10 +18,9 @@ import (
 	"github.com/espalier-dev/espalier/internal/reconcile"
 )
 
-// Reconciler sets the conditions of Functions that no package manager manages. If a package
-// manager manages a Function, it removes its own conditions and leaves the others
-// unchanged: two controllers that write the same condition would overwrite each other
-// forever.
+// Reconciler sets the conditions of Functions that no package manager manages. If a package manager manages a
+// Function, it removes its own conditions and leaves other ones unchanged: two controllers that write the same
+// condition would overwrite each other forever.
 type Reconciler struct {
 	Registry *Registry
 	Cluster  *kube.Client
@@ -72,7 +71,6 @@ func (r *Reconciler) write(ctx context.Context, o *unstructured.Unstructured, re
 	return reconcile.Done()
 }
 
-// reportFunction computes the conditions of a Function.
 func (c *Registry) reportFunction(name string) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -86,12 +84,10 @@ func (c *Registry) reportFunction(name string) conditionReport {
 	return reportFunction(routeFor(f), f.local)
 }
 
-// isManagedElsewhere reports whether a package manager sets the conditions of a Function.
 func (f routeInput) isManagedElsewhere() bool {
 	return f.object.managedElsewhere || slices.ContainsFunc(f.revisions, func(r revision) bool { return r.controlled })
 }
 
-// reportRevision computes the conditions of a FunctionRevision.
 func (c *Registry) reportRevision(name string) conditionReport {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

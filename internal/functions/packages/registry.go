@@ -29,8 +29,7 @@ type LocalFunction struct {
 	Address string
 }
 
-// PreferBuiltIn says whether built-in functions are called instead of packages that a
-// package manager runs.
+// PreferBuiltIn reports whether built-in functions are called instead of packages that a package manager runs.
 type PreferBuiltIn string
 
 // Preferences. By default, a package is called if a client certificate is configured;
@@ -48,17 +47,16 @@ type SecretName struct{ Namespace, Name string }
 type Options struct {
 	// Local are functions by name. They go before all other functions of the same name.
 	Local map[string]LocalFunction
-	// Certificates are the client certificates for packages. If nil, those in
-	// CertificatesSecret are used, if that is set.
+	// Certificates are the client certificates for packages. If nil, the ones in CertificatesSecret are used, if that
+	// is set.
 	Certificates       pipeline.Certificates
 	CertificatesSecret SecretName
 	// PreferBuiltIn is PreferBuiltInAuto by default.
 	PreferBuiltIn PreferBuiltIn
-	// AllowDevelopment lets a Function's annotations name a port of this machine's loopback
-	// interface that serves it without TLS, if the function is neither installed nor built in.
+	// AllowDevelopment allows a Function's annotations to name a port of this machine's loopback interface that
+	// serves it without TLS, if the function is neither installed nor built in.
 	AllowDevelopment bool
-	// Environment are the environment variables of programs, as NAME=VALUE. Programs get no
-	// others.
+	// Environment are the environment variables of programs, as NAME=VALUE. Programs get no other ones.
 	Environment []string
 	// Limits limit a call.
 	Limits pipeline.CallLimits
@@ -122,8 +120,7 @@ func New(hub *watch.Hub, o Options) *Registry {
 	return c
 }
 
-// Start runs the programs and begins to watch. Enqueue requests a reconcile of an object; it
-// must not block.
+// Start runs the programs and begins to watch. enqueue requests a reconcile of an object; it must not block.
 func (c *Registry) Start(enqueue func(object.Key)) {
 	c.mu.Lock()
 	c.enqueue = enqueue
@@ -183,9 +180,9 @@ func (c *Registry) Route(name string) Route {
 	return routeFor(c.routeInput(name))
 }
 
-// CheckInput lists the problems because of which a function fails with an input for every composite of a kind, with paths in the input. Only
-// built-in functions are checked, unless a package is installed for the function: it may know more than the built-in function that replaces
-// it for the moment. It returns false while the functions of the cluster are unknown; subscribers are notified afterwards.
+// CheckInput lists the problems that make a function fail with an input for every composite of a kind, with paths in the input. Only
+// built-in functions are checked, unless a package is installed for the function: it may know more than the built-in function that
+// replaces it for the moment. It returns false while the functions of the cluster are unknown; subscribers are notified afterwards.
 func (c *Registry) CheckInput(name string, input map[string]any, isFirstStep bool, composite schema.GroupVersionKind) (problems diag.List, known bool) {
 	if c.Route(name).Problem.Reason == FunctionsNotKnown && c.trackUnsynced(name).Problem.Reason == FunctionsNotKnown {
 		return nil, false
@@ -199,14 +196,12 @@ func (c *Registry) CheckInput(name string, input map[string]any, isFirstStep boo
 	return builtin.Invalid(f.builtIn, input, isFirstStep, composite), true
 }
 
-// isInputChecked reports whether the built-in function checks inputs of a function.
 func (f routeInput) isInputChecked() bool {
 	return routeFor(f).Backend == BackendBuiltIn && (len(f.revisions) == 0 || f.insteadOfPackage())
 }
 
-// trackUnsynced records a function that was called before the objects were read, so that
-// subscribers are notified once its route is known, even if it doesn't exist. It returns
-// its current route.
+// trackUnsynced records a function that was called before the objects were read, so subscribers are notified once its
+// route is known, even if it doesn't exist. It returns its current route.
 func (c *Registry) trackUnsynced(name string) Route {
 	c.mu.Lock()
 	notify := c.updateRoutes(name)
@@ -232,7 +227,6 @@ func (c *Registry) CacheStats() pipeline.CacheStats { return c.cache.Stats() }
 // even if it changes meanwhile.
 type routeKey struct{}
 
-// builtInFunctions runs the built-in functions.
 type builtInFunctions struct{ *Registry }
 
 func (i builtInFunctions) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
@@ -243,7 +237,6 @@ func (i builtInFunctions) Run(ctx context.Context, name string, request *fnv1.Ru
 	return i.builtInRunner.Run(ctx, cmp.Or(p.BuiltInName, name), request)
 }
 
-// endpoints has the endpoints of functions outside this process.
 type endpoints struct{ *Registry }
 
 func (e endpoints) Endpoint(ctx context.Context, name string) (pipeline.Endpoint, error) {
@@ -257,8 +250,8 @@ func (e endpoints) Endpoint(ctx context.Context, name string) (pipeline.Endpoint
 	return p.Endpoint, nil
 }
 
-// uncachedOnRouteChange removes the TTL of a response if the function's route changed during
-// the call, so that the response isn't cached for the wrong revision.
+// uncachedOnRouteChange removes the TTL of a response if the function's route changed during the call, so the
+// response isn't cached for the wrong revision.
 type uncachedOnRouteChange struct{ *Registry }
 
 func (s uncachedOnRouteChange) Run(ctx context.Context, name string, request *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
@@ -273,7 +266,7 @@ func (s uncachedOnRouteChange) Run(ctx context.Context, name string, request *fn
 	}, nil
 }
 
-// routeInput gathers the input of routeFor. The caller holds the lock.
+// routeInput requires the lock.
 func (c *Registry) routeInput(name string) routeInput {
 	f := routeInput{name: name, builtIn: c.builtInNameFor(name), object: c.functions[name], unsynced: c.unsyncedMessage(), prefer: c.options.PreferBuiltIn}
 	f.allowDevelopment = c.options.AllowDevelopment
@@ -316,8 +309,8 @@ func outputSuffix(words string) string {
 	return "; output: " + words
 }
 
-// NamesWithoutObject are the names of the functions that need no Function object, sorted:
-// the built-in ones and those in Options.Local.
+// NamesWithoutObject are the names of the functions that need no Function object, sorted: the built-in ones and the
+// ones in Options.Local.
 func (c *Registry) NamesWithoutObject() []string {
 	names := slices.Collect(maps.Keys(c.builtIn))
 	for name := range c.options.Local {

@@ -20,9 +20,9 @@ const (
 	unhealthyPackage = "UnhealthyPackageRevision"
 )
 
-// ownReasons are the reasons that only this program uses. An object with a condition with
-// another reason is managed by a package manager, unless it is one of the above with a
-// message: see isOwnCondition. The first line has reasons of former versions.
+// ownReasons are the reasons that only this program uses. An object with a condition with another reason is managed
+// by a package manager, unless it is one of the above with a message: see isOwnCondition. The first line lists
+// reasons of former versions.
 var ownReasons = []string{
 	"ServedByProgram", "ServedAtAddress", "ServedForDevelopment", "ServedAtEndpoint", "BuiltIn", "Inactive",
 	ProgramNotRunning, NoPackageRuntime, NoActiveRevision, NoEndpoint, NoCertificates, NotForCompositions,
@@ -37,18 +37,17 @@ var sharedReasons = map[string][]string{
 	v1.TypeRevisionHealthy: {healthyPackage},
 }
 
-// ownTypes are the types of conditions that no package manager has.
+// ownTypes are the types of conditions that no package manager sets.
 var ownTypes = []string{typeReady, condition.TypeReconciling, condition.TypeStalled}
 
-// typeReady is the type of the condition that sums up the others, for tools that know no other.
+// typeReady is the type of the condition that sums up the other ones, for tools that know only this one.
 const typeReady = "Ready"
 
-// isOwnCondition says whether this program has set a condition.
 func isOwnCondition(c v1alpha1.Condition) bool {
 	return slices.Contains(ownTypes, c.Type) || slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
 }
 
-// conditionReport has the conditions to set on a Function or a FunctionRevision.
+// conditionReport contains the conditions to set on a Function or a FunctionRevision.
 type conditionReport struct {
 	conditions []v1alpha1.Condition
 	// waits says that what is not ready becomes so without an action of a user.
@@ -58,7 +57,7 @@ type conditionReport struct {
 	retract bool
 }
 
-// reportFunction computes the conditions of a Function; none while functions aren't read yet.
+// reportFunction returns no conditions while functions aren't read yet.
 func reportFunction(p Route, local *LocalFunction) conditionReport {
 	installed := v1alpha1.Condition{Type: v1.TypeInstalled, Status: condition.True, Reason: activePackage}
 	healthy := v1alpha1.Condition{Type: v1.TypeHealthy, Status: condition.True, Reason: healthyPackage}
@@ -122,7 +121,6 @@ func reportRevision(r revision, p Route) conditionReport {
 	return conditionReport{conditions: []v1alpha1.Condition{c}}
 }
 
-// merge computes an object's new conditions.
 func (r conditionReport) merge(before condition.Set, generation int64, now time.Time) condition.Set {
 	after := before
 	if r.retract {

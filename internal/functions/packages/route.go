@@ -26,7 +26,7 @@ const (
 	BackendBuiltIn Backend = "BuiltIn"
 	// BackendDevelopment: the address in the Function's annotations of the development runtime.
 	BackendDevelopment Backend = "Development"
-	// BackendNone: the function cannot be called; Route.Problem has the reason.
+	// BackendNone: the function cannot be called; Route.Problem contains the reason.
 	BackendNone Backend = "None"
 )
 
@@ -50,7 +50,7 @@ type Route struct {
 	PackageProblem string
 }
 
-// servedBy says what serves a function outside this process, for the error of a call; "" for others.
+// servedBy says what serves a function outside this process, for the error of a call; "" for other routes.
 func (p Route) servedBy() string {
 	target := strings.TrimPrefix(p.Endpoint.Target, passthrough)
 	switch p.Backend {
@@ -94,35 +94,31 @@ const (
 	NoCertificates = "NoCertificates"
 	// DevelopmentNotAllowed: its annotations name a development runtime that must not be called.
 	DevelopmentNotAllowed = "DevelopmentNotAllowed"
-	// NotForCompositions: its package doesn't have the capability composition.
+	// NotForCompositions: its package lacks the capability composition.
 	NotForCompositions = "NotForCompositions"
 )
 
-// routeInput is the input of routeFor for one function.
 type routeInput struct {
 	name  string
 	local *LocalFunction
-	// process is the state of the program, if local has one.
+	// process is the state of the program, if local names one.
 	process programState
 	// builtIn is the name of the built-in function for it; empty if there is none.
 	builtIn string
 	// unsynced is why the objects aren't read yet; empty if they are.
 	unsynced string
 	// object is the Function, nil if there is none.
-	object    *function
-	revisions []revision
-	// allowDevelopment is Options.AllowDevelopment.
+	object           *function
+	revisions        []revision
 	allowDevelopment bool
-	// hasCertificates says that a client certificate is configured.
-	hasCertificates bool
-	// prefer is the preference between the built-in function and the package. samePackage says
-	// that the package is that of the built-in function, and doesn't only have its name.
+	hasCertificates  bool
+	// prefer is the preference between the built-in function and the package. samePackage says that the package is
+	// the built-in function's, and doesn't only share its name.
 	prefer      PreferBuiltIn
 	samePackage bool
 }
 
-// image is the image of the function's package, from the Function or its active revision; ""
-// if neither has one.
+// image is the image of the function's package, from the Function or its active revision; "" if neither names one.
 func (f routeInput) image() string {
 	if f.object != nil && f.object.image != "" {
 		return f.object.image
@@ -131,14 +127,13 @@ func (f routeInput) image() string {
 	return active.image
 }
 
-// isSamePackage says whether a package is that of a built-in function: the built-in
-// functions (all) are registered by the name of their package and by their usual name.
+// isSamePackage reports whether a package is the package of a built-in function: the built-in functions (all) are
+// registered by the name of their package and by their usual name.
 func isSamePackage(image, builtIn string, all map[string]bool) bool {
 	name := packageName(image)
 	return builtIn != "" && all[name] && strings.HasSuffix(name, builtIn)
 }
 
-// insteadOfPackage says whether the built-in function replaces a package that is served.
 func (f routeInput) insteadOfPackage() bool {
 	switch {
 	case f.builtIn == "":
@@ -155,7 +150,6 @@ type programState struct {
 	problem  string
 }
 
-// routeFor computes the route of a function. It is a pure function.
 func routeFor(f routeInput) Route {
 	switch {
 	case f.local != nil && f.local.Program != "":
@@ -198,9 +192,8 @@ func routeFor(f routeInput) Route {
 	return noRoute(UnknownFunction, "there is no Function %s", f.name)
 }
 
-// developmentRoute is the route of a function whose annotations name a development runtime.
-// Calls of it are not encrypted and have the data of composites, so that they leave this machine
-// in no case.
+// developmentRoute is the route of a function whose annotations name a development runtime. Calls of it are not
+// encrypted and contain the data of composites, so they never leave this machine.
 func (f routeInput) developmentRoute() Route {
 	target := f.object.development
 	address, isLocal := loopbackAddress(target)
@@ -215,8 +208,8 @@ func (f routeInput) developmentRoute() Route {
 	return Route{Backend: BackendDevelopment, Endpoint: pipeline.Endpoint{Target: passthrough + address, Insecure: true}, Revision: f.object.uid + " " + address}
 }
 
-// loopbackAddress is the address of a target that is host:port, of a loopback address or localhost,
-// which is not resolved. gRPC knows many other targets, of which some reach sockets or names.
+// loopbackAddress is the address of a target that is host:port, of a loopback address or localhost, which is not
+// resolved. Some of gRPC's many other targets reach sockets or names.
 func loopbackAddress(target string) (address string, ok bool) {
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(target, "dns:///"))
 	if err != nil {
@@ -232,7 +225,6 @@ func loopbackAddress(target string) (address string, ok bool) {
 	return net.JoinHostPort(host, port), true
 }
 
-// packageRoute is the route of a function if a package manager runs its package.
 func packageRoute(f routeInput, active revision) Route {
 	switch {
 	case len(active.capabilities) > 0 && !slices.Contains(active.capabilities, v1.CapabilityComposition):
@@ -255,7 +247,7 @@ func packageRoute(f routeInput, active revision) Route {
 	}
 }
 
-// activeRevision is the active revision; if several are active, the newest.
+// activeRevision returns the newest if several are active.
 func activeRevision(all []revision) (revision, bool) {
 	active := slices.DeleteFunc(slices.Clone(all), func(r revision) bool { return !r.active })
 	if len(active) == 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// subscriber is a subscriber of changes.
 type subscriber struct{ notify func(name string) }
 
 // Subscribe calls notify for each function with responses that may have changed: its route changed,
@@ -51,7 +50,6 @@ func (c *Registry) startWatches() {
 	c.refreshAll()
 }
 
-// refreshFunction reads a Function again and updates its route.
 func (c *Registry) refreshFunction(name string) {
 	c.mu.Lock()
 	c.readFunctionObject(name)
@@ -60,7 +58,7 @@ func (c *Registry) refreshFunction(name string) {
 	notify()
 }
 
-// readFunctionObject reads a Function from the hub. The caller holds the lock.
+// readFunctionObject requires the lock.
 func (c *Registry) readFunctionObject(name string) {
 	delete(c.functions, name)
 	if o, ok := c.hub.GetCached(FunctionKind, "", name); ok {
@@ -81,7 +79,6 @@ func (c *Registry) refreshRevision(name string) {
 	notify()
 }
 
-// refreshAll reads all objects from the hub again and updates all routes.
 func (c *Registry) refreshAll() {
 	c.mu.Lock()
 	for _, kind := range []schema.GroupVersionKind{FunctionKind, RevisionKind} {
@@ -114,7 +111,7 @@ func (c *Registry) refreshAll() {
 	notify()
 }
 
-// hasSynced says whether all objects of a kind are read. A kind that isn't served has none.
+// hasSynced is true for a kind that isn't served: it has no objects.
 func (c *Registry) hasSynced(kind schema.GroupVersionKind) bool {
 	state := c.hub.State(kind, watch.All())
 	return state.Phase == watch.Synced || state.Phase == watch.Unavailable && state.Reason == watch.WaitingForKind
@@ -171,7 +168,7 @@ func (c *Registry) updateRoutes(names ...string) (notify func()) {
 	}
 }
 
-// notifyAll notifies subscribers of functions. The caller does not hold the lock.
+// notifyAll must be called without the lock.
 func notifyAll(subscribers []*subscriber, functions []string) {
 	for _, name := range functions {
 		for _, l := range subscribers {

@@ -13,15 +13,13 @@ import (
 // maxPatches bounds the patches of a template, including those of its patch sets.
 const maxPatches = 4096
 
-// validator validates an input beyond the types of its fields.
 type validator struct {
 	in       *Input
 	problems *diag.List
-	// failures are about parts that fail when they are used, and certain those of them that are used for every composite.
+	// failures are about parts that fail when they are used, and certain about the parts used for every composite.
 	failures, certain *diag.List
 }
 
-// used returns the validator of parts that are used for every composite.
 func (c validator) used() validator {
 	c.failures = c.certain
 	return c
@@ -52,8 +50,8 @@ func (c validator) input() {
 	}
 }
 
-// resourcePatchTypes are the types that a template's patches, and those of patch sets, can have;
-// a template can include patch sets besides.
+// resourcePatchTypes are the types that patches of templates and of patch sets can have; a template can include patch
+// sets besides.
 var resourcePatchTypes = []patchType{
 	fromComposite, toComposite, combineFromComposite, combineToComposite,
 	fromEnvironment, toEnvironment, combineFromEnvironment, combineToEnvironment,
@@ -170,7 +168,7 @@ func (c validator) path(at object.Path, path string) {
 	}
 }
 
-// targetPath is path for a path that is written to.
+// targetPath checks a path that is written to.
 func (c validator) targetPath(at object.Path, path string) {
 	c.path(at, path)
 	segments, _ := fieldpath.Parse(path)
@@ -181,7 +179,6 @@ func (c validator) targetPath(at object.Path, path string) {
 	}
 }
 
-// required adds a problem if a string is empty.
 func (c validator) required(at object.Path, text string) {
 	if text == "" {
 		c.problems.Addf(at, "is not set")
@@ -197,7 +194,6 @@ func (c validator) baseField(at object.Path, value any) {
 	c.required(at, stringOf(value))
 }
 
-// oneOf validates an enum field.
 func oneOf[T ~string](c validator, at object.Path, text T, known ...T) {
 	if slices.Contains(known, text) {
 		return

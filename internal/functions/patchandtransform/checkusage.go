@@ -12,7 +12,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// usage checks what the parts of an input make of each other, and of what earlier steps of the pipeline desire.
+// usage checks how the parts of an input use each other and what earlier steps of the pipeline desire.
 type usage struct {
 	in          *Input
 	isFirstStep bool
@@ -53,7 +53,6 @@ func (u usage) template(at object.Path, i int) {
 	u.patches(at.Field("patches"), t.Patches)
 }
 
-// baseKind checks the kind of a base that no patch changes.
 func (u usage) baseKind(base object.Path, t *template) {
 	apiVersion, kind := stringOf(t.Base["apiVersion"]), stringOf(t.Base["kind"])
 	if u.patchesField(t, "kind") || apiVersion == "" || kind == "" {
@@ -71,7 +70,6 @@ func (u usage) baseKind(base object.Path, t *template) {
 	}
 }
 
-// patchesField reports whether a patch sets a field of a resource.
 func (u usage) patchesField(t *template, field string) bool {
 	return slices.ContainsFunc(u.in.flattenPatchSets(t.Patches), func(p placedPatch) bool { return p.toComposed() && p.target() == field })
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// secretResource is the resource name of the Secret with a composite's connection details.
-// It begins with the composite's name, so that it doesn't collide with the names of an
-// author's resources.
+// secretResource is the resource name of the Secret with a composite's connection details. It begins with the
+// composite's name, so it doesn't collide with the names of an author's resources.
 func secretResource(composite map[string]any) string {
 	return stringOf(metadataField(composite, "name")) + "-connection-secret"
 }
@@ -100,7 +99,7 @@ func (r *renderState) secretRef() (map[string]any, error) {
 	return ref, nil
 }
 
-// secretBase is the name and namespace of the Secret before patches.
+// secretBase is what the Secret's patches start from.
 func secretBase(xr map[string]any, wanted *connectionSecret) map[string]any {
 	if ref, err := fieldpath.Get(xr, "spec.writeConnectionSecretToRef"); err == nil && ref != nil {
 		name, _ := fieldpath.Get(xr, "spec.writeConnectionSecretToRef.name")

@@ -26,8 +26,8 @@ func (c *convert) format() string {
 	return c.Format
 }
 
-// apply converts a value to another type. A value that has the type already stays unchanged,
-// whatever the format. Objects and lists can't be converted; they can be parsed from JSON.
+// apply converts a value to another type. A value of that type stays unchanged, whatever the format. Objects and
+// lists can't be converted; they can be parsed from JSON.
 func (c *convert) apply(value any) (any, error) {
 	to := c.ToType
 	if to == "int" {
@@ -108,7 +108,6 @@ var parseConversions = map[conversion]func(string) (any, error){
 	},
 }
 
-// castConversions are the conversions that can't fail.
 var castConversions = map[conversion]func(any) any{
 	{"int64", "string", plain}:   func(v any) any { return strconv.FormatInt(v.(int64), 10) },
 	{"int64", "bool", plain}:     func(v any) any { return v.(int64) == 1 },
@@ -123,8 +122,8 @@ var castConversions = map[conversion]func(any) any{
 // truncation is the conversion of a float64 to an int64, which can fail.
 var truncation = conversion{"float64", "int64", plain}
 
-// truncated is a float without its fraction. A float beyond int64 is an error, since Go's
-// conversion of it is undefined.
+// truncated is a float without its fraction. A float beyond int64 is an error, because Go's conversion of it is
+// undefined.
 func truncated(f float64) (any, error) {
 	if gomath.IsNaN(f) || f < -int64Overflow || f >= int64Overflow {
 		return nil, fmt.Errorf("%v is beyond the range of int64", f)

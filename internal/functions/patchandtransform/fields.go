@@ -18,7 +18,7 @@ type Template struct {
 
 // Field is a field that a patch reads or writes.
 type Field struct {
-	// Place is the field of the input that has the path, and Path is that path.
+	// Place is the field of the input that contains the path, and Path is that path.
 	Place object.Path
 	Path  string
 	// OfComposite: it is a field of the composite, and not of the composed resource. Fields of the environment are left out.
@@ -27,8 +27,8 @@ type Field struct {
 	Writes bool
 }
 
-// Templates returns the composed resources of an input, in their order. The environment's patches and those of the connection secret are in
-// one without name and base at the end: its fields are the composite's only.
+// Templates returns the composed resources of an input, in their order. The patches of the environment and of the
+// connection secret are in one without name and base at the end: its fields are the composite's only.
 func (in *Input) Templates() []Template {
 	var out []Template
 	for i, t := range in.Resources {
@@ -61,7 +61,6 @@ func (in *Input) Templates() []Template {
 	return append(out, rest)
 }
 
-// side is the object that a patch reads or writes.
 type side int
 
 const (
@@ -70,7 +69,6 @@ const (
 	ofEnvironment
 )
 
-// sides are what a template's patch reads and writes.
 func (p *patch) sides() [2]side {
 	switch p.typeOrDefault() {
 	case toComposite, combineToComposite:
@@ -84,7 +82,6 @@ func (p *patch) sides() [2]side {
 	}
 }
 
-// writesComposite reports whether a patch of the environment writes to the composite.
 func (p *patch) writesComposite() bool {
 	switch p.typeOrDefault() {
 	case fromComposite, toEnvironment, combineFromComposite:
@@ -94,7 +91,7 @@ func (p *patch) writesComposite() bool {
 	}
 }
 
-// fields returns the fields of a patch, without those of the environment.
+// fields returns the fields of a patch, without fields of the environment.
 func (p *patch) fields(at object.Path, sides [2]side) []Field {
 	var out []Field
 	if sides[0] != ofEnvironment {

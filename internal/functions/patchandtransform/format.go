@@ -32,12 +32,9 @@ type formatVerbs struct {
 	reorders bool
 	// star says that a width or precision is an argument: %*d.
 	star bool
-	// bad says that fmt finds an index bad. It consumes no argument then, so that the arguments of later verbs
-	// are others.
-	bad bool
-	// highest is the highest index.
+	// bad says that fmt finds an index bad. It then consumes no argument, so the arguments of later verbs shift.
+	bad     bool
 	highest int
-	// padding is the sum of all widths and precisions.
 	padding int
 }
 
@@ -114,7 +111,6 @@ func (s *formatScanner) numberAfter(index bool) {
 	s.number()
 }
 
-// number reads a width or a precision.
 func (s *formatScanner) number() {
 	if rest, ok := strings.CutPrefix(s.text, "*"); ok {
 		s.text, s.found.star = rest, true
@@ -126,7 +122,6 @@ func (s *formatScanner) number() {
 	s.found.padding = min(s.found.padding+n, maxNumber)
 }
 
-// maxNumber caps the numbers in a format.
 const maxNumber = 10_000_000
 
 // leadingNumber parses the digits at the start of a string; all is true if it has only digits.
@@ -143,9 +138,9 @@ func leadingNumber(text string) (n int, all bool) {
 	return n, false
 }
 
-// arguments are the values for Sprintf. A number that only verbs for numbers use is wrapped,
-// so that it matches verbs for integers and floats. Other values stay as they are, since
-// package fmt also prints the type of a value that matches no verb; and all do if an index is bad.
+// arguments are the values for Sprintf. A number that only verbs for numbers use is wrapped, so it matches verbs for
+// integers and floats. Other values stay as they are, because package fmt also prints the type of a value that
+// matches no verb; and all do if an index is bad.
 func (f formatVerbs) arguments(values []any) []any {
 	out := slices.Clone(values)
 	if f.bad || f.highest > len(values) {
@@ -162,7 +157,7 @@ func (f formatVerbs) arguments(values []any) []any {
 	return out
 }
 
-// isNumber says whether an argument is used by verbs for numbers only.
+// isNumber is true for an argument that only verbs for numbers use.
 func (f formatVerbs) isNumber(argument int) bool {
 	used := false
 	for _, v := range f.verbs {

@@ -65,7 +65,7 @@ const (
 	fromPatchSet           patchType = "PatchSet"
 )
 
-// typeOrDefault is the patch's type, or the default FromCompositeFieldPath.
+// typeOrDefault defaults to FromCompositeFieldPath.
 func (p *patch) typeOrDefault() patchType {
 	if p.Type == "" {
 		return fromComposite
@@ -73,7 +73,7 @@ func (p *patch) typeOrDefault() patchType {
 	return p.Type
 }
 
-// target is the field that the patch writes; the default is the field that it reads.
+// target defaults to the field that the patch reads.
 func (p *patch) target() string {
 	if p.ToFieldPath == "" {
 		return p.FromFieldPath
@@ -140,8 +140,8 @@ func Check(object map[string]any, isFirstStep bool) (problems, notes diag.List) 
 	return problems.Sorted(), notes.Sorted()
 }
 
-// Invalid returns those problems of Check because of which no composite can be composed: what is used in some of them only, such as a patch
-// set that no template includes, may be broken.
+// Invalid returns the problems of Check that keep every composite from being composed: what is used in some of them
+// only, such as a patch set that no template includes, may be broken.
 func Invalid(object map[string]any, isFirstStep bool) diag.List {
 	in, problems, notes, failures := decode(object)
 	problems = slices.Concat(problems, failures.certain)
@@ -149,10 +149,9 @@ func Invalid(object map[string]any, isFirstStep bool) diag.List {
 	return problems.Sorted()
 }
 
-// failures are about parts of an input that fail when they are used: of which that is certain, and of which it is possible.
+// failures are about parts of an input that fail when they are used: certain ones always are, possible ones may be.
 type failures struct{ certain, possible diag.List }
 
-// decode decodes an input.
 func decode(object map[string]any) (in *Input, problems, notes diag.List, out failures) {
 	in = &Input{}
 	if len(object) == 0 {

@@ -5,9 +5,8 @@ import (
 	gomath "math"
 )
 
-// number formats a number with verbs for integers and for floats alike. Whether 8 is an int64
-// or a float64 depends on where it was read, which authors can't see: existing compositions
-// have %d and %.0f, and both must work.
+// number formats a number with verbs for integers and for floats alike. Whether 8 is an int64 or a float64 depends on
+// where it was read, which authors can't see: existing compositions use %d and %.0f, and both must work.
 type number struct{ value any }
 
 // Format writes the number.

@@ -47,7 +47,6 @@ func (p *patch) apply(from, to map[string]any) error {
 	return fieldpath.Set(to, p.target(), value, mergePolicies[p.Policy.ToFieldPath])
 }
 
-// combines says whether the patch combines several values.
 func (p *patch) combines() bool {
 	switch p.typeOrDefault() {
 	case combineFromComposite, combineToComposite, combineFromEnvironment, combineToEnvironment:
@@ -70,7 +69,6 @@ func (c *combine) format(from map[string]any) (any, error) {
 	return format(c.String.Format, values...)
 }
 
-// toComposed says whether a template's patch writes to the desired composed resource.
 func (p *patch) toComposed() bool {
 	switch p.typeOrDefault() {
 	case fromComposite, combineFromComposite, fromEnvironment, combineFromEnvironment:
@@ -89,7 +87,7 @@ type placedPatch struct {
 // ownPatches is the set of patches that are in no patch set.
 const ownPatches = -1
 
-// flattenPatchSets returns a template's patches with its patch sets expanded.
+// flattenPatchSets expands patch sets.
 func (in *Input) flattenPatchSets(patches []patch) []placedPatch {
 	sets := map[string]int{}
 	for i, set := range in.PatchSets {

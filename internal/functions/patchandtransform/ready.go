@@ -6,9 +6,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/functions/fieldpath"
 )
 
-// ready says whether an observed resource passes all checks. Without checks, its Ready
-// condition must be True. A missing field fails a check; a field of another type than the
-// check's is an error.
+// ready reports whether an observed resource passes all checks. Without checks, its Ready condition must be True. A
+// missing field fails a check; a field of another type than the check's is an error.
 func ready(o map[string]any, checks []readinessCheck) (bool, error) {
 	if len(checks) == 0 {
 		return conditionStatus(o, "Ready") == "True", nil

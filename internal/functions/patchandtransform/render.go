@@ -35,7 +35,6 @@ func Run(request call.Request) call.Response {
 	return call.Response{Desired: r.Desired, Context: r.Context, Results: r.results}
 }
 
-// renderState is the state of one run of the function.
 type renderState struct {
 	call.Request
 	in          *Input
@@ -211,14 +210,12 @@ func stringOf(v any) string {
 	return s
 }
 
-// metadataField returns a field of an object's metadata.
 func metadataField(o map[string]any, field string) any {
 	metadata, _ := o["metadata"].(map[string]any)
 	return metadata[field]
 }
 
-// setMetadataField sets a field of an object's metadata; it removes it if the value isn't a
-// string or is empty.
+// setMetadataField removes the field if the value isn't a string or is empty.
 func setMetadataField(o map[string]any, field string, value any) {
 	metadata, _ := o["metadata"].(map[string]any)
 	if stringOf(value) == "" {

@@ -26,7 +26,6 @@ func Writes(request call.Request, to trace.Object, path []any) []trace.Write {
 	return recorded.writes
 }
 
-// target is an object that patches read from and write to.
 type target struct {
 	trace.Object
 	fields map[string]any
@@ -46,7 +45,6 @@ func (r *renderState) theEnvironment() target {
 	return target{trace.Object{Kind: trace.Environment}, r.environment}
 }
 
-// apply applies a patch, and records it.
 func (r *renderState) apply(p *placedPatch, from, to target) error {
 	if r.recorder == nil || r.recorder.to != to.Object {
 		return p.apply(from.fields, to.fields)
@@ -63,7 +61,7 @@ func (r *renderState) apply(p *placedPatch, from, to target) error {
 	return nil
 }
 
-// writes says whether the patch writes a field, something around it or in it.
+// writes reports whether the patch writes a field, a field around it or one in it.
 func (p *patch) writes(path []any) bool {
 	target, err := fieldpath.Parse(p.target())
 	if err != nil {
@@ -86,22 +84,19 @@ func (p *patch) writes(path []any) bool {
 
 // recorder collects the writes to a field. A nil recorder collects nothing.
 type recorder struct {
-	to   trace.Object
-	path []any
-	in   *Input
-	// at is the part of the input that is being applied.
+	to     trace.Object
+	path   []any
+	in     *Input
 	at     object.Path
 	writes []trace.Write
 }
 
-// enter says which part of the input is applied next.
 func (r *recorder) enter(at object.Path) {
 	if r != nil {
 		r.at = at
 	}
 }
 
-// template records the base of a template.
 func (r *recorder) template(index int, t *template, desired map[string]any) {
 	if r == nil {
 		return
@@ -152,7 +147,7 @@ func (r *recorder) patch(p *placedPatch, from target, after any) {
 	r.writes = append(r.writes, w)
 }
 
-// readPath is a path as messages have it.
+// readPath is a path as messages show it.
 func readPath(text string) (out object.Path) {
 	path, err := fieldpath.Parse(text)
 	if err != nil {
@@ -168,7 +163,7 @@ func readPath(text string) (out object.Path) {
 	return out
 }
 
-// copied is a value that later patches do not change. Values are of JSON: transforms may make others, which are copied by fieldpath.
+// copied is a value that later patches do not change. It is of JSON: fieldpath copies other values of transforms.
 func copied(value any) any {
 	out, err := fieldpath.JSON(value)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"math/big"
 )
 
-// transform is one transform of a value.
 type transform struct {
 	Type    string           `json:"type"`
 	Math    *math            `json:"math"`

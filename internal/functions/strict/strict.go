@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// MaxItems is how many items a list of an input can have.
+// MaxItems is how many items a list of an input can contain.
 const MaxItems = 4096
 
 // Decode decodes an unstructured object into the struct that into points to, by json tags,
@@ -25,7 +25,6 @@ func Decode(from map[string]any, into any, at object.Path, problems *diag.List) 
 	decoder{problems}.decode(from, reflect.ValueOf(into).Elem(), at)
 }
 
-// decoder decodes values and collects problems.
 type decoder struct{ problems *diag.List }
 
 func (d decoder) decode(from any, into reflect.Value, at object.Path) {
