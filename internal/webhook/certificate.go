@@ -26,8 +26,7 @@ const (
 
 // Pair is a certificate with its key and its certificate authorities; all in PEM.
 type Pair struct {
-	// Authorities are the certificate's, and that of the certificate before, which other
-	// processes may still use.
+	// Authorities are the certificate's and its predecessor's, which other processes may still use.
 	Authorities []byte
 	Certificate []byte
 	Key         []byte

@@ -35,7 +35,7 @@ type clientAuthorities struct {
 	pool atomic.Pointer[x509.CertPool]
 }
 
-// load reads the file. If it is not valid, the authorities stay those of before.
+// load reads the file. If it is not valid, the former authorities stay.
 func (c *clientAuthorities) load() error {
 	raw, err := os.ReadFile(c.file)
 	if err != nil {
@@ -53,7 +53,6 @@ func (c *clientAuthorities) load() error {
 	return nil
 }
 
-// loadLoop reads the file again and again until the context ends.
 func (c *clientAuthorities) loadLoop(ctx context.Context) {
 	due := time.NewTicker(clientCAInterval)
 	defer due.Stop()
@@ -75,16 +74,16 @@ func (c *clientAuthorities) loadLoop(ctx context.Context) {
 	}
 }
 
-// config requests a certificate in each handshake. It is optional there since the API server
-// presents one to admission webhooks only, and verified for each request, so that an open
-// connection outlives neither its certificate nor the authority.
+// config requests a certificate in each handshake. It is optional there because the API server presents one to
+// admission webhooks only, and verified for each request, so an open connection outlives neither its certificate nor
+// the authority.
 func (c *clientAuthorities) config(base *tls.Config) *tls.Config {
 	base = base.Clone()
 	base.ClientAuth = tls.RequestClientCert
 	return base
 }
 
-// check returns why the client of a connection is not the API server; nil if it is.
+// check returns nil if the client is the API server.
 func (c *clientAuthorities) check(state *tls.ConnectionState) error {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return errors.New("the client presents no certificate of the authorities in --webhook-client-ca; " +
@@ -107,7 +106,7 @@ func (c *clientAuthorities) check(state *tls.ConnectionState) error {
 	return nil
 }
 
-// require serves requests of the API server only.
+// require serves only requests of the API server.
 func (c *clientAuthorities) require(name string, metrics *telemetry.Webhooks, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.check(r.TLS); err != nil {

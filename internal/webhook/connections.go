@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// limitedListener keeps no more than a number of connections open at the same time, so that they do not take the file
-// descriptors that the controllers need. A connection beyond that takes the place of another one: anyone
-// who reaches the port could keep the API server out otherwise, by connections that wait. It is safe for concurrent use.
+// limitedListener keeps no more than a number of connections open at the same time, so they do not take the file descriptors
+// that the controllers need. A connection beyond that takes the place of another one: otherwise any client that reaches the
+// port could keep the API server out, by connections that wait. It is safe for concurrent use.
 type limitedListener struct {
 	net.Listener
 	limit int
@@ -45,7 +45,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 	return added, nil
 }
 
-// add adds a connection, and returns the one whose place it takes; nil if there is room.
+// add returns the connection that c displaces; nil if there is room.
 func (l *limitedListener) add(c *limitedConn) (displaced *limitedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,9 +56,9 @@ func (l *limitedListener) add(c *limitedConn) (displaced *limitedConn) {
 	return displaced
 }
 
-// leastNeeded chooses the connection to close, of all in the order in which they entered their state. It is of the host that
-// has most of them, and of these one that has not sent a request yet, or else one without a request in progress,
-// for the longest time.
+// leastNeeded chooses the connection to close, of all in the order in which they entered their state. It belongs to
+// the host with most connections, and of these it is one that has not sent a request yet, or else one without a
+// request in progress, for the longest time.
 func leastNeeded(open []*limitedConn) *limitedConn {
 	byHost := map[string]int{}
 	for _, c := range open {
@@ -69,7 +69,7 @@ func leastNeeded(open []*limitedConn) *limitedConn {
 	})
 }
 
-// idleness is larger for a connection that is needed less.
+// idleness is larger for a less needed connection.
 func idleness(s http.ConnState) int {
 	switch s {
 	case http.StateNew:
@@ -104,7 +104,6 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// hostOf is the address without the port.
 func hostOf(a net.Addr) string {
 	if a == nil {
 		return ""

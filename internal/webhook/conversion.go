@@ -26,7 +26,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// maxFailure bounds the bytes of what a failure says.
+// maxFailure bounds the text of a failure, in bytes.
 const maxFailure = 4 << 10
 
 // Converters know how the objects of kinds are converted.
@@ -194,7 +194,7 @@ func (c Conversions) convertAll(ctx context.Context, converter *conversion.Conve
 
 var errLate = errors.New("the timeout of the request has passed")
 
-// convert converts the object with an index, once few enough others are decoded. It returns errLate if the
+// convert converts the object with an index, once few enough other ones are decoded. It returns errLate if the
 // context ends before.
 func (c Conversions) convert(ctx context.Context, converter *conversion.Converter, version string, index int, raw []byte) ([]byte, error) {
 	size := int64(len(raw))

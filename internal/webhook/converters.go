@@ -23,17 +23,16 @@ import (
 // CustomResourceDefinitions reads CustomResourceDefinitions from the API server.
 type CustomResourceDefinitions interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
-	// ResourceVersions returns the resource versions of those that definitions own, by name.
+	// ResourceVersions returns the resource versions of the ones that definitions own, by name.
 	ResourceVersions(context.Context) (map[string]string, error)
 }
 
-// ConverterCache compiles converters from CustomResourceDefinitions, once per change of one.
-// It needs no watch, no definition and no leader: the request has the digest of the
-// CustomResourceDefinition that the API server uses.
+// ConverterCache compiles converters from CustomResourceDefinitions, once per change of one. It needs no watch, no
+// definition and no leader: the request contains the digest of the CustomResourceDefinition that the API server uses.
 //
-// Anyone who reaches the webhook can send any name and digest. So one that is not cached causes
-// no more than a part of a shared list of metadata; only a CustomResourceDefinition that is in the
-// list, and has changed since it was read, is read.
+// Any client that reaches the webhook can send any name and digest. So one that is not cached only takes part in a
+// shared list of metadata; only a CustomResourceDefinition that is in the list, and has changed since it was read, is
+// read.
 type ConverterCache struct {
 	reader   CustomResourceDefinitions
 	versions sharedRead[map[string]string]
@@ -49,7 +48,7 @@ type ConverterCache struct {
 type compiledKind struct {
 	resourceVersion string
 	digest          string
-	// formerDigest is that of before: an API server that has not seen the change yet sends it.
+	// formerDigest is the one before: an API server that has not seen the change yet sends it.
 	formerDigest string
 	converter    *conversion.Converter
 	err          error
@@ -95,7 +94,7 @@ func (c *ConverterCache) ConverterFor(ctx context.Context, name, digest string) 
 	}
 }
 
-// read reads and compiles a CustomResourceDefinition, for all requests that wait for it.
+// read serves all requests that wait for the same CustomResourceDefinition.
 func (c *ConverterCache) read(name string) (compiledKind, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -118,8 +117,7 @@ func (c *ConverterCache) read(name string) (compiledKind, error) {
 	return found, found.err
 }
 
-// compile compiles the converter of a CustomResourceDefinition, unless its conversions are those of
-// before.
+// compile compiles the converter of a CustomResourceDefinition, unless its conversions are as before.
 func compile(o *unstructured.Unstructured, former compiledKind) compiledKind {
 	found := compiledKind{resourceVersion: o.GetResourceVersion()}
 	current, err := crd.Decode(o)

@@ -11,7 +11,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving/install"
 )
 
-// endpoint is the address of the conversion webhook.
 func (s *Server) endpoint(port int, authorities []byte) install.Endpoint {
 	e := install.Endpoint{CABundle: authorities}
 	if to := s.Options.Service; to != nil {

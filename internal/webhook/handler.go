@@ -45,8 +45,8 @@ type Attempt struct {
 // Handler is the admission webhook for deletions. It answers any request, also an invalid one.
 type Handler struct {
 	Usages Usages
-	// Authenticated says that all requests are those of the API server. Only then attempts to
-	// delete an object are recorded: a recorded one deletes the object when its last usage goes.
+	// Authenticated says that all requests come from the API server. Only then attempts to delete an object are
+	// recorded: a recorded one deletes the object when its last usage goes.
 	Authenticated bool
 	Log           logr.Logger
 }
@@ -87,7 +87,7 @@ func recoverPanic(w http.ResponseWriter, log logr.Logger) {
 	}
 }
 
-// admissionReview has what is needed of an AdmissionReview. The rest, and the data of an object, is not decoded:
+// admissionReview contains what is needed of an AdmissionReview. The rest, and the data of an object, is not decoded:
 // its values would take many times the memory of their bytes.
 type admissionReview struct {
 	metav1.TypeMeta `json:",inline"`
@@ -104,7 +104,6 @@ type admissionRequest struct {
 	UserInfo  json.RawMessage       `json:"userInfo"`
 }
 
-// read reads what was sent.
 func read(body io.Reader) (*admissionReview, error) {
 	raw, err := io.ReadAll(body)
 	if err != nil {
@@ -149,7 +148,6 @@ func (r *admissionRequest) object() *unstructured.Unstructured {
 	return o
 }
 
-// answer decides on an admission request.
 func (h Handler) answer(ctx context.Context, r *admissionRequest) *admissionv1.AdmissionResponse {
 	if r.Operation != admissionv1.Delete {
 		return &admissionv1.AdmissionResponse{Allowed: true} // not in the webhook's rules
@@ -184,7 +182,6 @@ func (h Handler) answer(ctx context.Context, r *admissionRequest) *admissionv1.A
 	return deny(http.StatusConflict, inUse, message)
 }
 
-// record records the attempt to delete an object in use.
 func (h Handler) record(ctx context.Context, o *unstructured.Unstructured, r *admissionRequest, uses []usage.Usage) error {
 	attempt := Attempt{Policy: r.propagationPolicy()}
 	if err := json.Unmarshal(r.UserInfo, &attempt.User); err != nil {
@@ -204,7 +201,7 @@ func deny(code int32, reason metav1.StatusReason, message string) *admissionv1.A
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// propagationPolicy is what was asked for of those that depend on the object.
+// propagationPolicy is what the request asks for the dependents of the object.
 func (r *admissionRequest) propagationPolicy() metav1.DeletionPropagation {
 	var options struct {
 		PropagationPolicy metav1.DeletionPropagation `json:"propagationPolicy"`

@@ -13,8 +13,8 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// Limits of requests. Those of a body are what the API server may send: an admission review
-// has up to two objects, of maxObject bytes each.
+// Limits of requests. The limits of a body are what the API server may send: an admission review has up to two
+// objects, of maxObject bytes each.
 const (
 	maxObject             = 3 << 20                   // bytes of an object in a request of the API server
 	maxEnvelope           = 1 << 20                   // bytes of an admission review beyond its objects
@@ -26,7 +26,7 @@ const (
 	conversionLimit       = 8 * time.Second           // for a conversion review
 	maxConcurrentBytes    = 64 << 20                  // of the bodies of concurrent requests of one webhook
 	maxConcurrentRequests = 64                        // of one webhook
-	maxWaitingRequests    = 256                       // that wait for those, of one webhook
+	maxWaitingRequests    = 256                       // that wait for a slot, of one webhook
 	maxConnections        = 512
 )
 
@@ -112,8 +112,8 @@ func requestWeight(length, maxBody int64) int64 {
 	return max(length, minRequestWeight)
 }
 
-// requestTimeout is the time for a request: what the API server allows for it in the query
-// parameter timeout, without a tenth for the way back, and limit at most.
+// requestTimeout is the time for a request: what the API server allows in the query parameter timeout, without a
+// tenth for the way back, and limit at most.
 func requestTimeout(r *http.Request, limit time.Duration) (time.Duration, error) {
 	text := r.URL.Query().Get("timeout")
 	if text == "" {
@@ -130,7 +130,6 @@ func tooLarge(w http.ResponseWriter, limit int64) {
 	http.Error(w, fmt.Sprintf("the request is larger than %d MiB", limit>>20), http.StatusRequestEntityTooLarge)
 }
 
-// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int

@@ -7,11 +7,11 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// logInterval is how often a message is logged, however many requests cause it.
+// logInterval is for each message, however many requests cause it.
 const logInterval = 10 * time.Second
 
-// limitLog returns a logger that logs each message at most once in logInterval, with the number of
-// those that it has omitted since.
+// limitLog returns a logger that logs each message at most once in logInterval, with the number of messages omitted
+// since.
 func limitLog(log logr.Logger) logr.Logger {
 	sink := log.GetSink()
 	if sink == nil {
@@ -25,7 +25,7 @@ type limitedSink struct {
 	messages *messages
 }
 
-// messages are those that were logged, by their text, which is constant.
+// messages are the logged ones, by their text, which is constant.
 type messages struct {
 	mu   sync.Mutex
 	last map[string]*loggedMessage
@@ -36,7 +36,7 @@ type loggedMessage struct {
 	omitted int
 }
 
-// allow says whether a message is logged now, and how many of its kind were not.
+// allow reports whether a message is logged now, and how many of its kind were not.
 func (m *messages) allow(message string) (omitted int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

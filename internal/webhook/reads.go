@@ -20,9 +20,9 @@ const (
 	readLimit          = 8 * time.Second
 )
 
-// sharedRead makes a read for many requests: each gets the result of one that began after the
-// request arrived, and so knows all that the API server knew then. One read runs at a time, and
-// no more than maxSharedReads a second begin, whatever is sent and by however many.
+// sharedRead makes a read for many requests: each gets the result of one that began after the request arrived, and so
+// knows all that the API server knew then. One read runs at a time, and no more than maxSharedReads a second begin,
+// whatever clients send.
 type sharedRead[T any] struct {
 	read func(context.Context) (T, error)
 
@@ -38,7 +38,6 @@ type readAttempt[T any] struct {
 	err   error
 }
 
-// get returns the result of a read that begins after the call.
 func (s *sharedRead[T]) get(ctx context.Context) (T, error) {
 	s.mu.Lock()
 	if s.next == nil {
@@ -81,7 +80,7 @@ func (s *sharedRead[T]) run() {
 	}
 }
 
-// fill reads for all who wait for the attempt.
+// fill reads for all requests that wait for the attempt.
 func (s *sharedRead[T]) fill(attempt *readAttempt[T]) {
 	defer close(attempt.done)
 	defer func() {

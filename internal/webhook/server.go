@@ -74,7 +74,7 @@ type Server struct {
 	serving atomic.Pointer[tls.Certificate]
 }
 
-// Limits of a connection. Those of a request are in limits.go.
+// Limits of a connection. The limits of a request are in limits.go.
 const (
 	headerLimit = 5 * time.Second
 	bodyLimit   = 10 * time.Second
@@ -132,7 +132,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// clients returns the authorities of the API server's client certificate; nil if there are none.
+// clients returns nil if no file with authorities is set.
 func (s *Server) clients() (*clientAuthorities, error) {
 	if s.Options.ClientCA == "" {
 		s.Log.Info("the webhooks serve requests of anyone who reaches them, and so record no deletions for replayDeletion; see --webhook-client-ca")
@@ -159,8 +159,7 @@ func (s *Server) handler(clients *clientAuthorities) http.Handler {
 	return mux
 }
 
-// logWriter writes the HTTP server's errors to the log, at level 1 since most are about
-// clients that disconnect.
+// logWriter writes the HTTP server's errors to the log, at level 1 because most are about clients that disconnect.
 type logWriter struct{ log logr.Logger }
 
 func (l logWriter) Write(text []byte) (int, error) {
@@ -180,8 +179,8 @@ const (
 	rotationDelay = time.Minute
 )
 
-// ensureLoop calls ensure until the context ends, since other processes may replace the
-// certificate, and other clients may delete the configuration.
+// ensureLoop calls ensure until the context ends, because other processes may replace the certificate, and other
+// clients may delete the configuration.
 func (s *Server) ensureLoop(ctx context.Context, port int) {
 	for {
 		after, err := s.ensure(ctx, port)
@@ -248,14 +247,14 @@ func (s *Server) ensureCertificate(ctx context.Context, hosts []string) (authori
 		return nil, 0, err
 	}
 	if isExpiring {
-		s.serving.Store(&stored) // clients may not have the new authorities yet
+		s.serving.Store(&stored) // clients might not have the new authorities yet
 		return pair.Authorities, rotationDelay, nil
 	}
 	s.serving.Store(&issued)
 	return pair.Authorities, checkIntervalOf(store), nil
 }
 
-// store is where the certificate is kept; by default a Secret.
+// store is a Secret by default.
 func (s *Server) store() Store {
 	if s.Options.Store != nil {
 		return s.Options.Store
@@ -263,8 +262,8 @@ func (s *Server) store() Store {
 	return &Secret{Cluster: s.Cluster, Namespace: s.Options.Namespace, Name: SecretName}
 }
 
-// isRenewedElsewhere reports whether this process leaves the renewal of a certificate that expires soon to
-// others: to what mounts it, or to the leader for as long as it is valid for long enough.
+// isRenewedElsewhere reports whether this process leaves the renewal of an expiring certificate to the program that
+// renews a mounted one, or to the leader while it is valid for long enough.
 func (s *Server) isRenewedElsewhere(store Store, certificate tls.Certificate) bool {
 	if _, mounted := store.(Mounted); mounted {
 		return true
@@ -272,7 +271,6 @@ func (s *Server) isRenewedElsewhere(store Store, certificate tls.Certificate) bo
 	return s.IsLeader != nil && !s.IsLeader() && certificate.Leaf.NotAfter.Add(-renewBefore/2).After(s.Now())
 }
 
-// checkIntervalOf is how often a stored certificate is checked.
 func checkIntervalOf(store Store) time.Duration {
 	if _, mounted := store.(Mounted); mounted {
 		return mountedInterval
@@ -368,7 +366,7 @@ func sameConfiguration(a, b *unstructured.Unstructured) bool {
 func RemoveConfiguration(ctx context.Context, c *kube.Client, log logr.Logger) {
 	current, err := c.Get(ctx, configurationKind, "", ConfigurationName)
 	if err != nil {
-		return // it does not exist, or this program may not read it
+		return // it does not exist, or this program is not allowed to read it
 	}
 	if err := c.Delete(ctx, current); err != nil {
 		log.Error(err, "cannot delete the webhook configuration: the API server still calls the webhook, which is not served",

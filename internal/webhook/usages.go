@@ -37,11 +37,10 @@ type Refusals interface {
 	Record(ctx context.Context, o *unstructured.Unstructured, policy metav1.DeletionPropagation, user authenticationv1.UserInfo) error
 }
 
-// ClusterUsages looks up usages in the index, and lists them from the API server if the index
-// has none: a process that is not the leader, or has only just become it, must not allow the
-// deletion of an object in use. The list is rare, since labelled objects nearly always have
-// usages. Requests that arrive together share one, since anyone who reaches the webhook can send
-// any name.
+// ClusterUsages looks up usages in the index, and lists them from the API server if the index has none: a process
+// that is not the leader, or has only just become it, must not allow the deletion of an object in use. The list is
+// rare, because labelled objects nearly always have usages. Requests that arrive together share one, because any
+// client that reaches the webhook can send any name.
 type ClusterUsages struct {
 	index    Index
 	cluster  Cluster
@@ -89,7 +88,6 @@ func (k *ClusterUsages) UsesOf(ctx context.Context, o *unstructured.Unstructured
 	return blocking(out), nil
 }
 
-// list reads all usages.
 func (k *ClusterUsages) list(ctx context.Context) (map[usedName][]usage.Usage, error) {
 	out := map[usedName][]usage.Usage{}
 	for _, kind := range usage.Kinds {
@@ -110,8 +108,8 @@ func (k *ClusterUsages) list(ctx context.Context) (map[usedName][]usage.Usage, e
 	return out, nil
 }
 
-// findRelation finds how the using object is related to the used one, both as the API server has
-// them: the request may have been sent by anyone.
+// findRelation finds how the using object is related to the used one, both as the API server has them: any client may
+// have sent the request.
 func (k *ClusterUsages) findRelation(ctx context.Context, key object.Key, u usage.Usage) (usage.Relation, error) {
 	if u.By == nil || u.By.Name == "" {
 		return usage.Unrelated, nil
@@ -149,9 +147,9 @@ func blocking(uses []usage.Usage) []usage.Usage {
 	return out
 }
 
-// RecordDeletionAttempt writes the propagation policy of a refused deletion into an annotation of
-// the object. The record that counts is a RefusedDeletion, since others may write the object. It is
-// written before, and only if one of the usages replays deletions.
+// RecordDeletionAttempt writes the propagation policy of a refused deletion into an annotation of the object. The
+// record that counts is a RefusedDeletion, because other users may write the object. It is written before, and only
+// if one of the usages replays deletions.
 func (k *ClusterUsages) RecordDeletionAttempt(ctx context.Context, o *unstructured.Unstructured, attempt Attempt, uses []usage.Usage) error {
 	if slices.ContainsFunc(uses, func(u usage.Usage) bool { return u.Replay }) {
 		if err := k.refusals.Record(ctx, o, attempt.Policy, attempt.User); err != nil {
