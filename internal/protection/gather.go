@@ -45,8 +45,8 @@ func (r *Reconciler) gather(ctx context.Context, s *reconcileState) lifecycle.Fa
 	return f
 }
 
-// gatherUsed looks up the used object. In another namespace it is looked up only to remove what a
-// former release has written, which has a finalizer.
+// gatherUsed looks up the used object. In another namespace it is looked up only to remove what a former release has
+// written; that has a finalizer.
 func (r *Reconciler) gatherUsed(ctx context.Context, s *reconcileState, f *lifecycle.Facts) {
 	of := f.Use.Of
 	f.OfClusterScoped = r.isOutOfScope(ctx, s, of.Ref)
@@ -65,8 +65,7 @@ func (r *Reconciler) gatherUsed(ctx context.Context, s *reconcileState, f *lifec
 	}
 }
 
-// gatherOtherUsages looks up the usages of an object that the usage protects no longer. A change
-// enqueues the usage.
+// gatherOtherUsages looks up the usages of an object that the usage no longer protects. A change enqueues the usage.
 func (r *Reconciler) gatherOtherUsages(s *reconcileState, f *lifecycle.Facts) {
 	if f.Of.Object == nil {
 		return
@@ -83,7 +82,6 @@ func (r *Reconciler) gatherOtherUsages(s *reconcileState, f *lifecycle.Facts) {
 	}
 }
 
-// gatherUser looks up the using object.
 func (r *Reconciler) gatherUser(ctx context.Context, s *reconcileState, f *lifecycle.Facts) {
 	by := f.Use.By
 	if by == nil || f.IsOutsideNamespace() {
@@ -99,8 +97,8 @@ func (r *Reconciler) gatherUser(ctx context.Context, s *reconcileState, f *lifec
 	}
 }
 
-// readUser reads the using object of a usage that is about to be deleted, since the caches lack that object: it may have
-// been created a moment ago, and another replica has claimed the usage for it.
+// readUser reads the using object of a usage that is about to be deleted, because the caches lack that object: it may
+// have been created a moment ago, and another replica has claimed the usage for it.
 func (r *Reconciler) readUser(ctx context.Context, s *reconcileState, f lifecycle.Facts) error {
 	s.userRead = true
 	kind, namespace, _ := r.resolve(ctx, f.Use.By.Ref)
@@ -116,9 +114,9 @@ func (r *Reconciler) readUser(ctx context.Context, s *reconcileState, f lifecycl
 	return nil
 }
 
-// gatherRefused reads the record of a refused deletion of the used object, once, when the last
-// usage of the object ends. If a deletion is recorded, it reads the object again: the event of the
-// usage may come before that of the annotation, and a replay that was cancelled deletes nothing.
+// gatherRefused reads the record of a refused deletion of the used object, once, when the last usage of the object
+// ends. If a deletion is recorded, it reads the object again: the event of the usage may come before the event of the
+// annotation, and a replay that was cancelled deletes nothing.
 func (r *Reconciler) gatherRefused(ctx context.Context, s *reconcileState, f *lifecycle.Facts) error {
 	isLast := f.LastUsage || f.Of.Object == nil && f.Of.Unreadable == ""
 	if !f.Use.Deleting || f.IsOutsideNamespace() || f.Use.Of.Name == "" || !isLast || f.WaitsForUser() {
@@ -170,8 +168,7 @@ func isDeletedWithOwner(o *unstructured.Unstructured, instanceOf usage.InstanceO
 	return instance == nil || instance.GetDeletionTimestamp() != nil
 }
 
-// resolve finds a served version and the scope of a kind. A kind that is gone has no objects,
-// which is no reason for unreadable.
+// resolve finds a served version and the scope of a kind. A kind that is gone has no objects, but is not unreadable.
 func (r *Reconciler) resolve(ctx context.Context, p usage.Ref) (kind schema.GroupVersionKind, namespace, unreadable string) {
 	kind = p.Kind
 	resource, err := r.Kinds.Resolve(ctx, kind)
@@ -218,8 +215,8 @@ func (r *Reconciler) find(ctx context.Context, s *reconcileState, p usage.Ref) l
 	return lifecycle.Lookup{Unreadable: r.unreadableReason(ctx, kind, state)}
 }
 
-// unreadableReason is why objects cannot be read; empty if the kind is gone, so that there are none. That a watch has
-// found nothing at the path of the kind does not say so: that may be the answer of a gateway.
+// unreadableReason is why objects cannot be read; empty if the kind is gone, so there are none. A watch that found
+// nothing at the path of the kind does not prove that: a gateway may have answered.
 func (r *Reconciler) unreadableReason(ctx context.Context, kind schema.GroupVersionKind, state watch.State) string {
 	if state.Phase != watch.Unavailable {
 		return lifecycle.Syncing
@@ -232,7 +229,6 @@ func (r *Reconciler) unreadableReason(ctx context.Context, kind schema.GroupVers
 	return state.Message
 }
 
-// findSelected reads the objects that a selector matches.
 func (r *Reconciler) findSelected(ctx context.Context, s *reconcileState, p usage.Resource) lifecycle.Selected {
 	kind, namespace, unreadable := r.resolve(ctx, p.Ref)
 	found, state := s.lease.Matching(kind, namespace, labels.SelectorFromSet(p.Selector.Labels))

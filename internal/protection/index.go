@@ -1,6 +1,5 @@
-// Package protection keeps objects in use from being deleted: it reconciles Usages, and
-// lets other controllers look up which objects are in use.
-// See docs/design/0014-usages.md.
+// Package protection keeps objects in use from being deleted: it reconciles Usages, and tells other controllers which
+// objects are in use. See docs/design/0014-usages.md.
 package protection
 
 import (
@@ -41,12 +40,11 @@ type Index struct {
 	// block.
 	enqueue func(object.Key)
 
-	mu sync.Mutex
-	// watched are the kinds that are watched.
+	mu      sync.Mutex
 	watched map[schema.GroupVersionKind]bool
 	uses    map[object.Key]usage.Usage
-	// byUsed are the usages by the used object, and subscribers those that track it;
-	// tracked is the inverse of subscribers.
+	// byUsed are the usages by the used object, and subscribers the objects that track it; tracked is the inverse of
+	// subscribers.
 	byUsed      map[object.Key]map[object.Key]struct{}
 	subscribers map[object.Key]map[object.Key]struct{}
 	tracked     map[object.Key][]object.Key
@@ -88,7 +86,7 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	if was {
 		i.remove(before)
 	}
-	// It is read under the lock, so that of two refreshes at once the later one counts.
+	// It is read under the lock, so of two refreshes at once the later one counts.
 	o, exists := i.watches.GetCached(kind, key.Namespace, key.Name)
 	var after usage.Usage
 	if exists {
@@ -109,7 +107,7 @@ func (i *Index) Refresh(kind schema.GroupVersionKind, key object.Key) {
 	i.enqueueKeys(keys)
 }
 
-// remove removes a usage from the index. The caller holds the lock.
+// remove requires the lock.
 func (i *Index) remove(u usage.Usage) {
 	delete(i.uses, u.Key)
 	removeKey(i.byUsed, u.Of.Key(), u.Key)
@@ -186,7 +184,7 @@ func (i *Index) UsesOf(key object.Key) ([]usage.Usage, *plan.Unreadable) {
 	return i.usesOf(key), unreadable
 }
 
-// usesOf returns the usages of an object, sorted. The caller holds the lock.
+// usesOf is sorted. The caller holds the lock.
 func (i *Index) usesOf(key object.Key) []usage.Usage {
 	var out []usage.Usage
 	for at := range i.byUsed[key] {

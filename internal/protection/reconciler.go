@@ -42,7 +42,6 @@ type Reconciler struct {
 	Now    func() time.Time
 }
 
-// reconcileState is the state of one reconcile of a usage.
 type reconcileState struct {
 	key      object.Key
 	usage    *writer.Object
@@ -56,7 +55,7 @@ type reconcileState struct {
 	userRead bool
 }
 
-// maxSteps bounds the steps of a reconcile. A new usage takes five.
+// maxSteps bounds a reconcile. A new usage takes five.
 const maxSteps = 16
 
 // Reconcile carries out one step after the other until there is nothing more to do for now,
@@ -167,7 +166,6 @@ func (r *Reconciler) release(ctx context.Context, s *reconcileState, facts lifec
 	return err
 }
 
-// report writes the condition if it has changed.
 func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecycle.Step) reconcile.Result {
 	before := condition.Read(s.usage.Unstructured)
 	if step.Ready.Type == "" {
@@ -183,7 +181,7 @@ func (r *Reconciler) report(ctx context.Context, s *reconcileState, step lifecyc
 	return out.OrDone()
 }
 
-// recordTransition records an event where the reason of the condition has changed.
+// recordTransition records an event only if the reason of the condition has changed.
 func (r *Reconciler) recordTransition(s *reconcileState, before condition.Set, step lifecycle.Step) {
 	was, _ := before.Get(lifecycle.ReadyCondition)
 	if was.Reason == step.Ready.Reason {

@@ -19,9 +19,9 @@ import (
 
 var refusedKind = espalier.GroupVersion.WithKind(espalier.RefusedDeletionKind)
 
-// RefusedDeletions stores the records of refused deletions as objects of the cluster that only the
-// controllers write. A deletion is replayed for such a record only: whoever may create Usages, or
-// change the used object, may not delete that.
+// RefusedDeletions stores the records of refused deletions as objects of the cluster that only the controllers write.
+// A deletion is replayed for such a record only: a user who may create Usages, or change the used object, might not
+// be allowed to delete it.
 type RefusedDeletions struct {
 	Cluster interface {
 		Get(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)

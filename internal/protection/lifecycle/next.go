@@ -102,7 +102,7 @@ const (
 	ForgetRefused Do = "ForgetRefused"
 	// RemoveFinalizer removes the finalizer of the usage.
 	RemoveFinalizer Do = "RemoveFinalizer"
-	// DeleteUsage deletes the usage, since the using object is gone.
+	// DeleteUsage deletes the usage, because the using object is gone.
 	DeleteUsage Do = "DeleteUsage"
 )
 
@@ -155,8 +155,8 @@ func Next(f Facts) Step {
 	return f.finishWith(condition.True, Available, "")
 }
 
-// ofOutsideNamespace is why a Usage protects nothing: the used object is not in its namespace. Empty
-// if that is so. Whoever may create Usages in a namespace may not even know of other objects.
+// ofOutsideNamespace is why a Usage protects nothing: the used object is not in its namespace. Empty if it is. A user
+// who may create Usages in a namespace might not even know of other objects.
 func (f Facts) ofOutsideNamespace() string {
 	const rule = ": a Usage protects objects of its own namespace only; create a "
 	switch of := f.Use.Of; {
@@ -190,7 +190,7 @@ func (f Facts) withdraw(done Step) Step {
 	return Step{Do: RemoveFinalizer}
 }
 
-// inUsePatch is a merge patch of an object's metadata: of its in-use label, and of annotations.
+// inUsePatch is a merge patch of an object's in-use label and annotations.
 func inUsePatch(value any, annotations map[string]any) map[string]any {
 	metadata := map[string]any{"labels": map[string]any{v1beta1.InUseLabel: value}}
 	if annotations != nil {
@@ -199,7 +199,7 @@ func inUsePatch(value any, annotations map[string]any) map[string]any {
 	return map[string]any{"metadata": metadata}
 }
 
-// await ends the reconcile without a condition, since the cache will be synced soon.
+// await ends the reconcile without a condition, because the cache will be synced soon.
 func await() Step { return Step{Do: Finish} }
 
 func (f Facts) finishWith(status metav1.ConditionStatus, reason, message string) Step {
@@ -214,7 +214,7 @@ func (f Facts) stalled(reason, message string) Step {
 	return step
 }
 
-// Denied is the end of a reconcile of which a step was denied, for lack of a permission for example.
+// Denied is the end of a reconcile after a step was denied, for lack of a permission for example.
 func (f Facts) Denied(do Do, why string) Step {
 	what := map[Do]string{
 		PatchUsage: "change the usage", AddLabel: "add the in-use label to the used object", RemoveLabel: "remove the in-use label of the used object",
@@ -262,7 +262,7 @@ func setReference(party string, ref map[string]any) Step {
 	return Step{Do: PatchUsage, Change: map[string]any{"spec": map[string]any{party: map[string]any{"resourceRef": ref}}}}
 }
 
-// resolveSelector is the first of those that a selector means.
+// resolveSelector returns the first object that a selector matches.
 func (f Facts) resolveSelector(p usage.Resource, from Selected, at string) (*unstructured.Unstructured, Step) {
 	if p.Selector == nil {
 		return nil, f.stalled(Unavailable, at+" is not set, and neither is resourceRef")
@@ -339,10 +339,9 @@ func (f Facts) WaitsForUser() bool {
 	return f.By.Unreadable != "" || f.By.Object != nil
 }
 
-// Finalizers are those of the usage that RemoveFinalizer removes.
+// Finalizers are the finalizers of the usage that RemoveFinalizer removes.
 func (f Facts) Finalizers() []string { return []string{v1beta1.Finalizer} }
 
-// nextForDeletion decides about a usage that is being deleted.
 func (f Facts) nextForDeletion() Step {
 	if !slices.Contains(f.Usage.GetFinalizers(), v1beta1.Finalizer) {
 		return Step{Do: Finish}
@@ -380,9 +379,8 @@ func (f Facts) nextForDeletion() Step {
 	return Step{Do: RemoveFinalizer}
 }
 
-// isAttempted reports whether the used object has the annotation of a refused deletion, and is not
-// being deleted. Whoever may write the object can set the annotation, so it proves nothing; who
-// removes it cancels the replay.
+// isAttempted reports whether the used object has the annotation of a refused deletion, and is not being deleted. A
+// user who may write the object can set the annotation, so it proves nothing; removing it cancels the replay.
 func (f Facts) isAttempted() bool {
 	of := f.Of.Object
 	if of == nil || of.GetDeletionTimestamp() != nil {
@@ -412,7 +410,7 @@ func (f Facts) NotReplayed() string {
 	return "user " + f.Refused.User + ", who requested it, may not delete the object any more"
 }
 
-// propagation is the policy of a replayed deletion.
+// propagation defaults the policy of a replayed deletion.
 func propagation(p metav1.DeletionPropagation) metav1.DeletionPropagation {
 	switch p {
 	case metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
