@@ -58,12 +58,11 @@ const (
 // Annotations of Espalier's on children: what a reconcile needs to know without a request,
 // and what the deletion needs to know without the definition.
 const (
-	// AppliedAnnotation is the digest of the configuration that was last applied, by which a
-	// reconcile finds that it has not changed.
+	// AppliedAnnotation is the digest of the configuration that was last applied: a reconcile compares it to find a
+	// change.
 	AppliedAnnotation = "espalier.dev/applied"
-	// DependsOnAnnotation lists the ids of the nodes that the child's node depends on, and
-	// DeleteAfterAnnotation those that must be gone before it is deleted, both separated by
-	// commas.
+	// DependsOnAnnotation lists the ids of the nodes that the child's node depends on, and DeleteAfterAnnotation the
+	// nodes that must be gone before it is deleted, both separated by commas.
 	DependsOnAnnotation   = "espalier.dev/depends-on"
 	DeleteAfterAnnotation = "espalier.dev/delete-after"
 	// OnDeleteAnnotation is the DeletionPolicy of the child's node, unless it is Delete.
@@ -78,8 +77,8 @@ const (
 	// StringDataAnnotation is "true" on a Secret whose data were all given as stringData. Another
 	// engine that gets the Secret back applies, and owns, stringData.
 	StringDataAnnotation = "espalier.dev/string-data"
-	// SignatureAnnotation proves that the child was applied for its instance and node: without
-	// the installation's signing key nobody can compute it.
+	// SignatureAnnotation proves that the child was applied for its instance and node: no client without the
+	// installation's signing key can compute it.
 	SignatureAnnotation = "espalier.dev/signature"
 )
 
@@ -106,10 +105,9 @@ const DeletionDefaultsAnnotation = "espalier.dev/deletion-defaults"
 
 // Annotations of Espalier's that users set.
 const (
-	// RecreateAnnotation is on a child: when the API server rejects an update of it, it is
-	// deleted in the foreground and created anew, if the server would accept it as a new
-	// object. Its value is RecreateTrue or, for an object that may hold data or whose policy
-	// keeps it, RecreateAllowDataLoss. The new object does not have the annotation.
+	// RecreateAnnotation is on a child: when the API server rejects an update of it, it is deleted in the foreground
+	// and created anew, if the server would accept it as a new object. Its value is RecreateTrue or, for an object
+	// that may hold data or whose policy keeps it, RecreateAllowDataLoss. The new object lacks the annotation.
 	RecreateAnnotation    = "espalier.dev/recreate"
 	RecreateTrue          = "true"
 	RecreateAllowDataLoss = "allow-data-loss"

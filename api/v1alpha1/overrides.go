@@ -34,8 +34,7 @@ type DeletionPolicyOverride string
 const (
 	// OverrideNone ignores them all.
 	OverrideNone DeletionPolicyOverride = "None"
-	// OverridePreserve applies those that preserve an object at least as well as the
-	// definition's.
+	// OverridePreserve applies the policies that preserve an object at least as well as the definition's.
 	OverridePreserve DeletionPolicyOverride = "Preserve"
 	// OverrideAll applies them all: an instance can delete what its definition preserves.
 	OverrideAll DeletionPolicyOverride = "All"

@@ -8,9 +8,9 @@ import (
 
 // Labels of a CompositionRevision.
 const (
-	// CompositionNameLabel has the name of the revision's composition.
+	// CompositionNameLabel contains the name of the revision's composition.
 	CompositionNameLabel = "crossplane.io/composition-name"
-	// CompositionHashLabel has a digest of the composition's spec.
+	// CompositionHashLabel contains a digest of the composition's spec.
 	CompositionHashLabel = "crossplane.io/composition-hash"
 )
 

@@ -15,7 +15,7 @@ const (
 	FunctionRevisionKind = "FunctionRevision"
 )
 
-// PackageLabel names the package that a revision is of.
+// PackageLabel names the package of a revision.
 const PackageLabel = "pkg.crossplane.io/package"
 
 // AddToScheme makes the kinds known to a scheme.
@@ -30,12 +30,12 @@ func AddToScheme(scheme *runtime.Scheme) error {
 const (
 	// RuntimeAnnotation says how the function is run.
 	RuntimeAnnotation = "render.crossplane.io/runtime"
-	// DevelopmentTargetAnnotation is where it is then, as gRPC writes targets.
+	// DevelopmentTargetAnnotation is the address of such a function, as a gRPC target.
 	DevelopmentTargetAnnotation = "render.crossplane.io/runtime-development-target"
 )
 
-// RuntimeDevelopment is the RuntimeAnnotation's value for a function that runs already,
-// without TLS, and DefaultDevelopmentTarget where it is if nobody says where.
+// RuntimeDevelopment is the RuntimeAnnotation's value for a function that runs already, without TLS, and
+// DefaultDevelopmentTarget its address if the Function names none.
 const (
 	RuntimeDevelopment       = "Development"
 	DefaultDevelopmentTarget = "localhost:9443"

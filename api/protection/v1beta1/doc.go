@@ -1,5 +1,5 @@
-// Package v1beta1 holds protection.crossplane.io/v1beta1: usages, which protect an object
-// from deletion while others use it.
+// Package v1beta1 holds protection.crossplane.io/v1beta1: usages, which protect an object from deletion while other
+// objects use it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=protection.crossplane.io

@@ -17,23 +17,20 @@ const (
 	ClusterUsageKind = "ClusterUsage"
 )
 
-// InUseLabel is on objects that are used, so that the API server asks before it deletes
-// one.
+// InUseLabel is on objects that are used, so the API server asks before it deletes one.
 const InUseLabel = "crossplane.io/in-use"
 
 // DetailsAnnotation says in a line what a usage is about.
 const DetailsAnnotation = "crossplane.io/usage-details"
 
-// UserAnnotation says on a usage which incarnation of whom uses something, as
-// Kind.group/name/uid. An owner reference says it too, and that the garbage collector takes
-// off when the user has gone, where the usage has other owners.
+// UserAnnotation, on a usage, names the incarnation of the using object, as Kind.group/name/uid. An owner reference
+// names it too, but the garbage collector removes that once the using object is gone, if the usage has other owners.
 const UserAnnotation = "espalier.dev/used-by"
 
-// Finalizer keeps a usage until what it is of no longer carries its marks.
+// Finalizer keeps a usage until the used object no longer carries its marks.
 const Finalizer = "usage.apiextensions.crossplane.io"
 
-// DeletionAttemptAnnotation is on used objects that somebody has tried to delete, and
-// says with which propagation policy.
+// DeletionAttemptAnnotation is on used objects that a user has tried to delete; its value is the propagation policy.
 const DeletionAttemptAnnotation = "usage.crossplane.io/deletion-attempt-with-policy"
 
 // CRDs holds the generated CustomResourceDefinitions of this package's kinds, one YAML

@@ -6,7 +6,7 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// HashLabel has a digest of the snapshot's spec.
+// HashLabel contains a digest of the snapshot's spec.
 const HashLabel = v1alpha1.Prefix + "graph-revision-hash"
 
 // Types of conditions on revisions.

@@ -1,5 +1,5 @@
-// Command generate adds to the generated CustomResourceDefinitions of definitions that some objects have exactly one of
-// several fields. No marker of controller-gen says it, and a rule in CEL does not see fields of any type.
+// Command generate adds to the generated CustomResourceDefinitions of definitions that some objects contain exactly
+// one of several fields. No marker of controller-gen says it, and a rule in CEL does not see fields of any type.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// exclusive are paths in the schema of a definition, each with fields of which there is exactly one.
+// exclusive lists paths in the schema of a definition, each with fields that exclude each other: exactly one is required.
 var exclusive = []struct{ path, fields []string }{
 	{[]string{"items"}, []string{"template", "externalRef", "value"}},
 	{[]string{"items", "properties", "externalRef", "properties", "metadata"}, []string{"name", "selector"}},
