@@ -13,7 +13,6 @@ import (
 	fnv1 "github.com/espalier-dev/espalier/sdk/function/proto/v1"
 )
 
-// writesFunc returns what in the input of a request writes a field.
 type writesFunc = func(r call.Request, to trace.Object, path []any) []trace.Write
 
 // tracers are the built-in functions that say what in their input writes a field. The other ones write none.

@@ -8,12 +8,11 @@ import (
 	"github.com/espalier-dev/espalier/api/v1alpha1"
 )
 
-// CompileAccepted compiles a definition that was accepted before and no longer compiles
-// because its kinds have changed, or because data of Secrets in outputs is refused now. The
-// latter it accepts. If that is not enough, it compiles the definition as if one kind were not
-// installed: the first, in order of use, without which it compiles, or else all kinds. The
-// nodes of such a kind wait, and the others continue. It returns nil if the definition is
-// invalid without any kinds.
+// CompileAccepted compiles a definition that was accepted before and no longer compiles because its kinds have
+// changed, or because data of Secrets in outputs is refused now. It accepts the latter. If that is not enough, it
+// compiles the definition as if one kind were not installed: the first one, in order of use, whose absence lets it
+// compile, or else all kinds. The nodes of such a kind wait, and the others continue. It returns nil if the
+// definition is invalid without any kinds.
 func CompileAccepted(spec *v1alpha1.DefinitionSpec, kinds Kinds) *Graph {
 	if g, _ := Compile(spec, kinds, acceptSecretOutputs); g != nil {
 		return g

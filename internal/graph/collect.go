@@ -230,7 +230,7 @@ func (c *composition) isIncluded(n *Node, it *item, vars map[string]any) bool {
 	return true
 }
 
-// resolveIdentity renders the name and the namespace of an item's object; false if they need a skipped node.
+// resolveIdentity returns false if the name or the namespace needs a skipped node.
 func (c *composition) resolveIdentity(n *Node, it *item, vars map[string]any) bool {
 	identity := n.forEach.identity
 	var skipped plan.Node

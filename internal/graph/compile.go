@@ -149,7 +149,6 @@ func drafts(spec *v1alpha1.DefinitionSpec, embedded *Embedded) []*draft {
 	return c.drafts
 }
 
-// resolveKinds sets scope, name rule and schema of each node from its kind.
 func resolveKinds(c *compilation) {
 	missing, typed := map[schema.GroupVersionKind]bool{}, map[schema.GroupVersionKind]*spec.Schema{}
 	for _, d := range c.drafts {

@@ -35,7 +35,7 @@ func parseSpec(c *compilation) {
 	}
 }
 
-// decode decodes a field with any JSON object. An absent field is an empty object.
+// An absent field decodes as an empty object.
 func (c *compilation) decode(raw runtime.RawExtension, at object.Path) (map[string]any, bool) {
 	if isEmpty(raw) {
 		return map[string]any{}, true

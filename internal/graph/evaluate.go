@@ -52,7 +52,7 @@ func (c *composition) evaluate(n *Node, out *plan.Node, refs []expr.Ref, vars ma
 	return value, c.waitsForBranches(n, refs, vars, eval)
 }
 
-// renderTemplate evaluates the node's template; false if it sets out.Waits or skips the node.
+// renderTemplate returns false if it sets out.Waits or skips the node.
 func (c *composition) renderTemplate(n *Node, vars map[string]any, out *plan.Node) (any, bool) {
 	document, waits := c.evaluate(n, out, n.template.Refs(), vars, func(vars map[string]any) (any, error) { return n.template.RenderWithin(c.budget, vars) })
 	if len(waits) > 0 {
@@ -92,7 +92,6 @@ func (c *composition) waitsForBranches(n *Node, refs []expr.Ref, vars map[string
 	return waits
 }
 
-// mustBecomeReady reports whether a node that reads the dependency waits for its readiness.
 func (c *composition) mustBecomeReady(n *Node, id string) bool {
 	dep := c.nodes[id]
 	return !dep.Ready && dep.SkipMessage == "" && !c.waitsForFieldsOnly(n, dep)

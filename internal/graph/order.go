@@ -61,7 +61,6 @@ func layerOf(d *draft, byID map[string]*draft) int {
 	return layer
 }
 
-// describeCycle lists the path by which each node of a cycle reads the next.
 func describeCycle(cycle []string, byID map[string]*draft) string {
 	var out []string
 	for i, id := range cycle[:len(cycle)-1] {

@@ -15,7 +15,6 @@ import (
 // field.
 const MaxDriftPaths = 64
 
-// checkPolicies checks the author's policies for objects that other clients created or change.
 func checkPolicies(c *compilation) {
 	switch c.spec.OwnerReferences {
 	case "", v1alpha1.OwnerReferencesInstance:

@@ -43,12 +43,12 @@ func (c *compilation) checkPropagatedKeys(field string, keys []string) {
 	}
 }
 
-// propagatedKeys are the keys that children get from their instance, by field of the metadata.
+// propagatedKeys are by field of the metadata.
 func (g *Graph) propagatedKeys() map[string][]string {
 	return map[string][]string{"labels": g.propagate.Labels, "annotations": g.propagate.Annotations}
 }
 
-// entryOf returns the index of the entry that passes a label or an annotation; -1 for none.
+// entryOf returns -1 if no entry passes the label or annotation.
 func entryOf(keys []string, key string, value any) int {
 	if inventory.IsReserved(key, value) {
 		return -1
@@ -59,7 +59,7 @@ func entryOf(keys []string, key string, value any) int {
 	})
 }
 
-// propagated returns the labels and annotations that children get from an instance, by field of the metadata.
+// propagated is by field of the metadata.
 func (g *Graph) propagated(instance *unstructured.Unstructured) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for field, keys := range g.propagatedKeys() {

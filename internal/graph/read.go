@@ -36,7 +36,6 @@ func Read(spec map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	return out, r.problems.Sorted()
 }
 
-// reader compares a document with the Go type that it is decoded into.
 type reader struct{ problems diag.List }
 
 // readValue returns a copy of a value without the parts that cannot be decoded; false if
@@ -65,7 +64,7 @@ func (r *reader) readValue(v any, t reflect.Type, at object.Path) (any, bool) {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// readObject reads the fields of an object. It fails if a required field cannot be decoded.
+// readObject fails if a required field cannot be decoded.
 func (r *reader) readObject(v any, t reflect.Type, at object.Path) (any, bool) {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -115,7 +114,7 @@ func (r *reader) readList(v any, t reflect.Type, at object.Path) (any, bool) {
 	return out, complete
 }
 
-// canDecode reports whether a value can be decoded into a type, and adds a problem if not.
+// canDecode adds a problem if the value cannot be decoded.
 func (r *reader) canDecode(v any, t reflect.Type, at object.Path) bool {
 	if t == reflect.TypeFor[metav1.Duration]() {
 		text, isText := v.(string)

@@ -76,7 +76,7 @@ func compileVersions(c *compilation) {
 	}
 }
 
-// checkWarning checks a deprecation warning as the API server does.
+// checkWarning applies the API server's own rules.
 func (c *compilation) checkWarning(v *v1alpha1.Version, at object.Path) {
 	at = at.Field("deprecationWarning")
 	switch {

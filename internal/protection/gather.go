@@ -154,7 +154,6 @@ func (r *Reconciler) isOutOfScope(ctx context.Context, s *reconcileState, p usag
 	return unreadable == "" && namespace == ""
 }
 
-// compositeLabel is on objects that Crossplane has composed.
 const compositeLabel = "crossplane.io/composite"
 
 // isDeletedWithOwner reports whether the instance that has composed a usage is being deleted,

@@ -91,7 +91,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, key object.Key) reconcile.Re
 	return reconcile.Fail(fmt.Errorf("%s is not done after %d steps", key, maxSteps))
 }
 
-// execute makes the one request of a step.
 func (r *Reconciler) execute(ctx context.Context, s *reconcileState, facts lifecycle.Facts, step lifecycle.Step) reconcile.Result {
 	of := facts.Of.Object
 	var err error

@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/telemetry"
 )
 
-// clientCAInterval is how often the file with the authorities of client certificates is read.
 const clientCAInterval = 10 * time.Second
 
 // clientAuthorities are the certificate authorities of the API server's client certificate, from

@@ -81,7 +81,6 @@ func idleness(s http.ConnState) int {
 	}
 }
 
-// recordState is a function for http.Server.ConnState.
 func (l *limitedListener) recordState(c net.Conn, s http.ConnState) {
 	if encrypted, is := c.(*tls.Conn); is {
 		c = encrypted.NetConn()

@@ -82,7 +82,6 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// acquire waits until the request may be served.
 func (l *limiter) acquire(ctx context.Context, weight int64) (status int, err error) {
 	if l.serving.TryAcquire(weight) {
 		return 0, nil

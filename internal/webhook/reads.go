@@ -61,7 +61,6 @@ func (s *sharedRead[T]) get(ctx context.Context) (T, error) {
 	}
 }
 
-// run reads until no request waits any more.
 func (s *sharedRead[T]) run() {
 	for {
 		s.rate.Accept()
@@ -80,7 +79,6 @@ func (s *sharedRead[T]) run() {
 	}
 }
 
-// fill reads for all requests that wait for the attempt.
 func (s *sharedRead[T]) fill(attempt *readAttempt[T]) {
 	defer close(attempt.done)
 	defer func() {

@@ -56,7 +56,7 @@ func NewClusterUsages(index Index, cluster Cluster, refusals Refusals) *ClusterU
 	return k
 }
 
-// usedName is an object without its namespace: a usage may not know whether its kind has one.
+// usedName is an object without its namespace: a usage might not know whether its kind has one.
 type usedName struct {
 	schema.GroupKind
 	name string

@@ -168,8 +168,8 @@ func leaveToComposite(spec map[string]any, composite xrd.Instance, field string)
 
 const externalNameAnnotation = "crossplane.io/external-name"
 
-// propagated are the labels or annotations that are propagated from a claim to its
-// composite: all except those of Kubernetes and those that control the claim itself.
+// propagated are the labels or annotations that are propagated from a claim to its composite: all except Kubernetes'
+// own and those that control the claim itself.
 func propagated(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {

@@ -52,7 +52,6 @@ func (c *Composer) Defaults() inventory.Defaults { return xrd.DeletionDefaults(c
 // SchemaUnknown is false for all kinds: functions render without schemas.
 func (c *Composer) SchemaUnknown(schema.GroupVersionKind) bool { return false }
 
-// memory is the state of a composite between reconciles.
 type memory struct {
 	// lastDesired is the desired state of the last pipeline run that succeeded.
 	lastDesired *pipeline.Desired

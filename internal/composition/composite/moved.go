@@ -14,7 +14,6 @@ type movedResources struct {
 	named    map[string]string
 }
 
-// begin forgets what another revision says.
 func (m *movedResources) begin(revision string) {
 	if m.revision != revision {
 		m.revision, m.named = revision, map[string]string{}

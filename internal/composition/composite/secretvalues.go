@@ -218,7 +218,6 @@ func (v *secretValues) longestPart(has func(value string, n int) bool, limit int
 	return longest
 }
 
-// redactedError is an error whose text contains no secret values.
 type redactedError struct {
 	error
 	text string

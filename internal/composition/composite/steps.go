@@ -101,7 +101,6 @@ func stepRequirements(r *v1.FunctionRequirements) *requirements {
 	return out
 }
 
-// recordRequirements remembers the requirements of the steps of a run that succeeded.
 func (m *memory) recordRequirements(result pipeline.Result) {
 	if result.Desired == nil {
 		return
@@ -112,12 +111,11 @@ func (m *memory) recordRequirements(result pipeline.Result) {
 	}
 }
 
-// pendingRun is a run that ended with requirements of a step that were not read yet.
 type pendingRun struct {
 	step         string
 	requirements *requirements
 	// calls is the number of calls of all steps. It grows from run to run while the requirements of a function lead
-	// to others, because each run has read more of them.
+	// to other ones, because each run has read more of them.
 	calls int
 	// unsettled is the number of such runs in a row with other requirements that got no further than the run before.
 	unsettled int

@@ -13,7 +13,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/serving"
 )
 
-// versionStillStored is the reason of a kind with a version that cannot be removed yet.
 const versionStillStored serving.Reason = "VersionStillStored"
 
 // awaitsMigration reports whether the wanted CustomResourceDefinition lacks a version in which objects may be stored,

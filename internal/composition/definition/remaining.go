@@ -20,7 +20,6 @@ const (
 	maxNamedBlockers = 3
 )
 
-// remainingText contains the number of remaining objects, the first names, and what blocks them.
 func remainingText(n *serving.Remaining) string {
 	if !n.Known() {
 		return fmt.Sprintf("cannot determine whether objects of kind %s remain: %s", n.Kind, n.State.Message)

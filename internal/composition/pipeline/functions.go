@@ -64,7 +64,6 @@ func (f *Functions) Run(ctx context.Context, name string, request *fnv1.RunFunct
 	}
 }
 
-// recoverPanic turns a panic of the function that defers it into a PanicError.
 func recoverPanic(err *error) {
 	if value := recover(); value != nil {
 		*err = &PanicError{Value: value, Stack: debug.Stack()}

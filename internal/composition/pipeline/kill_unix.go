@@ -10,5 +10,4 @@ import (
 // stopGroup asks the process group of a child to exit. An error means that it has exited.
 func stopGroup(child *os.Process) { _ = syscall.Kill(-child.Pid, syscall.SIGTERM) }
 
-// killGroup kills what is left of the process group of a child.
 func killGroup(child *os.Process) { _ = syscall.Kill(-child.Pid, syscall.SIGKILL) }

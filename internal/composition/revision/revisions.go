@@ -23,7 +23,7 @@ import (
 )
 
 // Revisions reconciles CompositionRevisions: it sets the condition ValidPipeline, and Ready, which is the same for
-// tools that know no other.
+// tools that know only Ready.
 type Revisions struct{ Config }
 
 // Reasons of the condition, beside the dialect's.

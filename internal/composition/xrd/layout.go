@@ -73,7 +73,6 @@ func ClaimLayout() Layout {
 	return p
 }
 
-// claimableLayout contains the fields that claims and their composites share.
 func claimableLayout() Layout {
 	p := selectionLayout("spec")
 	p.ConnectionSecretRef = FieldPath{"spec", "writeConnectionSecretToRef"}

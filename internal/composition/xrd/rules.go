@@ -20,7 +20,7 @@ var baseEnvSet = sync.OnceValue(func() *environment.EnvSet {
 	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 })
 
-// checkRules compiles the rules of a schema and of all below it.
+// checkRules includes the rules of all schemas below.
 func checkRules(s *structural.Structural, at object.Path, root bool, out *diag.List) {
 	if len(s.XValidations) > 0 {
 		compileRules(s, at, root, out)

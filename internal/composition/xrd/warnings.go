@@ -47,7 +47,6 @@ func warnReserved(author, machinery schemas, at object.Path, out *diag.List) {
 	}
 }
 
-// warnIgnored lists the keywords of a schema that are not copied into the CRD.
 func warnIgnored(s extv1.JSONSchemaProps, preserves bool, at object.Path, out *diag.List) {
 	for _, keyword := range []struct {
 		name string

@@ -81,7 +81,6 @@ func hasIngress(o *unstructured.Unstructured) bool {
 	return len(ingress) > 0
 }
 
-// isJobReady requires that the Job is complete.
 func isJobReady(o *unstructured.Unstructured) bool {
 	said := condition.Read(o)
 	return said.IsTrue("Complete") && !said.IsTrue("Failed") && !said.IsTrue("Suspended")

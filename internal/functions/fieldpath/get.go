@@ -52,7 +52,6 @@ func nullError(at Path) error {
 	return &NotFoundError{message: fmt.Sprintf("%s: is null", at), null: true}
 }
 
-// maxExpanded bounds how many fields a path with wildcards can match.
 const maxExpanded = 10_000
 
 // expand returns the existing paths that a path with wildcards matches, in a stable order.

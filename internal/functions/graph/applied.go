@@ -62,7 +62,7 @@ func removeEngineKeys(o *unstructured.Unstructured) {
 // composerManagerPrefix begins the names of the field managers of Crossplane's engine.
 const composerManagerPrefix = "apiextensions.crossplane.io/composed"
 
-// appliedFields are the fields that the engine has applied; false if it has applied none.
+// appliedFields returns false if the engine has applied none.
 func appliedFields(o *unstructured.Unstructured) (*fieldpath.Set, bool) {
 	for e := range ownership.Entries(o) {
 		isEngine := e.Manager == v1alpha1.ChildManager || strings.HasPrefix(e.Manager, composerManagerPrefix)

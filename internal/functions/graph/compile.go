@@ -34,7 +34,6 @@ type parsed struct {
 	problems diag.List
 }
 
-// compiled is a graph, or its problems.
 type compiled struct {
 	graph    *graph.Graph
 	problems diag.List
@@ -84,7 +83,6 @@ func moveStatus(problems diag.List) {
 	}
 }
 
-// keyOf is the key of the requirement for a kind's schema.
 func keyOf(gvk schema.GroupVersionKind) string {
 	apiVersion, kind := gvk.ToAPIVersionAndKind()
 	return apiVersion + "/" + kind
@@ -160,7 +158,6 @@ type cache[V any] struct {
 	order  []string // least recently used first
 }
 
-// maxCached bounds the entries.
 const maxCached = 128
 
 // get makes the value if it isn't cached.

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-dev/espalier/internal/instance/plan"
 )
 
-// needProblem is why an externalRef with computed names is invalid; "" if it is valid.
+// needProblem is for computed names; "" if the externalRef is valid.
 func needProblem(n plan.Need) string {
 	if n.Namespace != "" && len(validation.IsDNS1123Label(n.Namespace)) > 0 {
 		return fmt.Sprintf("an externalRef to %s has an invalid namespace: %.80q", n.Kind.Kind, n.Namespace)

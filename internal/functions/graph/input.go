@@ -87,7 +87,6 @@ func decode(from map[string]any) (*v1alpha1.DefinitionSpec, diag.List) {
 	return out, problems
 }
 
-// translate converts a resource to a resource of a ResourceGraphDefinition.
 func (r *resource) translate(at object.Path, problems *diag.List) *v1alpha1.Resource {
 	out := &v1alpha1.Resource{
 		ID: r.ID, Template: rawExtension(r.Template), ReadyWhen: r.ReadyWhen, IncludeWhen: r.IncludeWhen,

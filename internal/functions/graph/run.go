@@ -45,7 +45,6 @@ func (f *Function) Run(r call.Request) call.Response {
 	return out
 }
 
-// composition belongs to one call.
 type composition struct {
 	call.Request
 	composite    *unstructured.Unstructured

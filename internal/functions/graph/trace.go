@@ -66,5 +66,4 @@ func (f *Function) Writes(r call.Request, to trace.Object, path []any) []trace.W
 	return []trace.Write{w}
 }
 
-// compositeRoot is how expressions name the composite.
 const compositeRoot = "schema"

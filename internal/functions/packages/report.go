@@ -47,7 +47,6 @@ func isOwnCondition(c v1alpha1.Condition) bool {
 	return slices.Contains(ownTypes, c.Type) || slices.Contains(ownReasons, c.Reason) || c.Message != "" && slices.Contains(sharedReasons[c.Type], c.Reason)
 }
 
-// conditionReport contains the conditions to set on a Function or a FunctionRevision.
 type conditionReport struct {
 	conditions []v1alpha1.Condition
 	// waits says that what is not ready becomes so without an action of a user.

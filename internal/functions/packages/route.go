@@ -280,7 +280,6 @@ func noRoute(reason, format string, args ...any) Route {
 	return Route{Backend: BackendNone, Problem: Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
 
-// servingHelp lists the ways to serve a function without a package manager.
 func servingHelp(name string) string {
 	return fmt.Sprintf("Serve it as a program (--function %s=./program) or from an address on this machine (--function %s=127.0.0.1:9443), "+
 		"or let a package manager run it", name, name)

@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-dev/espalier/internal/object"
 )
 
-// usage checks how the parts of an input use each other and what earlier steps of the pipeline desire.
 type usage struct {
 	in          *Input
 	isFirstStep bool

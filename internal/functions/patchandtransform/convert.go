@@ -16,7 +16,6 @@ type convert struct {
 	Format string `json:"format"`
 }
 
-// plain is the default format.
 const plain = "none"
 
 func (c *convert) format() string {

@@ -91,7 +91,7 @@ func (p *patch) writesComposite() bool {
 	}
 }
 
-// fields returns the fields of a patch, without fields of the environment.
+// fields leaves out fields of the environment.
 func (p *patch) fields(at object.Path, sides [2]side) []Field {
 	var out []Field
 	if sides[0] != ofEnvironment {

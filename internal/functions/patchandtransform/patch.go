@@ -87,7 +87,6 @@ type placedPatch struct {
 // ownPatches is the set of patches that are in no patch set.
 const ownPatches = -1
 
-// flattenPatchSets expands patch sets.
 func (in *Input) flattenPatchSets(patches []patch) []placedPatch {
 	sets := map[string]int{}
 	for i, set := range in.PatchSets {

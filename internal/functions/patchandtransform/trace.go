@@ -147,7 +147,6 @@ func (r *recorder) patch(p *placedPatch, from target, after any) {
 	r.writes = append(r.writes, w)
 }
 
-// readPath is a path as messages show it.
 func readPath(text string) (out object.Path) {
 	path, err := fieldpath.Parse(text)
 	if err != nil {

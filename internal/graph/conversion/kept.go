@@ -139,7 +139,7 @@ func (x itemIndex) itemsByName(trail string, items []any, name func(any) (string
 	return found
 }
 
-// locate returns a function that restores a kept value; nil if the value is outdated.
+// locate returns nil if the value is outdated.
 func (x itemIndex) locate(in any, one keptValue) func() {
 	trail := ""
 	for i, step := range one.At {
@@ -223,7 +223,7 @@ func keysOf(item any, s *props) (map[string]any, bool) {
 	return selectFields(item, s.XListMapKeys)
 }
 
-// selectFields returns the named fields of an object; false if it lacks one.
+// selectFields returns false if the object lacks a field.
 func selectFields(item any, names []string) (map[string]any, bool) {
 	fields, ok := item.(map[string]any)
 	out := map[string]any{}

@@ -23,7 +23,6 @@ const selfVariable = "self"
 
 const specPath object.Path = "spec"
 
-// transform converts the spec of one version to the spec of another.
 type transform struct {
 	source, target Version
 	assigned       fieldSet

@@ -127,7 +127,7 @@ func (r *Dialect) compileCandidate(ctx context.Context, v *session, c candidate)
 	return nil
 }
 
-// graphOf returns the last graph of a revision that compiled; problem says why there is none.
+// graphOf returns the last graph that compiled; problem says why there is none.
 func (r *Dialect) graphOf(ctx context.Context, v *session, number int64, current *apiextensionsv1.CustomResourceDefinition) (g *graph.Graph, problem string) {
 	one := revision.FindNumber(v.history.revisions, number)
 	if one == nil {
@@ -181,8 +181,8 @@ func (r *Dialect) lacksFieldsOf(v *session, number int64, wanted *apiextensionsv
 	return ""
 }
 
-// publishesSecrets says why a revision that puts data of Secrets into outputs cannot serve. One that
-// serves already continues; nobody can request another one, such as a tenant for an instance.
+// publishesSecrets says why a revision that puts data of Secrets into outputs cannot serve. One that serves already
+// continues; no user can request another one, such as a tenant for an instance.
 func (r *Dialect) publishesSecrets(v *session, number int64, g *graph.Graph) (problem string) {
 	if len(g.SecretOutputs) == 0 || r.SecretOutputs == graph.WarnOfSecretOutputs || slices.Contains(revision.StateOf(v.status).Revisions(), number) {
 		return ""
@@ -194,7 +194,7 @@ func (r *Dialect) composes(v *session, number int64) bool {
 	return slices.Contains(v.rollout.step.Now.Revisions(), number) || v.memory.composers != nil && v.memory.composers.graphs[number] != nil
 }
 
-// recordLookupError records a failed lookup of a kind, so the reconcile is repeated.
+// A failed lookup of a kind repeats the reconcile.
 func (r *Dialect) recordLookupError(v *session, err error) {
 	if v.lookupErr == nil {
 		v.lookupErr = err

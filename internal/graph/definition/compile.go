@@ -54,8 +54,8 @@ func (r *Dialect) compile(ctx context.Context, v *session) {
 	}
 }
 
-// compileReadable adds the problems of the readable part of a spec to those of decoding it.
-// The spec is compiled as a whole once it can be decoded.
+// compileReadable adds the problems of the readable part of a spec to the problems of decoding it. The spec is
+// compiled as a whole once it can be decoded.
 func (r *Dialect) compileReadable(ctx context.Context, v *session) {
 	kinds, err := lookUpKinds(ctx, r.Kinds, graph.UsedKinds(v.source.readable))
 	if err != nil {

@@ -195,7 +195,7 @@ type pins struct {
 	numbers map[int64]bool
 }
 
-// add records that an instance requests a revision, and reports whether that is new.
+// add reports whether the request is new.
 func (p *pins) add(number int64) (fresh bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -196,7 +196,7 @@ func (r *Dialect) reviewNeeds(ctx context.Context, v *session, needs permissions
 // server applies the change a moment later, without an event.
 const confirmed = 3 * time.Second
 
-// confirmAt requests a reconcile at a time; zero for none.
+// confirmAt does nothing for the zero time.
 func (v *session) confirmAt(at, now time.Time) {
 	if at.IsZero() {
 		return
@@ -332,7 +332,6 @@ func commandArguments(key object.Key) string {
 	return key.Name
 }
 
-// requeue adds the time of the next reconcile without an event.
 func (v *session) requeue(out reconcile.Result) reconcile.Result {
 	patience := v.review.requeueAfter
 	if v.kindAbsent && (patience == 0 || patience > kube.BuiltInCacheTTL) {

@@ -108,7 +108,6 @@ func (r *Dialect) inconvertible(ctx context.Context, wanted, current *apiextensi
 	return "", nil
 }
 
-// inWaves reports whether the chosen revision is rolled out to the instances in waves.
 func (v *session) inWaves() bool {
 	return v.choice.waves.Any() && v.status.ServingRevision != 0 && v.status.ServingRevision != v.choice.candidate.number &&
 		v.choice.target.Reason != revision.RolledBack
@@ -142,7 +141,7 @@ func otherOwner(c *apiextensionsv1.CustomResourceDefinition, owner object.Defini
 	return "exists already and is not from a definition"
 }
 
-// isGone reports whether another definition does not exist any more. Its changes enqueue this definition.
+// Changes of the other definition enqueue this one.
 func (v *session) isGone(other object.Key) bool {
 	if len(other.Name) >= content.LabelValueMaxLength {
 		return false // the label may have a part of the name only

@@ -80,7 +80,7 @@ func (r *Dialect) conditions(v *session, before condition.Set) condition.Set {
 		c := v1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation}
 		if was, hadCondition := before.Get(kind); hadCondition && v.result.graph == nil &&
 			(kind == v1alpha1.DefinitionKindReady || kind == v1alpha1.DefinitionControllerReady) {
-			c.ObservedGeneration = was.ObservedGeneration // the condition is that of an earlier generation
+			c.ObservedGeneration = was.ObservedGeneration // the condition is from an earlier generation
 		}
 		set = set.Mark(c, now)
 	}
@@ -144,7 +144,6 @@ func rejectedMessage(v *session) string {
 	return messageOf(fmt.Errorf("failed to build resourcegraphdefinition: %w", v.result.problems.Sorted().Err()))
 }
 
-// awaiting is the reason of conditions that wait for another condition.
 const awaiting = "AwaitingReconciliation"
 
 // awaitingMessage is exactly kro's message for that reason; the other condition says why.
@@ -170,7 +169,7 @@ func acceptedMessage(v *session) string {
 	return diag.Truncate(text, maxMessageLength)
 }
 
-// maxMessageLength limits a condition's message, in bytes.
+// maxMessageLength is in bytes.
 const maxMessageLength = 32768
 
 func messageOf(err error) string {

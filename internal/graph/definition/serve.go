@@ -407,7 +407,6 @@ func (r *Dialect) ensureController(v *session, kind schema.GroupVersionKind) {
 	})
 }
 
-// instanceChanged requests a reconcile of a definition that waits for its instances.
 func (r *Dialect) instanceChanged(key object.Key, m *memory) {
 	if m.rollout.waits.Load() {
 		r.EnqueueDefinition(key)

@@ -17,9 +17,8 @@ type Budget struct {
 	branches        *Branches // nil for none
 }
 
-// NewBudget returns a budget of CEL's cost units, of which some are spent already, and of approximate bytes of
-// values. Once ended returns an error, such as a context's, every evaluation returns it; one that has begun ends by
-// its own limits.
+// NewBudget returns a budget of CEL's cost units, some spent already, and of approximate bytes of values. Once ended
+// returns an error, such as a context's, every evaluation returns it; one that has begun ends by its own limits.
 func NewBudget(ended func() error, cost, spent uint64, bytes int) *Budget {
 	return &Budget{ended: ended, maxCost: cost, cost: spent, maxBytes: bytes}
 }

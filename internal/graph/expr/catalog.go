@@ -133,7 +133,6 @@ func (o overload) generalized(result bool) (text, of string) {
 	return general.String(), of
 }
 
-// minMergedOverloads is how many overloads of one form are merged into one signature.
 const minMergedOverloads = 4
 
 // mergeSignatures returns the signatures, sorted; those of one form are merged over T.

@@ -333,7 +333,7 @@ func endsOptional(r Ref) bool {
 	return len(r.Path) > 0 && r.Path[len(r.Path)-1].Optional
 }
 
-// add records a path. Steps that a guard has checked are optional.
+// Steps that a guard has checked become optional.
 func (c *collector) add(r Ref, guards []Ref) {
 	r.Path = append([]Step(nil), r.Path...)
 	for _, g := range guards {

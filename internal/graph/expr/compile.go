@@ -123,7 +123,7 @@ func (e *Env) checkLimits(source string, at object.Path) diag.List {
 	return nil
 }
 
-// bracketDepth returns how deeply brackets are nested, and the offset of the deepest.
+// bracketDepth also returns the offset of the deepest bracket.
 func bracketDepth(source string) (deepest, at int) {
 	depth := 0
 	for i := 0; i < len(source); i++ {

@@ -69,7 +69,7 @@ func (f *Failure) Kind() string {
 	return name + ": " + kind
 }
 
-// function is the function whose call failed; empty if it is unknown.
+// function is empty if the failed call is unknown.
 func (f *Failure) function() string {
 	var failed *types.Err
 	if f.program == nil || !errors.As(f.Reason, &failed) || failed.NodeID() == 0 {

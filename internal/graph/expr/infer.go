@@ -81,7 +81,7 @@ func inferLiteral(v any) extv1.JSONSchemaProps {
 	return anySchema()
 }
 
-// commonSchema returns the schema of the items of a list; anySchema unless all are equal.
+// commonSchema returns anySchema unless all schemas are equal.
 func commonSchema(all []extv1.JSONSchemaProps) extv1.JSONSchemaProps {
 	if len(all) == 0 {
 		return anySchema()

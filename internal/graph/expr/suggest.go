@@ -152,7 +152,7 @@ func (e *Env) macroVariables(macro, receiver string, args []string) []Declaratio
 	return nil
 }
 
-// keyAndItem are the types of what a macro ranges over; nil if they are unknown.
+// key and item are nil if they are unknown.
 func keyAndItem(t *cel.Type) (key, item *cel.Type) {
 	if t == nil {
 		return nil, nil
@@ -239,7 +239,6 @@ func (e *Env) functions(receiver *cel.Type, qualifier string) []Suggestion {
 	return slices.CompactFunc(out, func(a, b Suggestion) bool { return a.Name == b.Name && a.Kind == b.Kind })
 }
 
-// macroArguments are the arguments that authors give to a macro.
 var macroArguments = map[string]string{
 	"has": "field", "all": "item, condition", "exists": "item, condition", "existsOne": "item, condition", "exists_one": "item, condition",
 	"filter": "item, condition", "map": "item, value", "sortBy": "item, key", "transformList": "index, item, value", "transformMap": "key, item, value",

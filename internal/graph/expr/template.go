@@ -55,7 +55,7 @@ type valuePiece struct {
 	shape *shape
 }
 
-// textPiece is a string with expressions, of which there is at least one.
+// textPiece is a string with at least one expression.
 type textPiece struct {
 	parts []part
 	// shape is the shape of the field if it is compared with each value; otherwise nil.

@@ -195,7 +195,6 @@ func splitReceiver(text string) (target, args string) {
 	return "", text
 }
 
-// parseType parses a type as CEL writes it.
 func parseType(text string) *cel.Type {
 	name, params, has := strings.Cut(text, "(")
 	params = strings.TrimSuffix(params, ")")

@@ -38,8 +38,7 @@ func plural(kind string) string { return flect.Pluralize(strings.ToLower(kind)) 
 type Options struct {
 	// Version is the version of the program, which a label records.
 	Version string
-	// AdditionalPrinterColumns adds printer columns to those of the dialect, unless the author sets
-	// columns.
+	// AdditionalPrinterColumns adds printer columns to the dialect's, unless the author sets columns.
 	AdditionalPrinterColumns bool
 }
 
@@ -89,7 +88,6 @@ func For(g *graph.Graph, s *v1alpha1.Schema, owner object.Definition, o Options)
 	return out
 }
 
-// validateNames adds the author's validation of instance names to every version.
 func validateNames(c *apiextensionsv1.CustomResourceDefinition, g *graph.Graph) {
 	if g.Name == nil {
 		return

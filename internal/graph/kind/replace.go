@@ -17,7 +17,7 @@ import (
 // Reason says why a CustomResourceDefinition is not replaced, in one word.
 type Reason string
 
-// Reasons for which a CustomResourceDefinition is not replaced.
+// Reasons why a CustomResourceDefinition is not replaced.
 const (
 	// BreakingChange: instances that exist would be refused or lose data, or cannot go in waves.
 	BreakingChange Reason = "BreakingChange"

@@ -35,7 +35,6 @@ func (d *draft) conflictingMarkers() []diag.Diagnostic {
 	return faults
 }
 
-// markerOffset is the offset of the first of the markers that this field has.
 func (d *draft) markerOffset(names ...string) (int, bool) {
 	for _, name := range names {
 		if m, ok := d.given[name]; ok {

@@ -23,7 +23,7 @@ func (c *changes) compareDefault(old, new *extv1.JSONSchemaProps, at object.Path
 	}
 }
 
-// canonical is JSON in one form for equal values, "" for none.
+// canonical is the same text for equal values, "" for none.
 func canonical(j *extv1.JSON) string {
 	if j == nil || len(j.Raw) == 0 {
 		return ""
@@ -35,7 +35,6 @@ func canonical(j *extv1.JSON) string {
 	return string(encode(v))
 }
 
-// compareValues compares the constraints on a value.
 func (c *changes) compareValues(old, new *extv1.JSONSchemaProps, at object.Path) {
 	c.compareEnum(old.Enum, new.Enum, at)
 	c.compareText("pattern", old.Pattern, new.Pattern, at)

@@ -47,7 +47,7 @@ func completeDefault(s *extv1.JSONSchemaProps) {
 	}
 }
 
-// hasRules reports whether a schema has rules other than those of the marker immutable, which need an old value.
+// hasRules reports whether a schema has rules other than the marker immutable's, which need an old value.
 func hasRules(s *extv1.JSONSchemaProps) bool {
 	return slices.ContainsFunc(s.XValidations, func(r extv1.ValidationRule) bool { return r.Rule != isImmutable }) ||
 		slices.ContainsFunc(children(s), hasRules)
@@ -116,7 +116,7 @@ func exampleDefault(s *extv1.JSONSchemaProps) string {
 	}
 }
 
-// decode parses one JSON value. It keeps the text of numbers.
+// decode keeps the text of numbers.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

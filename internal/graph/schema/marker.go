@@ -52,7 +52,6 @@ var (
 	listTypes   = []string{"array"}
 )
 
-// draft is the schema of a field while its markers are applied.
 type draft struct {
 	schema   *extv1.JSONSchemaProps
 	required bool
@@ -213,7 +212,7 @@ func addValidation(d *draft, m marker) *diag.Diagnostic {
 	return nil
 }
 
-// setMessage sets the message of the rule before it.
+// The message belongs to the rule before it.
 func setMessage(d *draft, m marker) *diag.Diagnostic {
 	_, has := d.given["validation"]
 	last := len(d.schema.XValidations) - 1

@@ -24,7 +24,6 @@ type typeExpr struct {
 	at   int       // its offset in the text
 }
 
-// readType reads the type at the beginning of a field, which ends at end.
 func readType(text string, end int) (typeExpr, *diag.Diagnostic) {
 	var wrap []kind
 	at, end := trim(text, 0, end)

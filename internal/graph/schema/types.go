@@ -150,7 +150,6 @@ func (p *parser) unknownType(t typeExpr) diag.Diagnostic {
 	return d
 }
 
-// height is the number of levels below the schema.
 func height(s *extv1.JSONSchemaProps) int {
 	h := 0
 	for _, below := range children(s) {

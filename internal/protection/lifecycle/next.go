@@ -301,7 +301,6 @@ func (f Facts) isUserGone() bool {
 	return f.Use.Relation == usage.UserIsAncestor || (f.Use.ByUID != "" && (by == nil || by.GetUID() != f.Use.ByUID))
 }
 
-// missingMetadata is the metadata that the usage lacks.
 func (f Facts) missingMetadata() map[string]any {
 	change := map[string]any{}
 	if finalizers := f.Usage.GetFinalizers(); !slices.Contains(finalizers, v1beta1.Finalizer) {

@@ -64,7 +64,7 @@ type counter struct {
 	bytesPerValue int
 }
 
-// visit counts v and the values in it, and reports whether that is within the limit.
+// visit counts v and the values in it, and reports whether they are within the limit.
 func (c *counter) visit(v ref.Val) bool {
 	c.remaining--
 	switch v := v.(type) {

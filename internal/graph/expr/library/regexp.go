@@ -21,8 +21,7 @@ const (
 	// maxUnicodeClasses bounds the classes such as \p{L}; one can have hundreds of ranges.
 	maxUnicodeClasses = 256
 	maxSteps          = 8 << 20
-	// compileSteps is what compiling an instruction counts as.
-	compileSteps = 128
+	compileSteps      = 128
 	// maxReadings bounds how often findAll reads a text. A pattern such as a|.*b reads all the rest for each match.
 	maxReadings = 16
 )
@@ -190,7 +189,7 @@ func (r *Regexp) FindAll(text string, limit int) ([]string, error) {
 	return found, nil
 }
 
-// next returns the first match from an index on, negative if there is none.
+// next starts at an index; start is negative if there is no match.
 func (r *Regexp) next(in *counted, at int) (start, end int, err error) {
 	if in.at = at; at == 0 {
 		if match := r.re.FindReaderIndex(in); match != nil {
