@@ -10,7 +10,7 @@ import (
 )
 
 // MutualTLS reads the function's certificate from tls.crt and tls.key in a directory, and requires client certificates
-// that ca.crt has signed. The files are read again for each connection, since certificates are renewed while the
+// that ca.crt has signed. The files are read again for each connection, because certificates are renewed while the
 // function runs. While they cannot be read, as in the middle of a renewal, the last ones that could be apply.
 func MutualTLS(directory string) (*tls.Config, error) {
 	config, err := readMutualTLS(directory)

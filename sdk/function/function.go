@@ -35,7 +35,7 @@ type options struct {
 	bytes int
 }
 
-// WithTLS serves with a TLS configuration, such as that of MutualTLS.
+// WithTLS serves with a TLS configuration, such as MutualTLS returns.
 func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
 // Insecure serves without TLS and without authentication.
@@ -90,8 +90,8 @@ func (s service) RunFunction(ctx context.Context, request *fnv1.RunFunctionReque
 	return s.run(ctx, request)
 }
 
-// panicText describes the value of a panic in errors and logs: the text of a mistake in the program, and
-// of anything else its type alone, since the value may quote a Secret.
+// panicText describes the value of a panic in errors and logs: the text of a mistake in the program, and of anything
+// else its type alone, because the value may quote a Secret.
 func panicText(value any) string {
 	if mistake, ok := value.(runtime.Error); ok {
 		return "panic: " + mistake.Error()

@@ -29,8 +29,8 @@ func To(request *fnv1.RunFunctionRequest) *fnv1.RunFunctionResponse {
 	}
 }
 
-// Main parses the program's flags and serves the function until the program gets SIGINT or
-// SIGTERM. On an error it exits with code 1. The flags are those of Crossplane's functions.
+// Main parses the program's flags and serves the function until the program gets SIGINT or SIGTERM. On an error it
+// exits with code 1. It has the flags of Crossplane's functions.
 func Main(run Func) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := Run(ctx, run, os.Args[1:], os.Stderr)

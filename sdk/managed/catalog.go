@@ -5,9 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Catalog has the kinds of a provider that are served only where they are activated. A type is
-// what the external API calls a kind of its resources, such as AWS::EC2::VPC. It is safe for
-// concurrent use.
+// Catalog contains the kinds of a provider that are served only where they are activated. A type is what the external
+// API calls a kind of its resources, such as AWS::EC2::VPC. It is safe for concurrent use.
 type Catalog interface {
 	// Match returns the names of the types that a pattern matches, sorted. The error says why the
 	// pattern is not valid.

@@ -29,15 +29,15 @@ type Definition[M Object] struct {
 	// Caps returns what the external API can do for the kind. It is called at the
 	// beginning of each reconcile.
 	Caps func() external.Caps
-	// References are the fields of spec.forProvider whose values come from another managed
-	// resource. They are resolved before Connect is called.
+	// References are the fields of spec.forProvider that take their values from another managed resource. They are
+	// resolved before Connect is called.
 	References []Reference
 	// Timeout limits each call of a client; a minute by default. A call that changes
 	// something is also canceled when its process's leadership ends.
 	Timeout time.Duration
-	// PollInterval is how often an external resource is observed without an event, for an API whose
-	// limits don't allow it more often; the runtime's interval applies if it is longer. The annotation
-	// crossplane.io/poll-interval overrides both.
+	// PollInterval is how often an external resource is observed without an event, for an API with limits that don't
+	// allow it more often; the runtime's interval applies if it is longer. The annotation crossplane.io/poll-interval
+	// overrides both.
 	PollInterval time.Duration
 	// MaxPollInterval is set for an API where each observation counts: the longer nothing changes,
 	// the less often an external resource is observed, up to a quarter as often and at least each
@@ -50,17 +50,16 @@ type Definition[M Object] struct {
 	Connect func(context.Context, Objects, M) (Client[M], error)
 }
 
-// Reference is a field of spec.forProvider whose value comes from another managed resource,
-// which is named or selected.
+// Reference is a field of spec.forProvider that takes its value from another managed resource, which is named or
+// selected.
 type Reference = port.Reference
 
-// Objects reads other objects from the API server for a client, such as a ProviderConfig
-// and its Secret. Objects that were read are watched, so that a change brings another
-// reconcile. Get returns nil for an object that does not exist. Connect has to return an
-// error of Get as it is, or wrapped: while a cache is not synced yet, the runtime reports no
-// failure. Owner returns the managed resource that an external resource belongs to, nil if
-// there is none in this cluster, by the Binding and not by a mark on the external resource,
-// which others may be able to write. The same holds for its errors and for changes.
+// Objects reads other objects from the API server for a client, such as a ProviderConfig and its Secret. Objects that
+// were read are watched, so a change brings another reconcile. Get returns nil for an object that does not exist.
+// Connect has to return an error of Get as it is, or wrapped: while a cache is not synced yet, the runtime reports no
+// failure. Owner returns the managed resource that an external resource belongs to, nil if there is none in this
+// cluster, by the Binding and not by a mark on the external resource, which other clients might be able to write. The
+// same holds for its errors and for changes.
 type Objects = port.Objects
 
 // For returns the kind of a definition. The object that a client gets is its own copy.

@@ -18,8 +18,8 @@ type Provider struct {
 	// default. A configuration is not deleted while a managed resource refers to it: without
 	// it, the external resource could not be deleted.
 	Configs []schema.GroupVersionKind
-	// Catalog has further kinds, each of which is installed and served once it is activated, by an
-	// object of the kind Activations. Both are optional, and are set together.
+	// Catalog contains further kinds. Each is installed and served once it is activated by an object of the kind
+	// Activations. Both are optional, and are set together.
 	Catalog Catalog
 	// Activations is the kind of cluster-scoped objects that activate types of the catalog. Its
 	// CustomResourceDefinition is among CRDs.

@@ -18,7 +18,7 @@ type cluster struct {
 	// deleted holds the UIDs of managed resources that do not exist any more.
 	deleted map[string]bool
 	delayed []delayedCall
-	// name makes its random texts different from those of other clusters.
+	// name makes its random texts different from other clusters' texts.
 	name   string
 	random int
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/resource"
 )
 
-// checkCrashes runs one scenario without a crash for each set of policies, and then one for each
-// crash in it. The steps before a crash are the same as without, so that these are all crashes
-// that are possible.
+// checkCrashes runs one scenario without a crash for each set of policies, and then one for each crash in it. The steps
+// before a crash are the same as without, so these are all crashes that are possible.
 func (r *runner) checkCrashes(ctx context.Context) {
 	type point struct {
 		policySet
@@ -48,7 +47,7 @@ func (r *runner) checkCrashes(ctx context.Context) {
 	}
 }
 
-// maxFailures is after how many failed scenarios the others are skipped.
+// maxFailures is after how many failed scenarios the rest is skipped.
 const maxFailures = 20
 
 // run creates, changes and deletes the object, and checks the external resources each time that
@@ -90,8 +89,8 @@ func (s *scenario) setPolicies(p policySet) {
 	delete(spec, "deletionPolicy")
 }
 
-// converge reconciles until there is nothing more to do, and reports whether the scenario can
-// continue: it ends with a creation whose outcome stays unknown.
+// converge reconciles until there is nothing more to do, and reports whether the scenario can continue: it ends with a
+// creation that stays without a known outcome.
 func (s *scenario) converge(ctx context.Context) bool {
 	s.reconcileUntilIdle(ctx)
 	s.waitUntilConsistent(ctx)
@@ -110,9 +109,8 @@ func (s *scenario) converge(ctx context.Context) bool {
 	return true
 }
 
-// mayDuplicate reports whether a crash or a fault may leave two resources, or a creation whose
-// outcome stays unknown: there is neither a name, nor a token that is valid for long enough, nor
-// a mark to find the resource by.
+// mayDuplicate reports whether a crash or a fault may leave two resources, or a creation without a known outcome: there
+// is neither a name, nor a token that is valid for long enough, nor a mark to find the resource by.
 func (s *scenario) mayDuplicate() bool {
 	caps := s.port.Caps()
 	disturbed := s.crash.at > 0 || s.crash.step != "" || s.fault != nil
@@ -125,7 +123,7 @@ func (s *scenario) mayDuplicate() bool {
 	return !caps.Findable
 }
 
-// resolveCreation does what a user does about a creation whose outcome is unknown.
+// resolveCreation does what a user does about a creation with an unknown outcome.
 func (s *scenario) resolveCreation(ctx context.Context) bool {
 	if !s.mayDuplicate() {
 		s.fail(Converges, "Synced is %s, although the outcome can be determined with these Caps: %s", s.last.Synced.Reason, s.last.Synced.Message)

@@ -1,9 +1,8 @@
-// Package conformance tests a provider's client in memory, without an API server. It runs the
-// state machine of the runtime and the code that calls the client. A managed resource is
-// created, changed and deleted under every valid set of management policies, and the process
-// crashes after every step. For a call that changes something there are three crashes: before
-// the call is sent, after it has returned, and before the call arrives, which it does later.
-// See docs/design/0007-managed-resources.md.
+// Package conformance tests a provider's client in memory, without an API server. It runs the state machine of the
+// runtime and the code that calls the client. A managed resource is created, changed and deleted under every valid set
+// of management policies, and the process crashes after every step. For a call that changes something there are three
+// crashes: before the call is sent, after it has returned, and before the call arrives, which it does later. See
+// docs/design/0007-managed-resources.md.
 //
 //	func TestConformance(t *testing.T) {
 //		clock := conformance.NewClock()
@@ -16,10 +15,9 @@
 //		})
 //	}
 //
-// A conforming client keeps each [Promise]. A [Finding] names the promise that is broken, the
-// scenario, and the calls until then.
+// A conforming client keeps each [Promise]. A [Finding] names the promise that is broken, the scenario, and the calls
+// until then.
 //
-// The tests do not cover the API server (defaults, validation, conflicts), references between
-// managed resources, which are resolved before a client is connected, and concurrent use, since
-// a client is used by one goroutine.
+// The tests do not cover the API server (defaults, validation, conflicts), references between managed resources, which
+// are resolved before a client is connected, and concurrent use, because a client is used by one goroutine.
 package conformance

@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// typicalDuration is a time in which most operations complete.
+// typicalDuration is enough time for most operations to complete.
 const typicalDuration = 10 * time.Second
 
 // beginAndPoll calls Begin and waits until the operation is done.

@@ -9,8 +9,7 @@ import (
 type Report struct {
 	// Scenarios is how many scenarios ran.
 	Scenarios int
-	// Calls counts the calls of the client's methods that may call the external API, Changes
-	// those of Begin.
+	// Calls counts the calls of the client's methods that may call the external API, Changes the calls of Begin.
 	Calls, Changes int
 	// Findings holds the first violation of each promise.
 	Findings []Finding

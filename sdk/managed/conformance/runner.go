@@ -39,8 +39,7 @@ type runner struct {
 	// virtualTime: the time only advances when the tests advance it.
 	virtualTime  bool
 	maxScenarios int
-	// prefix makes the names of this run different from those of others, clusters counts those
-	// that were made.
+	// prefix makes the names of this run different from other runs' names, clusters counts the clusters that were made.
 	prefix   string
 	clusters int
 	short    bool

@@ -36,8 +36,8 @@ type scenario struct {
 	started time.Time
 	log     []string
 	last    operation.Step
-	// calls counts the client's calls, changes those of Begin, creations those of Begin with a
-	// creation. beginCalls holds the numbers of the calls of Begin.
+	// calls counts the client's calls, changes the calls of Begin, creations the calls of Begin with a creation.
+	// beginCalls holds the numbers of the calls of Begin.
 	calls, changes, creations int
 	beginCalls                []int
 	// refs are all identities that the client has returned, even if the process crashed before

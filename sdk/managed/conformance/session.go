@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-dev/espalier/sdk/managed/external"
 )
 
-// maxCalls limits the calls of a scenario, maxChanges those of Begin.
+// maxCalls limits the calls of a scenario, maxChanges the calls of Begin.
 const (
 	maxCalls   = 300
 	maxChanges = 10

@@ -11,13 +11,12 @@ import (
 // Suite describes a kind to test. Kind and New are required; each other field enables more
 // checks.
 type Suite[M managed.Object] struct {
-	// Kind returns the kind as a new process has it. It is called again after each crash, so
-	// that a client loses what it keeps in memory.
+	// Kind returns the kind as a new process has it. It is called again after each crash, so a client loses what it
+	// keeps in memory.
 	Kind func() managed.Kind
-	// New returns a valid object with that name. Its external resource must not conflict with
-	// those of other names.
+	// New returns a valid object with that name. Its external resource must not conflict with resources of other names.
 	New func(name string) M
-	// Change changes spec so that an update is needed; nil for a kind without updates.
+	// Change makes a change of spec that needs an update; nil for a kind without updates.
 	Change func(M)
 	// Objects are what Connect may read from the API server, such as a ProviderConfig and its
 	// Secret. Their TypeMeta is set, unless they are of Kubernetes itself.
@@ -39,9 +38,9 @@ type Suite[M managed.Object] struct {
 	// Secrets are texts that must not be in anything that is stored, logged or reported.
 	Secrets []string
 
-	// MaxScenarios limits the scenarios with a crash, and a quarter of it those with a fault
-	// during a call that only reads. 0 stands for all, or for a hundred without a Clock. The
-	// scenarios that run are spread evenly over all.
+	// MaxScenarios limits the scenarios with a crash, and a quarter of it the scenarios with a fault during a call that
+	// only reads. 0 stands for all, or for a hundred without a Clock. The scenarios that run are spread evenly over
+	// all.
 	MaxScenarios int
 	// Short tests four sets of policies instead of fifteen. Run sets it with -short.
 	Short bool

@@ -79,9 +79,8 @@ type Caps struct {
 	TokenTTL time.Duration
 	// Findable reports whether Find can list resources by their mark.
 	Findable bool
-	// Marked reports whether resources carry their mark from their creation on, so that one
-	// without it was created by another client. A mark that is put on later counts as soon
-	// as it is observed.
+	// Marked reports whether resources carry their mark from their creation on, so one without it was created by
+	// another client. A mark that is put on later counts as soon as it is observed.
 	Marked bool
 	// Settle is how long after a change Observe and Find may still return the former state;
 	// 0 for a consistent API.

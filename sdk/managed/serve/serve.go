@@ -1,4 +1,4 @@
-// Package serve has the main function of a provider that runs as a program of its own.
+// Package serve contains the main function of a provider that runs as a program of its own.
 package serve
 
 import (

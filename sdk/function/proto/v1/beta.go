@@ -6,8 +6,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// The v1beta1 name of the service. Its messages are the same on the wire as those of v1, and
-// functions that only implement v1beta1 are still in use.
+// The v1beta1 name of the service. Its messages are the same on the wire as v1's, and functions that only implement
+// v1beta1 are still in use.
 const (
 	BetaServiceName                              = "apiextensions.fn.proto.v1beta1.FunctionRunnerService"
 	FunctionRunnerService_RunFunction_BetaMethod = "/" + BetaServiceName + "/RunFunction"
